@@ -1,0 +1,87 @@
+//! Who moves the bytes. Each backend is a folder with the same files.
+//! Not measurement: a backend runs what it is told and says how long it took.
+
+/// A cost model; nothing moves.
+pub mod fake;
+/// Shared memory of this machine.
+pub mod host;
+
+use std::time::Instant;
+
+use engine::Wait;
+use model::{
+    pattern::Mismatch,
+    plan::{Case, Place},
+};
+use thiserror::Error;
+
+/// Why a case cannot run on a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Reason(pub String);
+
+/// Why an operation failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BackendError {
+    /// Another rank did not come, or the run was stopped.
+    #[error(transparent)]
+    Wait(#[from] Wait),
+}
+
+/// One operation of a prepared case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Out of place or in place.
+    pub place: Place,
+    /// Which iteration: successive ones use successive parts of the buffers.
+    pub iteration: u64,
+    /// Whether the result goes to the proof buffer, which is verified afterwards.
+    pub proof: bool,
+}
+
+/// A backend as one rank holds it.
+pub trait Backend {
+    /// Whether the case can run.
+    ///
+    /// # Errors
+    /// The reason why not: it becomes a waived row.
+    fn supported(&self, case: &Case) -> Result<(), Reason>;
+
+    /// Makes a case ready.
+    fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
+}
+
+/// A case that is ready to run.
+pub trait Prepared {
+    /// Writes the inputs of an operation, and poison where its result goes.
+    fn fill(&mut self, operation: Operation, seed: u64);
+
+    /// Zeroes the clock.
+    fn start(&mut self);
+
+    /// Seconds since [`Prepared::start`].
+    fn elapsed(&self) -> f64;
+
+    /// Starts an operation; a blocking backend finishes it, too.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn enqueue(
+        &mut self,
+        operation: Operation,
+        deadline: Option<Instant>,
+    ) -> Result<(), BackendError>;
+
+    /// Waits for everything that was enqueued and returns this rank's seconds since
+    /// [`Prepared::start`].
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError>;
+
+    /// Compares the result of an operation, filled with `seed`, with the exact one.
+    fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch;
+
+    /// Flips one bit of element `element` of the operation's result, on purpose.
+    fn corrupt(&mut self, operation: Operation, element: u64);
+}

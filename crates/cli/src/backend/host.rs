@@ -1,0 +1,171 @@
+//! The `host` backend: this machine's memory, by our own collectives. Always there.
+//! Not the collectives themselves: those are the engine's.
+
+use std::time::Instant;
+
+use engine::{Buffer, Call, Communicator, Region};
+use model::{
+    Collective,
+    layout::Shape,
+    pattern::{self, Mismatch, POISON, Pattern},
+    plan::{Case, Place, Plan},
+};
+
+use super::{Backend, BackendError, Operation, Prepared, Reason};
+
+/// The backend as one rank holds it.
+#[derive(Debug)]
+pub struct Host<'p> {
+    plan: &'p Plan,
+    communicator: Communicator,
+}
+
+impl<'p> Host<'p> {
+    /// Over a communicator of this host.
+    pub fn new(plan: &'p Plan, communicator: Communicator) -> Host<'p> {
+        Host { plan, communicator }
+    }
+}
+
+/// Whether a collective is defined for so many ranks.
+///
+/// # Errors
+/// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
+pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
+    if collective == Collective::HyperCube && !ranks.is_power_of_two() {
+        return Err(Reason(format!("nRanks {ranks} is not a power of 2, skipping")));
+    }
+    Ok(())
+}
+
+impl Backend for Host<'_> {
+    fn supported(&self, _: &Case) -> Result<(), Reason> {
+        supported(self.plan.collective, self.communicator.size())
+    }
+
+    fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
+        let element = case.sweep.datatype.bytes();
+        let shape = Shape {
+            collective: self.plan.collective,
+            counts: case.counts,
+            ranks: self.communicator.size(),
+            root: case.sweep.root,
+            traffic: &self.plan.traffic,
+            element_bytes: element,
+        };
+        let communicator = &mut self.communicator;
+        Box::new(HostCase { plan: self.plan, case, shape, communicator, started: Instant::now() })
+    }
+}
+
+/// A case on shared buffers.
+struct HostCase<'a> {
+    plan: &'a Plan,
+    case: &'a Case,
+    shape: Shape<'a>,
+    communicator: &'a mut Communicator,
+    started: Instant,
+}
+
+impl HostCase<'_> {
+    fn pattern(&self, seed: u64) -> Pattern {
+        let sweep = self.case.sweep;
+        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
+    }
+
+    /// Where an operation sends from and receives to.
+    fn regions(&self, operation: Operation) -> (Region, Region) {
+        let element = self.shape.element_bytes;
+        let unaligned = self.plan.unalign * element;
+        let shift = unaligned + self.plan.shift(self.case, operation.iteration);
+        let (buffer, base) =
+            if operation.proof { (Buffer::Proof, unaligned) } else { (Buffer::Recv, shift) };
+        let whole = Region { buffer, offset: base, stride: 0 };
+        let counts = &self.case.counts;
+        match operation.place {
+            Place::OutOfPlace => (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole),
+            Place::InPlace => (
+                Region { stride: counts.send_in_place_stride * element, ..whole },
+                Region { stride: counts.recv_in_place_stride * element, ..whole },
+            ),
+        }
+    }
+
+    /// `elements` elements of one of our own regions.
+    fn own(&mut self, region: Region, elements: usize) -> &mut [u8] {
+        let offset = region.offset + region.stride * self.communicator.rank();
+        self.communicator.own(region.buffer, offset, elements * self.shape.element_bytes)
+    }
+}
+
+impl Prepared for HostCase<'_> {
+    fn fill(&mut self, operation: Operation, seed: u64) {
+        let rank = self.communicator.rank();
+        let (send, recv) = self.regions(operation);
+        let whole = Region { stride: 0, ..recv };
+        let elements = self.case.counts.send.max(self.case.counts.recv);
+        self.own(whole, elements).fill(POISON);
+        let (pattern, input) = (self.pattern(seed), self.shape.input(rank));
+        let elements = self.shape.send_elements(rank);
+        pattern::fill(self.own(send, elements), &pattern, input);
+    }
+
+    fn start(&mut self) {
+        self.started = Instant::now();
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn enqueue(
+        &mut self,
+        operation: Operation,
+        deadline: Option<Instant>,
+    ) -> Result<(), BackendError> {
+        let (send, recv) = self.regions(operation);
+        let sweep = self.case.sweep;
+        self.communicator.set_deadline(deadline);
+        self.communicator.run(&Call {
+            collective: self.plan.collective,
+            datatype: sweep.datatype,
+            op: sweep.op,
+            root: sweep.root,
+            count: self.case.counts.param,
+            send,
+            recv,
+            traffic: &self.plan.traffic,
+        })?;
+        Ok(())
+    }
+
+    /// Operations are complete when they return.
+    fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
+        Ok(self.elapsed())
+    }
+
+    fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch {
+        let rank = self.communicator.rank();
+        let (_, recv) = self.regions(operation);
+        let pattern = self.pattern(seed);
+        let in_place = operation.place == Place::InPlace;
+        let stretches = self.shape.output(rank, in_place);
+        let element = self.shape.element_bytes;
+        let memory = self.own(recv, self.case.counts.recv);
+        let mut found = Mismatch::default();
+        for stretch in stretches.iter().filter(|s| s.len > 0) {
+            let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];
+            found.add(pattern::verify(bytes, &pattern, stretch.content), stretch.at as u64);
+        }
+        found
+    }
+
+    fn corrupt(&mut self, operation: Operation, element: u64) {
+        let (_, recv) = self.regions(operation);
+        let (recv_elements, size) = (self.case.counts.recv, self.shape.element_bytes);
+        if recv_elements > 0 {
+            let at = (element as usize % recv_elements) * size;
+            self.own(recv, recv_elements)[at] ^= 1;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Where ranks run, and what becomes of them. Ends in a world that measures, and in an exit code.
+//! Not what they measure.
+
+mod guard;
+mod inline;
+mod invite;
+mod local;
+mod memory;
+mod rank;
+
+pub use rank::run as rank;
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use engine::Buffers;
+use model::{
+    exit::Exit,
+    plan::{BackendChoice, Plan},
+    record::{Device, Machine, MemoryFigures, Run, SCHEMA},
+};
+
+use crate::{
+    lint_command, local_time, machine, measure,
+    options::{Request, Surroundings},
+    outputs::{self, Outputs},
+    store,
+};
+
+/// What planning must know of this machine and moment.
+pub fn surroundings() -> Surroundings {
+    let now = jiff::Timestamp::now().as_nanosecond() as u64;
+    Surroundings {
+        cores: machine::usable_cores().len(),
+        seed: now ^ u64::from(std::process::id()) << 32,
+    }
+}
+
+/// Runs a request: opens its outputs, starts its ranks, follows them to the end.
+///
+/// # Errors
+/// What cannot be opened or started.
+pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
+    let mut outputs = Outputs::open(&request, &outputs::run_id(&request.plan.program))?;
+    request.remarks.extend(lint_command::look_at_environment());
+    for remark in &request.remarks {
+        outputs.say(remark);
+    }
+    for waiver in &request.waived {
+        outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
+    }
+    let machine = machine::read(&machine::Root::system());
+    let describe = Description::new(&mut request, &machine, args)?;
+    let ended = match request.plan.backend {
+        BackendChoice::Host => local::run(&request.plan, &describe, &mut outputs)?,
+        BackendChoice::Fake(model) => inline::run(&request.plan, model, &describe, &mut outputs)?,
+    };
+    outputs.end(&ended)
+}
+
+/// Everything of a run's first line but its devices, which are known when the ranks have joined.
+struct Description {
+    run: Run,
+}
+
+impl Description {
+    /// Caps the sizes by memory and describes what will run.
+    fn new(request: &mut Request, machine: &Machine, args: &[OsString]) -> Result<Description> {
+        let asked = request.plan.max_bytes;
+        let reduced_max_bytes = match request.plan.backend {
+            BackendChoice::Host => memory::cap(&mut request.plan, machine)?,
+            BackendChoice::Fake(_) => None,
+        };
+        if let Some(reduced) = reduced_max_bytes {
+            request.remarks.push(format!(
+                "-e is lowered from {asked} to {reduced}: memory for all ranks' buffers"
+            ));
+        }
+        let plan = &request.plan;
+        let run = Run {
+            schema: SCHEMA,
+            id: outputs::run_id(&plan.program),
+            busbw: env!("CARGO_PKG_VERSION").to_owned(),
+            started: local_time::now(),
+            started_unix: jiff::Timestamp::now().as_second(),
+            args: args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect(),
+            environment: store::environment(environment_variables()),
+            machine: machine.clone(),
+            nccl: [0, 0],
+            preamble: Vec::new(),
+            plan: plan.clone(),
+            devices: Vec::new(),
+            reduced_max_bytes,
+            memory: memory_figures(plan),
+            clock: measure::measure_clock(),
+            waived: request.waived.clone(),
+            remarks: request.remarks.clone(),
+        };
+        Ok(Description { run })
+    }
+
+    /// The whole first line.
+    fn with_devices(&self, devices: Vec<Device>) -> Run {
+        Run { devices, ..self.run.clone() }
+    }
+}
+
+fn memory_figures(plan: &Plan) -> MemoryFigures {
+    MemoryFigures {
+        buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.check > 0) as u64,
+        control: engine::Control::bytes(plan.ranks()) as u64,
+    }
+}
+
+fn environment_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    })
+}

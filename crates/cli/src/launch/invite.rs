@@ -1,0 +1,48 @@
+//! What a supervisor tells a rank's process, in one environment variable: where the hub is, and which
+//! inherited descriptors hold the shared memory.
+//! Not the plan: that comes through the hub.
+
+use serde::{Deserialize, Serialize};
+
+/// Name of the variable. The environment is readable by the same user only, which the token needs.
+pub(super) const VARIABLE: &str = "BUSBW_RANK";
+
+/// The invitation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Invite {
+    /// The hub's address.
+    pub(super) hub: String,
+    /// Proof of invitation.
+    pub(super) token: String,
+    /// Process that must be our parent.
+    pub(super) supervisor: i32,
+    /// Descriptor of the control memory.
+    pub(super) control: i32,
+    /// Descriptors of all ranks' buffers, in rank order.
+    pub(super) buffers: Vec<i32>,
+    /// Bytes of one buffer.
+    pub(super) buffer_bytes: usize,
+    /// Whether there are proof buffers.
+    pub(super) verified: bool,
+    /// World size.
+    pub(super) ranks: usize,
+    /// Threads of this process; rank = thread × processes + process.
+    pub(super) threads: usize,
+    /// Processes.
+    pub(super) processes: usize,
+    /// Cores to be bound to by rank, or empty.
+    pub(super) cores: Vec<usize>,
+    /// Host name.
+    pub(super) host: String,
+    /// Which launch this is.
+    pub(super) launch: u32,
+}
+
+/// What a rank tells when it joins.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Facts {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Its core, or the number it would have.
+    pub(super) device: usize,
+}

@@ -1,0 +1,80 @@
+//! busbw: how fast GPUs really talk, how fast the hardware allows, what stands between the two.
+//! Not a library for others: this is the program, and `run` is its map.
+#![forbid(unsafe_code)]
+
+/// Who moves the bytes.
+pub mod backend;
+/// Where ranks run, and what becomes of them.
+pub mod launch;
+/// Mistakes in NCCL_* and UCX_* settings.
+pub mod lint;
+mod lint_command;
+mod local_time;
+/// What this machine is.
+pub mod machine;
+/// One rank's measurement.
+pub mod measure;
+mod nearest;
+/// What was asked.
+pub mod options;
+mod outputs;
+/// From a record to what is read.
+pub mod render;
+mod show;
+/// Where records live.
+pub mod store;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::Result;
+use model::exit::Exit;
+use options::{Command, Environment};
+use thiserror::Error;
+
+/// An error that knows its exit code; others exit with 1.
+#[derive(Debug, Error)]
+#[error("{text}")]
+pub struct Refusal {
+    exit: Exit,
+    text: String,
+}
+
+impl Refusal {
+    /// An error with an exit code.
+    pub fn new(exit: Exit, text: impl Into<String>) -> Refusal {
+        Refusal { exit, text: text.into() }
+    }
+}
+
+/// The program: reads the command line, runs, says what went wrong, and exits.
+pub fn main() -> ExitCode {
+    let exit = run(std::env::args_os()).unwrap_or_else(|error| {
+        if let Some(usage) = error.downcast_ref::<clap::Error>() {
+            // Help and version go to stdout with 0, mistakes to stderr with 2.
+            let _ = usage.print();
+            return if usage.exit_code() == 0 { Exit::Ok } else { Exit::Usage };
+        }
+        eprintln!("busbw: {error:#}");
+        error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
+    });
+    ExitCode::from(exit.code())
+}
+
+/// From words to an exit code. Benchmarks go through options, plan, launch, backend, measure, record
+/// and render; the other commands start at a record or a text.
+fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match options::parse(args.clone())? {
+        Command::Bench { collective, style, program, arguments } => {
+            let environment = Environment::read(|name| std::env::var(name).ok());
+            let surroundings = launch::surroundings();
+            let request =
+                options::plan(collective, style, &program, &arguments, &environment, surroundings)
+                    .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+            launch::run(request, &args)
+        }
+        Command::Show(arguments) => show::run(&arguments),
+        Command::Lint(arguments) => lint_command::run(&arguments),
+        Command::Rank { process } => launch::rank(process),
+    }
+}

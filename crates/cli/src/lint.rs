@@ -1,0 +1,49 @@
+//! Finds mistakes in NCCL_* and UCX_* settings and in the command lines that carry them.
+//! It is not a shell: nothing is expanded or run, and no file is opened here.
+
+mod accepted;
+mod assignment;
+mod commands;
+mod document;
+mod environment;
+mod expansion;
+mod finding;
+mod known;
+mod perf;
+mod rules;
+mod settings;
+mod tokens;
+mod version;
+mod vocabulary;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Finding, Rule, Severity};
+pub use version::{ParseVersionError, Version};
+
+use document::Document;
+
+/// What is known about the place where the settings will be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The NCCL release in use, when it is known.
+    pub nccl_version: Option<Version>,
+}
+
+/// Reports on a shell script, a launcher's command line, YAML, Dockerfile ENV lines, or the
+/// output of `env`. Findings come in the order of their lines.
+pub fn lint_text(text: &str, options: &Options) -> Vec<Finding> {
+    let document = Document::from_text(text);
+    finding::in_order(rules::check_document(&document, options))
+}
+
+/// Reports on the variables of a process. Rules that need a script to judge by stay silent.
+pub fn lint_environment<'a>(
+    vars: impl Iterator<Item = (&'a str, &'a str)>,
+    options: &Options,
+) -> Vec<Finding> {
+    let document = Document::from_environment(vars);
+    finding::in_order(rules::check_settings(&document, options))
+}

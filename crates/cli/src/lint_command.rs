@@ -1,0 +1,96 @@
+//! `busbw lint`: reads files or stdin and prints what looks wrong; and the quiet look at every start.
+//! Not the rules (`lint`).
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use model::exit::Exit;
+
+use crate::{
+    Refusal,
+    lint::{self, Finding, Options, Severity},
+    options::LintArguments,
+};
+
+/// Reads and judges. Exit code 1 when something was found that is more than a note.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn run(arguments: &LintArguments) -> Result<Exit> {
+    let usage = |text: String| Refusal::new(Exit::Usage, text);
+    let nccl_version = match &arguments.nccl {
+        None => None,
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| usage(format!("--nccl {text} is no version such as 2.28.9")))?,
+        ),
+    };
+    let options = Options { nccl_version };
+    let stdin = Path::new("-").to_owned();
+    let files =
+        if arguments.files.is_empty() { std::slice::from_ref(&stdin) } else { &arguments.files };
+    let mut worst = None;
+    let mut out = io::stdout().lock();
+    for file in files {
+        let text = read(file).map_err(|e| usage(format!("{e:#}")))?;
+        for finding in lint::lint_text(&text, &options) {
+            worst = worst.max(Some(seriousness(&finding)));
+            let printed = if arguments.json {
+                print_json(&mut out, file, &finding)
+            } else if files.len() > 1 {
+                writeln!(out, "{}: {finding}", file.display())
+            } else {
+                writeln!(out, "{finding}")
+            };
+            match printed {
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),
+                other => other.context("cannot write to stdout")?,
+            }
+        }
+    }
+    Ok(if worst > Some(0) { Exit::Internal } else { Exit::Ok })
+}
+
+fn seriousness(finding: &Finding) -> u8 {
+    match finding.severity {
+        Severity::Note => 0,
+        Severity::Warning => 1,
+        Severity::Error => 2,
+    }
+}
+
+fn print_json(out: &mut impl Write, file: &Path, finding: &Finding) -> io::Result<()> {
+    let mut value = serde_json::to_value(finding)?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("file".to_owned(), file.to_string_lossy().into());
+    }
+    writeln!(out, "{value}")
+}
+
+/// A file's text, or stdin's for `-`; bytes that are no UTF-8 become replacement characters.
+fn read(file: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut bytes).context("cannot read stdin")?;
+    } else {
+        bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What is wrong with this process's own settings, notes left out.
+pub fn look_at_environment() -> Vec<String> {
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    lint::lint_environment(pairs, &Options::default())
+        .into_iter()
+        .filter(|finding| finding.severity != Severity::Note)
+        .map(|finding| finding.to_string())
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! The processor: model, usable cores, sockets, NUMA nodes. Not its caches and not its load.
+
+use model::record::Cpu;
+use rustix::thread::CpuSet;
+
+use super::Root;
+
+/// Cores that this process may run on, by number.
+pub fn usable_cores() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
+        // The kernel has more cores than the set holds: then nobody is bound to any.
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    }
+}
+
+pub(super) fn read(root: &Root) -> Cpu {
+    let info = root.text("proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        info.lines()
+            .filter_map(|l| l.split_once(':'))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| value.trim().to_owned())
+    };
+    let mut packages: Vec<String> = root
+        .names("sys/devices/system/cpu")
+        .iter()
+        .filter(|name| name.strip_prefix("cpu").is_some_and(|n| n.parse::<usize>().is_ok()))
+        .filter_map(|cpu| {
+            root.text(format!("sys/devices/system/cpu/{cpu}/topology/physical_package_id"))
+        })
+        .collect();
+    packages.sort();
+    packages.dedup();
+    let nodes = root.names("sys/devices/system/node");
+    let is_node =
+        |name: &&String| name.strip_prefix("node").is_some_and(|n| n.parse::<usize>().is_ok());
+    // Arm kernels print no model name; the part number is better than nothing.
+    let model = field("model name").or_else(|| {
+        let (maker, part) = (field("CPU implementer")?, field("CPU part")?);
+        Some(format!("{} implementer {maker} part {part}", std::env::consts::ARCH))
+    });
+    Cpu {
+        model: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        cores: usable_cores(),
+        sockets: packages.len().max(1),
+        numa_nodes: nodes.iter().filter(is_node).count().max(1),
+    }
+}

@@ -1,0 +1,173 @@
+//! Measuring a plan on one rank: warm-up, batches, checks, rows. Every rank runs this alike, with
+//! the same decisions, since all of them see the same exchanged times.
+//! Not printing and not recording: rows go to the supervisor as data.
+
+mod batch;
+mod clock;
+mod half;
+mod report;
+mod row;
+
+pub use clock::measure_clock;
+pub use report::{Failure, Report};
+
+use std::time::{Duration, Instant};
+
+use engine::{World, WorldError};
+use model::{
+    fault::{Action, Phase},
+    plan::{Place, Plan, Sweep},
+};
+use thiserror::Error;
+
+use crate::backend::{Backend, BackendError, Operation};
+
+/// Why a rank could not go on measuring.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// The other ranks, or the way to them.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The backend.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+/// One rank's measurement.
+pub struct Session<'a> {
+    plan: &'a Plan,
+    world: &'a mut dyn World,
+    backend: &'a mut dyn Backend,
+    /// World ranks of every communicator. All go on sampling until the last is content: they share
+    /// barriers.
+    groups: Vec<Vec<usize>>,
+    /// Which of them is ours.
+    ours: usize,
+    launch: u32,
+    /// Told where we are, for whoever must say where we were lost.
+    watch: Box<dyn Fn(Phase, u64) + 'a>,
+    /// Rows begun so far.
+    index: u64,
+}
+
+impl<'a> Session<'a> {
+    /// A session of `launch`; `watch` hears of every phase and row.
+    pub fn new(
+        plan: &'a Plan,
+        world: &'a mut dyn World,
+        backend: &'a mut dyn Backend,
+        launch: u32,
+        watch: Box<dyn Fn(Phase, u64) + 'a>,
+    ) -> Session<'a> {
+        // A backend that stands for all ranks has a world of one.
+        let groups = if world.size() == 1 { vec![vec![0]] } else { plan.groups() };
+        let ours = groups.iter().position(|g| g.contains(&world.rank())).unwrap_or(0);
+        Session { plan, world, backend, groups, ours, launch, watch, index: 0 }
+    }
+
+    /// Measures every row of the plan.
+    ///
+    /// # Errors
+    /// [`MeasureError`]; rows reported before stay reported.
+    pub fn run(&mut self) -> Result<(), MeasureError> {
+        self.enter(Phase::Start);
+        for sweep in self.plan.sweeps() {
+            if self.waive(sweep)? {
+                continue;
+            }
+            self.warm_up(sweep)?;
+            let mut cycle = 0;
+            while self.plan.cycles == 0 || cycle < self.plan.cycles {
+                for bytes in self.plan.sizes() {
+                    let case = self.plan.case(sweep, bytes, self.group_size());
+                    self.measure_row(&case, cycle)?;
+                    self.index += 1;
+                }
+                cycle += 1;
+            }
+        }
+        self.enter(Phase::End);
+        self.world.barrier(self.deadline())?;
+        Ok(())
+    }
+
+    /// Whether some communicator cannot run this sweep: one row then says why, and all skip it,
+    /// since they share barriers.
+    fn waive(&mut self, sweep: Sweep) -> Result<bool, MeasureError> {
+        let case = self.plan.case(sweep, self.plan.min_bytes, self.group_size());
+        let reason = self.backend.supported(&case).err().map_or(String::new(), |r| r.0);
+        let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
+        let Some(reason) = all.into_iter().find(|r| !r.is_empty()) else { return Ok(false) };
+        let reason = String::from_utf8_lossy(&reason).into_owned();
+        self.report_waived(&case, reason)?;
+        self.index += 1;
+        Ok(true)
+    }
+
+    /// Untimed operations for doubling sizes, out of place (nccl-tests src/common.cu:925).
+    fn warm_up(&mut self, sweep: Sweep) -> Result<(), MeasureError> {
+        self.enter(Phase::Warmup);
+        for bytes in self.plan.warmup_sizes() {
+            let case = self.plan.case(sweep, bytes, self.group_size());
+            let deadline = self.deadline();
+            let mut prepared = self.backend.prepare(&case);
+            for iteration in 0..u64::from(self.plan.warmup) {
+                let operation = Operation { place: Place::OutOfPlace, iteration, proof: false };
+                prepared.enqueue(operation, deadline)?;
+            }
+            prepared.finish(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Ranks of our communicator; with a world of one, all that the backend stands for.
+    fn group_size(&self) -> usize {
+        if self.world.size() == 1 { self.plan.ranks() } else { self.group().len() }
+    }
+
+    /// World ranks of our communicator.
+    fn group(&self) -> &[usize] {
+        &self.groups[self.ours]
+    }
+
+    /// When a wait that starts now gives up.
+    fn deadline(&self) -> Option<Instant> {
+        self.plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds))
+    }
+
+    /// Notes the phase, and breaks what is to be broken in it.
+    fn enter(&self, phase: Phase) {
+        (self.watch)(phase, self.index);
+        let Some(fault) = self.plan.fault else { return };
+        if !fault.strikes(self.world.rank(), phase, self.index) {
+            return;
+        }
+        let signal = match fault.action {
+            Action::Kill => rustix::process::Signal::KILL,
+            Action::Stop => rustix::process::Signal::STOP,
+            Action::Corrupt(_) | Action::Slow(_) => return,
+        };
+        // Our own process: it cannot be refused, and a kill does not return.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+    }
+
+    /// The element to corrupt now, if any.
+    fn corruption(&self, phase: Phase) -> Option<u64> {
+        match self.plan.fault?.action {
+            Action::Corrupt(element)
+                if self.plan.fault?.strikes(self.world.rank(), phase, self.index) =>
+            {
+                Some(element)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many times as long each operation is to take.
+    fn slowness(&self) -> Option<f64> {
+        match self.plan.fault?.action {
+            Action::Slow(factor) if self.plan.fault?.rank == self.world.rank() => Some(factor),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One placement of a row: batches until the stopping rule is content, then the checks.
+//! Not one batch (`batch`) and not the row (`row`).
+
+use std::time::Instant;
+
+use model::{
+    bandwidth::bandwidth,
+    fault::Phase,
+    pattern::{Mismatch, derive_seed},
+    plan::{Case, Place},
+    record::{Half, IterationReport, WrongPlace},
+    stats::{Decision, StoppingRule, median, summarise},
+};
+
+use super::{MeasureError, Session, batch::BatchTimes};
+use crate::backend::Operation;
+
+/// Wrong elements that a half lists in full.
+const PLACES_KEPT: usize = 8;
+
+/// What checks found so far, over the communicator.
+#[derive(Debug, Default)]
+struct Findings {
+    /// Over all communicators: sampling ends everywhere at the first wrong element.
+    wrong_anywhere: u64,
+    wrong: u64,
+    failed_checks: u64,
+    places: Vec<WrongPlace>,
+}
+
+impl Session<'_> {
+    /// Measures one placement.
+    pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
+        let checked = self.plan.check > 0
+            && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
+        let seed = self.seed(place, 0);
+        self.settle(case, place)?;
+
+        let begun = Instant::now();
+        let mut findings = Findings::default();
+        let mut samples = vec![Vec::new(); self.groups.len()];
+        let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let mut content = false;
+        while !content && findings.wrong_anywhere == 0 {
+            let fill = checked.then(|| derive_seed(seed, batches.len() as u64));
+            let (mut mine, found) = self.run_batch(case, place, fill)?;
+            mine.spent = begun.elapsed().as_secs_f64();
+            let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
+            let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
+            let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
+            for (group, samples) in self.groups.iter().zip(&mut samples) {
+                samples.push(self.plan.average.of(&pick(&all, group, |t| t.total)));
+            }
+            enqueued.push(self.plan.average.of(&pick(&all, self.group(), |t| t.enqueue)));
+            batches.push(pick(&all, self.group(), |t| t.total));
+            last = self
+                .group()
+                .iter()
+                .filter_map(|r| all.get(*r))
+                .map(|t| t.iterations.clone())
+                .collect();
+            if let Some(found) = found {
+                let name = format!("last timed iteration of batch {}", batches.len());
+                self.collect(found, &name, &mut findings)?;
+            }
+            content = samples.iter().all(|s| self.rule().decide(s, spent) != Decision::Continue);
+        }
+        if checked && findings.wrong_anywhere == 0 {
+            self.check(case, place, seed, &mut findings)?;
+        }
+        let samples = &samples[self.ours];
+
+        let time_us = median(samples).unwrap_or(f64::NAN);
+        let ranks = self.group_size();
+        let element = case.sweep.datatype.bytes();
+        let bw = bandwidth(self.plan.collective, &case.counts, element, ranks, time_us * 1e-6);
+        Ok(Half {
+            time_us,
+            cpu_time_us: median(&enqueued).unwrap_or(f64::NAN),
+            algbw: bw.algbw,
+            busbw: bw.busbw,
+            wrong: checked.then_some(findings.wrong),
+            failed_checks: findings.failed_checks,
+            wrong_places: findings.places,
+            summary: summarise(samples),
+            batches_us: batches,
+            launches_us: Vec::new(),
+            iterations: self
+                .plan
+                .per_iteration
+                .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
+        })
+    }
+
+    fn rule(&self) -> StoppingRule {
+        let sampling = self.plan.sampling;
+        StoppingRule {
+            min_batches: sampling.min_batches as usize,
+            precision: sampling.precision,
+            max_time_seconds: Some(sampling.max_time),
+        }
+    }
+
+    /// A seed for this row and placement; `purpose` 0 is timing, from 1 on the checks.
+    fn seed(&self, place: Place, purpose: u64) -> u64 {
+        let launch = derive_seed(self.plan.seed, u64::from(self.launch));
+        let half = 2 * self.index + u64::from(place == Place::InPlace);
+        derive_seed(derive_seed(launch, half), purpose)
+    }
+
+    /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
+    fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.enqueue(Operation { place, iteration: 0, proof: false }, deadline)?;
+        prepared.finish(deadline)?;
+        Ok(())
+    }
+
+    /// `-c` operations with fresh data each, every element verified; ends at the first wrong one.
+    fn check(
+        &mut self,
+        case: &Case,
+        place: Place,
+        seed: u64,
+        findings: &mut Findings,
+    ) -> Result<(), MeasureError> {
+        let operation = Operation { place, iteration: 0, proof: false };
+        for number in 1..=u64::from(self.plan.check) {
+            let seed = derive_seed(seed, u64::MAX - number);
+            let deadline = self.deadline();
+            self.backend.prepare(case).fill(operation, seed);
+            self.enter(Phase::Verify);
+            let corrupt = self.corruption(Phase::Verify);
+            let mut prepared = self.backend.prepare(case);
+            prepared.enqueue(operation, deadline)?;
+            prepared.finish(deadline)?;
+            if let Some(element) = corrupt {
+                prepared.corrupt(operation, element);
+            }
+            let found = prepared.verify(operation, seed);
+            drop(prepared);
+            self.collect(found, &format!("check {number}"), findings)?;
+            if findings.wrong_anywhere > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges what every rank found.
+    fn collect(
+        &mut self,
+        found: Mismatch,
+        check: &str,
+        findings: &mut Findings,
+    ) -> Result<(), MeasureError> {
+        let first = found.first.unwrap_or_default();
+        let mine: Vec<u8> = [found.wrong, first.index, first.got, first.want]
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        let all = self.world.allgather(&mine, self.deadline())?;
+        for (rank, bytes) in all.iter().enumerate() {
+            let words = bytes.as_chunks::<8>().0;
+            let value = |at: usize| words.get(at).map_or(0, |raw| u64::from_le_bytes(*raw));
+            findings.wrong_anywhere += value(0);
+            if value(0) == 0 || !self.group().contains(&rank) {
+                continue;
+            }
+            findings.wrong += value(0);
+            findings.failed_checks += 1;
+            if findings.places.len() < PLACES_KEPT {
+                findings.places.push(WrongPlace {
+                    rank,
+                    element: value(1),
+                    got: format!("{:#x}", value(2)),
+                    want: format!("{:#x}", value(3)),
+                    check: check.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some ranks' figure of a batch, in microseconds.
+fn pick(all: &[BatchTimes], ranks: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
+    ranks.iter().filter_map(|rank| all.get(*rank)).map(|times| figure(times) * 1e6).collect()
+}
+
+/// The slowest process at every iteration (nccl-tests src/common.cu, `ReduceProcessMaxIterTimes`).
+fn iteration_report(seconds: &[Vec<f64>], skip: u32) -> IterationReport {
+    let us: Vec<Vec<f64>> =
+        seconds.iter().map(|times| times.iter().map(|s| s * 1e6).collect()).collect();
+    let count = us.iter().map(Vec::len).max().unwrap_or(0);
+    let times_us = (0..count)
+        .map(|at| us.iter().filter_map(|t| t.get(at)).copied().fold(f64::NAN, f64::max))
+        .collect();
+    let per_process_us = if us.len() > 1 { us } else { Vec::new() };
+    IterationReport { skipped: skip as usize, times_us, per_process_us }
+}

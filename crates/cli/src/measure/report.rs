@@ -1,0 +1,33 @@
+//! What a rank tells the supervisor while it measures.
+//! Not the record: the supervisor decides what of this is written.
+
+use model::record::Row;
+use serde::{Deserialize, Serialize};
+
+/// One report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// A row is about to be measured.
+    Progress {
+        /// Rows begun before it in this launch.
+        index: u64,
+        /// Its requested size in bytes.
+        bytes: u64,
+    },
+    /// A row is complete.
+    Row(Box<Row>),
+    /// The rank has finished; its largest resident memory, bytes.
+    Finished {
+        /// VmHWM of its process.
+        peak_bytes: u64,
+    },
+}
+
+/// What a rank says when it cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// World ranks that did not come, when a deadline passed.
+    pub missing: Option<Vec<usize>>,
+    /// The whole text.
+    pub text: String,
+}

@@ -1,0 +1,121 @@
+//! One row: both placements of a case, put together and handed to the supervisor by the first rank
+//! of each communicator.
+//! Not its sampling (`half`).
+
+use model::{
+    Collective,
+    alltoallv::Traffic,
+    collective::OpColumn,
+    plan::{Case, Place},
+    record::{Half, Row, SCHEMA},
+};
+
+use super::{MeasureError, Report, Session};
+use crate::local_time;
+
+impl Session<'_> {
+    /// Measures both placements of a case and reports the row.
+    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<(), MeasureError> {
+        if self.world.rank() == 0 {
+            let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
+            self.report(&Report::Progress { index: self.index, bytes })?;
+        }
+        let [out, inside] = Place::BOTH;
+        let out_of_place = self.measure_half(case, out)?;
+        let in_place = self.measure_half(case, inside)?;
+        let notes = self.traffic_notes(case, &[&out_of_place, &in_place]);
+        let row = Row {
+            out_of_place: Some(out_of_place),
+            in_place: Some(in_place),
+            notes,
+            ..self.empty_row(case, cycle)
+        };
+        self.report_row(row)
+    }
+
+    /// Reports that a case cannot run.
+    pub(super) fn report_waived(
+        &mut self,
+        case: &Case,
+        reason: String,
+    ) -> Result<(), MeasureError> {
+        let row = Row { waived: Some(reason), ..self.empty_row(case, 0) };
+        self.report_row(row)
+    }
+
+    fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
+        if self.group().first() == Some(&self.world.rank()) {
+            self.report(&Report::Row(Box::new(row)))?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, report: &Report) -> Result<(), MeasureError> {
+        let bytes = serde_json::to_vec(report).unwrap_or_default();
+        Ok(self.world.report(&bytes)?)
+    }
+
+    fn empty_row(&self, case: &Case, cycle: u64) -> Row {
+        let collective = self.plan.collective;
+        let redop = match collective.op_column() {
+            OpColumn::Name => case.sweep.op.name(),
+            OpColumn::None => "none",
+            OpColumn::Blank => "",
+        };
+        Row {
+            schema: SCHEMA,
+            index: self.index,
+            cycle,
+            launch: self.launch,
+            shown: self.launch + 1 == self.plan.sampling.launches,
+            group: self.plan.colour(self.world.rank()),
+            ranks: self.group_size(),
+            collective,
+            size: case.counts.bytes(case.sweep.datatype.bytes()) as u64,
+            count: case.counts.param as u64,
+            datatype: case.sweep.datatype,
+            redop: redop.to_owned(),
+            root: if collective.rooted() { case.sweep.root as i64 } else { -1 },
+            finished: local_time::now(),
+            waived: None,
+            out_of_place: None,
+            in_place: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// alltoallv's summary (nccl-tests src/alltoallv.cu:464-493), which they print inside the row.
+    fn traffic_notes(&self, case: &Case, halves: &[&Half]) -> Vec<String> {
+        if !self.plan.traffic_summary || self.plan.collective != Collective::AllToAllV {
+            return Vec::new();
+        }
+        halves.iter().flat_map(|half| self.traffic_summary(case, half.time_us)).collect()
+    }
+
+    fn traffic_summary(&self, case: &Case, time_us: f64) -> Vec<String> {
+        let ranks = self.group_size();
+        let total = case.counts.param * ranks * case.sweep.datatype.bytes();
+        let traffic = &self.plan.traffic;
+        let head = "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY:";
+        let mut lines = vec![match traffic {
+            Traffic::Generated { spread } => format!(
+                "{head} mode=generated nranks={ranks} total_bytes={total} spread={spread:.3} time_usec={time_us:.2}"
+            ),
+            Traffic::Matrix { rows, scale } => format!(
+                "{head} mode=matrix nranks={ranks} matrix_dim={} scale={scale:.3} time_usec={time_us:.2}",
+                rows.len()
+            ),
+        }];
+        for rank in 0..ranks {
+            let sent: usize = (0..ranks).map(|to| traffic.bytes(rank, to, ranks, total)).sum();
+            let received: usize =
+                (0..ranks).map(|from| traffic.bytes(from, rank, ranks, total)).sum();
+            let algbw = sent.max(received) as f64 / 1e9 / (time_us * 1e-6);
+            let busbw = algbw * (ranks as f64 - 1.0) / ranks as f64;
+            lines.push(format!(
+                "#   rank={rank} send_bytes={sent} recv_bytes={received} alg_bw={algbw:.2} bus_bw={busbw:.2}"
+            ));
+        }
+        lines
+    }
+}

@@ -1,0 +1,14 @@
+//! What was asked: the command line and NCCL_TESTS_* become one typed request.
+//! Not the plan's execution, and clap stays in here: nothing behind this module knows of it.
+
+mod arguments;
+mod command_line;
+mod environment;
+mod integer;
+mod planning;
+mod questions;
+
+pub use arguments::{BenchArguments, Output};
+pub use command_line::{Command, LintArguments, RANK_WORD, ShowArguments, parse};
+pub use environment::Environment;
+pub use planning::{RecordPlace, Request, Surroundings, plan};

@@ -1,0 +1,226 @@
+//! Every option of a benchmark as typed, without consequences: nccl-tests' thirty and our own.
+//! Not defaults: they depend on the name the program was called by, see `planning`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use model::fault::Fault;
+
+use super::integer;
+
+/// What stdout carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// The table.
+    #[default]
+    Table,
+    /// Comma-separated values.
+    Csv,
+    /// The record's lines.
+    Json,
+}
+
+/// `--backend`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// Shared memory of this machine.
+    Host,
+    /// A cost model; nothing moves.
+    #[value(hide = true)]
+    Fake,
+}
+
+/// Options of a benchmark.
+#[derive(Debug, Clone, Default, Args)]
+#[command(args_override_self = true)]
+pub struct BenchArguments {
+    /// Threads a process
+    #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
+    pub threads: Option<i64>,
+    /// Devices a thread; on `host`, processes
+    #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
+    pub devices: Option<i64>,
+
+    /// First size, such as 8, 1K, 1.5M
+    #[arg(
+        short = 'b',
+        long = "minbytes",
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        help_heading = "Sizes"
+    )]
+    pub min_bytes: Option<String>,
+    /// Last size
+    #[arg(
+        short = 'e',
+        long = "maxbytes",
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        help_heading = "Sizes"
+    )]
+    pub max_bytes: Option<String>,
+    /// Bytes from one size to the next, without -f
+    #[arg(
+        short = 'i',
+        long = "stepbytes",
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        help_heading = "Sizes"
+    )]
+    pub step_bytes: Option<String>,
+    /// Factor from one size to the next
+    #[arg(short = 'f', long = "stepfactor", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Sizes")]
+    pub step_factor: Option<i64>,
+
+    /// Timed iterations a batch
+    #[arg(short = 'n', long = "iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub iterations: Option<i64>,
+    /// Operations fused into one iteration
+    #[arg(short = 'm', long = "agg_iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub aggregated: Option<i64>,
+    /// Untimed operations a size before the sweep
+    #[arg(short = 'w', long = "warmup_iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub warmup: Option<i64>,
+    /// Sweeps, each printed; 0 = until interrupted
+    #[arg(short = 'N', long = "run_cycles", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub cycles: Option<i64>,
+    /// Whose time counts: 0 rank 0, 1 mean, 2 fastest, 3 slowest
+    #[arg(short = 'a', long = "average", value_name = "0-3", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub average: Option<i64>,
+    /// Waiting: 0 none, 1 after each operation with barrier, 2 without, 3 after each iteration, barrier untimed
+    #[arg(short = 'z', long = "blocking", value_name = "0-3", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub blocking: Option<i64>,
+    /// Batches of -n iterations that every row gets at least
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    pub batches: Option<u32>,
+    /// Sample until half the 95 % interval is within this, such as 2%
+    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Measurement")]
+    pub precision: Option<f64>,
+    /// But no longer than this many seconds a placement
+    #[arg(long = "max-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
+    pub max_time: Option<f64>,
+    /// Launch the ranks afresh this often; the table then shows medians over launches
+    #[arg(long, value_name = "K", help_heading = "Measurement")]
+    pub repeat: Option<u32>,
+
+    /// Checked operations a row; 0 = none
+    #[arg(short = 'c', long = "check", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Data")]
+    pub check: Option<i64>,
+    /// Operator: sum, prod, max, min, avg, mulsum or all
+    #[arg(short = 'o', long = "op", value_name = "OP", help_heading = "Data")]
+    pub op: Option<String>,
+    /// Type: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or all
+    #[arg(short = 'd', long = "datatype", value_name = "TYPE", help_heading = "Data")]
+    pub datatype: Option<String>,
+    /// Root rank; -1 or all = each in turn
+    #[arg(
+        short = 'r',
+        long = "root",
+        value_name = "RANK",
+        allow_negative_numbers = true,
+        help_heading = "Data"
+    )]
+    pub root: Option<String>,
+    /// Start buffers this many elements after an aligned address
+    #[arg(short = 'u', long = "unalign", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Data")]
+    pub unalign: Option<i64>,
+
+    /// Report the time of every iteration
+    #[arg(short = 'I', long = "per_iter_timing", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
+    pub per_iteration: Option<i64>,
+    /// Leave this many leading iterations out of that report
+    #[arg(short = 'K', long = "per_iter_skip", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
+    pub per_iteration_skip: Option<i64>,
+    /// Time stamps behind rows
+    #[arg(short = 'S', long = "report_timestamps", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
+    pub timestamps: Option<i64>,
+    /// Time of enqueueing instead of completion in the time column
+    #[arg(short = 'C', long = "report_cputime", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
+    pub cpu_time: Option<i64>,
+    /// Memory line at the end
+    #[arg(short = 'M', long = "memory", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
+    pub memory: Option<i64>,
+    /// nccl-tests' JSON report, any extension
+    #[arg(short = 'J', long = "output_file", value_name = "FILE", help_heading = "Output")]
+    pub json_report: Option<PathBuf>,
+    /// Print comma-separated values instead of the table
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub csv: bool,
+    /// Print the record's lines instead of the table
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Write the record here (default: the data folder, see docs/schema.md)
+    #[arg(long, value_name = "PATH", conflicts_with = "no_record", help_heading = "Output")]
+    pub record: Option<PathBuf>,
+    /// Write no record
+    #[arg(long = "no-record", help_heading = "Output")]
+    pub no_record: bool,
+
+    /// Seconds that one wait may take; 0 = for ever
+    #[arg(short = 'T', long = "timeout", value_name = "SECONDS", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub timeout: Option<i64>,
+    /// Launches of a captured CUDA graph
+    #[arg(short = 'G', long = "cudagraph", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub graph: Option<i64>,
+    /// Threads initialise concurrently
+    #[arg(short = 'p', long = "parallel_init", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub parallel_init: Option<i64>,
+    /// Use the NULL stream
+    #[arg(short = 'y', long = "stream_null", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub stream_null: Option<i64>,
+    /// Register buffers: 1 local, 2 symmetric
+    #[arg(short = 'R', long = "local_register", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub local_register: Option<i64>,
+    /// CTA policy
+    #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub cta_policy: Option<i64>,
+    /// Device-API kernel; needs -R 2
+    #[arg(short = 'D', long = "device_implementation", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub device_implementation: Option<i64>,
+    /// CTAs of that kernel, 1 to 128
+    #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub device_cta_count: Option<i64>,
+    /// Who moves the bytes
+    #[arg(long, value_name = "NAME", help_heading = "Libraries and devices")]
+    pub backend: Option<BackendName>,
+
+    /// Break something on purpose
+    #[arg(long, value_name = "SPEC", hide = true)]
+    pub fault: Option<Fault>,
+    /// Pattern seed
+    #[arg(long, value_name = "N", hide = true)]
+    pub seed: Option<u64>,
+    /// Words that nccl-tests would ignore
+    #[arg(value_name = "WORDS", hide = true)]
+    pub words: Vec<String>,
+}
+
+impl BenchArguments {
+    /// What stdout carries.
+    pub fn output(&self) -> Output {
+        match (self.csv, self.json) {
+            (true, _) => Output::Csv,
+            (_, true) => Output::Json,
+            _ => Output::Table,
+        }
+    }
+}
+
+/// `2%` or `0.02`, as a fraction.
+fn percent(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text.trim(), 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if value * unit > 0.0 && value * unit < 1.0 => Ok(value * unit),
+        _ => Err(format!("'{text}' is not between 0 % and 100 %, such as 2%")),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches('s').parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err(format!("'{text}' is not a number of seconds")),
+    }
+}

@@ -1,0 +1,277 @@
+//! Which command was meant: by the name the program was called by, by the first word, and by getopt's
+//! habits that scripts rely on (prefixes of long options, the last of repeated options counts).
+//! Not the meaning of a benchmark's options (`arguments`, `planning`).
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
+use model::{Collective, plan::Style};
+
+use super::arguments::BenchArguments;
+
+/// What the program is to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Measure a collective.
+    Bench {
+        /// Which.
+        collective: Collective,
+        /// By whose name, hence with whose defaults.
+        style: Style,
+        /// The name for the first and last lines.
+        program: String,
+        /// The options.
+        arguments: Box<BenchArguments>,
+    },
+    /// Print a record.
+    Show(ShowArguments),
+    /// Look for mistakes in scripts and environments.
+    Lint(LintArguments),
+    /// Be a rank: started by a supervisor only.
+    Rank {
+        /// Which of its processes.
+        process: usize,
+    },
+}
+
+/// Options of `busbw show`.
+#[derive(Debug, Clone, Args)]
+pub struct ShowArguments {
+    /// A record file, or the id of a run in the data folder; without one, the newest run
+    pub run: Option<PathBuf>,
+    /// Print comma-separated values instead of the table
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print the record's lines instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `busbw lint`.
+#[derive(Debug, Clone, Args)]
+pub struct LintArguments {
+    /// Files to read: scripts, mpirun lines, YAML, env dumps; `-` or nothing is stdin
+    pub files: Vec<PathBuf>,
+    /// NCCL version in use, such as 2.28.9, to name variables that it does not read
+    #[arg(long, value_name = "VERSION")]
+    pub nccl: Option<String>,
+    /// Print findings as JSON Lines
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The hidden word that a supervisor starts its ranks with.
+pub const RANK_WORD: &str = "__rank";
+
+const EXAMPLES: &str = "Examples:
+  busbw all_reduce                           every core of this machine, 8 B to 128 MiB
+  busbw all_reduce -b 8 -e 128M -f 2 -g 2    the same with two ranks
+  busbw alltoall -d bfloat16 --precision 2%  sample until the interval is within 2 %
+  busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
+  busbw show                                 the newest run again
+  busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
+            6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
+
+const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
+Examples:
+  -b 8 -e 128M -f 2 -g 2     sizes 8 B to 128 MiB, doubling, on two ranks
+  -n 100 --precision 2%      100 iterations a batch, until the interval is within 2 %
+  -d half -o max -c 5        another type and operator, five checked operations a row
+  -J out.json                nccl-tests' JSON report as well";
+
+/// Reads the command line.
+///
+/// # Errors
+/// clap's own, which also stand for `--help` and `--version`: print and exit as it says.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+    let args = canonical(args.into_iter().collect());
+    let called = args.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut grammar = grammar();
+    if let Some((collective, program)) = old_name(&called) {
+        grammar = grammar.subcommand(bench_grammar(collective, program));
+    }
+    let matches = grammar.try_get_matches_from(args)?;
+    let Some((name, matches)) = matches.subcommand() else {
+        return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
+    };
+    command(name, matches)
+}
+
+fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
+    Ok(match name {
+        "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
+        "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
+        _ => {
+            let arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
+            let (collective, style, program) = match Collective::from_name(name) {
+                Some(collective) => (collective, Style::Busbw, format!("{name}_perf")),
+                None => {
+                    let (collective, program) = old_name(name).ok_or_else(|| {
+                        clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)
+                    })?;
+                    (collective, Style::NcclTests, program.to_owned())
+                }
+            };
+            Command::Bench { collective, style, program, arguments }
+        }
+    })
+}
+
+/// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
+fn old_name(name: &str) -> Option<(Collective, &str)> {
+    let at = name.find("_perf")?;
+    Collective::from_name(&name[..at]).map(|collective| (collective, name))
+}
+
+fn grammar() -> Grammar {
+    let styles = styling::Styles::styled()
+        .header(styling::AnsiColor::Green.on_default().bold())
+        .usage(styling::AnsiColor::Green.on_default().bold())
+        .literal(styling::AnsiColor::Cyan.on_default());
+    let collectives =
+        Collective::ALL.map(|collective| bench_grammar(collective, collective.name()));
+    let show = Grammar::new("show").about("Print a run's table again, from its record alone");
+    let lint = Grammar::new("lint")
+        .about("Find mistakes in NCCL_* and UCX_* settings of scripts, YAML and environments")
+        .after_help("Examples:\n  busbw lint job.sh\n  env | busbw lint --nccl 2.28.9 -\nExit codes: 0 nothing found, 1 something found, 2 a file cannot be read");
+    let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
+    Grammar::new("busbw")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(
+            "How fast your GPUs really talk, how fast the hardware allows, and what stands between",
+        )
+        .after_help(EXAMPLES)
+        .styles(styles)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommands(collectives)
+        .subcommand(ShowArguments::augment_args(show))
+        .subcommand(LintArguments::augment_args(lint))
+        .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
+}
+
+fn bench_grammar(collective: Collective, name: &str) -> Grammar {
+    let about = format!("Measure {}", collective.name());
+    let grammar = Grammar::new(name.to_owned()).about(about).after_help(BENCH_EXAMPLES);
+    BenchArguments::augment_args(grammar).disable_version_flag(true)
+}
+
+/// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes
+/// of nccl-tests' long options out, as getopt_long does.
+fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
+    let called = args
+        .first()
+        .and_then(|path| Path::new(path).file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    if old_name(&called).is_some() {
+        args.insert(1, called.into());
+    }
+    let is_bench = args
+        .get(1)
+        .and_then(|word| word.to_str())
+        .is_some_and(|word| Collective::from_name(word).is_some() || old_name(word).is_some());
+    if is_bench {
+        for word in args.iter_mut().skip(2).take_while(|word| *word != "--") {
+            if let Some(whole) = word.to_str().and_then(write_out) {
+                *word = whole.into();
+            }
+        }
+    }
+    args
+}
+
+/// `--minb=8` as `--minbytes=8`: only where exactly one of nccl-tests' names begins like that and
+/// no option has that very name.
+fn write_out(word: &str) -> Option<String> {
+    let typed = word.strip_prefix("--").filter(|rest| !rest.is_empty())?;
+    let (name, value) = match typed.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (typed, None),
+    };
+    let grammar = BenchArguments::augment_args(Grammar::new(""));
+    let names: Vec<&str> = grammar.get_arguments().filter_map(|a| a.get_long()).collect();
+    if names.contains(&name) || name == "help" {
+        return None;
+    }
+    // nccl-tests' long options have a short form; ours have none.
+    let mut theirs = grammar
+        .get_arguments()
+        .filter(|a| a.get_short().is_some())
+        .filter_map(|a| a.get_long())
+        .chain(["help"])
+        .filter(|long| long.starts_with(name));
+    let (only, more) = (theirs.next()?, theirs.next());
+    if more.is_some() {
+        return None;
+    }
+    Some(value.map_or_else(|| format!("--{only}"), |value| format!("--{only}={value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(line: &str) -> (Collective, Style, String, BenchArguments) {
+        let words = line.split_whitespace().map(OsString::from);
+        match parse(words) {
+            Ok(Command::Bench { collective, style, program, arguments }) => {
+                (collective, style, program, *arguments)
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_decide_the_style() {
+        for (line, style, program) in [
+            ("busbw all_reduce", Style::Busbw, "all_reduce_perf"),
+            ("busbw all_reduce_perf", Style::NcclTests, "all_reduce_perf"),
+            ("./all_reduce_perf", Style::NcclTests, "all_reduce_perf"),
+            ("/opt/x/alltoallv_perf_mpi -g 2", Style::NcclTests, "alltoallv_perf_mpi"),
+        ] {
+            let (_, got, name, _) = bench(line);
+            assert_eq!((got, name.as_str()), (style, program), "{line}");
+        }
+    }
+
+    #[test]
+    fn getopt_habits() {
+        let (_, _, _, a) = bench("busbw reduce -b8 -e 1K --stepf 2 --ngpus=2 -g 4 -r -1 -n 0x10");
+        assert_eq!(a.min_bytes.as_deref(), Some("8"));
+        assert_eq!(a.step_factor, Some(2));
+        assert_eq!(a.devices, Some(4));
+        assert_eq!(a.root.as_deref(), Some("-1"));
+        assert_eq!(a.iterations, Some(16));
+        let (_, _, _, a) = bench("all_reduce_perf extra -V 16 words --maxb=1K");
+        assert_eq!(a.words, ["extra", "words"]);
+        assert_eq!(a.max_bytes.as_deref(), Some("1K"));
+    }
+
+    #[test]
+    fn refused() {
+        for line in [
+            "busbw all_reduce --bogus",
+            "busbw all_reduce -q",
+            "busbw all_reduce -n x",
+            "busbw all_reduce --m 8",
+            "busbw no_such_thing",
+            "busbw all_reduce --csv --json",
+            "busbw all_reduce --precision 0",
+        ] {
+            let words = line.split_whitespace().map(OsString::from);
+            assert_eq!(parse(words).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn grammar_is_consistent() {
+        grammar().debug_assert();
+    }
+}

@@ -1,0 +1,60 @@
+//! The environment variables that busbw itself reads, one documented field each.
+//! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
+
+/// Our part of the environment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Environment {
+    /// NCCL_TESTS_DEVICE: first device of every process (default 0).
+    pub device: Option<String>,
+    /// NCCL_TESTS_SPLIT: "AND|OR|MOD|DIV value", which ranks form a communicator.
+    pub split: Option<String>,
+    /// NCCL_TESTS_SPLIT_MASK: hexadecimal; colour = rank & mask; wins over NCCL_TESTS_SPLIT.
+    pub split_mask: Option<String>,
+    /// NCCL_TESTS_MIN_BW: GB/s; fail with 7 when the average bus bandwidth is below 0.9 of it.
+    pub min_bandwidth: Option<String>,
+    /// NCCL_TESTS_ALLTOALLV_SPREAD: 0 to 1 (default 1).
+    pub spread: Option<String>,
+    /// NCCL_TESTS_ALLTOALLV_MATRIX_FILE: path of a traffic matrix.
+    pub matrix_file: Option<String>,
+    /// NCCL_TESTS_ALLTOALLV_MATRIX_SCALE: factor on its cells (default 1).
+    pub matrix_scale: Option<String>,
+    /// NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: 1 prints every rank's bytes and bandwidth.
+    pub traffic_summary: Option<String>,
+    /// BUSBW_NO_RECORD: 1 writes no record.
+    pub no_record: bool,
+    /// A launcher's variable that says "one of several ranks", as NAME=value.
+    pub launched: Option<String>,
+}
+
+/// Launchers' words for the number of ranks, then for this rank. A job of one rank is no launch.
+const LAUNCHERS: [(&str, &str); 6] = [
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("PMI_SIZE", "PMI_RANK"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
+    ("PALS_SIZE", "PALS_RANKID"),
+    ("WORLD_SIZE", "RANK"),
+];
+
+impl Environment {
+    /// Reads it through `lookup`, which is `std::env::var` outside of tests.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Environment {
+        let launched = LAUNCHERS.iter().find_map(|(size, rank)| {
+            let ranks: u64 = lookup(size)?.trim().parse().ok()?;
+            let rank_value = lookup(rank)?;
+            (ranks > 1).then(|| format!("{size}={ranks}, {rank}={rank_value}"))
+        });
+        Environment {
+            device: lookup("NCCL_TESTS_DEVICE"),
+            split: lookup("NCCL_TESTS_SPLIT"),
+            split_mask: lookup("NCCL_TESTS_SPLIT_MASK"),
+            min_bandwidth: lookup("NCCL_TESTS_MIN_BW"),
+            spread: lookup("NCCL_TESTS_ALLTOALLV_SPREAD"),
+            matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
+            matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
+            traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
+            no_record: lookup("BUSBW_NO_RECORD").is_some_and(|v| !matches!(v.trim(), "" | "0")),
+            launched,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Defaults by name, and every refusal.
+
+use super::*;
+use std::ffi::OsString;
+
+fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> {
+    let words = line.split_whitespace().map(OsString::from);
+    let Ok(super::super::Command::Bench { collective, style, program, arguments }) =
+        super::super::parse(words)
+    else {
+        panic!("{line} does not parse");
+    };
+    let surroundings = Surroundings { cores: 4, seed: 1 };
+    plan(collective, style, &program, &arguments, environment, surroundings)
+}
+
+fn planned(line: &str) -> Plan {
+    request(line, &Environment::default()).unwrap().plan
+}
+
+#[test]
+fn defaults_follow_the_name() {
+    let ours = planned("busbw all_reduce");
+    assert_eq!((ours.min_bytes, ours.max_bytes, ours.step), (8, 128 << 20, Step::Factor(2)));
+    assert_eq!((ours.ranks(), ours.sampling.min_batches), (4, 6));
+    let theirs = planned("all_reduce_perf");
+    assert_eq!(
+        (theirs.min_bytes, theirs.max_bytes, theirs.step),
+        (32 << 20, 32 << 20, Step::Bytes(1 << 20))
+    );
+    assert_eq!((theirs.ranks(), theirs.sampling.min_batches), (1, 1));
+    assert_eq!(planned("busbw all_reduce -i 1M -b 1M").step, Step::Bytes(1 << 20));
+    assert_eq!(planned("busbw all_reduce -b 1G").max_bytes, 1 << 30);
+    assert_eq!(planned("broadcast_perf -g 3 -r all").roots, [0, 1, 2]);
+    assert_eq!(planned("broadcast_perf -g 3 -r -1").roots, [0, 1, 2]);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    for line in [
+        "all_reduce_perf -b 0 -e 1M -f 2",
+        "all_reduce_perf -b 8 -e 16 -i 0",
+        "all_reduce_perf -b 64M",
+        "all_reduce_perf -b 8 -e 4",
+        "all_reduce_perf -b 1T",
+        "all_reduce_perf -o bogus",
+        "all_reduce_perf -d flaot",
+        "all_reduce_perf -g 0",
+        "all_reduce_perf -t -1",
+        "all_reduce_perf -n 0",
+        "all_reduce_perf -m 0",
+        "all_reduce_perf -z 4",
+        "all_reduce_perf -a 4",
+        "all_reduce_perf -f -2",
+        "all_reduce_perf -D 1",
+        "reduce_perf -g 2 -r 2",
+        "busbw all_reduce --repeat 3 -N 2",
+    ] {
+        assert!(request(line, &Environment::default()).is_err(), "{line}");
+    }
+    let near = request("all_reduce_perf -d flaot", &Environment::default()).unwrap_err();
+    assert!(near.to_string().contains("perhaps float"), "{near}");
+}
+
+#[test]
+fn zero_bytes_alone_are_one_row() {
+    assert_eq!(planned("all_reduce_perf -b 0 -e 0 -f 2").sizes().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn gpu_options_are_waived_on_host() {
+    let request = request("all_reduce_perf -G 2 -R 1 -y 1", &Environment::default()).unwrap();
+    let options: Vec<_> = request.waived.iter().map(|w| w.option.as_str()).collect();
+    assert_eq!(options, ["-G 2", "-y 1", "-R 1"]);
+    assert_eq!(request.plan.graph, 0);
+}
+
+#[test]
+fn environment_is_checked() {
+    let set = |name: &'static str, value: &'static str| {
+        Environment::read(move |n| (n == name).then(|| value.to_owned()))
+    };
+    let four = "all_reduce_perf -g 4";
+    let split = request(four, &set("NCCL_TESTS_SPLIT", "MOD 2")).unwrap().plan;
+    assert_eq!(split.colours, [0, 1, 0, 1]);
+    assert_eq!(split.groups(), [vec![0, 2], vec![1, 3]]);
+    for (name, value) in [
+        ("NCCL_TESTS_SPLIT", "MOD 0"),
+        ("NCCL_TESTS_SPLIT_MASK", "zz"),
+        ("NCCL_TESTS_MIN_BW", "fast"),
+        ("NCCL_TESTS_DEVICE", "x"),
+    ] {
+        assert!(request(four, &set(name, value)).is_err(), "{name}={value}");
+    }
+    let launched = Environment::read(|n| match n {
+        "OMPI_COMM_WORLD_SIZE" => Some("8".to_owned()),
+        "OMPI_COMM_WORLD_RANK" => Some("3".to_owned()),
+        _ => None,
+    });
+    assert!(request(four, &launched).is_err());
+    let alone = Environment::read(|n| n.starts_with("OMPI_COMM").then(|| "1".to_owned()));
+    assert!(request(four, &alone).is_ok());
+}

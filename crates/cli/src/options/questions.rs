@@ -1,0 +1,138 @@
+//! Options that look like a mistake: said once on stderr, and the run goes on.
+//! Not errors (`planning` refuses those) and not the environment (`lint`).
+
+use model::{Collective, alltoallv::Traffic, plan::Step};
+
+use super::BenchArguments;
+
+/// Validation iterations beyond which `-c` was probably meant as something else.
+const MANY_CHECKS: i64 = 20;
+
+/// `-i` below this is hardly a step in bytes.
+const SMALL_STEP: u64 = 4096;
+
+/// Everything that looks like a mistake.
+#[expect(clippy::too_many_arguments, reason = "each is one fact of the plan, and nobody else asks")]
+pub(super) fn ask(
+    a: &BenchArguments,
+    collective: Collective,
+    traffic: &Traffic,
+    ranks: usize,
+    cores: usize,
+    min: u64,
+    max: u64,
+    step: Step,
+) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let (Some(by), Step::Factor(_)) = (&a.step_bytes, step) {
+        remarks
+            .push(format!("-i is the byte step, ignored with -f; for {by} iterations use -n {by}"));
+    } else if let (Some(by), Step::Bytes(bytes)) = (&a.step_bytes, step)
+        && bytes > 0
+        && bytes < SMALL_STEP
+        && (max - min) / bytes > 1000
+    {
+        remarks.push(format!(
+            "-i {by} is a step of {bytes} bytes: {} sizes; for {by} iterations use -n {by}",
+            (max - min) / bytes + 1
+        ));
+    }
+    if let Some(checks) = a.check.filter(|c| *c > MANY_CHECKS) {
+        remarks.push(format!(
+            "-c {checks} repeats the verification of every row {checks} times; -c 1 verifies every element once, and iterations are -n"
+        ));
+    }
+    if ranks > cores {
+        remarks.push(format!(
+            "{ranks} ranks share the {cores} cores of this machine: times include waiting for a core"
+        ));
+    }
+    let element = match a.datatype.as_deref() {
+        Some("all") | None => 4,
+        Some(name) => model::DataType::from_name(name).map_or(4, model::DataType::bytes),
+    };
+    let rounded =
+        |bytes: u64| collective.counts(bytes as usize, element, ranks, traffic).bytes(element);
+    if min > 0 && rounded(min) == 0 {
+        let least = least_size(collective, element, ranks);
+        let whole = if rounded(max) == 0 { "every size rounds" } else { "the first sizes round" };
+        let why = if least == element {
+            format!("an element has {element} bytes")
+        } else {
+            format!("{} gives each of {ranks} ranks a multiple of 16 bytes", collective.name())
+        };
+        remarks.push(format!("-b {min}: {whole} to 0 bytes, since {why}; start at -b {least}"));
+    }
+    if let (Step::Factor(factor), true) = (step, max > min)
+        && max < min.saturating_mul(factor)
+    {
+        remarks.push(format!(
+            "-e {max} is below -b times the factor {factor}: only the size {min} is measured"
+        ));
+    }
+    if !a.words.is_empty() {
+        remarks.push(format!("'{}' is no option and is ignored", a.words.join(" ")));
+    }
+    remarks
+}
+
+/// The smallest size that does not round to 0.
+fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
+    match collective {
+        Collective::AllReduce
+        | Collective::Broadcast
+        | Collective::Reduce
+        | Collective::SendRecv => element,
+        _ => 16 * ranks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, Environment, parse, plan, planning::Surroundings};
+
+    fn remarks(line: &str) -> Vec<String> {
+        let words = line.split_whitespace().map(std::ffi::OsString::from);
+        let Ok(Command::Bench { collective, style, program, arguments }) = parse(words) else {
+            panic!("{line} does not parse");
+        };
+        let surroundings = Surroundings { cores: 4, seed: 1 };
+        plan(collective, style, &program, &arguments, &Environment::default(), surroundings)
+            .unwrap()
+            .remarks
+    }
+
+    #[test]
+    fn each_mistake_is_questioned() {
+        for (line, words) in [
+            ("all_reduce_perf -b 8 -e 1M -f 2 -i 100", "for 100 iterations use -n 100"),
+            ("all_reduce_perf -b 8 -e 1M -i 100", "for 100 iterations use -n 100"),
+            ("all_reduce_perf -c 100", "iterations are -n"),
+            ("all_reduce_perf -g 8", "8 ranks share the 4 cores"),
+            ("all_gather_perf -b 8 -e 1K -f 2 -g 4", "the first sizes round to 0 bytes"),
+            ("all_gather_perf -b 8 -e 8 -g 4", "every size rounds to 0 bytes"),
+            ("all_reduce_perf -b 8 -e 15 -f 2", "only the size 8"),
+            ("all_reduce_perf stray", "'stray' is no option"),
+            ("all_reduce_perf -I 2", "-I 2"),
+            ("all_reduce_perf -K 3", "-K 3 belongs to -I 1"),
+            ("all_reduce_perf -I 1 -K 20", "0 to 19"),
+            ("all_reduce_perf -V 200", "1 to 128"),
+        ] {
+            let said = remarks(line);
+            assert_eq!(said.len(), 1, "{line}: {said:?}");
+            assert!(said[0].contains(words), "{line}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_lines_raise_no_question() {
+        for line in [
+            "all_reduce_perf -b 8 -e 128M -f 2 -g 4",
+            "busbw all_reduce",
+            "all_reduce_perf -b 1M -e 16M -i 1M -c 5",
+            "alltoall_perf -b 128 -e 1G -f 2 -g 4",
+        ] {
+            assert_eq!(remarks(line), Vec::<String>::new(), "{line}");
+        }
+    }
+}

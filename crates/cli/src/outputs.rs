@@ -1,0 +1,337 @@
+//! Everything a run writes while it goes on: stdout, the JSON report, the record, progress.
+//! Not how ranks run: the supervisor hands rows in as they come.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use model::{
+    exit::Exit,
+    plan::Plan,
+    record::{End, Half, Line, Row, Run, SCHEMA, Status},
+    stats::median,
+};
+
+use crate::{
+    local_time,
+    options::{Output, RecordPlace, Request},
+    render::{self, Csv, JsonLines, NcclReport, Render, Table, Totals},
+    store,
+};
+
+/// How the ranks ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// How.
+    pub status: Status,
+    /// The exit code's meaning, as far as the ranks go.
+    pub exit: Exit,
+    /// What to say about it.
+    pub message: Option<String>,
+    /// Largest resident memory of any rank's process, bytes.
+    pub peak_rank_bytes: u64,
+}
+
+/// Whether the run should go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Nobody reads stdout any more.
+    ReaderGone,
+}
+
+/// The outputs of one run.
+pub struct Outputs {
+    stdout: Box<dyn Render>,
+    report: Option<NcclReport<File>>,
+    record: Option<store::Writer>,
+    progress: ProgressBar,
+    preamble: Vec<String>,
+    run: Option<Run>,
+    /// Rows so far; only the shown ones once a row is final. Kept for advice, not with `-N 0`.
+    rows: Vec<Row>,
+    totals: Totals,
+    warnings: Vec<String>,
+}
+
+impl Outputs {
+    /// Opens everything before anything is measured, so that a bad path fails early.
+    ///
+    /// # Errors
+    /// Paths of the user's that cannot be written. The default place of records only warns.
+    pub fn open(request: &Request, id: &str) -> Result<Outputs> {
+        let mut warnings = Vec::new();
+        let record = match &request.record {
+            RecordPlace::None => None,
+            RecordPlace::At(path) => Some(store::Writer::create(path)?),
+            RecordPlace::Default => {
+                match store::new_path(id).and_then(|p| store::Writer::create(&p)) {
+                    Ok(writer) => Some(writer),
+                    Err(e) => {
+                        warnings.push(format!("no record of this run: {e:#}"));
+                        None
+                    }
+                }
+            }
+        };
+        let (mut report, mut preamble) = (None, Vec::new());
+        if let Some(path) = &request.json_report {
+            let (file, path) = render::open_report(path)?;
+            preamble.push(format!("# Writing JSON output to {}", path.display()));
+            report = Some(NcclReport::new(file));
+        }
+        let stdout: Box<dyn Render> = match request.output {
+            Output::Table => Box::new(Table::new(io::stdout())),
+            Output::Csv => Box::new(Csv(io::stdout())),
+            Output::Json => Box::new(JsonLines(io::stdout())),
+        };
+        let progress = progress_bar(&request.plan);
+        Ok(Outputs {
+            stdout,
+            report,
+            record,
+            progress,
+            preamble,
+            run: None,
+            rows: Vec::new(),
+            totals: Totals::default(),
+            warnings,
+        })
+    }
+
+    /// Where the record is.
+    pub fn record_path(&self) -> Option<PathBuf> {
+        self.record.as_ref().map(|writer| writer.path().to_owned())
+    }
+
+    /// Says something on stderr, around the progress bar.
+    pub fn say(&self, text: &str) {
+        self.progress.suspend(|| {
+            // Without a stderr there is nobody to tell.
+            let _ = writeln!(io::stderr(), "busbw: {text}");
+        });
+    }
+
+    /// The run begins: its line goes to every output. Later launches of it begin silently.
+    ///
+    /// # Errors
+    /// Outputs that cannot be written.
+    pub fn begin(&mut self, mut run: Run) -> Result<Flow> {
+        if self.run.is_some() {
+            return Ok(Flow::Continue);
+        }
+        run.preamble = std::mem::take(&mut self.preamble);
+        self.record_line(&Line::Run(Box::new(run.clone())))?;
+        self.run = Some(run.clone());
+        self.print(|output| output.run(&run))
+    }
+
+    /// Shows that a row is being measured.
+    pub fn progress(&self, index: u64, bytes: u64, launch: u32) {
+        if let Some(run) = &self.run {
+            let launches = run.plan.sampling.launches;
+            let which = if launches > 1 {
+                format!("launch {} of {launches}, ", launch + 1)
+            } else {
+                String::new()
+            };
+            self.progress.set_message(format!("{which}{} B", bytes));
+            let rows = self.progress.length().unwrap_or(0) / u64::from(launches.max(1));
+            self.progress.set_position(u64::from(launch) * rows + index);
+        }
+    }
+
+    /// A row is complete.
+    ///
+    /// # Errors
+    /// Outputs that cannot be written.
+    pub fn row(&mut self, row: Row) -> Result<Flow> {
+        let Some(run) = &self.run else { return Ok(Flow::Continue) };
+        let forever = run.plan.cycles == 0;
+        let first_group = run.devices.first().map_or(0, |device| device.group);
+        let row = if row.shown { over_launches(row, &self.rows) } else { row };
+        self.record_line(&Line::Row(Box::new(row.clone())))?;
+        self.totals.add_checks(&row);
+        if row.shown && row.group == first_group {
+            self.totals.add(&row);
+        }
+        for warning in render::row_warnings(&row) {
+            self.say(&warning);
+        }
+        let flow = self.print(|output| output.row(&row))?;
+        if !forever {
+            self.rows.push(row);
+        }
+        Ok(flow)
+    }
+
+    /// The run ended: last lines, advice, and the exit code.
+    ///
+    /// # Errors
+    /// Outputs that cannot be written.
+    pub fn end(mut self, ended: &Ended) -> Result<Exit> {
+        if ended.status == Status::Interrupted {
+            self.show_unfinished_launches()?;
+        }
+        self.progress.finish_and_clear();
+        let Some(run) = self.run.take() else {
+            if let Some(message) = &ended.message {
+                self.say(message);
+            }
+            return Ok(ended.exit);
+        };
+        let average_busbw = self.totals.average_busbw(run.devices.len());
+        let min_bandwidth_held =
+            run.plan.min_bandwidth.map(|gate| render::gate_held(average_busbw, gate));
+        let wrong = self.totals.out_of_bounds > 0 || min_bandwidth_held == Some(false);
+        let exit = if ended.exit == Exit::Ok && wrong && ended.status == Status::Complete {
+            Exit::WrongData
+        } else {
+            ended.exit
+        };
+        let shown: Vec<Row> = self.rows.iter().filter(|row| row.shown).cloned().collect();
+        self.warnings.extend(render::run_warnings(&run, &shown));
+        if run.devices.len() == 1 && ended.status == Status::Complete {
+            let average = self.totals.average_algbw();
+            self.warnings.push(format!(
+                "one rank: no bytes cross a bus, so there is no average bus bandwidth; the average algorithm bandwidth is {average:.4} GB/s"
+            ));
+        }
+        let end = End {
+            schema: SCHEMA,
+            status: ended.status,
+            exit,
+            message: ended.message.clone(),
+            out_of_bounds: self.totals.out_of_bounds,
+            average_busbw,
+            average_algbw: self.totals.average_algbw(),
+            min_bandwidth_held,
+            finished: local_time::now(),
+            peak_rank_bytes: ended.peak_rank_bytes,
+            warnings: self.warnings.clone(),
+        };
+        let printed = self.print(|output| output.end(&end));
+        self.record_line(&Line::End(Box::new(end)))?;
+        for warning in &self.warnings {
+            self.say(warning);
+        }
+        let record = self.record_path();
+        match (&ended.message, record) {
+            (Some(message), Some(path)) => {
+                self.say(&format!(
+                    "{message}; rows measured so far: busbw show {}",
+                    path.display()
+                ));
+            }
+            (Some(message), None) => self.say(message),
+            (None, _) => {}
+        }
+        printed?;
+        Ok(exit)
+    }
+
+    /// Rows of launches that were interrupted before the last one: shown over those that there are.
+    fn show_unfinished_launches(&mut self) -> Result<()> {
+        if self.rows.iter().any(|row| row.shown) {
+            return Ok(());
+        }
+        let mut latest: Vec<Row> = Vec::new();
+        for row in &self.rows {
+            match latest.iter_mut().find(|l| (l.index, l.group) == (row.index, row.group)) {
+                Some(slot) => *slot = row.clone(),
+                None => latest.push(row.clone()),
+            }
+        }
+        for row in latest {
+            let earlier: Vec<Row> =
+                self.rows.iter().filter(|r| r.launch < row.launch).cloned().collect();
+            let row = over_launches(Row { shown: true, ..row }, &earlier);
+            self.record_line(&Line::Row(Box::new(row.clone())))?;
+            self.totals.add(&row);
+            self.print(|output| output.row(&row))?;
+        }
+        Ok(())
+    }
+
+    fn record_line(&mut self, line: &Line) -> Result<()> {
+        let Some(writer) = &mut self.record else { return Ok(()) };
+        if let Err(e) = writer.write(line) {
+            // The run's figures still go to stdout: a full disk costs the record, not the run.
+            let text = format!("{e:#}; the run goes on without a record");
+            self.record = None;
+            self.say(&text);
+            self.warnings.push(text);
+        }
+        Ok(())
+    }
+
+    /// Writes to stdout and the report, around the progress bar.
+    fn print(&mut self, write: impl Fn(&mut dyn Render) -> io::Result<()>) -> Result<Flow> {
+        if let Some(report) = &mut self.report {
+            write(report).context("cannot write the JSON report (-J)")?;
+        }
+        let stdout = &mut self.stdout;
+        match self.progress.suspend(|| write(stdout.as_mut())) {
+            Ok(()) => Ok(Flow::Continue),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Flow::ReaderGone),
+            Err(e) => Err(e).context("cannot write to stdout"),
+        }
+    }
+}
+
+/// Hidden unless stderr is a terminal.
+fn progress_bar(plan: &Plan) -> ProgressBar {
+    let rows = plan.sizes().count() as u64 * plan.sweeps().len() as u64;
+    let bar = match plan.cycles {
+        0 => ProgressBar::new_spinner(),
+        cycles => ProgressBar::new(rows * cycles * u64::from(plan.sampling.launches)),
+    };
+    let style = ProgressStyle::with_template(
+        "{spinner} {wide_bar} row {pos} of {len}, {msg} ({elapsed}, left {eta})",
+    );
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+/// A row over its own launch and the same row of `earlier` ones: medians of launch medians.
+fn over_launches(mut row: Row, earlier: &[Row]) -> Row {
+    let same: Vec<&Row> = earlier
+        .iter()
+        .filter(|r| (r.index, r.group) == (row.index, row.group) && r.launch < row.launch)
+        .collect();
+    if same.is_empty() {
+        return row;
+    }
+    let outs: Vec<&Half> = same.iter().filter_map(|r| r.out_of_place.as_ref()).collect();
+    let ins: Vec<&Half> = same.iter().filter_map(|r| r.in_place.as_ref()).collect();
+    row.out_of_place = row.out_of_place.map(|half| half_over_launches(half, &outs));
+    row.in_place = row.in_place.map(|half| half_over_launches(half, &ins));
+    row
+}
+
+fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
+    let launches_us: Vec<f64> = earlier.iter().copied().chain([&half]).map(|h| h.time_us).collect();
+    let cpu: Vec<f64> = earlier.iter().copied().chain([&half]).map(|h| h.cpu_time_us).collect();
+    let time_us = median(&launches_us).unwrap_or(f64::NAN);
+    // Bandwidth is bytes over time, whatever the bytes were.
+    let faster = half.time_us / time_us;
+    Half {
+        time_us,
+        cpu_time_us: median(&cpu).unwrap_or(f64::NAN),
+        algbw: half.algbw * faster,
+        busbw: half.busbw * faster,
+        wrong: half.wrong.map(|w| w + earlier.iter().filter_map(|h| h.wrong).sum::<u64>()),
+        launches_us,
+        ..half
+    }
+}
+
+/// A name for a run that sorts by time: date, time, program, process.
+pub fn run_id(program: &str) -> String {
+    let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    format!("{now}-{program}-{}", std::process::id())
+}

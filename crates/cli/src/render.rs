@@ -1,0 +1,42 @@
+//! From a record to what people and programs read. Every output takes run, rows and end, and nothing
+//! else, so that `show` prints what the run printed.
+//! Not measuring, and not the record's own file (`store`).
+
+mod csv;
+mod footer;
+mod json_lines;
+mod nccl_report;
+mod number;
+mod report_json;
+mod table;
+mod warnings;
+
+use std::io;
+
+use model::record::{End, Row, Run};
+
+pub use csv::Csv;
+pub use footer::{Totals, gate_held};
+pub use json_lines::JsonLines;
+pub use nccl_report::{NcclReport, open as open_report};
+pub use table::Table;
+pub use warnings::{row_warnings, run_warnings};
+
+/// Something that listens to a record as it grows.
+pub trait Render {
+    /// The run begins.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    fn run(&mut self, run: &Run) -> io::Result<()>;
+    /// A row is complete.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    fn row(&mut self, row: &Row) -> io::Result<()>;
+    /// The run ended.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    fn end(&mut self, end: &End) -> io::Result<()>;
+}

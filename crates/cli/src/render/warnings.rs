@@ -1,0 +1,81 @@
+//! Advice about figures, after the table: what was noisy, drifted, wrong or waived.
+//! Not errors, and not about options (`options::questions`).
+
+use model::record::{Half, Row, Run};
+
+/// What a row's reader should know: wrong elements with their places.
+pub fn row_warnings(row: &Row) -> Vec<String> {
+    halves(row)
+        .flat_map(|(place, half)| half.wrong_places.iter().map(move |wrong| (place, wrong)))
+        .map(|(place, wrong)| {
+            format!(
+                "wrong data: {} size {} {} {} {place}: rank {} found {} instead of {} in element {} ({})",
+                row.collective.name(), row.size, row.datatype.name(), row.redop, wrong.rank, wrong.got,
+                wrong.want, wrong.element, wrong.check
+            )
+        })
+        .collect()
+}
+
+/// What a run's reader should know: how many rows are noisy or drift.
+pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
+    let all: Vec<(String, &Half)> = rows
+        .iter()
+        .flat_map(|row| {
+            halves(row).map(move |(place, half)| (format!("{} B {place}", row.size), half))
+        })
+        .collect();
+    let mut warnings = Vec::new();
+    let mut say = |what: &str, advice: &str, picked: Vec<&str>| {
+        if let Some(first) = picked.first() {
+            let more = match picked.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            };
+            warnings.push(format!("{what}: {first}{more}; {advice}"));
+        }
+    };
+    let pick = |test: &dyn Fn(&Half) -> bool| {
+        all.iter().filter(|(_, half)| test(half)).map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+    };
+    let noisy = |half: &Half| half.summary.as_ref().is_some_and(|s| s.noisy);
+    let drifting =
+        |half: &Half| half.summary.as_ref().and_then(|s| s.drift).is_some_and(|d| d.significant);
+    let outlying = |half: &Half| {
+        half.summary.as_ref().is_some_and(|s| s.outliers.severe > 0 && half.batches_us.len() >= 6)
+    };
+    say(
+        "noisy, half the 95 % interval is over 5 % of the median",
+        "use --precision 2%, or a quieter machine",
+        pick(&noisy),
+    );
+    say(
+        "times drift during the row",
+        "something warms up or is shared; use --repeat",
+        pick(&drifting),
+    );
+    say(
+        "severe outliers among the batches",
+        "the median is not moved by them; the record holds every sample",
+        pick(&outlying),
+    );
+    if run.plan.sampling.precision.is_some() {
+        let wanted = run.plan.sampling.precision.unwrap_or(0.0);
+        let missed = |half: &Half| {
+            let summary = half.summary.as_ref();
+            let width = summary.and_then(|s| s.interval?.relative_half_width(s.median));
+            width.is_none_or(|w| w > wanted)
+        };
+        say(
+            "--precision was not reached before --max-time",
+            "give it more time, or accept the interval in the record",
+            pick(&missed),
+        );
+    }
+    warnings
+}
+
+fn halves(row: &Row) -> impl Iterator<Item = (&'static str, &Half)> {
+    let out = row.out_of_place.iter().map(|half| ("out-of-place", half));
+    out.chain(row.in_place.iter().map(|half| ("in-place", half)))
+}

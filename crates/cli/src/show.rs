@@ -1,0 +1,47 @@
+//! `busbw show`: a run's table again, byte for byte, from its record alone.
+//! Not a comparison and not a diagnosis.
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::{Context, Result};
+use model::exit::Exit;
+
+use crate::{
+    Refusal,
+    options::ShowArguments,
+    render::{Csv, JsonLines, Render, Table},
+    store,
+};
+
+/// Prints a record.
+///
+/// # Errors
+/// When it cannot be found or read.
+pub fn run(arguments: &ShowArguments) -> Result<Exit> {
+    let usage = |e: anyhow::Error| Refusal::new(Exit::Usage, format!("{e:#}"));
+    let path = store::find(arguments.run.as_deref()).map_err(usage)?;
+    let record = store::read(&path).map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+    let stdout = BufWriter::new(io::stdout().lock());
+    let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
+        (true, _) => Box::new(Csv(stdout)),
+        (_, true) => Box::new(JsonLines(stdout)),
+        _ => Box::new(Table::new(stdout)),
+    };
+    let printed = output
+        .run(&record.run)
+        .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
+        .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
+    match printed {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),
+        other => other.context("cannot write to stdout")?,
+    }
+    if let Some(message) = record.end.as_ref().and_then(|end| end.message.as_deref()) {
+        let _ = writeln!(io::stderr(), "busbw: this run did not complete: {message}");
+    } else if record.end.is_none() {
+        let _ = writeln!(
+            io::stderr(),
+            "busbw: this record has no end: its writer was killed, or still runs"
+        );
+    }
+    Ok(Exit::Ok)
+}

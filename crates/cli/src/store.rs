@@ -1,0 +1,12 @@
+//! Where records live: written line by line while a run goes on, read back by every command.
+//! Not their schema (`model::record`) and not their printed form (`render`).
+
+mod environment;
+mod place;
+mod reader;
+mod writer;
+
+pub use environment::{environment, masked};
+pub use place::{find, new_path};
+pub use reader::{ReadError, read};
+pub use writer::Writer;

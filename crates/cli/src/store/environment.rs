@@ -1,0 +1,75 @@
+//! The part of the environment that belongs in a record: what changes results, secrets masked.
+//! Nothing else of it is ever written down.
+
+use std::collections::BTreeMap;
+
+/// Prefixes of variables that change results.
+const KEPT: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
+
+/// Parts of names whose values are nobody else's business.
+const SECRETS: [&str; 6] = ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
+
+/// What stands for a masked value.
+const MASK: &str = "***";
+
+/// The variables that matter, of all of them.
+pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    variables
+        .filter(|(name, _)| KEPT.iter().any(|prefix| name.starts_with(prefix)))
+        .map(|(name, value)| {
+            let value = if is_secret(&name) { MASK.to_owned() } else { masked(&value) };
+            (name, value)
+        })
+        .collect()
+}
+
+fn is_secret(name: &str) -> bool {
+    SECRETS.iter().any(|part| name.contains(part))
+}
+
+/// A text with passwords in addresses masked: `scheme://user:password@host`, and `--token=…` words.
+pub fn masked(text: &str) -> String {
+    text.split(' ').map(masked_word).collect::<Vec<_>>().join(" ")
+}
+
+fn masked_word(word: &str) -> String {
+    if let Some((scheme, rest)) = word.split_once("://")
+        && let Some((login, host)) = rest.split_once('@')
+        && let Some((user, _)) = login.split_once(':')
+        && !login.contains('/')
+    {
+        return format!("{scheme}://{user}:{MASK}@{host}");
+    }
+    match word.split_once('=') {
+        Some((name, value)) if !value.is_empty() && is_secret(&name.to_ascii_uppercase()) => {
+            format!("{name}={MASK}")
+        }
+        _ => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_matters_and_masks_secrets() {
+        let all = [
+            ("NCCL_DEBUG", "INFO"),
+            ("UCX_TLS", "rc"),
+            ("HOME", "/root"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("NCCL_API_TOKEN", "abc"),
+            ("OMPI_MCA_proxy", "http://me:word@proxy:1"),
+        ];
+        let kept = environment(all.map(|(n, v)| (n.to_owned(), v.to_owned())).into_iter());
+        let want = [
+            ("NCCL_API_TOKEN", "***"),
+            ("NCCL_DEBUG", "INFO"),
+            ("OMPI_MCA_proxy", "http://me:***@proxy:1"),
+            ("UCX_TLS", "rc"),
+        ];
+        assert_eq!(kept, want.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
+        assert_eq!(masked("run --token=abc -n 2"), "run --token=*** -n 2");
+    }
+}

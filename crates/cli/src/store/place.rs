@@ -1,0 +1,83 @@
+//! The data folder, a path for a new record, and finding one again by its name.
+//! Not reading or writing.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// Extension of records.
+const EXTENSION: &str = "jsonl";
+
+/// `$XDG_DATA_HOME/busbw/runs`, or what takes its place.
+fn folder() -> Result<PathBuf> {
+    let data = dirs::data_dir().context(
+        "there is no data folder for records: set HOME or XDG_DATA_HOME, give --record PATH, or use --no-record",
+    )?;
+    Ok(data.join("busbw").join("runs"))
+}
+
+/// A path for the record of run `id`, its folder made.
+///
+/// # Errors
+/// Without a data folder, or when it cannot be made.
+pub fn new_path(id: &str) -> Result<PathBuf> {
+    let folder = folder()?;
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder for records, {}", folder.display()))?;
+    Ok(folder.join(format!("{id}.{EXTENSION}")))
+}
+
+/// The record that `name` means: a file, the id of a run, the start of one, or the newest run.
+///
+/// # Errors
+/// When there is none, or several.
+pub fn find(name: Option<&Path>) -> Result<PathBuf> {
+    let Some(name) = name else { return newest() };
+    if name.is_file() {
+        return Ok(name.to_owned());
+    }
+    let text = name.to_string_lossy();
+    if name.components().count() != 1 {
+        bail!("there is no record {text}");
+    }
+    let mut matching = records()?.into_iter().filter(|path| {
+        path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(&*text))
+    });
+    let first = matching.next().with_context(|| {
+        format!(
+            "{text} is no file, and no run in {} begins like it",
+            folder().unwrap_or_default().display()
+        )
+    })?;
+    match matching.next() {
+        None => Ok(first),
+        Some(second) => bail!(
+            "{text} could be {} or {}: write more of it",
+            first.file_stem().unwrap_or_default().to_string_lossy(),
+            second.file_stem().unwrap_or_default().to_string_lossy()
+        ),
+    }
+}
+
+fn newest() -> Result<PathBuf> {
+    let modified = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
+    records()?
+        .into_iter()
+        .max_by_key(modified)
+        .with_context(|| "there is no record yet: run a benchmark first, such as busbw all_reduce")
+}
+
+fn records() -> Result<Vec<PathBuf>> {
+    let folder = folder()?;
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == EXTENSION))
+        .collect();
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,112 @@
+//! Reading a record back, as lines or folded. A record whose writer was killed has no end, and its
+//! last line may be cut: what is whole is kept.
+//! Not finding it (`place`).
+
+use std::{fs, io, path::Path};
+
+use model::record::{End, Folded, Line, Row, Run, SCHEMA};
+use serde::Deserialize;
+use thiserror::Error;
+
+/// Why a record cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// Its path.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line.
+    #[error("{path}, line {line}: this is no record of busbw: {why}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// A record from the future.
+    #[error("{path} has schema {found}; this busbw reads up to {SCHEMA}: use a newer one")]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its schema.
+        found: u64,
+    },
+}
+
+/// Reads a record in either form.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn read(path: &Path) -> Result<Folded, ReadError> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path)
+        .map_err(|source| ReadError::File { path: name.clone(), source })?;
+    parse(&text, &name)
+}
+
+fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
+    let refuse = |line: usize, why: String| ReadError::Line { path: name.to_owned(), line, why };
+    let first = text.lines().next().unwrap_or("");
+    let head: Head = serde_json::from_str(first)
+        .or_else(|_| serde_json::from_str(text))
+        .map_err(|e| refuse(1, e.to_string()))?;
+    if let Some(found) = head.schema().filter(|s| *s > u64::from(SCHEMA)) {
+        return Err(ReadError::Newer { path: name.to_owned(), found });
+    }
+    if head.run.is_some() {
+        return serde_json::from_str(text).map_err(|e| refuse(e.line(), e.to_string()));
+    }
+    let mut run: Option<Run> = None;
+    let mut rows: Vec<Row> = Vec::new();
+    let mut end: Option<End> = None;
+    for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+        match serde_json::from_str(line) {
+            Ok(Line::Run(found)) => run = Some(*found),
+            Ok(Line::Row(row)) => rows.push(*row),
+            Ok(Line::End(found)) => end = Some(*found),
+            // Only the last line can be cut, and only when it has no newline.
+            Err(_) if !text.ends_with('\n') && at + 1 == text.lines().count() && at > 0 => {}
+            Err(e) => return Err(refuse(at + 1, e.to_string())),
+        }
+    }
+    let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
+    Ok(Folded { run, rows, end })
+}
+
+/// Enough of a first line to tell the two forms and the schema.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<u64>,
+    run: Option<HeadRun>,
+}
+
+#[derive(Deserialize)]
+struct HeadRun {
+    schema: Option<u64>,
+}
+
+impl Head {
+    fn schema(&self) -> Option<u64> {
+        self.schema.or(self.run.as_ref()?.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_no_record() {
+        for text in ["", "hello", "{}", "{\"kind\":\"row\"}\n"] {
+            assert!(matches!(parse(text, "x"), Err(ReadError::Line { .. })), "{text}");
+        }
+        let newer = parse("{\"kind\":\"run\",\"schema\":99}\n", "x");
+        assert!(matches!(newer, Err(ReadError::Newer { found: 99, .. })));
+    }
+}

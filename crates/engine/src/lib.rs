@@ -1,0 +1,15 @@
+//! busbw's own collectives: rendezvous, shared memory, algorithms and reduce kernels.
+//! Not measurement and not printing: this moves bytes and says who did not come.
+
+/// The collectives, step by step.
+pub mod algorithm;
+/// Reduction of elements, every type and operator.
+pub mod kernel;
+/// Memory that ranks of one host share.
+pub mod shm;
+/// Who takes part, and how they find each other.
+pub mod world;
+
+pub use algorithm::{Call, Communicator, Region};
+pub use shm::{Buffer, Buffers, Control, Wait, WaitPolicy};
+pub use world::{Hub, HubEvent, Member, Solo, World, WorldError};

@@ -1,0 +1,237 @@
+//! The control words of a job on one host: an abort flag, two barrier counters and a place a rank.
+//! Not data: buffers are elsewhere, so that a stray write into one cannot forge a barrier.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{
+    segment::{Segment, SegmentError},
+    wait::{Wait, WaitPolicy, publish},
+};
+
+/// Name of the memfd.
+const NAME: &str = "busbw-control";
+
+/// One counter that only its rank advances, and how many sleep on it. A line of its own: ranks poll
+/// each other's.
+#[repr(C, align(64))]
+struct Counter {
+    epoch: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// Where a rank is, for whoever must say where it was lost: a number that its user gives meaning.
+#[repr(C, align(64))]
+struct Place {
+    step: AtomicU32,
+    row: AtomicU32,
+}
+
+/// Words of one rank.
+#[repr(C)]
+struct Slot {
+    world: Counter,
+    group: Counter,
+    place: Place,
+}
+
+/// The control segment, mapped.
+#[derive(Debug)]
+pub struct Control {
+    segment: Segment,
+    ranks: usize,
+}
+
+impl Control {
+    /// Bytes for `ranks` ranks: one line for the abort flag, three a rank.
+    pub const fn bytes(ranks: usize) -> usize {
+        size_of::<Counter>() + ranks * size_of::<Slot>()
+    }
+
+    /// A new control memfd.
+    ///
+    /// # Errors
+    /// When the kernel refuses the memory.
+    pub fn create(ranks: usize) -> Result<OwnedFd, SegmentError> {
+        Segment::create(NAME, Control::bytes(ranks))
+    }
+
+    /// Maps it.
+    ///
+    /// # Errors
+    /// When the kernel refuses the mapping.
+    pub fn map(fd: impl AsFd, ranks: usize) -> Result<Arc<Control>, SegmentError> {
+        let segment = Segment::map(fd, NAME, Control::bytes(ranks))?;
+        Ok(Arc::new(Control { segment, ranks }))
+    }
+
+    fn header(&self) -> &Counter {
+        let at = self.segment.at(0, size_of::<Counter>()).cast::<Counter>();
+        // SAFETY: in bounds (checked by `at`), aligned (mappings are page aligned), valid for any
+        // bit pattern, and only ever used through its atomics, in every process.
+        unsafe { at.as_ref() }
+    }
+
+    fn slot(&self, rank: usize) -> &Slot {
+        assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
+        let offset = size_of::<Counter>() + rank * size_of::<Slot>();
+        let at = self.segment.at(offset, size_of::<Slot>()).cast::<Slot>();
+        // SAFETY: as in `header`; the offset is a multiple of 64.
+        unsafe { at.as_ref() }
+    }
+
+    /// Tells every rank to stop waiting.
+    pub fn abort(&self) {
+        self.header().epoch.store(1, Ordering::SeqCst);
+    }
+
+    /// Notes where `rank` is: a step whose meaning is the caller's, and a row.
+    pub fn set_place(&self, rank: usize, step: u32, row: u32) {
+        let place = &self.slot(rank).place;
+        place.row.store(row, Ordering::Relaxed);
+        place.step.store(step, Ordering::Relaxed);
+    }
+
+    /// Where `rank` was last, as (step, row).
+    pub fn place(&self, rank: usize) -> (u32, u32) {
+        let place = &self.slot(rank).place;
+        (place.step.load(Ordering::Relaxed), place.row.load(Ordering::Relaxed))
+    }
+
+    /// Whether ranks were told to stop.
+    pub fn aborted(&self) -> bool {
+        self.header().epoch.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Which counters a barrier uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    World,
+    Group,
+}
+
+/// A barrier among some ranks of a host. Every member advances its own counter, then waits for the
+/// others': n−1 reads, no shared writer.
+#[derive(Debug)]
+pub struct Barrier {
+    control: Arc<Control>,
+    which: Which,
+    me: usize,
+    members: Vec<usize>,
+    policy: WaitPolicy,
+    epoch: u32,
+}
+
+impl Barrier {
+    /// Among all ranks of the host.
+    pub fn world(control: Arc<Control>, me: usize, policy: WaitPolicy) -> Barrier {
+        let members = (0..control.ranks).collect();
+        Barrier { control, which: Which::World, me, members, policy, epoch: 0 }
+    }
+
+    /// Among the ranks of a communicator. A rank belongs to one communicator at most.
+    pub fn group(
+        control: Arc<Control>,
+        me: usize,
+        members: &[usize],
+        policy: WaitPolicy,
+    ) -> Barrier {
+        Barrier { control, which: Which::Group, me, members: members.to_vec(), policy, epoch: 0 }
+    }
+
+    fn counter(&self, rank: usize) -> &Counter {
+        let slot = self.control.slot(rank);
+        match self.which {
+            Which::World => &slot.world,
+            Which::Group => &slot.group,
+        }
+    }
+
+    /// Waits until every member has called this as often as we have.
+    ///
+    /// # Errors
+    /// [`Wait::Aborted`], or [`Wait::TimedOut`] with the world ranks that are missing.
+    pub fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Wait> {
+        self.epoch = self.epoch.wrapping_add(1);
+        let mine = self.counter(self.me);
+        publish(&mine.epoch, &mine.sleepers, self.epoch);
+        let abort = &self.control.header().epoch;
+        for &rank in self.members.iter().filter(|r| **r != self.me) {
+            let theirs = self.counter(rank);
+            self.policy
+                .until(&theirs.epoch, &theirs.sleepers, self.epoch, abort, deadline)
+                .map_err(|stop| self.name_missing(stop))?;
+        }
+        Ok(())
+    }
+
+    fn name_missing(&self, stop: Wait) -> Wait {
+        let Wait::TimedOut { .. } = stop else { return stop };
+        let late = |rank: &usize| {
+            let epoch = self.counter(*rank).epoch.load(Ordering::Acquire);
+            (epoch.wrapping_sub(self.epoch) as i32) < 0
+        };
+        Wait::TimedOut { missing: self.members.iter().copied().filter(late).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::atomic::AtomicUsize, time::Duration};
+
+    fn control(ranks: usize) -> Arc<Control> {
+        Control::map(Control::create(ranks).unwrap(), ranks).unwrap()
+    }
+
+    /// Nobody is ever a whole round ahead of anybody, also with more ranks than cores.
+    #[test]
+    fn nobody_overtakes() {
+        for ranks in [1, 2, 3, 5, 8] {
+            let control = control(ranks);
+            let arrived: Vec<AtomicUsize> = (0..ranks).map(|_| AtomicUsize::new(0)).collect();
+            std::thread::scope(|scope| {
+                for me in 0..ranks {
+                    let (control, arrived) = (Arc::clone(&control), &arrived);
+                    scope.spawn(move || {
+                        let policy = WaitPolicy::new(ranks, 2);
+                        let mut barrier = Barrier::world(control, me, policy);
+                        for round in 1..=200 {
+                            arrived[me].store(round, Ordering::SeqCst);
+                            barrier.wait(Some(Instant::now() + Duration::from_secs(20))).unwrap();
+                            let all = arrived.iter().map(|a| a.load(Ordering::SeqCst));
+                            assert!(all.clone().all(|a| a == round || a == round + 1));
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_missing_are_named() {
+        let mut barrier = Barrier::world(control(3), 1, WaitPolicy::new(3, 2));
+        let soon = Instant::now() + Duration::from_millis(30);
+        assert_eq!(barrier.wait(Some(soon)), Err(Wait::TimedOut { missing: vec![0, 2] }));
+    }
+
+    #[test]
+    fn abort_ends_a_wait() {
+        let control = control(2);
+        std::thread::scope(|scope| {
+            let theirs = Arc::clone(&control);
+            let waiting =
+                scope.spawn(move || Barrier::world(theirs, 0, WaitPolicy::new(2, 2)).wait(None));
+            std::thread::sleep(Duration::from_millis(30));
+            control.abort();
+            assert_eq!(waiting.join().unwrap(), Err(Wait::Aborted));
+        });
+    }
+}

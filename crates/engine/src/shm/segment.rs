@@ -1,0 +1,98 @@
+//! One memfd and its mapping. The name shows in /proc/PID/maps; nothing shows in any file system,
+//! so nothing is left behind however the processes die.
+//! Not what lies in it.
+
+use std::{
+    ffi::c_void,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+};
+
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+};
+use thiserror::Error;
+
+/// Why shared memory could not be had.
+#[derive(Debug, Error)]
+#[error(
+    "cannot {what} {bytes} bytes of shared memory '{name}': {source}; lower -e or -g, or check the memory limit"
+)]
+pub struct SegmentError {
+    what: &'static str,
+    bytes: usize,
+    name: String,
+    source: rustix::io::Errno,
+}
+
+/// A mapped memfd.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a Segment is an address range that stays mapped until it is dropped; who may touch which
+// part when is the business of its users (Control: atomics only; Buffers: the algorithms' barriers).
+unsafe impl Send for Segment {}
+// SAFETY: as above; a shared Segment hands out nothing but addresses.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A new memfd of `bytes` zero bytes. It is inherited by child processes on purpose.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn create(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
+        let fail = |what| move |source| SegmentError { what, bytes, name: name.to_owned(), source };
+        let fd = memfd_create(name, MemfdFlags::empty()).map_err(fail("create"))?;
+        ftruncate(&fd, bytes as u64).map_err(fail("size"))?;
+        Ok(fd)
+    }
+
+    /// Maps `bytes` of a memfd, for reading and writing, shared.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn map(fd: impl AsFd, name: &str, bytes: usize) -> Result<Segment, SegmentError> {
+        let fail = |source| SegmentError { what: "map", bytes, name: name.to_owned(), source };
+        if bytes == 0 {
+            return Err(fail(rustix::io::Errno::INVAL));
+        }
+        // SAFETY: a fresh mapping at an address that the kernel chooses overlaps nothing of ours.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        }
+        .map_err(fail)?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| fail(rustix::io::Errno::NOMEM))?;
+        Ok(Segment { base, bytes })
+    }
+
+    /// Address of byte `offset`.
+    ///
+    /// # Panics
+    /// When `offset` and `len` do not lie within the segment: that is a bug of the caller, and going
+    /// on would corrupt a neighbour's data.
+    pub fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
+        let end = offset.checked_add(len);
+        assert!(end.is_some_and(|e| e <= self.bytes), "{offset}+{len} is beyond {}", self.bytes);
+        // SAFETY: offset lies within the mapping, checked above.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `map` and nobody can hold an address of it any longer:
+        // references handed out borrow the Segment's owner.
+        let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.bytes) };
+    }
+}

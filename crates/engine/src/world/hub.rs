@@ -1,0 +1,268 @@
+//! The hub: where ranks join, exchange bytes and report. It lives in the supervisor, which sleeps.
+//! Not a rank, and not the judge of what a loss means: it tells the supervisor and waits.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
+};
+
+use super::wire::{self, Kind};
+
+/// What the hub tells the supervisor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HubEvent {
+    /// A rank joined with its facts.
+    Joined {
+        /// World rank.
+        rank: usize,
+        /// What it told about itself.
+        facts: Vec<u8>,
+    },
+    /// A rank reported something.
+    Report {
+        /// World rank.
+        rank: usize,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A rank cannot go on.
+    Failed {
+        /// World rank.
+        rank: usize,
+        /// Why.
+        why: String,
+    },
+    /// A rank is done, or its connection broke.
+    Left {
+        /// World rank.
+        rank: usize,
+        /// Whether it said so before.
+        done: bool,
+    },
+}
+
+/// The hub's shared state.
+#[derive(Debug)]
+struct State {
+    /// Connections by rank, for sending.
+    ranks: Vec<Option<TcpStream>>,
+    /// Parts of the allgather under way.
+    parts: Vec<Option<Vec<u8>>>,
+}
+
+/// A listening hub.
+#[derive(Debug)]
+pub struct Hub {
+    address: SocketAddr,
+    token: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Hub {
+    /// Listens on loopback for `ranks` ranks that know `token`, and answers each with `begin`.
+    /// Events go to `events`; threads end with their connections, or with the process.
+    ///
+    /// # Errors
+    /// When no socket can be had.
+    pub fn open<E: From<HubEvent> + Send + 'static>(
+        ranks: usize,
+        token: &str,
+        begin: Vec<u8>,
+        events: Sender<E>,
+    ) -> io::Result<Hub> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let empty = || (0..ranks).map(|_| None).collect();
+        let parts = (0..ranks).map(|_| None).collect();
+        let state = Arc::new(Mutex::new(State { ranks: empty(), parts }));
+        let hub = Hub { address, token: token.to_owned(), state: Arc::clone(&state) };
+        let token = token.to_owned();
+        let begin = Arc::new(begin);
+        std::thread::Builder::new().name("hub".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (state, events) = (Arc::clone(&state), events.clone());
+                let (token, begin) = (token.clone(), Arc::clone(&begin));
+                // Without a thread the connection closes, and its rank says that it lost us.
+                let _ = std::thread::Builder::new()
+                    .name("hub-rank".to_owned())
+                    .spawn(move || serve(stream, &token, &begin, &state, &events));
+            }
+        })?;
+        Ok(hub)
+    }
+
+    /// Where ranks connect, as `host:port`.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The token that ranks show.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether no rank is connected.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.state).ranks.iter().all(Option::is_none)
+    }
+
+    /// Tells every connected rank to stop, and why.
+    pub fn abort(&self, why: &str) {
+        for stream in lock(&self.state).ranks.iter_mut().flatten() {
+            let _ = wire::send(stream, Kind::Abort, why.as_bytes());
+        }
+    }
+}
+
+/// A panic in another thread leaves the state as it is: still the truth about the connections.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One rank's connection, from its first frame to its last.
+fn serve<E: From<HubEvent>>(
+    mut stream: TcpStream,
+    token: &str,
+    begin: &[u8],
+    state: &Mutex<State>,
+    events: &Sender<E>,
+) {
+    let Ok(rank) = welcome(&mut stream, token, begin, state, events) else { return };
+    let mut done = false;
+    while let Ok((kind, payload)) = wire::receive(&mut stream) {
+        match kind {
+            Kind::Part => gather(state, rank, payload),
+            Kind::Report => {
+                let _ = events.send(HubEvent::Report { rank, bytes: payload }.into());
+            }
+            Kind::Fail => {
+                let why = String::from_utf8_lossy(&payload).into_owned();
+                let _ = events.send(HubEvent::Failed { rank, why }.into());
+            }
+            Kind::Leave => done = true,
+            Kind::Join | Kind::Begin | Kind::All | Kind::Abort => break,
+        }
+    }
+    lock(state).ranks[rank] = None;
+    let _ = events.send(HubEvent::Left { rank, done }.into());
+}
+
+/// Reads and checks a Join; strangers are dropped without an answer.
+fn welcome<E: From<HubEvent>>(
+    stream: &mut TcpStream,
+    token: &str,
+    begin: &[u8],
+    state: &Mutex<State>,
+    events: &Sender<E>,
+) -> io::Result<usize> {
+    let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+    stream.set_nodelay(true)?;
+    let (kind, payload) = wire::receive(stream)?;
+    let parts = wire::unpack(&payload)?;
+    let [shown, rank, facts] = parts.as_slice() else { return Err(refused()) };
+    if kind != Kind::Join || shown != token.as_bytes() {
+        return Err(refused());
+    }
+    let rank = <[u8; 8]>::try_from(rank.as_slice()).map_err(|_| refused())?;
+    let rank = u64::from_le_bytes(rank) as usize;
+    let sender = stream.try_clone()?;
+    {
+        let mut state = lock(state);
+        match state.ranks.get_mut(rank) {
+            Some(slot @ None) => *slot = Some(sender),
+            _ => return Err(refused()),
+        }
+    }
+    let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
+    wire::send(stream, Kind::Begin, begin)?;
+    Ok(rank)
+}
+
+/// Takes one part; the last one sends all parts to everyone.
+fn gather(state: &Mutex<State>, rank: usize, part: Vec<u8>) {
+    let mut state = lock(state);
+    state.parts[rank] = Some(part);
+    if state.parts.iter().any(Option::is_none) {
+        return;
+    }
+    let parts: Vec<Vec<u8>> = state.parts.iter_mut().filter_map(Option::take).collect();
+    let all = wire::pack(&parts);
+    for stream in state.ranks.iter_mut().flatten() {
+        // A broken connection shows in that rank's own thread.
+        let _ = wire::send(stream, Kind::All, &all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        shm::{Control, WaitPolicy},
+        world::{Invitation, Member, World},
+    };
+    use std::sync::mpsc;
+
+    fn join(hub: &Hub, rank: usize, size: usize, token: &str) -> Result<Member, crate::WorldError> {
+        let control = Control::map(Control::create(size).unwrap(), size).unwrap();
+        let invitation = Invitation {
+            hub: hub.address(),
+            token: token.to_owned(),
+            rank,
+            size,
+            host: "here".to_owned(),
+        };
+        let policy = WaitPolicy::new(size, 2);
+        Member::join(invitation, b"facts", control, policy).map(|(member, _)| member)
+    }
+
+    #[test]
+    fn everyone_gets_everything_in_rank_order() {
+        let (events, heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(3, "secret", b"begin".to_vec(), events).unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..3 {
+                let hub = &hub;
+                scope.spawn(move || {
+                    let mut member = join(hub, rank, 3, "secret").unwrap();
+                    for round in 0..20 {
+                        let all = member.allgather(&[rank as u8, round], None).unwrap();
+                        let want: Vec<Vec<u8>> = (0..3).map(|r| vec![r, round]).collect();
+                        assert_eq!(all, want);
+                    }
+                    member.leave();
+                });
+            }
+        });
+        let mut left = 0;
+        while left < 3 {
+            if let HubEvent::Left { done, .. } = heard.recv().unwrap() {
+                assert!(done);
+                left += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(1, "secret", Vec::new(), events).unwrap();
+        assert!(join(&hub, 0, 1, "guess").is_err());
+        assert!(join(&hub, 7, 8, "secret").is_err());
+        assert!(join(&hub, 0, 1, "secret").is_ok());
+    }
+
+    #[test]
+    fn abort_reaches_a_waiting_rank() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        let mut member = join(&hub, 0, 2, "secret").unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || member.allgather(b"", None));
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            hub.abort("rank 1 was lost");
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("rank 1 was lost"), "{error}");
+        });
+    }
+}

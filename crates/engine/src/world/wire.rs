@@ -1,0 +1,112 @@
+//! Frames between ranks and hub: length, kind, payload. Not their meaning.
+
+use std::io::{self, Read, Write};
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Rank to hub: token, rank, facts.
+    Join = 1,
+    /// Hub to rank: what to do.
+    Begin = 2,
+    /// Rank to hub: one rank's part of an allgather.
+    Part = 3,
+    /// Hub to rank: all parts.
+    All = 4,
+    /// Rank to hub: something for the supervisor.
+    Report = 5,
+    /// Rank to hub: this rank cannot go on.
+    Fail = 6,
+    /// Rank to hub: done, closing on purpose.
+    Leave = 7,
+    /// Hub to rank: stop.
+    Abort = 8,
+}
+
+/// Largest frame: a row with many ranks' samples stays far below.
+const LARGEST: usize = 1 << 28;
+
+impl Kind {
+    fn from_byte(byte: u8) -> io::Result<Kind> {
+        use Kind::*;
+        [Join, Begin, Part, All, Report, Fail, Leave, Abort]
+            .into_iter()
+            .find(|k| *k as u8 == byte)
+            .ok_or_else(|| invalid(format!("frame of unknown kind {byte}")))
+    }
+}
+
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Writes one frame with one system call.
+pub(super) fn send(to: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(payload.len()).map_err(|_| invalid("frame too long".to_owned()))?;
+    let mut frame = Vec::with_capacity(5 + payload.len());
+    frame.extend_from_slice(&len.to_le_bytes());
+    frame.push(kind as u8);
+    frame.extend_from_slice(payload);
+    to.write_all(&frame)
+}
+
+/// Reads one frame.
+pub(super) fn receive(from: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
+    let mut head = [0; 5];
+    from.read_exact(&mut head)?;
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if len > LARGEST {
+        return Err(invalid(format!("frame of {len} bytes")));
+    }
+    let kind = Kind::from_byte(head[4])?;
+    let mut payload = Vec::new();
+    from.take(len as u64).read_to_end(&mut payload)?;
+    if payload.len() != len {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok((kind, payload))
+}
+
+/// Several byte strings as one payload.
+pub(super) fn pack(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for part in parts {
+        packed.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        packed.extend_from_slice(part);
+    }
+    packed
+}
+
+/// The reverse of [`pack`].
+pub(super) fn unpack(mut packed: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    while !packed.is_empty() {
+        let short = || invalid("truncated list".to_owned());
+        let (head, rest) = packed.split_first_chunk::<4>().ok_or_else(short)?;
+        let len = u32::from_le_bytes(*head) as usize;
+        let (part, rest) = rest.split_at_checked(len).ok_or_else(short)?;
+        parts.push(part.to_vec());
+        packed = rest;
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_survive(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..9)) {
+            prop_assert_eq!(unpack(&pack(&parts)).unwrap(), parts);
+        }
+
+        #[test]
+        fn garbage_is_an_error_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = unpack(&bytes);
+            let _ = receive(&mut bytes.as_slice());
+        }
+    }
+}

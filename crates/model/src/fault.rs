@@ -1,0 +1,163 @@
+//! Faults that a run injects into itself on purpose, so that its defences can be tested.
+//! Not error handling: this only says what to break, where and when.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Where in a row's life the fault strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Before the first row, after the ranks have joined.
+    Start,
+    /// While warming up.
+    Warmup,
+    /// While iterations are timed.
+    Timed,
+    /// While results are checked.
+    Verify,
+    /// After the last row.
+    End,
+}
+
+impl Phase {
+    /// Every phase, in order.
+    pub const ALL: [Phase; 5] =
+        [Phase::Start, Phase::Warmup, Phase::Timed, Phase::Verify, Phase::End];
+
+    /// Its name on the command line and in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Start => "start",
+            Phase::Warmup => "warmup",
+            Phase::Timed => "timed",
+            Phase::Verify => "verify",
+            Phase::End => "end",
+        }
+    }
+}
+
+/// What the fault does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// The rank's process dies of SIGKILL.
+    Kill,
+    /// The rank's process stops as of SIGSTOP.
+    Stop,
+    /// One bit of this element of the rank's receive buffer flips.
+    Corrupt(u64),
+    /// The rank's operations take this many times as long.
+    Slow(f64),
+}
+
+/// One fault.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The rank that breaks.
+    pub rank: usize,
+    /// When within a row.
+    pub phase: Phase,
+    /// Which row of the sweep, counted from 0.
+    pub row: u64,
+    /// How.
+    pub action: Action,
+}
+
+/// Why a fault specification was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "--fault '{text}': {why}; write rank=R,phase=start|warmup|timed|verify|end,row=N,do=kill|stop|corrupt:I|slow:F"
+)]
+pub struct FaultError {
+    text: String,
+    why: String,
+}
+
+impl Fault {
+    /// Whether the fault strikes this rank here and now.
+    pub fn strikes(&self, rank: usize, phase: Phase, row: u64) -> bool {
+        self.rank == rank && self.phase == phase && self.row == row
+    }
+}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Fault, FaultError> {
+        let refuse = |why: String| FaultError { text: text.to_owned(), why };
+        let (mut rank, mut phase, mut row, mut action) = (0, Phase::Timed, 0, None);
+        for part in text.split(',') {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| refuse(format!("'{part}' has no '='")))?;
+            let number = || value.parse().map_err(|_| refuse(format!("'{value}' is no number")));
+            match key {
+                "rank" => rank = number()? as usize,
+                "row" => row = number()?,
+                "phase" => {
+                    phase = Phase::ALL
+                        .into_iter()
+                        .find(|p| p.name() == value)
+                        .ok_or_else(|| refuse(format!("'{value}' is no phase")))?;
+                }
+                "do" => action = Some(parse_action(value).map_err(refuse)?),
+                _ => return Err(refuse(format!("'{key}' is not one of rank, phase, row, do"))),
+            }
+        }
+        let action = action.ok_or_else(|| refuse("it does not say what to do".to_owned()))?;
+        Ok(Fault { rank, phase, row, action })
+    }
+}
+
+fn parse_action(text: &str) -> Result<Action, String> {
+    match text.split_once(':') {
+        None if text == "kill" => Ok(Action::Kill),
+        None if text == "stop" => Ok(Action::Stop),
+        Some(("corrupt", element)) => {
+            element.parse().map(Action::Corrupt).map_err(|_| format!("'{element}' is no element"))
+        }
+        Some(("slow", factor)) => match factor.parse() {
+            Ok(f) if (1.0..=1e6).contains(&f) => Ok(Action::Slow(f)),
+            _ => Err(format!("'{factor}' is no factor of 1 to 1e6")),
+        },
+        _ => Err(format!("'{text}' is no action")),
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank={},phase={},row={},do=", self.rank, self.phase.name(), self.row)?;
+        match self.action {
+            Action::Kill => f.write_str("kill"),
+            Action::Stop => f.write_str("stop"),
+            Action::Corrupt(element) => write!(f, "corrupt:{element}"),
+            Action::Slow(factor) => write!(f, "slow:{factor}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints_the_same() {
+        for text in [
+            "rank=3,phase=timed,row=2,do=kill",
+            "rank=0,phase=end,row=0,do=stop",
+            "rank=1,phase=verify,row=7,do=corrupt:12",
+            "rank=1,phase=warmup,row=0,do=slow:1.5",
+        ] {
+            assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refuses_nonsense() {
+        for text in ["", "rank=1", "rank=x,do=kill", "do=die", "do=slow:0", "do=corrupt:x", "a=b"] {
+            assert!(text.parse::<Fault>().is_err(), "{text}");
+        }
+    }
+}

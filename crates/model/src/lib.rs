@@ -1,0 +1,40 @@
+//! busbw's vocabulary and pure rules: types, sizes, factors, patterns, statistics, the record.
+//! No I/O, no clock, no unsafe: everything here is a function of its arguments.
+#![forbid(unsafe_code)]
+
+/// Who sends how much to whom in alltoallv.
+pub mod alltoallv;
+/// From a measured time to algbw and busbw.
+pub mod bandwidth;
+/// The eleven collectives and how they count elements.
+pub mod collective;
+/// The alpha-beta cost model behind the `fake` backend.
+pub mod cost;
+/// Element types.
+pub mod datatype;
+/// Exit codes, one meaning each.
+pub mod exit;
+/// Faults that a run injects into itself on purpose.
+pub mod fault;
+/// Where every element of a receive buffer must have come from.
+pub mod layout;
+/// Floating-point formats as integers: encoding, ordering, exact division.
+pub mod number;
+/// Reduction operators.
+pub mod op;
+/// Inputs and exact results as functions of seed, rank and index.
+pub mod pattern;
+/// What will be run: the typed result of reading options.
+pub mod plan;
+/// What is written down about a run.
+pub mod record;
+/// Byte sizes as people type them.
+pub mod size;
+/// Ranks that form separate communicators.
+pub mod split;
+/// Medians, intervals, drift, comparison, stopping.
+pub mod stats;
+
+pub use collective::Collective;
+pub use datatype::DataType;
+pub use op::ReduceOp;

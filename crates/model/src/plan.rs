@@ -1,0 +1,329 @@
+//! What will be run: the typed result of reading options, the same for every rank.
+//! Not the options themselves (the grammar is cli's) and nothing about how ranks are started.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Collective, DataType, ReduceOp,
+    alltoallv::Traffic,
+    collective::{Counts, OpColumn},
+    cost::CostModel,
+    fault::Fault,
+};
+
+/// Whose defaults and names are in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// `busbw all_reduce`: our defaults, several batches a row.
+    Busbw,
+    /// `all_reduce_perf`: nccl-tests' defaults in everything.
+    NcclTests,
+}
+
+/// Who moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendChoice {
+    /// Shared memory of this machine.
+    Host,
+    /// A cost model; nothing moves.
+    Fake(CostModel),
+}
+
+impl BackendChoice {
+    /// Its name in records and messages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            BackendChoice::Host => "host",
+            BackendChoice::Fake(_) => "fake",
+        }
+    }
+}
+
+/// How sizes grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// Each size is this many times the one before (`-f`).
+    Factor(u64),
+    /// Each size is this many bytes more than the one before (`-i`).
+    Bytes(u64),
+}
+
+/// Where ranks wait for each other (`-z`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blocking {
+    /// 0: nowhere; iterations follow each other.
+    #[default]
+    None,
+    /// 1: wait and barrier after each inner operation, within the time.
+    InnerBarrier,
+    /// 2: wait after each inner operation.
+    Inner,
+    /// 3: wait and barrier after each outer iteration; the barrier is not timed.
+    Outer,
+}
+
+/// Which rank's time counts (`-a`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Average {
+    /// 0: that of rank 0.
+    Rank0,
+    /// 1: the mean over ranks.
+    #[default]
+    Mean,
+    /// 2: the fastest rank's.
+    Min,
+    /// 3: the slowest rank's.
+    Max,
+}
+
+impl Average {
+    /// The time that counts, of every rank's time; NaN when there is none.
+    pub fn of(self, times: &[f64]) -> f64 {
+        match self {
+            Average::Rank0 => times.first().copied().unwrap_or(f64::NAN),
+            Average::Mean => times.iter().sum::<f64>() / times.len() as f64,
+            Average::Min => times.iter().copied().fold(f64::NAN, f64::min),
+            Average::Max => times.iter().copied().fold(f64::NAN, f64::max),
+        }
+    }
+}
+
+/// Out of place or in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Send and receive buffers differ.
+    OutOfPlace,
+    /// The operation works within one buffer.
+    InPlace,
+}
+
+impl Place {
+    /// Both, in the order of a row.
+    pub const BOTH: [Place; 2] = [Place::OutOfPlace, Place::InPlace];
+}
+
+/// When sampling a row ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Batches that every row gets.
+    pub min_batches: u32,
+    /// Go on until half the 95 % interval over the median is at most this (0.02 = 2 %).
+    pub precision: Option<f64>,
+    /// But no longer than this many seconds a placement.
+    pub max_time: f64,
+    /// Launches of the whole sweep, each with fresh ranks.
+    pub launches: u32,
+}
+
+/// Everything that a run needs to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The collective.
+    pub collective: Collective,
+    /// The name in the first and last lines, such as `all_reduce_perf`.
+    pub program: String,
+    /// Whose defaults and names are in force.
+    pub style: Style,
+    /// Who moves the bytes.
+    pub backend: BackendChoice,
+    /// Threads a process (`-t`).
+    pub threads: usize,
+    /// Devices a thread (`-g`); on `host`, processes.
+    pub devices: usize,
+    /// First device (NCCL_TESTS_DEVICE).
+    pub first_device: usize,
+    /// First size in bytes.
+    pub min_bytes: u64,
+    /// Last size in bytes; buffers have this size.
+    pub max_bytes: u64,
+    /// How sizes grow.
+    pub step: Step,
+    /// Timed outer iterations a batch (`-n`).
+    pub iterations: u32,
+    /// Operations fused into one iteration (`-m`).
+    pub aggregated: u32,
+    /// Untimed operations a size before the sweep (`-w`).
+    pub warmup: u32,
+    /// Sweeps, each printed; 0 = until interrupted (`-N`).
+    pub cycles: u64,
+    /// Checked operations a row and placement; 0 = none (`-c`).
+    pub check: u32,
+    /// Element types, one sweep each.
+    pub datatypes: Vec<DataType>,
+    /// Operators, one sweep each.
+    pub ops: Vec<ReduceOp>,
+    /// Roots, one sweep each.
+    pub roots: Vec<usize>,
+    /// Where ranks wait (`-z`).
+    pub blocking: Blocking,
+    /// Whose time counts (`-a`).
+    pub average: Average,
+    /// Seconds that one wait may take (`-T`).
+    pub timeout_s: Option<u64>,
+    /// Launches of a captured graph, 0 = no graph (`-G`).
+    pub graph: u32,
+    /// The time column is that of the enqueueing processor (`-C`).
+    pub cpu_time: bool,
+    /// Rows end with a time stamp (`-S`).
+    pub timestamps: bool,
+    /// Report every iteration (`-I`).
+    pub per_iteration: bool,
+    /// Iterations left out of that report (`-K`).
+    pub per_iteration_skip: u32,
+    /// Threads initialise concurrently (`-p`).
+    pub parallel_init: bool,
+    /// Print the memory line (`-M`).
+    pub memory_report: bool,
+    /// Buffers start this many elements after an aligned address (`-u`).
+    pub unalign: usize,
+    /// Batches and launches.
+    pub sampling: Sampling,
+    /// Colour of every rank (NCCL_TESTS_SPLIT); empty = one communicator.
+    pub colours: Vec<u64>,
+    /// Gate on the average bus bandwidth, GB/s (NCCL_TESTS_MIN_BW).
+    pub min_bandwidth: Option<f64>,
+    /// Traffic of alltoallv.
+    pub traffic: Traffic,
+    /// Print alltoallv's summary (NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY).
+    pub traffic_summary: bool,
+    /// Seed of all patterns.
+    pub seed: u64,
+    /// A fault on purpose.
+    pub fault: Option<Fault>,
+}
+
+/// One sweep over the sizes: types × operators × roots, in nccl-tests' order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sweep {
+    /// Element type.
+    pub datatype: DataType,
+    /// Operator; of no effect in collectives that only copy.
+    pub op: ReduceOp,
+    /// Root; of no effect where there is none.
+    pub root: usize,
+}
+
+/// One row to measure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Case {
+    /// The sweep it belongs to.
+    pub sweep: Sweep,
+    /// Its element counts.
+    pub counts: Counts,
+}
+
+impl Plan {
+    /// World ranks.
+    pub fn ranks(&self) -> usize {
+        self.threads * self.devices
+    }
+
+    /// World ranks of every communicator, by the first rank of each.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
+        for rank in 0..self.ranks() {
+            let colour = self.colour(rank);
+            match groups.iter_mut().find(|(c, _)| *c == colour) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => groups.push((colour, vec![rank])),
+            }
+        }
+        groups.into_iter().map(|(_, ranks)| ranks).collect()
+    }
+
+    /// Colour of a rank's communicator; 0 without a split.
+    pub fn colour(&self, rank: usize) -> u64 {
+        self.colours.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Types × operators × roots. Collectives without an operator or a root have one of each.
+    pub fn sweeps(&self) -> Vec<Sweep> {
+        let ops = match self.collective.op_column() {
+            OpColumn::Name => self.ops.as_slice(),
+            OpColumn::None | OpColumn::Blank => &[ReduceOp::Sum],
+        };
+        let roots = if self.collective.rooted() { self.roots.as_slice() } else { &[0] };
+        let mut sweeps = Vec::new();
+        for &datatype in &self.datatypes {
+            for &op in ops {
+                sweeps.extend(roots.iter().map(|&root| Sweep { datatype, op, root }));
+            }
+        }
+        sweeps
+    }
+
+    /// The sizes of one sweep, in bytes.
+    pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
+        stepped(self.min_bytes, self.max_bytes, self.step)
+    }
+
+    /// The sizes of the warm-up: doubling from the first (nccl-tests src/common.cu:925).
+    pub fn warmup_sizes(&self) -> impl Iterator<Item = u64> + use<> {
+        stepped(self.min_bytes, self.max_bytes, Step::Factor(2))
+    }
+
+    /// The case of a requested size within a communicator of `ranks`.
+    pub fn case(&self, sweep: Sweep, bytes: u64, ranks: usize) -> Case {
+        let element = sweep.datatype.bytes();
+        let counts = self.collective.counts(bytes as usize, element, ranks, &self.traffic);
+        Case { sweep, counts }
+    }
+
+    /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
+    /// of the buffer, so that a sweep does not measure caches (nccl-tests src/common.cu:543-546,
+    /// whose device path loses the shift to operator precedence).
+    pub fn shift(&self, case: &Case, iteration: u64) -> usize {
+        let bytes = case.counts.bytes(case.sweep.datatype.bytes());
+        if bytes == 0 {
+            return 0;
+        }
+        let steps = (self.max_bytes / bytes as u64).max(1);
+        bytes * (iteration % steps) as usize
+    }
+
+    /// Bytes that one buffer of a rank needs: the largest size and room for `-u`.
+    pub fn buffer_bytes(&self) -> usize {
+        self.max_bytes as usize + 8 * self.unalign
+    }
+}
+
+/// Sizes from `min` to `max`; ends where the step does not grow.
+fn stepped(min: u64, max: u64, step: Step) -> impl Iterator<Item = u64> + use<> {
+    let next = move |size: &u64| {
+        let grown = match step {
+            Step::Factor(factor) => size.checked_mul(factor),
+            Step::Bytes(bytes) => size.checked_add(bytes),
+        };
+        grown.filter(|g| g > size)
+    };
+    std::iter::successors(Some(min), next).take_while(move |size| *size <= max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_step_and_end() {
+        let sizes = |min, max, step| stepped(min, max, step).collect::<Vec<_>>();
+        assert_eq!(sizes(8, 64, Step::Factor(2)), [8, 16, 32, 64]);
+        assert_eq!(sizes(8, 100, Step::Factor(3)), [8, 24, 72]);
+        assert_eq!(sizes(1, 3, Step::Bytes(1)), [1, 2, 3]);
+        assert_eq!(sizes(0, 64, Step::Factor(2)), [0]);
+        assert_eq!(sizes(5, 9, Step::Bytes(0)), [5]);
+        assert_eq!(sizes(u64::MAX - 1, u64::MAX, Step::Factor(2)), [u64::MAX - 1]);
+    }
+
+    #[test]
+    fn averages() {
+        let times = [3.0, 1.0, 2.0];
+        let all = [Average::Rank0, Average::Mean, Average::Min, Average::Max].map(|a| a.of(&times));
+        assert_eq!(all, [3.0, 2.0, 1.0, 3.0]);
+    }
+}

@@ -1,0 +1,52 @@
+//! What is written down about a run: JSON Lines of `run`, `row` … and `end`, or one folded object.
+//! Not where it is stored and not how it is printed.
+
+mod end;
+mod row;
+mod run;
+
+pub use end::{End, Status};
+pub use row::{Half, IterationReport, Row, WrongPlace};
+pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the schema that is written. Readers refuse newer ones.
+pub const SCHEMA: u32 = 1;
+
+/// One line of a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Line {
+    /// The first line: what runs, where, with what.
+    Run(Box<Run>),
+    /// One row.
+    Row(Box<Row>),
+    /// The last line: how it ended.
+    End(Box<End>),
+}
+
+/// A whole record as one object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Folded {
+    /// What ran.
+    pub run: Run,
+    /// Its rows, in the order in which they were measured.
+    pub rows: Vec<Row>,
+    /// How it ended; missing when the writer was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// Figures that JSON has no number for: NaN and infinities become null and come back as NaN.
+pub(crate) mod figure {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() { to.serialize_f64(*value) } else { to.serialize_none() }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+    }
+}

@@ -1,0 +1,52 @@
+//! The last line of a record: how the run ended and what holds for it as a whole.
+//! Not a verdict on the figures.
+
+use serde::{Deserialize, Serialize};
+
+use super::figure;
+use crate::exit::Exit;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Every row was measured.
+    Complete,
+    /// Ctrl-C, or a terminating signal.
+    Interrupted,
+    /// The reader of stdout went away.
+    ReaderGone,
+    /// A rank, a library or the machine failed.
+    Failed,
+}
+
+/// The end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Schema version.
+    pub schema: u32,
+    /// How it ended.
+    pub status: Status,
+    /// The exit code's meaning.
+    pub exit: Exit,
+    /// What was said about it, when it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// "Out of bounds values": checks that found wrong elements, counted per rank and check.
+    pub out_of_bounds: u64,
+    /// "Avg bus bandwidth", GB/s, over the halves that mean something; none without any, and with
+    /// one rank, where no bytes cross a bus.
+    #[serde(with = "figure")]
+    pub average_busbw: f64,
+    /// The average algorithm bandwidth over the same halves, GB/s.
+    #[serde(with = "figure")]
+    pub average_algbw: f64,
+    /// Whether NCCL_TESTS_MIN_BW held; none when it was not set.
+    pub min_bandwidth_held: Option<bool>,
+    /// Local end time.
+    pub finished: String,
+    /// Largest resident memory of any rank, bytes, as the kernel counted it.
+    pub peak_rank_bytes: u64,
+    /// Advice about the figures: noise, drift, waived options.
+    pub warnings: Vec<String>,
+}

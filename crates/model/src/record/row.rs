@@ -1,0 +1,123 @@
+//! One row: a case, what was measured of it out of place and in place, and whether it was right.
+//! Not its printed form.
+
+use serde::{Deserialize, Serialize};
+
+use super::figure;
+use crate::{Collective, DataType, stats::Summary};
+
+/// A row of the table, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Schema version.
+    pub schema: u32,
+    /// Place in the whole run, counted from 0; rows of other groups share it.
+    pub index: u64,
+    /// Sweep cycle (`-N`), counted from 0.
+    pub cycle: u64,
+    /// Launch (`--repeat`), counted from 0.
+    pub launch: u32,
+    /// Whether it stands in the table: with several launches only the last one's rows do, with
+    /// times over all of them.
+    pub shown: bool,
+    /// Colour of its communicator.
+    pub group: u64,
+    /// Ranks of its communicator.
+    pub ranks: usize,
+    /// The collective.
+    pub collective: Collective,
+    /// The size column, bytes.
+    pub size: u64,
+    /// The count column, elements.
+    pub count: u64,
+    /// Element type.
+    pub datatype: DataType,
+    /// The redop column: a name, `none`, or blank.
+    pub redop: String,
+    /// The root column: a rank, or -1.
+    pub root: i64,
+    /// Local time at which the row was complete, `%Y-%m-%d %H:%M:%S`.
+    pub finished: String,
+    /// Why the case did not run; it has no halves then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waived: Option<String>,
+    /// Out of place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_place: Option<Half>,
+    /// In place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<Half>,
+    /// Lines that belong to this row and follow it (alltoallv's summary).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Row {
+    /// The halves that were measured and mean something: the in-place time of a collective that is
+    /// not defined in place does not, nor does the speed of moving nothing.
+    pub fn meaningful_halves(&self) -> impl Iterator<Item = &Half> {
+        let in_place = self.in_place.as_ref().filter(|_| self.collective.in_place_is_valid());
+        self.out_of_place.iter().chain(in_place).filter(|_| self.size > 0)
+    }
+}
+
+/// One placement of a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Half {
+    /// The time column, microseconds: the median over batches (over launches, when the row stands
+    /// for several) of one operation's time.
+    #[serde(with = "figure")]
+    pub time_us: f64,
+    /// Median time of enqueueing one operation, microseconds (`-C`).
+    #[serde(with = "figure")]
+    pub cpu_time_us: f64,
+    /// Algorithm bandwidth, GB/s.
+    #[serde(with = "figure")]
+    pub algbw: f64,
+    /// Bus bandwidth, GB/s.
+    #[serde(with = "figure")]
+    pub busbw: f64,
+    /// Wrong elements over all ranks; none when nothing was checked or a check means nothing.
+    pub wrong: Option<u64>,
+    /// Checks in which some rank found wrong elements, counted per rank and check.
+    pub failed_checks: u64,
+    /// Where the first wrong elements were, a rank each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_places: Vec<WrongPlace>,
+    /// Every batch: one operation's time on every rank, microseconds.
+    pub batches_us: Vec<Vec<f64>>,
+    /// Statistics over the batches' times.
+    pub summary: Option<Summary>,
+    /// Medians of the launches that the row stands for, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launches_us: Vec<f64>,
+    /// Every iteration's time (`-I`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<IterationReport>,
+}
+
+/// A wrong element.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongPlace {
+    /// World rank that found it.
+    pub rank: usize,
+    /// Element of the receive buffer.
+    pub element: u64,
+    /// Bits found, hexadecimal.
+    pub got: String,
+    /// Bits wanted, hexadecimal.
+    pub want: String,
+    /// Which check: "check 1", "last timed iteration of batch 1".
+    pub check: String,
+}
+
+/// The times of every outer iteration of the last batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IterationReport {
+    /// Leading iterations left out of the summary (`-K`).
+    pub skipped: usize,
+    /// Every iteration, the slowest process each, microseconds.
+    pub times_us: Vec<f64>,
+    /// The same for every process; empty with one process.
+    pub per_process_us: Vec<Vec<f64>>,
+}
