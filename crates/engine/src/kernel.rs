@@ -55,41 +55,63 @@ unsafe fn reduce_block(
     offset: usize,
     count: usize,
 ) {
-    let Some((first, rest)) = sources.split_first() else { return };
-    // SAFETY: `to` and the first source are each valid for `count` elements; `copy` allows overlap.
-    unsafe { std::ptr::copy(first.at.add(offset), to, count * datatype.bytes()) };
     macro_rules! with {
-        ($kernel:ident, $type:ty) => {{
-            // SAFETY: valid and aligned for `count` elements of this type, and exclusive: no source
-            // but the first, which was copied, overlaps it.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), count) };
-            if op == ReduceOp::Mulsum && first.scalar != 1 {
-                $kernel::scale::<$type>(to, first.scalar);
-            }
-            for source in rest {
-                // SAFETY: valid and aligned for `count` elements; nobody writes to it meanwhile.
-                let from =
-                    unsafe { std::slice::from_raw_parts(source.at.add(offset).cast(), count) };
-                $kernel::combine::<$type>(op, to, from, source.scalar);
-            }
-            if op == ReduceOp::Avg {
-                $kernel::divide::<$type>(to, sources.len());
-            }
-        }};
+        ($type:ty) => {
+            // SAFETY: the caller vouches for `count` elements of this very type.
+            unsafe { reduce_as::<$type>(op, to.cast(), sources, offset, count) }
+        };
     }
     match datatype {
-        DataType::Int8 => with!(native, i8),
-        DataType::Uint8 => with!(native, u8),
-        DataType::Int32 => with!(native, i32),
-        DataType::Uint32 => with!(native, u32),
-        DataType::Int64 => with!(native, i64),
-        DataType::Uint64 => with!(native, u64),
-        DataType::Float => with!(native, f32),
-        DataType::Double => with!(native, f64),
-        DataType::Half => with!(narrow, narrow::Half),
-        DataType::Bfloat16 => with!(narrow, narrow::Bfloat16),
-        DataType::F8e4m3 => with!(narrow, narrow::E4m3),
-        DataType::F8e5m2 => with!(narrow, narrow::E5m2),
+        DataType::Int8 => with!(i8),
+        DataType::Uint8 => with!(u8),
+        DataType::Int32 => with!(i32),
+        DataType::Uint32 => with!(u32),
+        DataType::Int64 => with!(i64),
+        DataType::Uint64 => with!(u64),
+        DataType::Float => with!(f32),
+        DataType::Double => with!(f64),
+        DataType::Half => with!(narrow::Half),
+        DataType::Bfloat16 => with!(narrow::Bfloat16),
+        DataType::F8e4m3 => with!(narrow::E4m3),
+        DataType::F8e5m2 => with!(narrow::E5m2),
+    }
+}
+
+/// An element type with its kernels.
+trait Element: Copy {
+    /// Combines `from` into `to`, element by element.
+    fn combine(op: ReduceOp, to: &mut [Self], from: &[Self], scalar: u8);
+    /// Multiplies every element by `scalar`.
+    fn scale(to: &mut [Self], scalar: u8);
+    /// Divides every element by the number of ranks.
+    fn divide(to: &mut [Self], ranks: usize);
+}
+
+/// # Safety
+/// As [`reduce`], for `count` elements of type `T` that start `offset` bytes into every source.
+unsafe fn reduce_as<T: Element>(
+    op: ReduceOp,
+    to: *mut T,
+    sources: &[Source],
+    offset: usize,
+    count: usize,
+) {
+    let Some((first, rest)) = sources.split_first() else { return };
+    // SAFETY: both are valid for `count` elements; `copy` allows them to overlap.
+    unsafe { std::ptr::copy(first.at.add(offset).cast(), to, count) };
+    // SAFETY: valid and aligned for `count` elements, and exclusive: no source but the first, which
+    // was copied, overlaps it.
+    let to = unsafe { std::slice::from_raw_parts_mut(to, count) };
+    if op == ReduceOp::Mulsum && first.scalar != 1 {
+        T::scale(to, first.scalar);
+    }
+    for source in rest {
+        // SAFETY: valid and aligned for `count` elements; nobody writes to it meanwhile.
+        let from = unsafe { std::slice::from_raw_parts(source.at.add(offset).cast(), count) };
+        T::combine(op, to, from, source.scalar);
+    }
+    if op == ReduceOp::Avg {
+        T::divide(to, sources.len());
     }
 }
 

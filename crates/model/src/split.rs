@@ -37,7 +37,8 @@ impl Split {
         let refuse = |why| SplitError { variable: "NCCL_TESTS_SPLIT", text: text.to_owned(), why };
         let upper: String =
             text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_uppercase();
-        let operators: [(&str, fn(u64) -> Split); 8] = [
+        type Make = fn(u64) -> Split;
+        let operators: [(&str, Make); 8] = [
             ("AND", Split::And),
             ("&", Split::And),
             ("OR", Split::Or),

@@ -3,15 +3,15 @@
 //!
 //! Three kinds of number are kept apart, because they answer different questions:
 //!
-//! * an *iteration* is one call of a collective; [`iterations`] describes a list of them the
+//! * an *iteration* is one call of a collective; `iterations` describes a list of them the
 //!   way nccl-tests does, so that the two programs can be read side by side;
-//! * a *batch* is a run of iterations timed together; [`summary`], [`interval`], [`outliers()`],
-//!   [`drift()`] and [`stopping`] work on the batch times of one launch;
-//! * a *launch* is one start of the program; [`compare()`] takes one figure from each launch,
+//! * a *batch* is a run of iterations timed together; `summary`, `interval`, `outliers()`,
+//!   `drift()` and `stopping` work on the batch times of one launch;
+//! * a *launch* is one start of the program; `compare()` takes one figure from each launch,
 //!   because batches of one launch share its placement and are not independent of each other.
 //!
-//! Samples are passed in the order in which they were measured, never sorted: [`drift()`] and
-//! [`compare()`] read that order.
+//! Samples are passed in the order in which they were measured, never sorted: `drift()` and
+//! `compare()` read that order.
 //!
 //! Every function is total. A slice that is empty, or holds a NaN or an infinity, gives `None`
 //! (or the "no verdict" value of its type): a bad sample is never dropped in silence, because a

@@ -413,7 +413,7 @@ fn min_bandwidth(environment: &Environment) -> Result<Option<f64>, BadOption> {
     match text.trim().parse::<f64>() {
         Ok(value) if value >= 0.0 => Ok(Some(value)),
         // -1 is nccl-tests' own word for "not set".
-        Ok(value) if value == -1.0 => Ok(None),
+        Ok(-1.0) => Ok(None),
         _ => Err(BadOption::new(format!("NCCL_TESTS_MIN_BW='{text}' is no bandwidth in GB/s"))),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use model::{DataType, ReduceOp, number::FloatFormat};
 
-use super::native;
+use super::{Element, native};
 
 /// Elements that are widened at a time: three blocks of f32 stay within the first-level cache.
 const LANES: usize = 1024;
@@ -103,8 +103,24 @@ macro_rules! fp8 {
 fp8!(E4m3, DataType::F8e4m3, E4M3);
 fp8!(E5m2, DataType::F8e5m2, E5M2);
 
-/// Combines `from` into `to`, element by element.
-pub(super) fn combine<T: Narrow>(op: ReduceOp, to: &mut [T], from: &[T], scalar: u8) {
+macro_rules! element {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            fn combine(op: ReduceOp, to: &mut [Self], from: &[Self], scalar: u8) {
+                combine(op, to, from, scalar);
+            }
+            fn scale(to: &mut [Self], scalar: u8) {
+                each(to, |wide| native::scale(wide, scalar));
+            }
+            fn divide(to: &mut [Self], ranks: usize) {
+                each(to, |wide| native::divide(wide, ranks));
+            }
+        }
+    )*};
+}
+element!(Half, Bfloat16, E4m3, E5m2);
+
+fn combine<T: Narrow>(op: ReduceOp, to: &mut [T], from: &[T], scalar: u8) {
     let (mut a, mut b) = ([0f32; LANES], [0f32; LANES]);
     for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {
         let (a, b) = (&mut a[..to.len()], &mut b[..to.len()]);
@@ -114,16 +130,6 @@ pub(super) fn combine<T: Narrow>(op: ReduceOp, to: &mut [T], from: &[T], scalar:
         native::combine(op, a, b, scalar);
         T::round(a, to);
     }
-}
-
-/// Multiplies every element by `scalar`.
-pub(super) fn scale<T: Narrow>(to: &mut [T], scalar: u8) {
-    each(to, |wide| native::scale(wide, scalar));
-}
-
-/// Divides every element by the number of ranks.
-pub(super) fn divide<T: Narrow>(to: &mut [T], ranks: usize) {
-    each(to, |wide| native::divide(wide, ranks));
 }
 
 fn each<T: Narrow>(to: &mut [T], work: impl Fn(&mut [f32])) {

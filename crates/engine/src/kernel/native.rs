@@ -4,6 +4,8 @@
 use model::ReduceOp;
 use multiversion::multiversion;
 
+use super::Element;
+
 /// A type with arithmetic of its own: integers wrap, floats round once an operation.
 pub(super) trait Native: Copy + 'static {
     fn sum(self, other: Self) -> Self;
@@ -53,6 +55,23 @@ macro_rules! float {
     )*};
 }
 float!(f32, f64);
+
+macro_rules! element {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            fn combine(op: ReduceOp, to: &mut [Self], from: &[Self], scalar: u8) {
+                combine(op, to, from, scalar);
+            }
+            fn scale(to: &mut [Self], scalar: u8) {
+                scale(to, scalar);
+            }
+            fn divide(to: &mut [Self], ranks: usize) {
+                divide(to, ranks);
+            }
+        }
+    )*};
+}
+element!(i8, u8, i32, u32, i64, u64, f32, f64);
 
 /// Combines `from` into `to`, element by element.
 pub(super) fn combine<T: Native>(op: ReduceOp, to: &mut [T], from: &[T], scalar: u8) {

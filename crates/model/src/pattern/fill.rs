@@ -176,10 +176,8 @@ fn fill_copied<W: Word>(memory: &mut [u8], seed: u64, source: u32, index: u64) {
 
 #[inline(always)]
 fn fill_with<W: Word>(memory: &mut [u8], first: u64, element: impl Fn(u64) -> u64) {
-    let mut index = first;
-    for bytes in memory.chunks_exact_mut(W::BYTES) {
+    for (index, bytes) in (first..).zip(memory.chunks_exact_mut(W::BYTES)) {
         W::of(element(index)).store(bytes);
-        index += 1;
     }
 }
 
@@ -200,10 +198,8 @@ fn verify_blocks<W: Word>(
 #[inline(always)]
 fn compare<W: Word>(memory: &[u8], first: u64, want: impl Fn(u64) -> W) -> Mismatch {
     let mut wrong = 0;
-    let mut index = first;
-    for bytes in memory.chunks_exact(W::BYTES) {
+    for (index, bytes) in (first..).zip(memory.chunks_exact(W::BYTES)) {
         wrong += u64::from(W::load(bytes) != want(index));
-        index += 1;
     }
     if wrong == 0 {
         return Mismatch::default();
