@@ -55,6 +55,8 @@ pub struct Outputs {
     run: Option<Run>,
     /// Rows so far; only the shown ones once a row is final. Kept for advice, not with `-N 0`.
     rows: Vec<Row>,
+    /// Rows of communicators that came before the others' rows of the same index.
+    waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
 }
@@ -99,6 +101,7 @@ impl Outputs {
             preamble,
             run: None,
             rows: Vec::new(),
+            waiting: Vec::new(),
             totals: Totals::default(),
             warnings,
         })
@@ -146,14 +149,33 @@ impl Outputs {
         }
     }
 
-    /// A row is complete.
+    /// A row is complete. Communicators run side by side: their rows of one index appear together,
+    /// in the order of the communicators.
     ///
     /// # Errors
     /// Outputs that cannot be written.
     pub fn row(&mut self, row: Row) -> Result<Flow> {
         let Some(run) = &self.run else { return Ok(Flow::Continue) };
+        let groups: Vec<u64> = run.plan.groups().iter().map(|g| run.plan.colour(g[0])).collect();
+        self.waiting.push(row);
+        if self.waiting.len() < groups.len() {
+            return Ok(Flow::Continue);
+        }
+        let place = |row: &Row| groups.iter().position(|g| *g == row.group);
+        self.waiting.sort_by_key(|row| (row.index, place(row)));
+        let mut flow = Flow::Continue;
+        for row in std::mem::take(&mut self.waiting) {
+            if self.complete_row(row)? == Flow::ReaderGone {
+                flow = Flow::ReaderGone;
+            }
+        }
+        Ok(flow)
+    }
+
+    fn complete_row(&mut self, row: Row) -> Result<Flow> {
+        let Some(run) = &self.run else { return Ok(Flow::Continue) };
         let forever = run.plan.cycles == 0;
-        let first_group = run.devices.first().map_or(0, |device| device.group);
+        let first_group = run.plan.colour(0);
         let row = if row.shown { over_launches(row, &self.rows) } else { row };
         self.record_line(&Line::Row(Box::new(row.clone())))?;
         self.totals.add_checks(&row);
@@ -175,7 +197,10 @@ impl Outputs {
     /// # Errors
     /// Outputs that cannot be written.
     pub fn end(mut self, ended: &Ended) -> Result<Exit> {
-        if ended.status == Status::Interrupted {
+        for row in std::mem::take(&mut self.waiting) {
+            self.complete_row(row)?;
+        }
+        if ended.status != Status::Complete {
             self.show_unfinished_launches()?;
         }
         self.progress.finish_and_clear();

@@ -68,6 +68,19 @@ impl FloatFormat {
         sign | biased << self.mantissa_bits | mantissa
     }
 
+    /// The same for formats within f32, by way of f32, whose conversions from such integers and
+    /// scalings by powers of two are exact: this form vectorises. `value` × 2^`exponent` must be a
+    /// normal number of the format with at most its significant bits.
+    #[inline(always)]
+    pub const fn encode_exact_by_f32(self, value: i32, exponent: i32) -> u32 {
+        let scale = f32::from_bits(((127 + exponent) << 23) as u32);
+        let bits = (value as f32 * scale).to_bits();
+        let magnitude = (bits & 0x7fff_ffff) >> (23 - self.mantissa_bits);
+        let rebias = ((127 - self.bias()) as u32) << self.mantissa_bits;
+        let sign = bits >> 31 << (self.bits() - 1);
+        if value == 0 { 0 } else { sign | magnitude.wrapping_sub(rebias) }
+    }
+
     /// Bits of `numerator` × 2^`exponent` / `denominator`, rounded to nearest, ties to even;
     /// subnormals and a signed zero included, values beyond the largest become the largest.
     pub fn encode_ratio(self, numerator: i64, denominator: u64, exponent: i32) -> u64 {
@@ -240,8 +253,11 @@ mod tests {
         fn integers_are_exact(value in -2048i64..=2048, exponent in -2i32..3, which in 0usize..6) {
             let format = formats().nth(which).unwrap();
             prop_assume!(value.unsigned_abs() <= 1 << format.significant_bits());
-            let got = format.decode(format.encode_exact(value, exponent));
-            prop_assert_eq!(got, value as f64 * 2f64.powi(exponent));
+            let bits = format.encode_exact(value, exponent);
+            prop_assert_eq!(format.decode(bits), value as f64 * 2f64.powi(exponent));
+            if format.bits() <= 32 {
+                prop_assert_eq!(u64::from(format.encode_exact_by_f32(value as i32, exponent)), bits);
+            }
         }
     }
 }

@@ -87,6 +87,8 @@ struct Job<'a> {
     join_by: Instant,
     begun: bool,
     peak: u64,
+    /// The row under way and its size in bytes.
+    progress: (u64, u64),
 }
 
 /// One process of ranks.
@@ -152,6 +154,7 @@ impl<'a> Job<'a> {
             join_by: Instant::now() + JOIN,
             begun: false,
             peak: 0,
+            progress: (0, plan.min_bytes),
         };
         for process in 0..plan.devices {
             job.processes.push(spawn(process, &invite, events)?);
@@ -206,7 +209,8 @@ impl<'a> Job<'a> {
                     self.mind(flow);
                 }
                 Ok(Report::Progress { index, bytes }) => {
-                    outputs.progress(index, bytes, self.launch)
+                    self.progress = (index, bytes);
+                    outputs.progress(index, bytes, self.launch);
                 }
                 Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
                 Err(_) => self.end(
@@ -353,6 +357,10 @@ impl<'a> Job<'a> {
     /// Where a rank was last.
     fn place(&self, rank: usize) -> String {
         let (step, row) = self.control.place(rank);
+        let row = match self.progress {
+            (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
+            _ => row.to_string(),
+        };
         let phase = (step as usize).checked_sub(1).and_then(|at| Phase::ALL.get(at));
         match phase {
             None => "before the first row".to_owned(),

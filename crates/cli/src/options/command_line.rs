@@ -135,8 +135,9 @@ fn grammar() -> Grammar {
         .literal(styling::AnsiColor::Cyan.on_default());
     let collectives =
         Collective::ALL.map(|collective| bench_grammar(collective, collective.name()));
-    let show = Grammar::new("show").about("Print a run's table again, from its record alone");
-    let lint = Grammar::new("lint")
+    let show = ShowArguments::augment_args(Grammar::new("show"))
+        .about("Print a run's table again, from its record alone");
+    let lint = LintArguments::augment_args(Grammar::new("lint"))
         .about("Find mistakes in NCCL_* and UCX_* settings of scripts, YAML and environments")
         .after_help("Examples:\n  busbw lint job.sh\n  env | busbw lint --nccl 2.28.9 -\nExit codes: 0 nothing found, 1 something found, 2 a file cannot be read");
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
@@ -151,15 +152,18 @@ fn grammar() -> Grammar {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommands(collectives)
-        .subcommand(ShowArguments::augment_args(show))
-        .subcommand(LintArguments::augment_args(lint))
+        .subcommand(show)
+        .subcommand(lint)
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
 
 fn bench_grammar(collective: Collective, name: &str) -> Grammar {
     let about = format!("Measure {}", collective.name());
-    let grammar = Grammar::new(name.to_owned()).about(about).after_help(BENCH_EXAMPLES);
-    BenchArguments::augment_args(grammar).disable_version_flag(true)
+    // Augmenting sets `about` to the struct's own, so ours comes after.
+    BenchArguments::augment_args(Grammar::new(name.to_owned()))
+        .about(about)
+        .after_help(BENCH_EXAMPLES)
+        .disable_version_flag(true)
 }
 
 /// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes

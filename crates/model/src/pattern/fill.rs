@@ -1,7 +1,15 @@
 //! Filling and verifying whole stretches of memory with a pattern.
 //! Not the pattern itself, and not which stretch holds what (`layout`).
 
-use super::{Content, POISON, Pattern, Reduction, draw::Draw};
+use std::marker::PhantomData;
+
+use multiversion::multiversion;
+
+use super::{
+    Content, POISON, Pattern, Reduction,
+    draw::Draw,
+    reduction::{Elements, Visitor},
+};
 
 /// Elements that are handled between two looks at the upper half of the index.
 const BLOCK: u64 = 1 << 16;
@@ -41,12 +49,10 @@ trait Word: Copy + PartialEq {
     fn bits(self) -> u64;
     fn load(bytes: &[u8]) -> Self;
     fn store(self, bytes: &mut [u8]);
-    /// The pattern of a plain copy, without work on bits that the type does not hold.
-    fn copied(draw: Draw, source: u32, low: u32) -> Self;
 }
 
 macro_rules! word {
-    ($type:ty, $bytes:literal, $draw:ident) => {
+    ($type:ty, $bytes:literal) => {
         impl Word for $type {
             const BYTES: usize = $bytes;
             #[inline(always)]
@@ -67,17 +73,13 @@ macro_rules! word {
             fn store(self, bytes: &mut [u8]) {
                 bytes.copy_from_slice(&self.to_le_bytes());
             }
-            #[inline(always)]
-            fn copied(draw: Draw, source: u32, low: u32) -> Self {
-                draw.$draw(source, low) as $type
-            }
         }
     };
 }
-word!(u8, 1, word);
-word!(u16, 2, word);
-word!(u32, 4, word);
-word!(u64, 8, wide);
+word!(u8, 1);
+word!(u16, 2);
+word!(u32, 4);
+word!(u64, 8);
 
 /// Writes `content` over `memory`, whose length is a whole number of elements.
 pub fn fill(memory: &mut [u8], pattern: &Pattern, content: Content) {
@@ -99,123 +101,153 @@ pub fn verify(memory: &[u8], pattern: &Pattern, content: Content) -> Mismatch {
     }
 }
 
-/// Calls `work` with each stretch of `elements` from `first` on that shares its upper index bits:
-/// (elements before it, elements in it, index of its first).
-fn blocks(first: u64, elements: u64, mut work: impl FnMut(u64, u64, u64)) {
-    let mut done = 0;
-    while done < elements {
-        let index = first.wrapping_add(done);
-        let now = (BLOCK - index % BLOCK).min(elements - done);
-        work(done, now, index);
-        done += now;
-    }
-}
-
 fn fill_words<W: Word>(memory: &mut [u8], pattern: &Pattern, content: Content) {
-    match content {
-        Content::Poison => memory.fill(POISON),
-        Content::Copied { source, first } => {
-            let seed = pattern.seed;
-            blocks(first, (memory.len() / W::BYTES) as u64, |done, now, index| {
-                fill_copied::<W>(part(memory, done, now, W::BYTES), seed, source as u32, index);
-            });
-        }
-        Content::Contribution { rank, first } => {
-            let reduction = Reduction::new(*pattern);
-            blocks(first, (memory.len() / W::BYTES) as u64, |done, now, index| {
-                fill_with::<W>(part(memory, done, now, W::BYTES), index, |i| {
-                    reduction.contribution(rank, i)
-                });
-            });
-        }
-        Content::Reduced { first } => {
-            let reduction = Reduction::new(*pattern);
-            blocks(first, (memory.len() / W::BYTES) as u64, |done, now, index| {
-                fill_with::<W>(part(memory, done, now, W::BYTES), index, |i| reduction.result(i));
-            });
-        }
-    }
+    let (seed, word) = (pattern.seed, PhantomData::<W>);
+    visit(pattern, content, |first| Filler { memory, seed, first, word });
 }
 
 fn verify_words<W: Word>(memory: &[u8], pattern: &Pattern, content: Content) -> Mismatch {
-    let poison = W::of(u64::from_le_bytes([POISON; 8]));
+    let (seed, word) = (pattern.seed, PhantomData::<W>);
+    visit(pattern, content, |first| Verifier { memory, seed, first, word })
+}
+
+/// An element that is copied from rank `0`'s send buffer.
+#[derive(Clone, Copy)]
+struct Copied(u32);
+
+impl Elements for Copied {
+    #[inline(always)]
+    fn at(self, draw: Draw, low: u32) -> u64 {
+        draw.wide(self.0, low)
+    }
+}
+
+/// The same bits everywhere.
+#[derive(Clone, Copy)]
+struct Constant(u64);
+
+impl Elements for Constant {
+    #[inline(always)]
+    fn at(self, _: Draw, _: u32) -> u64 {
+        self.0
+    }
+}
+
+/// Hands a visitor, made for an index, the elements of `content`.
+fn visit<V: Visitor>(
+    pattern: &Pattern,
+    content: Content,
+    visitor: impl FnOnce(u64) -> V,
+) -> V::Out {
     match content {
-        Content::Poison => compare::<W>(memory, 0, |_| poison),
-        Content::Copied { source, first } => verify_blocks::<W>(memory, first, |bytes, index| {
-            let draw = Draw::new(pattern.seed, (index >> 32) as u32);
-            compare::<W>(bytes, index, |i| W::copied(draw, source as u32, i as u32))
-        }),
+        Content::Poison => visitor(0).visit(Constant(u64::from_le_bytes([POISON; 8]))),
+        Content::Copied { source, first } => visitor(first).visit(Copied(source as u32)),
         Content::Contribution { rank, first } => {
-            let reduction = Reduction::new(*pattern);
-            verify_blocks::<W>(memory, first, |bytes, index| {
-                compare::<W>(bytes, index, |i| W::of(reduction.contribution(rank, i)))
-            })
+            Reduction::new(*pattern).visit_contributions(rank, visitor(first))
         }
-        Content::Reduced { first } => {
-            let reduction = Reduction::new(*pattern);
-            verify_blocks::<W>(memory, first, |bytes, index| {
-                compare::<W>(bytes, index, |i| W::of(reduction.result(i)))
-            })
-        }
+        Content::Reduced { first } => Reduction::new(*pattern).visit_results(visitor(first)),
     }
 }
 
-fn part(memory: &mut [u8], done: u64, now: u64, bytes: usize) -> &mut [u8] {
-    &mut memory[done as usize * bytes..(done + now) as usize * bytes]
-}
-
-#[inline(always)]
-fn fill_copied<W: Word>(memory: &mut [u8], seed: u64, source: u32, index: u64) {
-    let draw = Draw::new(seed, (index >> 32) as u32);
-    let mut low = index as u32;
-    for bytes in memory.chunks_exact_mut(W::BYTES) {
-        W::copied(draw, source, low).store(bytes);
-        low = low.wrapping_add(1);
-    }
-}
-
-#[inline(always)]
-fn fill_with<W: Word>(memory: &mut [u8], first: u64, element: impl Fn(u64) -> u64) {
-    for (index, bytes) in (first..).zip(memory.chunks_exact_mut(W::BYTES)) {
-        W::of(element(index)).store(bytes);
-    }
-}
-
-fn verify_blocks<W: Word>(
-    memory: &[u8],
+/// Writes elements from index `first` on.
+struct Filler<'a, W> {
+    memory: &'a mut [u8],
+    seed: u64,
     first: u64,
-    check: impl Fn(&[u8], u64) -> Mismatch,
-) -> Mismatch {
-    let mut all = Mismatch::default();
-    blocks(first, (memory.len() / W::BYTES) as u64, |done, now, index| {
-        let bytes = &memory[done as usize * W::BYTES..(done + now) as usize * W::BYTES];
-        all.add(check(bytes, index), done);
-    });
-    all
+    word: PhantomData<W>,
 }
 
-/// Counts first, and looks for the place only where something is wrong: the count vectorises.
-#[inline(always)]
-fn compare<W: Word>(memory: &[u8], first: u64, want: impl Fn(u64) -> W) -> Mismatch {
-    let mut wrong = 0;
-    for (index, bytes) in (first..).zip(memory.chunks_exact(W::BYTES)) {
-        wrong += u64::from(W::load(bytes) != want(index));
+impl<W: Word> Visitor for Filler<'_, W> {
+    type Out = ();
+
+    fn visit(self, elements: impl Elements) {
+        let count = (self.memory.len() / W::BYTES) as u64;
+        for (done, now, index) in blocks(self.first, count) {
+            let draw = Draw::new(self.seed, (index >> 32) as u32);
+            let bytes = done as usize * W::BYTES..(done + now) as usize * W::BYTES;
+            fill_block::<W, _>(&mut self.memory[bytes], draw, index as u32, elements);
+        }
     }
-    if wrong == 0 {
-        return Mismatch::default();
+}
+
+/// Compares elements from index `first` on.
+struct Verifier<'a, W> {
+    memory: &'a [u8],
+    seed: u64,
+    first: u64,
+    word: PhantomData<W>,
+}
+
+impl<W: Word> Visitor for Verifier<'_, W> {
+    type Out = Mismatch;
+
+    fn visit(self, elements: impl Elements) -> Mismatch {
+        let mut all = Mismatch::default();
+        let count = (self.memory.len() / W::BYTES) as u64;
+        for (done, now, index) in blocks(self.first, count) {
+            let draw = Draw::new(self.seed, (index >> 32) as u32);
+            let bytes = &self.memory[done as usize * W::BYTES..(done + now) as usize * W::BYTES];
+            let wrong = count_wrong::<W, _>(bytes, draw, index as u32, elements);
+            if wrong > 0 {
+                let first = first_wrong::<W>(bytes, draw, index as u32, elements);
+                all.add(Mismatch { wrong, first }, done);
+            }
+        }
+        all
     }
-    let place = memory
-        .chunks_exact(W::BYTES)
-        .enumerate()
-        .find(|(i, bytes)| W::load(bytes) != want(first + *i as u64));
-    Mismatch {
-        wrong,
-        first: place.map(|(i, bytes)| Wrong {
-            index: i as u64,
-            got: W::load(bytes).bits(),
-            want: want(first + i as u64).bits(),
-        }),
+}
+
+/// Stretches of `elements` from `first` on that share their upper index bits:
+/// (elements before it, elements in it, index of its first).
+fn blocks(first: u64, elements: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let index = first.wrapping_add(done);
+        let now = (BLOCK - index % BLOCK).min(elements - done);
+        let block = (done, now, index);
+        done += now;
+        (now > 0).then_some(block)
+    })
+}
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
+    "x86_64+avx2",
+    "aarch64+neon"
+))]
+fn fill_block<W: Word, E: Elements>(memory: &mut [u8], draw: Draw, low: u32, elements: E) {
+    for (at, bytes) in memory.chunks_exact_mut(W::BYTES).enumerate() {
+        W::of(elements.at(draw, low.wrapping_add(at as u32))).store(bytes);
     }
+}
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
+    "x86_64+avx2",
+    "aarch64+neon"
+))]
+fn count_wrong<W: Word, E: Elements>(memory: &[u8], draw: Draw, low: u32, elements: E) -> u64 {
+    let mut wrong = 0u32;
+    for (at, bytes) in memory.chunks_exact(W::BYTES).enumerate() {
+        let want = W::of(elements.at(draw, low.wrapping_add(at as u32)));
+        wrong += u32::from(W::load(bytes) != want);
+    }
+    u64::from(wrong)
+}
+
+/// The place of the first wrong element; only looked for where there is one.
+fn first_wrong<W: Word>(
+    memory: &[u8],
+    draw: Draw,
+    low: u32,
+    elements: impl Elements,
+) -> Option<Wrong> {
+    memory.chunks_exact(W::BYTES).enumerate().find_map(|(at, bytes)| {
+        let want = W::of(elements.at(draw, low.wrapping_add(at as u32)));
+        let got = W::load(bytes);
+        let wrong = Wrong { index: at as u64, got: got.bits(), want: want.bits() };
+        (got != want).then_some(wrong)
+    })
 }
 
 #[cfg(test)]

@@ -27,62 +27,202 @@ const WINNER: u32 = 0x4000_0002;
 /// Places that hold anything but 1 in a product.
 const FACTORS: usize = 3;
 
+/// How a type's numbers are made.
+#[derive(Debug, Clone, Copy)]
+enum Class {
+    /// Wrapping integers.
+    Integer,
+    /// Floats of at most 32 bits, by way of f32.
+    Narrow(FloatFormat),
+    /// binary64.
+    Double(FloatFormat),
+}
+
 /// The reduction of one pattern, ready to be asked for elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Reduction {
     pattern: Pattern,
-    format: Option<FloatFormat>,
+    class: Class,
     /// Ranks that contribute to a sum at one element: k above.
     contributors: usize,
     /// M above; for integers unused.
     largest_step: u64,
 }
 
+/// Elements as a function of a draw and the lower index bits. A value of its own for every kind of
+/// element, so that a loop over it has nothing in it but arithmetic, and vectorises.
+pub(super) trait Elements: Copy {
+    /// Bits of one element, in the lowest bits.
+    fn at(self, draw: Draw, low: u32) -> u64;
+}
+
+/// Something that works through many elements.
+pub(super) trait Visitor {
+    /// What comes of it.
+    type Out;
+    /// Works through `elements`.
+    fn visit(self, elements: impl Elements) -> Self::Out;
+}
+
+/// A visitor of one element.
+struct One(u64, u64);
+
+impl Visitor for One {
+    type Out = u64;
+    fn visit(self, elements: impl Elements) -> u64 {
+        let One(seed, index) = self;
+        elements.at(Draw::new(seed, (index >> 32) as u32), index as u32)
+    }
+}
+
+/// u(`high`) − u(`low`), times `times`: a contribution to a sum, or the sum itself.
+#[derive(Clone, Copy)]
+struct Difference<C> {
+    class: C,
+    high: u32,
+    low: u32,
+    times: i32,
+}
+
+/// Integers use their whole range.
+impl Elements for Difference<()> {
+    #[inline(always)]
+    fn at(self, draw: Draw, low: u32) -> u64 {
+        let difference = draw.wide(self.high, low).wrapping_sub(draw.wide(self.low, low));
+        difference.wrapping_mul(self.times as u64)
+    }
+}
+
+/// Floats of at most 32 bits, and the number of levels.
+impl Elements for Difference<(FloatFormat, u32)> {
+    #[inline(always)]
+    fn at(self, draw: Draw, low: u32) -> u64 {
+        let (format, levels) = self.class;
+        let level = |lane| below(draw.word(lane, low), u64::from(levels)) as i32;
+        let difference = (level(self.high) - level(self.low)) * self.times;
+        u64::from(format.encode_exact_by_f32(difference, exponent(draw, low)))
+    }
+}
+
+/// binary64, and the number of levels.
+impl Elements for Difference<(FloatFormat, u64)> {
+    #[inline(always)]
+    fn at(self, draw: Draw, low: u32) -> u64 {
+        let (format, levels) = self.class;
+        let level = |lane| below_wide(draw.wide(lane, low), levels) as i64;
+        let difference = (level(self.high) - level(self.low)) * i64::from(self.times);
+        format.encode_exact(difference, exponent(draw, low))
+    }
+}
+
+/// Everything else about a reduction, by the name of its method.
+macro_rules! elements {
+    ($($name:ident($reduction:ident, $draw:ident, $low:ident $(, $field:ident)*) = $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name { reduction: Reduction, $($field: usize,)* }
+
+        impl Elements for $name {
+            #[inline(always)]
+            fn at(self, $draw: Draw, $low: u32) -> u64 {
+                let $name { reduction: $reduction, $($field,)* } = self;
+                $body
+            }
+        }
+    )*};
+}
+elements! {
+    Rotated(r, draw, low, rank, times) = r.rotated(draw, rank, low, times as i32);
+    Factor(r, draw, low, rank) = r.factor(draw, r.place(draw, rank, low), low);
+    Largest(r, draw, low, rank) = r.ranked(draw, r.place(draw, rank, low), low, 1);
+    Smallest(r, draw, low, rank) = r.ranked(draw, r.place(draw, rank, low), low, -1);
+    Product(r, draw, low) = r.product(draw, low);
+    Maximum(r, draw, low) = r.winner(draw, low, 1);
+    Minimum(r, draw, low) = r.winner(draw, low, -1);
+    Average(r, draw, low) = r.average(draw, low);
+}
+
 impl Reduction {
     /// Prepares the pattern's constants.
     pub fn new(pattern: Pattern) -> Reduction {
-        let format = FloatFormat::of(pattern.datatype);
         let ranks = pattern.ranks.max(1);
-        let (contributors, largest_step) = match format {
-            None => (ranks, 0),
+        let (class, contributors, largest_step) = match FloatFormat::of(pattern.datatype) {
+            None => (Class::Integer, ranks, 0),
             Some(format) => {
                 let bound = 1u64 << format.significant_bits();
                 let contributors = ranks.min((2 * bound - 1).min(1 << 20) as usize);
-                (contributors, 2 * bound / (contributors as u64 + 1))
+                let step = 2 * bound / (contributors as u64 + 1);
+                let double = pattern.datatype == DataType::Double;
+                let class = if double { Class::Double(format) } else { Class::Narrow(format) };
+                (class, contributors, step)
             }
         };
-        Reduction { pattern, format, contributors, largest_step }
+        Reduction { pattern, class, contributors, largest_step }
     }
 
     /// What `rank` contributes to element `index`: bits of the type, in the lowest bits.
-    #[inline(always)]
     pub fn contribution(&self, rank: usize, index: u64) -> u64 {
-        let draw = Draw::new(self.pattern.seed, (index >> 32) as u32);
-        let low = index as u32;
-        match self.pattern.op {
-            ReduceOp::Sum | ReduceOp::Avg => self.step(draw, rank, low, 1),
-            ReduceOp::Mulsum => {
-                self.step(draw, rank, low, 2 / i64::from(ReduceOp::premul_scalar(rank)))
-            }
-            ReduceOp::Prod => self.factor(draw, self.place(draw, rank, low), low),
-            ReduceOp::Max => self.ranked(draw, self.place(draw, rank, low), low, 1),
-            ReduceOp::Min => self.ranked(draw, self.place(draw, rank, low), low, -1),
-        }
+        self.visit_contributions(rank, One(self.pattern.seed, index))
     }
 
     /// The exact result at element `index`: bits of the type, in the lowest bits.
-    #[inline(always)]
     pub fn result(&self, index: u64) -> u64 {
-        let draw = Draw::new(self.pattern.seed, (index >> 32) as u32);
-        let low = index as u32;
+        self.visit_results(One(self.pattern.seed, index))
+    }
+
+    /// Hands a visitor what `rank` contributes.
+    pub(super) fn visit_contributions<V: Visitor>(&self, rank: usize, visitor: V) -> V::Out {
+        let reduction = *self;
+        let times = match self.pattern.op {
+            ReduceOp::Mulsum => 2 / usize::from(ReduceOp::premul_scalar(rank)),
+            _ => 1,
+        };
         match self.pattern.op {
-            ReduceOp::Sum => self.total(draw, low, 1),
-            ReduceOp::Mulsum => self.total(draw, low, 2),
-            ReduceOp::Avg => self.average(draw, low),
-            ReduceOp::Prod => self.product(draw, low),
-            ReduceOp::Max => self.winner(draw, low, 1),
-            ReduceOp::Min => self.winner(draw, low, -1),
+            ReduceOp::Prod => visitor.visit(Factor { reduction, rank }),
+            ReduceOp::Max => visitor.visit(Largest { reduction, rank }),
+            ReduceOp::Min => visitor.visit(Smallest { reduction, rank }),
+            _ if self.contributors != self.pattern.ranks => {
+                visitor.visit(Rotated { reduction, rank, times })
+            }
+            _ => self.visit_difference(rank as u32 + 1, rank as u32, times as i32, visitor),
         }
+    }
+
+    /// Hands a visitor the exact results.
+    pub(super) fn visit_results<V: Visitor>(&self, visitor: V) -> V::Out {
+        let reduction = *self;
+        match self.pattern.op {
+            ReduceOp::Prod => visitor.visit(Product { reduction }),
+            ReduceOp::Max => visitor.visit(Maximum { reduction }),
+            ReduceOp::Min => visitor.visit(Minimum { reduction }),
+            ReduceOp::Avg => visitor.visit(Average { reduction }),
+            ReduceOp::Sum => self.visit_difference(self.contributors as u32, 0, 1, visitor),
+            ReduceOp::Mulsum => self.visit_difference(self.contributors as u32, 0, 2, visitor),
+        }
+    }
+
+    fn visit_difference<V: Visitor>(&self, high: u32, low: u32, times: i32, visitor: V) -> V::Out {
+        let levels = self.largest_step + 1;
+        match self.class {
+            Class::Integer => visitor.visit(Difference { class: (), high, low, times }),
+            Class::Narrow(format) => {
+                visitor.visit(Difference { class: (format, levels as u32), high, low, times })
+            }
+            Class::Double(format) => {
+                visitor.visit(Difference { class: (format, levels), high, low, times })
+            }
+        }
+    }
+
+    /// A contribution to a sum where not every rank contributes: small floats, many ranks.
+    #[inline(always)]
+    fn rotated(&self, draw: Draw, rank: usize, low: u32, times: i32) -> u64 {
+        let place = self.place(draw, rank, low);
+        let Class::Narrow(format) = self.class else { return 0 };
+        if place as usize >= self.contributors {
+            return 0;
+        }
+        let step = self.level(draw, place + 1, low) - self.level(draw, place, low);
+        u64::from(format.encode_exact_by_f32(step * times, exponent(draw, low)))
     }
 
     /// Where `rank` stands at this element. Rotates so that no rank is always the odd one out.
@@ -94,49 +234,13 @@ impl Reduction {
     }
 
     #[inline(always)]
-    fn level(&self, draw: Draw, place: u32, low: u32) -> i64 {
-        if self.largest_step < 1 << 31 {
-            below(draw.word(place, low), self.largest_step + 1) as i64
-        } else {
-            below_wide(draw.wide(place, low), self.largest_step + 1) as i64
-        }
+    fn level(&self, draw: Draw, place: u32, low: u32) -> i32 {
+        below(draw.word(place, low), self.largest_step + 1) as i32
     }
 
     #[inline(always)]
-    fn exponent(draw: Draw, low: u32) -> i32 {
-        (draw.word(EXPONENT, low) >> 30) as i32 - 1
-    }
-
-    #[inline(always)]
-    fn step(&self, draw: Draw, rank: usize, low: u32, times: i64) -> u64 {
-        let place = if self.contributors == self.pattern.ranks {
-            rank as u32
-        } else {
-            self.place(draw, rank, low)
-        };
-        match self.format {
-            None => draw
-                .wide(place + 1, low)
-                .wrapping_sub(draw.wide(place, low))
-                .wrapping_mul(times as u64),
-            Some(_) if place as usize >= self.contributors => 0,
-            Some(format) => {
-                let step = self.level(draw, place + 1, low) - self.level(draw, place, low);
-                format.encode_exact(step * times, Self::exponent(draw, low))
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn total(&self, draw: Draw, low: u32, times: i64) -> u64 {
-        let last = self.contributors as u32;
-        match self.format {
-            None => draw.wide(last, low).wrapping_sub(draw.wide(0, low)).wrapping_mul(times as u64),
-            Some(format) => {
-                let sum = self.level(draw, last, low) - self.level(draw, 0, low);
-                format.encode_exact(sum * times, Self::exponent(draw, low))
-            }
-        }
+    fn wide_level(&self, draw: Draw, place: u32, low: u32) -> i64 {
+        below_wide(draw.wide(place, low), self.largest_step + 1) as i64
     }
 
     /// Integers: the wrapped sum in the type, divided towards zero. Floats: the exact sum divided,
@@ -144,51 +248,29 @@ impl Reduction {
     #[inline(always)]
     fn average(&self, draw: Draw, low: u32) -> u64 {
         let ranks = self.pattern.ranks.max(1) as u64;
-        match self.format {
-            None => {
-                let sum = self.total(draw, low, 1);
-                match self.pattern.datatype {
-                    DataType::Int8 => (i64::from(sum as i8) / ranks as i64) as u64,
-                    DataType::Int32 => (i64::from(sum as i32) / ranks as i64) as u64,
-                    DataType::Int64 => (sum as i64 / ranks as i64) as u64,
-                    DataType::Uint8 => u64::from(sum as u8) / ranks,
-                    DataType::Uint32 => u64::from(sum as u32) / ranks,
-                    _ => sum / ranks,
-                }
+        let last = self.contributors as u32;
+        let (sum, format) = match self.class {
+            Class::Integer => {
+                let sum = draw.wide(last, low).wrapping_sub(draw.wide(0, low));
+                return integer_quotient(self.pattern.datatype, sum, ranks);
             }
-            Some(format) => {
-                let sum =
-                    self.level(draw, self.contributors as u32, low) - self.level(draw, 0, low);
-                format.encode_ratio(sum, ranks, Self::exponent(draw, low))
+            Class::Narrow(format) => {
+                (i64::from(self.level(draw, last, low) - self.level(draw, 0, low)), format)
             }
-        }
-    }
-
-    /// The factor at a place, as (signed integer, exponent of two).
-    #[inline(always)]
-    fn float_factor(draw: Draw, place: u32, low: u32, format: FloatFormat) -> (i64, i32) {
-        match place as usize {
-            0 => {
-                let largest = (1 << format.significant_bits()) - 1;
-                let value = 1 + below_wide(draw.wide(place, low), largest) as i64;
-                let sign = 1 - 2 * i64::from(draw.word(WINNER, low) & 1);
-                (sign * value, Self::exponent(draw, low))
+            Class::Double(format) => {
+                (self.wide_level(draw, last, low) - self.wide_level(draw, 0, low), format)
             }
-            p if p < FACTORS => {
-                let bits = draw.word(place, low);
-                (1 - 2 * i64::from(bits & 1), (bits >> 31) as i32)
-            }
-            _ => (1, 0),
-        }
+        };
+        format.encode_ratio(sum, ranks, exponent(draw, low))
     }
 
     #[inline(always)]
     fn factor(&self, draw: Draw, place: u32, low: u32) -> u64 {
-        match self.format {
-            None if (place as usize) < FACTORS => draw.wide(place, low) | 1,
-            None => 1,
-            Some(format) => {
-                let (value, exponent) = Self::float_factor(draw, place, low, format);
+        match self.class {
+            Class::Integer if (place as usize) < FACTORS => draw.wide(place, low) | 1,
+            Class::Integer => 1,
+            Class::Narrow(format) | Class::Double(format) => {
+                let (value, exponent) = float_factor(draw, place, low, format);
                 format.encode_exact(value, exponent)
             }
         }
@@ -197,12 +279,12 @@ impl Reduction {
     #[inline(always)]
     fn product(&self, draw: Draw, low: u32) -> u64 {
         let places = self.pattern.ranks.clamp(1, FACTORS) as u32;
-        match self.format {
-            None => (0..places)
+        match self.class {
+            Class::Integer => (0..places)
                 .fold(1u64, |product, place| product.wrapping_mul(self.factor(draw, place, low))),
-            Some(format) => {
+            Class::Narrow(format) | Class::Double(format) => {
                 let (value, exponent) = (0..places).fold((1, 0), |(value, exponent), place| {
-                    let (v, e) = Self::float_factor(draw, place, low, format);
+                    let (v, e) = float_factor(draw, place, low, format);
                     (value * v, exponent + e)
                 });
                 format.encode_exact(value, exponent)
@@ -213,9 +295,9 @@ impl Reduction {
     /// Half the numbers of the type: ordinals lie from −half to +half.
     #[inline(always)]
     fn half_range(&self) -> i64 {
-        match self.format {
-            Some(format) => format.largest as i64,
-            None => (1i64 << (8 * self.pattern.datatype.bytes() - 1)).wrapping_sub(1),
+        match self.class {
+            Class::Narrow(format) | Class::Double(format) => format.largest as i64,
+            Class::Integer => (1i64 << (8 * self.pattern.datatype.bytes() - 1)).wrapping_sub(1),
         }
     }
 
@@ -231,14 +313,10 @@ impl Reduction {
     #[inline(always)]
     fn ranked(&self, draw: Draw, place: u32, low: u32, direction: i64) -> u64 {
         let winner = self.winner_ordinal(draw, low);
-        let ordinal = if place == 0 {
-            winner
-        } else {
-            let lowest = -self.half_range();
-            let room = winner.wrapping_sub(lowest) as u64;
-            lowest.wrapping_add(below_wide(draw.wide(place, low), room) as i64)
-        };
-        self.at_ordinal(direction * ordinal)
+        let lowest = -self.half_range();
+        let room = winner.wrapping_sub(lowest) as u64;
+        let loser = lowest.wrapping_add(below_wide(draw.wide(place, low), room) as i64);
+        self.at_ordinal(direction * if place == 0 { winner } else { loser })
     }
 
     #[inline(always)]
@@ -248,13 +326,50 @@ impl Reduction {
 
     #[inline(always)]
     fn at_ordinal(&self, ordinal: i64) -> u64 {
-        match (self.format, self.pattern.datatype) {
-            (Some(format), _) => format.from_ordinal(ordinal),
-            (None, DataType::Uint8) => (ordinal as u64) ^ 1 << 7,
-            (None, DataType::Uint32) => (ordinal as u64) ^ 1 << 31,
-            (None, DataType::Uint64) => (ordinal as u64) ^ 1 << 63,
-            (None, _) => ordinal as u64,
+        match (self.class, self.pattern.datatype) {
+            (Class::Narrow(format) | Class::Double(format), _) => format.from_ordinal(ordinal),
+            (_, DataType::Uint8) => (ordinal as u64) ^ 1 << 7,
+            (_, DataType::Uint32) => (ordinal as u64) ^ 1 << 31,
+            (_, DataType::Uint64) => (ordinal as u64) ^ 1 << 63,
+            _ => ordinal as u64,
         }
+    }
+}
+
+/// The exponent e above.
+#[inline(always)]
+fn exponent(draw: Draw, low: u32) -> i32 {
+    (draw.word(EXPONENT, low) >> 30) as i32 - 1
+}
+
+/// The factor at a place, as (signed integer, exponent of two).
+#[inline(always)]
+fn float_factor(draw: Draw, place: u32, low: u32, format: FloatFormat) -> (i64, i32) {
+    match place as usize {
+        0 => {
+            let largest = (1 << format.significant_bits()) - 1;
+            let value = 1 + below_wide(draw.wide(place, low), largest) as i64;
+            let sign = 1 - 2 * i64::from(draw.word(WINNER, low) & 1);
+            (sign * value, exponent(draw, low))
+        }
+        p if p < FACTORS => {
+            let bits = draw.word(place, low);
+            (1 - 2 * i64::from(bits & 1), (bits >> 31) as i32)
+        }
+        _ => (1, 0),
+    }
+}
+
+/// `sum`, wrapped to the type, over `ranks`, towards zero.
+#[inline(always)]
+fn integer_quotient(datatype: DataType, sum: u64, ranks: u64) -> u64 {
+    match datatype {
+        DataType::Int8 => (i64::from(sum as i8) / ranks as i64) as u64,
+        DataType::Int32 => (i64::from(sum as i32) / ranks as i64) as u64,
+        DataType::Int64 => (sum as i64 / ranks as i64) as u64,
+        DataType::Uint8 => u64::from(sum as u8) / ranks,
+        DataType::Uint32 => u64::from(sum as u32) / ranks,
+        _ => sum / ranks,
     }
 }
 
