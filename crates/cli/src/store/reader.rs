@@ -93,7 +93,7 @@ struct HeadRun {
 
 impl Head {
     fn schema(&self) -> Option<u64> {
-        self.schema.or(self.run.as_ref()?.schema)
+        self.schema.or_else(|| self.run.as_ref().and_then(|run| run.schema))
     }
 }
 

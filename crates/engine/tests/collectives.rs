@@ -1,0 +1,181 @@
+//! Every collective on shared buffers against the exact result: any type, operator, root, number of
+//! ranks from 1 to 17, any size, in and out of place, whole worlds and groups of them.
+//! Not speed, and not processes: ranks are threads here, which is all that the algorithms see.
+#![forbid(unsafe_code)]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use engine::{Buffer, Buffers, Call, Communicator, Control, Region, WaitPolicy};
+use model::{
+    Collective, DataType, ReduceOp,
+    alltoallv::Traffic,
+    layout::Shape,
+    pattern::{self, Mismatch, POISON, Pattern},
+};
+use proptest::prelude::*;
+
+/// One operation to try.
+#[derive(Debug, Clone)]
+struct Trial {
+    collective: Collective,
+    datatype: DataType,
+    op: ReduceOp,
+    ranks: usize,
+    root: usize,
+    bytes: usize,
+    in_place: bool,
+    unalign: usize,
+    spread: f64,
+    seed: u64,
+}
+
+fn trials() -> impl Strategy<Value = Trial> {
+    let sizes = prop_oneof![0usize..200, 0usize..5000, 60_000usize..70_000];
+    (
+        (0usize..11, 0usize..12, 0usize..6, 1usize..18, 0usize..17),
+        (sizes, any::<bool>(), 0usize..3, 0.0f64..=1.0, any::<u64>()),
+    )
+        .prop_map(
+            |(
+                (collective, datatype, op, ranks, root),
+                (bytes, in_place, unalign, spread, seed),
+            )| {
+                let collective = Collective::ALL[collective];
+                let power = ranks.next_power_of_two().min(16);
+                let ranks = if collective == Collective::HyperCube { power } else { ranks };
+                Trial {
+                    collective,
+                    datatype: DataType::ALL[datatype],
+                    op: ReduceOp::ALL[op],
+                    ranks,
+                    root: root % ranks,
+                    bytes,
+                    in_place: in_place && collective.in_place_is_valid(),
+                    unalign,
+                    spread,
+                    seed,
+                }
+            },
+        )
+}
+
+/// Runs a trial over the ranks of `members` and returns what each found wrong.
+fn run(trial: &Trial, members: &[usize], world: usize, sabotage: Option<usize>) -> Vec<Mismatch> {
+    let traffic = Traffic::Generated { spread: trial.spread };
+    let element = trial.datatype.bytes();
+    let counts = trial.collective.counts(trial.bytes, element, trial.ranks, &traffic);
+    let room = trial.bytes + 8 * trial.unalign + 64;
+    let control = Control::map(Control::create(world).unwrap(), world).unwrap();
+    let fds: Vec<_> = (0..world).map(|r| Buffers::create(r, room, true).unwrap()).collect();
+    let buffers = Buffers::map(&fds, room, true).unwrap();
+    let shape = Shape {
+        collective: trial.collective,
+        counts,
+        ranks: trial.ranks,
+        root: trial.root,
+        traffic: &traffic,
+        element_bytes: element,
+    };
+    let pattern =
+        Pattern { seed: trial.seed, datatype: trial.datatype, op: trial.op, ranks: trial.ranks };
+    let base = trial.unalign * element;
+    let strided = |stride| Region { buffer: Buffer::Proof, offset: base, stride: stride * element };
+    let (send, recv) = if trial.in_place {
+        (strided(counts.send_in_place_stride), strided(counts.recv_in_place_stride))
+    } else {
+        (Region { buffer: Buffer::Send, offset: base, stride: 0 }, strided(0))
+    };
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = members
+            .iter()
+            .enumerate()
+            .map(|(rank, world_rank)| {
+                let (control, buffers) = (Arc::clone(&control), Arc::clone(&buffers));
+                let (shape, traffic) = (&shape, &traffic);
+                scope.spawn(move || {
+                    let policy = WaitPolicy::new(members.len(), 2);
+                    let mut comm =
+                        Communicator::new(members, *world_rank, buffers, control, policy);
+                    comm.set_deadline(Some(Instant::now() + Duration::from_secs(30)));
+                    comm.own(Buffer::Proof, 0, room).fill(POISON);
+                    let at = send.offset + rank * send.stride;
+                    let bytes = shape.send_elements(rank) * element;
+                    pattern::fill(comm.own(send.buffer, at, bytes), &pattern, shape.input(rank));
+                    comm.run(&Call {
+                        collective: trial.collective,
+                        datatype: trial.datatype,
+                        op: trial.op,
+                        root: trial.root,
+                        count: counts.param,
+                        send,
+                        recv,
+                        traffic,
+                    })
+                    .unwrap();
+                    let at = recv.offset + rank * recv.stride;
+                    let memory = comm.own(recv.buffer, at, counts.recv * element);
+                    if let Some(byte) = sabotage.filter(|_| rank == 0 && !memory.is_empty()) {
+                        memory[byte % counts.recv.max(1) * element] ^= 0x10;
+                    }
+                    let mut found = Mismatch::default();
+                    for s in shape.output(rank, trial.in_place) {
+                        let bytes = &memory[s.at * element..(s.at + s.len) * element];
+                        found.add(pattern::verify(bytes, &pattern, s.content), s.at as u64);
+                    }
+                    found
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_element_is_exact(trial in trials()) {
+        let members: Vec<usize> = (0..trial.ranks).collect();
+        for (rank, found) in run(&trial, &members, trial.ranks, None).into_iter().enumerate() {
+            prop_assert_eq!(found, Mismatch::default(), "rank {}", rank);
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_is_found(trial in trials(), byte in any::<usize>()) {
+        let members: Vec<usize> = (0..trial.ranks).collect();
+        let counts = trial.collective.counts(
+            trial.bytes, trial.datatype.bytes(), trial.ranks, &Traffic::Generated { spread: trial.spread },
+        );
+        prop_assume!(counts.recv > 0);
+        let found = run(&trial, &members, trial.ranks, Some(byte));
+        prop_assert_eq!(found[0].wrong, 1);
+        prop_assert_eq!(found[0].first.unwrap().index, (byte % counts.recv) as u64);
+    }
+}
+
+/// Two communicators of one world, side by side, each exact within itself.
+#[test]
+fn groups_do_not_disturb_each_other() {
+    for collective in Collective::ALL {
+        let trial = Trial {
+            collective,
+            datatype: DataType::Float,
+            op: ReduceOp::Sum,
+            ranks: 2,
+            root: 1,
+            bytes: 4096,
+            in_place: false,
+            unalign: 0,
+            spread: 1.0,
+            seed: 5,
+        };
+        for members in [[0, 2], [1, 3]] {
+            let found = run(&trial, &members, 4, None);
+            assert!(found.iter().all(|f| f.wrong == 0), "{collective:?} {members:?}");
+        }
+    }
+}
