@@ -12,7 +12,8 @@ use model::exit::Exit;
 
 use crate::{
     Refusal,
-    lint::{self, Finding, Options, Severity},
+    lint::{self, Finding, Options, Rule, Severity},
+    machine,
     options::LintArguments,
 };
 
@@ -88,9 +89,26 @@ pub fn look_at_environment() -> Vec<String> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let devices = machine::device_names(&machine::Root::system());
     lint::lint_environment(pairs, &Options::default())
         .into_iter()
         .filter(|finding| finding.severity != Severity::Note)
+        .filter(|finding| finding.rule != Rule::PrefixMatch || takes_more(finding, &devices))
         .map(|finding| finding.to_string())
         .collect()
+}
+
+/// Whether a list of name prefixes takes a device of this machine that it does not name in full: on
+/// the machine itself only that is worth a word at every start.
+fn takes_more(finding: &Finding, devices: &[String]) -> bool {
+    let names: Vec<&str> =
+        finding.value.as_deref().unwrap_or("").split(',').map(device_of_entry).collect();
+    devices.iter().any(|device| {
+        !names.contains(&device.as_str()) && names.iter().any(|name| device.starts_with(name))
+    })
+}
+
+/// `mlx5_1:1` names the device mlx5_1.
+fn device_of_entry(entry: &str) -> &str {
+    entry.trim().split(':').next().unwrap_or("")
 }

@@ -80,6 +80,13 @@ pub fn read(root: &Root) -> Machine {
     }
 }
 
+/// Names of all network interfaces and RDMA devices.
+pub fn device_names(root: &Root) -> Vec<String> {
+    let mut names = root.names("sys/class/net");
+    names.extend(root.names("sys/class/infiniband"));
+    names
+}
+
 /// Largest resident memory of this process so far, bytes (VmHWM).
 pub fn peak_resident(root: &Root) -> u64 {
     let text = root.text("proc/self/status").unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Wrong behaviour of nccl-tests that we do not copy: one test for each line of docs/differences.md.
 //! Not the layout, which we do copy: that is held against the original in golden.rs.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
     fs,

@@ -2,6 +2,7 @@
 //! ranks from 1 to 17, any size, in and out of place, whole worlds and groups of them.
 //! Not speed, and not processes: ranks are threads here, which is all that the algorithms see.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
     sync::Arc,

@@ -320,6 +320,58 @@ mod tests {
         assert_eq!(sizes(u64::MAX - 1, u64::MAX, Step::Factor(2)), [u64::MAX - 1]);
     }
 
+    /// Successive iterations use successive parts of the buffer, within it, and come round.
+    #[test]
+    fn every_iteration_shifts() {
+        let plan = Plan { max_bytes: 1000, ..small() };
+        let case = plan.case(plan.sweeps()[0], 300, 2);
+        let shifts: Vec<usize> = (0..5).map(|iteration| plan.shift(&case, iteration)).collect();
+        assert_eq!(shifts, [0, 300, 600, 0, 300]);
+        let nothing = plan.case(plan.sweeps()[0], 0, 2);
+        assert_eq!(plan.shift(&nothing, 7), 0);
+    }
+
+    fn small() -> Plan {
+        Plan {
+            collective: Collective::AllReduce,
+            program: "all_reduce_perf".to_owned(),
+            style: Style::NcclTests,
+            backend: BackendChoice::Host,
+            threads: 1,
+            devices: 2,
+            first_device: 0,
+            min_bytes: 8,
+            max_bytes: 64,
+            step: Step::Factor(2),
+            iterations: 20,
+            aggregated: 1,
+            warmup: 1,
+            cycles: 1,
+            check: 1,
+            datatypes: vec![DataType::Float],
+            ops: vec![ReduceOp::Sum],
+            roots: vec![0],
+            blocking: Blocking::None,
+            average: Average::Mean,
+            timeout_s: None,
+            graph: 0,
+            cpu_time: false,
+            timestamps: false,
+            per_iteration: false,
+            per_iteration_skip: 0,
+            parallel_init: false,
+            memory_report: false,
+            unalign: 0,
+            sampling: Sampling { min_batches: 1, precision: None, max_time: 1.0, launches: 1 },
+            colours: Vec::new(),
+            min_bandwidth: None,
+            traffic: Traffic::default(),
+            traffic_summary: false,
+            seed: 1,
+            fault: None,
+        }
+    }
+
     #[test]
     fn averages() {
         let times = [3.0, 1.0, 2.0];
