@@ -32,6 +32,8 @@ pub(super) struct Invite {
     pub(super) processes: usize,
     /// Cores to be bound to by rank, or empty.
     pub(super) cores: Vec<usize>,
+    /// First device number, for ranks that are not bound.
+    pub(super) first_device: usize,
     /// Host name.
     pub(super) host: String,
     /// Which launch this is.

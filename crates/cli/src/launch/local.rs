@@ -138,6 +138,7 @@ impl<'a> Job<'a> {
             threads: plan.threads,
             processes: plan.devices,
             cores: cores(plan, &describe.run.machine.cpu.cores),
+            first_device: plan.first_device,
             host: describe.run.machine.host.clone(),
             launch,
         };

@@ -71,7 +71,7 @@ fn inherited(fd: i32) -> Result<File> {
 /// One rank from joining to leaving; whether it got there.
 fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Buffers>) -> bool {
     bind(rank, &invite.cores);
-    let device = invite.cores.get(rank).copied().unwrap_or(rank);
+    let device = invite.cores.get(rank).copied().unwrap_or(invite.first_device + rank);
     let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, device };
     let facts = serde_json::to_vec(&facts).unwrap_or_default();
     let invitation = Invitation {

@@ -150,6 +150,7 @@ pub fn plan(
             "--repeat launches the ranks afresh, -N repeats within a launch: use one of them",
         ));
     }
+    let colours = colours(environment, ranks)?;
     let plan = Plan {
         collective,
         program: program.to_owned(),
@@ -174,7 +175,7 @@ pub fn plan(
             DataType::name,
         )?,
         ops: names("-o", a.op.as_deref(), ReduceOp::Sum, &ReduceOp::ALL, ReduceOp::name)?,
-        roots: roots(a.root.as_deref(), ranks)?,
+        roots: roots(a.root.as_deref(), smallest_group(&colours, ranks))?,
         blocking,
         average: match count("-a", a.average, 1, 0, 3)? {
             0 => Average::Rank0,
@@ -192,7 +193,7 @@ pub fn plan(
         memory_report: is_on(a.memory),
         unalign: count("-u", a.unalign, 0, 0, 1 << 20)? as usize,
         sampling,
-        colours: colours(environment, ranks)?,
+        colours,
         min_bandwidth: min_bandwidth(environment)?,
         traffic,
         traffic_summary: environment
@@ -304,7 +305,7 @@ fn roots(text: Option<&str>, ranks: usize) -> Result<Vec<usize>, BadOption> {
         _ if root == -1 => Ok((0..ranks).collect()),
         Ok(root) if root < ranks => Ok(vec![root]),
         _ => Err(BadOption::new(format!(
-            "-r {root}: with {ranks} ranks the root is 0 to {}, or all",
+            "-r {root}: with {ranks} ranks in a communicator the root is 0 to {}, or all",
             ranks - 1
         ))),
     }
@@ -406,6 +407,12 @@ fn colours(environment: &Environment, ranks: usize) -> Result<Vec<u64>, BadOptio
     }
     .map_err(|e| BadOption::new(e.to_string()))?;
     Ok((0..ranks).map(|rank| split.colour(rank)).collect())
+}
+
+/// Ranks of the smallest communicator: a root must exist in every one.
+fn smallest_group(colours: &[u64], ranks: usize) -> usize {
+    let size = |colour: &u64| colours.iter().filter(|c| *c == colour).count();
+    colours.iter().map(size).min().unwrap_or(ranks)
 }
 
 fn min_bandwidth(environment: &Environment) -> Result<Option<f64>, BadOption> {

@@ -84,6 +84,9 @@ fn environment_is_checked() {
     let split = request(four, &set("NCCL_TESTS_SPLIT", "MOD 2")).unwrap().plan;
     assert_eq!(split.colours, [0, 1, 0, 1]);
     assert_eq!(split.groups(), [vec![0, 2], vec![1, 3]]);
+    let rooted = "reduce_perf -g 4 -r all";
+    assert_eq!(request(rooted, &set("NCCL_TESTS_SPLIT", "MOD 2")).unwrap().plan.roots, [0, 1]);
+    assert!(request("reduce_perf -g 4 -r 3", &set("NCCL_TESTS_SPLIT", "MOD 2")).is_err());
     for (name, value) in [
         ("NCCL_TESTS_SPLIT", "MOD 0"),
         ("NCCL_TESTS_SPLIT_MASK", "zz"),
