@@ -66,20 +66,20 @@ struct Description {
 impl Description {
     /// Caps the sizes by memory and describes what will run.
     fn new(request: &mut Request, machine: &Machine, args: &[OsString]) -> Result<Description> {
-        let asked = request.plan.max_bytes;
+        let asked = request.plan.clone();
         let reduced_max_bytes = match request.plan.backend {
             BackendChoice::Host => memory::cap(&mut request.plan, machine)?,
             BackendChoice::Fake(_) => None,
         };
         if let Some(reduced) = reduced_max_bytes {
             request.remarks.push(format!(
-                "-e is lowered from {asked} to {reduced}: memory for all ranks' buffers"
+                "-e is lowered from {} to {reduced}: memory for all ranks' buffers",
+                asked.max_bytes
             ));
         }
-        let plan = &request.plan;
         let run = Run {
             schema: SCHEMA,
-            id: outputs::run_id(&plan.program),
+            id: outputs::run_id(&asked.program),
             busbw: env!("CARGO_PKG_VERSION").to_owned(),
             started: local_time::now(),
             started_unix: jiff::Timestamp::now().as_second(),
@@ -88,10 +88,12 @@ impl Description {
             machine: machine.clone(),
             nccl: [0, 0],
             preamble: Vec::new(),
-            plan: plan.clone(),
+            // The header and the report say what was asked, as nccl-tests does; a line of its own says
+            // what became of it.
+            plan: asked,
             devices: Vec::new(),
             reduced_max_bytes,
-            memory: memory_figures(plan),
+            memory: memory_figures(&request.plan),
             clock: measure::measure_clock(),
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
@@ -116,4 +118,31 @@ fn environment_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{self, Command, Environment};
+
+    #[test]
+    fn a_lowered_run_is_described_as_it_was_asked() {
+        let words = "all_reduce_perf -b 1M -e 64M -f 2 -g 2".split(' ').map(OsString::from);
+        let Ok(Command::Bench { collective, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("it does not parse");
+        };
+        let environment = Environment::default();
+        let surroundings = Surroundings { cores: 2, seed: 1 };
+        let mut request =
+            options::plan(collective, style, &program, &arguments, &environment, surroundings)
+                .unwrap();
+        let mut machine = machine::read(&machine::Root::system());
+        machine.memory_limit = Some(96 << 20);
+        let run = Description::new(&mut request, &machine, &[]).unwrap().run;
+        // Half of it is kept; the rest is for three buffers of two ranks.
+        assert_eq!((request.plan.min_bytes, request.plan.max_bytes), (1 << 20, 8 << 20));
+        assert_eq!(run.reduced_max_bytes, Some(8 << 20));
+        assert_eq!((run.plan.min_bytes, run.plan.max_bytes), (1 << 20, 64 << 20));
+    }
 }

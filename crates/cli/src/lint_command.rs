@@ -15,6 +15,7 @@ use crate::{
     lint::{self, Finding, Options, Rule, Severity},
     machine,
     options::LintArguments,
+    store,
 };
 
 /// Reads and judges. Exit code 1 when something was found that is more than a note.
@@ -83,10 +84,15 @@ fn read(file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What is wrong with this process's own settings, notes left out.
+/// What is wrong with this process's own settings, notes left out. What is said goes to stderr and
+/// into the record, so secrets are masked before anything looks at them.
 pub fn look_at_environment() -> Vec<String> {
     let variables: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .map(|(name, value)| {
+            let value = store::shown(&name, &value);
+            (name, value)
+        })
         .collect();
     let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let devices = machine::device_names(&machine::Root::system());

@@ -6,7 +6,7 @@ mod place;
 mod reader;
 mod writer;
 
-pub use environment::{environment, masked};
+pub use environment::{environment, masked, shown};
 pub use place::{find, new_path};
 pub use reader::{ReadError, read};
 pub use writer::Writer;

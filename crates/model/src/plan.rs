@@ -224,6 +224,12 @@ impl Plan {
         self.threads * self.devices
     }
 
+    /// The process that holds a rank where devices are processes (`host`): threads of one process are
+    /// as many ranks apart as there are processes.
+    pub fn process(&self, rank: usize) -> usize {
+        rank % self.devices.max(1)
+    }
+
     /// World ranks of every communicator, by the first rank of each.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();

@@ -1,7 +1,7 @@
 //! One placement of a row: batches until the stopping rule is content, then the checks.
 //! Not one batch (`batch`) and not the row (`row`).
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use model::{
     bandwidth::bandwidth,
@@ -56,8 +56,7 @@ impl Session<'_> {
             last = self
                 .group()
                 .iter()
-                .filter_map(|r| all.get(*r))
-                .map(|t| t.iterations.clone())
+                .filter_map(|r| Some((self.plan.process(*r), all.get(*r)?.iterations.clone())))
                 .collect();
             if let Some(found) = found {
                 let name = format!("last timed iteration of batch {}", batches.len());
@@ -189,14 +188,42 @@ fn pick(all: &[BatchTimes], ranks: &[usize], figure: impl Fn(&BatchTimes) -> f64
     ranks.iter().filter_map(|rank| all.get(*rank)).map(|times| figure(times) * 1e6).collect()
 }
 
-/// The slowest process at every iteration (nccl-tests src/common.cu, `ReduceProcessMaxIterTimes`).
-fn iteration_report(seconds: &[Vec<f64>], skip: u32) -> IterationReport {
-    let us: Vec<Vec<f64>> =
-        seconds.iter().map(|times| times.iter().map(|s| s * 1e6).collect()).collect();
+/// Every process's slowest rank at every iteration, and the slowest process (nccl-tests
+/// src/common.cu:367-440), of ranks with the process of each.
+fn iteration_report(ranks: &[(usize, Vec<f64>)], skip: u32) -> IterationReport {
+    let mut processes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (process, seconds) in ranks {
+        let slowest = processes.entry(*process).or_default();
+        slowest.resize(slowest.len().max(seconds.len()), f64::NAN);
+        slowest.iter_mut().zip(seconds).for_each(|(slow, s)| *slow = slow.max(s * 1e6));
+    }
+    let us: Vec<Vec<f64>> = processes.into_values().collect();
     let count = us.iter().map(Vec::len).max().unwrap_or(0);
     let times_us = (0..count)
         .map(|at| us.iter().filter_map(|t| t.get(at)).copied().fold(f64::NAN, f64::max))
         .collect();
     let per_process_us = if us.len() > 1 { us } else { Vec::new() };
     IterationReport { skipped: skip as usize, times_us, per_process_us }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_process_share_its_times() {
+        let ranks = [[1.0, 2.0], [3.0, 0.0], [2.0, 1.0], [0.0, 4.0]];
+        let of = |processes: usize| {
+            let ranks: Vec<(usize, Vec<f64>)> = ranks
+                .iter()
+                .enumerate()
+                .map(|(rank, times)| (rank % processes, times.iter().map(|t| t * 1e-6).collect()))
+                .collect();
+            iteration_report(&ranks, 1)
+        };
+        assert_eq!(of(1).times_us, [3.0, 4.0]);
+        assert_eq!(of(1).per_process_us, Vec::<Vec<f64>>::new());
+        assert_eq!(of(2).times_us, [3.0, 4.0]);
+        assert_eq!(of(2).per_process_us, [[2.0, 2.0], [3.0, 4.0]]);
+    }
 }

@@ -17,13 +17,20 @@ pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMa
     variables
         .filter(|(name, _)| KEPT.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, value)| {
-            let value = if is_secret(&name) { MASK.to_owned() } else { masked(&value) };
+            let value = shown(&name, &value);
             (name, value)
         })
         .collect()
 }
 
+/// A variable's value as it may be seen: masked when its name says that it is secret.
+pub fn shown(name: &str, value: &str) -> String {
+    if is_secret(name) { MASK.to_owned() } else { masked(value) }
+}
+
+/// A partition key of InfiniBand (NCCL_IB_PKEY, UCX_IB_PKEY) is a number that everyone may know.
 fn is_secret(name: &str) -> bool {
+    let name = name.replace("_PKEY", "");
     SECRETS.iter().any(|part| name.contains(part))
 }
 
@@ -57,6 +64,7 @@ mod tests {
         let all = [
             ("NCCL_DEBUG", "INFO"),
             ("UCX_TLS", "rc"),
+            ("UCX_IB_PKEY", "0x8001"),
             ("HOME", "/root"),
             ("AWS_SECRET_ACCESS_KEY", "x"),
             ("NCCL_API_TOKEN", "abc"),
@@ -67,6 +75,7 @@ mod tests {
             ("NCCL_API_TOKEN", "***"),
             ("NCCL_DEBUG", "INFO"),
             ("OMPI_MCA_proxy", "http://me:***@proxy:1"),
+            ("UCX_IB_PKEY", "0x8001"),
             ("UCX_TLS", "rc"),
         ];
         assert_eq!(kept, want.map(|(n, v)| (n.to_owned(), v.to_owned())).into());

@@ -31,11 +31,12 @@ pub struct Run {
     /// Lines that precede the header, such as where the JSON report goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preamble: Vec<String>,
-    /// The typed options.
+    /// The typed options, with the sizes that were asked for: see `reduced_max_bytes`.
     pub plan: Plan,
     /// Every rank's place.
     pub devices: Vec<Device>,
-    /// maxbytes after the memory cap, when it was lowered.
+    /// The last size that was measured, when memory did not allow the one in the plan; the first
+    /// size is lowered to it, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
     /// Memory that the run asks for.

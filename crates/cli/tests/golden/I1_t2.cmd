@@ -1,0 +1,1 @@
+STUB_VT_SKEW_NS=500 all_reduce_perf -b 8 -e 64 -f 2 -t 2 -g 2 -I 1

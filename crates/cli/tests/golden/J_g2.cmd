@@ -1,0 +1,1 @@
+TZ=UTC LANG=C all_reduce_perf -b 8 -e 64 -f 2 -g 2 -J J_g2.json

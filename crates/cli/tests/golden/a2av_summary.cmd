@@ -1,0 +1,1 @@
+NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=1 alltoallv_perf -b 32 -e 128 -f 2 -g 2

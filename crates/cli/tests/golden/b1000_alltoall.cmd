@@ -1,0 +1,1 @@
+alltoall_perf -b 1000 -e 1000 -g 2

@@ -1,0 +1,1 @@
+all_reduce_perf -b 10 -e 10 -g 2

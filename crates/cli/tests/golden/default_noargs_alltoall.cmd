@@ -1,0 +1,1 @@
+alltoall_perf

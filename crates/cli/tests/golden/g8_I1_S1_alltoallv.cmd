@@ -1,0 +1,1 @@
+NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=1 alltoallv_perf -b 1M -e 1M -g 2 -I 1 -S 1

@@ -1,0 +1,1 @@
+hypercube_perf -b 8 -e 1K -f 2 -g 2

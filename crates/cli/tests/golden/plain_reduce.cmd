@@ -1,0 +1,1 @@
+reduce_perf -b 8 -e 1K -f 2 -g 2

@@ -1,0 +1,1 @@
+all_reduce_perf -b 8 -e 64 -f 2 -t 2 -g 1

@@ -1,0 +1,1 @@
+STUB_WRONG=123456 all_reduce_perf -b 8 -e 8 -g 2

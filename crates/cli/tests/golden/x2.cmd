@@ -1,0 +1,1 @@
+all_reduce_perf -b 8 -e 8 -g 2 -x 2
