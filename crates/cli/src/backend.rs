@@ -79,6 +79,13 @@ pub trait Prepared {
     /// [`BackendError`].
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError>;
 
+    /// Notes a boundary between what was enqueued before and what comes after.
+    fn mark(&mut self);
+
+    /// Seconds since [`Prepared::start`] at which each boundary was passed; known once everything is
+    /// finished, since an asynchronous backend passes them long after they were enqueued.
+    fn marks(&self) -> &[f64];
+
     /// Compares the result of an operation, filled with `seed`, with the exact one.
     fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch;
 

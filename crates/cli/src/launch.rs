@@ -43,14 +43,14 @@ pub fn surroundings() -> Surroundings {
 pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
     let mut outputs = Outputs::open(&request, &outputs::run_id(&request.plan.program))?;
     request.remarks.extend(lint_command::look_at_environment());
+    let machine = machine::read(&machine::Root::system());
+    let describe = Description::new(&mut request, &machine, args)?;
     for remark in &request.remarks {
         outputs.say(remark);
     }
     for waiver in &request.waived {
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
-    let machine = machine::read(&machine::Root::system());
-    let describe = Description::new(&mut request, &machine, args)?;
     let ended = match request.plan.backend {
         BackendChoice::Host => local::run(&request.plan, &describe, &mut outputs)?,
         BackendChoice::Fake(model) => inline::run(&request.plan, model, &describe, &mut outputs)?,

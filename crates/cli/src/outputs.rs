@@ -17,7 +17,7 @@ use model::{
 };
 
 use crate::{
-    local_time,
+    Refusal, local_time,
     options::{Output, RecordPlace, Request},
     render::{self, Csv, JsonLines, NcclReport, Render, Table, Totals},
     store,
@@ -70,7 +70,10 @@ impl Outputs {
         let mut warnings = Vec::new();
         let record = match &request.record {
             RecordPlace::None => None,
-            RecordPlace::At(path) => Some(store::Writer::create(path)?),
+            RecordPlace::At(path) => {
+                let opened = store::Writer::create(path);
+                Some(opened.map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?)
+            }
             RecordPlace::Default => {
                 match store::new_path(id).and_then(|p| store::Writer::create(&p)) {
                     Ok(writer) => Some(writer),
@@ -83,7 +86,8 @@ impl Outputs {
         };
         let (mut report, mut preamble) = (None, Vec::new());
         if let Some(path) = &request.json_report {
-            let (file, path) = render::open_report(path)?;
+            let (file, path) = render::open_report(path)
+                .map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
             preamble.push(format!("# Writing JSON output to {}", path.display()));
             report = Some(NcclReport::new(file));
         }

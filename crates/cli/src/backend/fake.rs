@@ -38,7 +38,7 @@ impl Backend for Fake {
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let seconds = self.model.seconds(self.collective, &case.counts, element, self.ranks);
-        Box::new(FakeCase { seconds, queued: 0.0, done: 0.0, corrupted: None })
+        Box::new(FakeCase { seconds, queued: 0.0, done: 0.0, marks: Vec::new(), corrupted: None })
     }
 }
 
@@ -50,6 +50,7 @@ struct FakeCase {
     queued: f64,
     /// Seconds until everything enqueued is done.
     done: f64,
+    marks: Vec<f64>,
     corrupted: Option<u64>,
 }
 
@@ -60,6 +61,7 @@ impl Prepared for FakeCase {
 
     fn start(&mut self) {
         (self.queued, self.done) = (0.0, 0.0);
+        self.marks.clear();
     }
 
     fn elapsed(&self) -> f64 {
@@ -75,6 +77,14 @@ impl Prepared for FakeCase {
     fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
         self.queued = self.done;
         Ok(self.done)
+    }
+
+    fn mark(&mut self) {
+        self.marks.push(self.done);
+    }
+
+    fn marks(&self) -> &[f64] {
+        &self.marks
     }
 
     fn verify(&mut self, _: Operation, _: u64) -> Mismatch {

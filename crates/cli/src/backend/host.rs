@@ -54,7 +54,14 @@ impl Backend for Host<'_> {
             element_bytes: element,
         };
         let communicator = &mut self.communicator;
-        Box::new(HostCase { plan: self.plan, case, shape, communicator, started: Instant::now() })
+        Box::new(HostCase {
+            plan: self.plan,
+            case,
+            shape,
+            communicator,
+            started: Instant::now(),
+            marks: Vec::new(),
+        })
     }
 }
 
@@ -65,6 +72,7 @@ struct HostCase<'a> {
     shape: Shape<'a>,
     communicator: &'a mut Communicator,
     started: Instant,
+    marks: Vec<f64>,
 }
 
 impl HostCase<'_> {
@@ -111,6 +119,7 @@ impl Prepared for HostCase<'_> {
     }
 
     fn start(&mut self) {
+        self.marks.clear();
         self.started = Instant::now();
     }
 
@@ -142,6 +151,14 @@ impl Prepared for HostCase<'_> {
     /// Operations are complete when they return.
     fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
         Ok(self.elapsed())
+    }
+
+    fn mark(&mut self) {
+        self.marks.push(self.elapsed());
+    }
+
+    fn marks(&self) -> &[f64] {
+        &self.marks
     }
 
     fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch {

@@ -83,11 +83,13 @@ impl Session<'_> {
         let (slowness, last) = (self.slowness(), self.last_operation(place));
         let launches = u64::from(plan.graph.max(1));
         let mut prepared = self.backend.prepare(case);
-        let (mut unblocked, mut marks) = (0.0, Vec::new());
+        let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
         for iteration in 0..u64::from(plan.iterations) * launches {
             let begun = prepared.elapsed();
-            marks.push(begun);
+            if plan.per_iteration {
+                prepared.mark();
+            }
             for inner in 0..u64::from(plan.aggregated) {
                 let number =
                     iteration % u64::from(plan.iterations) * u64::from(plan.aggregated) + inner;
@@ -111,16 +113,22 @@ impl Session<'_> {
             if plan.blocking == Blocking::Outer {
                 let done = prepared.finish(deadline)?;
                 unblocked += done - begun;
+                apart.push(done - begun);
                 self.world.barrier(deadline)?;
             }
         }
         let enqueued = prepared.elapsed();
+        prepared.mark();
         let done = prepared.finish(deadline)?;
-        marks.push(done);
         let operations =
             (u64::from(plan.iterations) * u64::from(plan.aggregated) * launches) as f64;
         let outer = plan.blocking == Blocking::Outer;
-        let iterations = if plan.per_iteration { differences(&marks) } else { Vec::new() };
+        let iterations = match (plan.per_iteration, outer) {
+            (false, _) => Vec::new(),
+            // The barrier lies between one iteration's end and the next one's beginning.
+            (true, true) => apart,
+            (true, false) => differences(prepared.marks()),
+        };
         Ok(BatchTimes {
             total: if outer { unblocked } else { done } / operations,
             enqueue: if outer { unblocked } else { enqueued } / operations,
