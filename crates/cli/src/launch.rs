@@ -6,6 +6,7 @@ mod inline;
 mod invite;
 mod local;
 mod memory;
+mod process;
 mod rank;
 
 pub use rank::run as rank;
