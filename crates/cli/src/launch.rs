@@ -6,6 +6,7 @@ mod inline;
 mod invite;
 mod local;
 mod memory;
+mod process;
 mod rank;
 
 pub use rank::run as rank;
@@ -17,13 +18,13 @@ use engine::Buffers;
 use model::{
     exit::Exit,
     plan::{BackendChoice, Plan},
-    record::{Device, Machine, MemoryFigures, Run, SCHEMA},
+    record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 
 use crate::{
     lint_command, local_time, machine, measure,
     options::{Request, Surroundings},
-    outputs::{self, Outputs},
+    outputs::{self, Ended, Outputs},
     store,
 };
 
@@ -52,10 +53,16 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.backend {
-        BackendChoice::Host => local::run(&request.plan, &describe, &mut outputs)?,
-        BackendChoice::Fake(model) => inline::run(&request.plan, model, &describe, &mut outputs)?,
+        BackendChoice::Host => local::run(&request.plan, &describe, &mut outputs),
+        BackendChoice::Fake(model) => inline::run(&request.plan, model, &describe, &mut outputs),
     };
-    outputs.end(&ended)
+    // What was measured before a failure of our own is kept like any other.
+    outputs.end(&ended.unwrap_or_else(|error| Ended {
+        status: Status::Failed,
+        exit: Exit::Internal,
+        message: Some(format!("{error:#}")),
+        peak_rank_bytes: 0,
+    }))
 }
 
 /// Everything of a run's first line but its devices, which are known when the ranks have joined.

@@ -24,7 +24,11 @@ mod show;
 /// Where records live.
 pub mod store;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use model::exit::Exit;
@@ -54,7 +58,8 @@ pub fn main() -> ExitCode {
             let _ = usage.print();
             return if usage.exit_code() == 0 { Exit::Ok } else { Exit::Usage };
         }
-        eprintln!("busbw: {error:#}");
+        // A closed stderr must not turn an exit code into a panic's.
+        let _ = writeln!(io::stderr(), "busbw: {error:#}");
         error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
     });
     ExitCode::from(exit.code())

@@ -142,13 +142,15 @@ impl<'a> Session<'a> {
         if !fault.strikes(self.world.rank(), phase, self.index) {
             return;
         }
-        let signal = match fault.action {
-            Action::Kill => rustix::process::Signal::KILL,
-            Action::Stop => rustix::process::Signal::STOP,
+        let (signal, pause) = match fault.action {
+            Action::Kill => (rustix::process::Signal::KILL, Duration::MAX),
+            Action::Stop => (rustix::process::Signal::STOP, Duration::from_millis(50)),
             Action::Corrupt(_) | Action::Slow(_) => return,
         };
-        // Our own process: it cannot be refused, and a kill does not return.
+        // Our own process: it cannot be refused. But the signal may find another thread first, and
+        // this one must not get beyond the place where it breaks.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        std::thread::sleep(pause);
     }
 
     /// The element to corrupt now, if any.

@@ -70,10 +70,7 @@ impl Outputs {
         let mut warnings = Vec::new();
         let record = match &request.record {
             RecordPlace::None => None,
-            RecordPlace::At(path) => {
-                let opened = store::Writer::create(path);
-                Some(opened.map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?)
-            }
+            RecordPlace::At(path) => Some(store::Writer::create(path).map_err(unusable)?),
             RecordPlace::Default => {
                 match store::new_path(id).and_then(|p| store::Writer::create(&p)) {
                     Ok(writer) => Some(writer),
@@ -86,8 +83,7 @@ impl Outputs {
         };
         let (mut report, mut preamble) = (None, Vec::new());
         if let Some(path) = &request.json_report {
-            let (file, path) = render::open_report(path)
-                .map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
+            let (file, path) = render::open_report(path).map_err(unusable)?;
             preamble.push(format!("# Writing JSON output to {}", path.display()));
             report = Some(NcclReport::new(file));
         }
@@ -201,11 +197,16 @@ impl Outputs {
     /// # Errors
     /// Outputs that cannot be written.
     pub fn end(mut self, ended: &Ended) -> Result<Exit> {
+        let complete = ended.status == Status::Complete;
         for row in std::mem::take(&mut self.waiting) {
-            self.complete_row(row)?;
+            let completed = self.complete_row(row);
+            // A failure of stdout is old news unless the run is complete.
+            if complete {
+                completed?;
+            }
         }
-        if ended.status != Status::Complete {
-            self.show_unfinished_launches()?;
+        if matches!(ended.status, Status::Interrupted | Status::Failed) {
+            let _ = self.show_unfinished_launches();
         }
         self.progress.finish_and_clear();
         let Some(run) = self.run.take() else {
@@ -218,14 +219,11 @@ impl Outputs {
         let min_bandwidth_held =
             run.plan.min_bandwidth.map(|gate| render::gate_held(average_busbw, gate));
         let wrong = self.totals.out_of_bounds > 0 || min_bandwidth_held == Some(false);
-        let exit = if ended.exit == Exit::Ok && wrong && ended.status == Status::Complete {
-            Exit::WrongData
-        } else {
-            ended.exit
-        };
+        let exit =
+            if ended.exit == Exit::Ok && wrong && complete { Exit::WrongData } else { ended.exit };
         let shown: Vec<Row> = self.rows.iter().filter(|row| row.shown).cloned().collect();
         self.warnings.extend(render::run_warnings(&run, &shown));
-        if run.devices.len() == 1 && ended.status == Status::Complete {
+        if run.devices.len() == 1 && complete {
             let average = self.totals.average_algbw();
             self.warnings.push(format!(
                 "one rank: no bytes cross a bus, so there is no average bus bandwidth; the average algorithm bandwidth is {average:.4} GB/s"
@@ -260,11 +258,13 @@ impl Outputs {
             (Some(message), None) => self.say(message),
             (None, _) => {}
         }
-        printed?;
+        if complete {
+            printed?;
+        }
         Ok(exit)
     }
 
-    /// Rows of launches that were interrupted before the last one: shown over those that there are.
+    /// Rows of launches that ended before the last one: shown over those that there are.
     fn show_unfinished_launches(&mut self) -> Result<()> {
         if self.rows.iter().any(|row| row.shown) {
             return Ok(());
@@ -311,6 +311,11 @@ impl Outputs {
             Err(e) => Err(e).context("cannot write to stdout"),
         }
     }
+}
+
+/// A path of the user's that cannot be written is a mistake in an option.
+fn unusable(error: anyhow::Error) -> anyhow::Error {
+    Refusal::new(Exit::Usage, format!("{error:#}")).into()
 }
 
 /// Hidden unless stderr is a terminal.

@@ -2,15 +2,21 @@
 //! background jobs mean it.
 //! Not what the supervisor does about them.
 
-use std::sync::mpsc::Sender;
+use std::{sync::mpsc::Sender, time::Duration};
 
 use anyhow::{Context, Result};
+use model::exit::Exit;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
 
-/// Sends every terminating signal to `events`, from now on.
+/// How long the supervisor may take to end after the first signal, and after the second. It is
+/// longer only when somebody holds on to its stdout without reading.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(3)];
+
+/// Sends every terminating signal to `events`, from now on. Whatever becomes of them, the process
+/// ends soon after: the ranks die with it, and the record has every row already.
 ///
 /// # Errors
 /// When the handlers cannot be installed.
@@ -23,7 +29,11 @@ pub(super) fn watch<E: Send + 'static>(
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
+            let mut patience = PATIENCE.into_iter();
             for signal in &mut signals {
+                if let Some(patience) = patience.next() {
+                    exit_after(patience);
+                }
                 if events.send(event(signal)).is_err() {
                     return;
                 }
@@ -31,6 +41,14 @@ pub(super) fn watch<E: Send + 'static>(
         })
         .context("cannot start a thread for signals")?;
     Ok(())
+}
+
+fn exit_after(patience: Duration) {
+    // Without a thread it is only less patient users who must use SIGKILL.
+    let _ = std::thread::Builder::new().name("impatience".to_owned()).spawn(move || {
+        std::thread::sleep(patience);
+        std::process::exit(Exit::Interrupted.code().into())
+    });
 }
 
 /// Whether the signal was ignored when we were started (SigIgn in /proc/self/status).

@@ -2,9 +2,10 @@
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
+mod whereabouts;
+
 use std::{
     os::fd::{AsRawFd, OwnedFd},
-    process::{Child, Command, Stdio},
     sync::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -16,19 +17,19 @@ use anyhow::{Context, Result};
 use engine::{Buffers, Control, Hub, HubEvent};
 use model::{
     exit::Exit,
-    fault::Phase,
     plan::Plan,
     record::{Device, Status},
 };
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::WaitStatus;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use super::{
     Description, guard,
-    invite::{Facts, Invite, VARIABLE},
+    invite::{Facts, Invite},
+    process::{self, Process},
 };
 use crate::{
     measure::{Failure, Report},
-    options::RANK_WORD,
     outputs::{Ended, Flow, Outputs},
 };
 
@@ -38,8 +39,13 @@ const JOIN: Duration = Duration::from_secs(30);
 const STOPPED: Duration = Duration::from_secs(5);
 /// How long ranks get to end by themselves once the run is over or lost.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a loss waits for a better reason: a signal that went to us as well as to the ranks, or
+/// a rank's own word about why it ended.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// Longest sleep without a look at the times above.
 const TICK: Duration = Duration::from_millis(200);
+/// After a sleep this long, we were stopped ourselves, and nobody else's time has run out.
+const ASLEEP: Duration = Duration::from_secs(1);
 
 /// What wakes the supervisor.
 enum Event {
@@ -82,21 +88,23 @@ struct Job<'a> {
     facts: Vec<Option<Facts>>,
     /// Why the run is ending early, once it is.
     ending: Option<Ended>,
+    /// A loss that ends the run unless a better reason comes before it is due.
+    loss: Option<Loss>,
     /// When what still runs is killed.
     kill_at: Option<Instant>,
     join_by: Instant,
+    /// When we last looked at the time.
+    looked: Instant,
     begun: bool,
     peak: u64,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
 }
 
-/// One process of ranks.
-struct Process {
-    child: Child,
-    /// Since when it is stopped.
-    stopped: Option<Instant>,
-    running: bool,
+/// A rank is gone, and nobody has said why yet.
+struct Loss {
+    due: Instant,
+    text: String,
 }
 
 impl Drop for Job<'_> {
@@ -151,14 +159,17 @@ impl<'a> Job<'a> {
             processes: Vec::new(),
             facts: vec![None; ranks],
             ending: None,
+            loss: None,
             kill_at: None,
             join_by: Instant::now() + JOIN,
+            looked: Instant::now(),
             begun: false,
             peak: 0,
             progress: (0, plan.min_bytes),
         };
         for process in 0..plan.devices {
-            job.processes.push(spawn(process, &invite, events)?);
+            let event = move |status| Event::Child { process, status };
+            job.processes.push(process::spawn(process, &invite, events.clone(), event)?);
         }
         Ok(job)
     }
@@ -167,21 +178,24 @@ impl<'a> Job<'a> {
     fn follow(&mut self, heard: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
         while self.processes.iter().any(|p| p.running) {
             match heard.recv_timeout(TICK) {
-                Ok(Event::Hub(event)) => self.on_hub(event, outputs)?,
-                Ok(Event::Child { process, status }) => self.on_child(process, status),
-                Ok(Event::Signal(signal)) => self.on_signal(signal),
+                Ok(event) => self.on_event(event, outputs)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.on_time();
         }
-        // A process's last reports may still be on their way when its exit is seen.
-        while let Ok(event) =
-            heard.recv_timeout(Duration::from_millis(if self.all_left() { 0 } else { 50 }))
-        {
-            if let Event::Hub(event) = event {
-                self.on_hub(event, outputs)?;
-            }
+        // A process's last reports may still be on their way when its exit is seen, and so may the
+        // signal that ended it.
+        while let Ok(event) = heard.recv_timeout(self.patience()) {
+            self.on_event(event, outputs)?;
+        }
+        if let Some(loss) = self.loss.take() {
+            self.end(Status::Failed, Exit::RankLost, loss.text);
+        }
+        if self.ending.is_some() && !self.begun {
+            // The record and the table say what was to run, and who had come.
+            self.begun = true;
+            outputs.begin(self.describe.with_devices(self.devices()))?;
         }
         let peak_rank_bytes = self.peak;
         let complete =
@@ -189,8 +203,24 @@ impl<'a> Job<'a> {
         Ok(self.ending.take().map_or(complete, |ended| Ended { peak_rank_bytes, ..ended }))
     }
 
-    fn all_left(&self) -> bool {
-        self.hub.is_empty()
+    /// How long to wait for one more event when every process has ended.
+    fn patience(&self) -> Duration {
+        match &self.loss {
+            Some(loss) if self.ending.is_none() => {
+                loss.due.saturating_duration_since(Instant::now())
+            }
+            _ if self.hub.is_empty() => Duration::ZERO,
+            _ => Duration::from_millis(50),
+        }
+    }
+
+    fn on_event(&mut self, event: Event, outputs: &mut Outputs) -> Result<()> {
+        match event {
+            Event::Hub(event) => self.on_hub(event, outputs)?,
+            Event::Child { process, status } => self.on_child(process, status),
+            Event::Signal(signal) => self.on_signal(signal),
+        }
+        Ok(())
     }
 
     fn on_hub(&mut self, event: HubEvent, outputs: &mut Outputs) -> Result<()> {
@@ -221,8 +251,14 @@ impl<'a> Job<'a> {
                 ),
             },
             HubEvent::Failed { rank, why } => self.on_failure(rank, &why),
-            // A loss shows as its process's end, which also says how.
-            HubEvent::Left { .. } => {}
+            HubEvent::Left { done: true, .. } => {}
+            // Its process's end says more; but one of several threads can be gone alone.
+            HubEvent::Left { rank, done: false } => {
+                let text = format!("{} broke off {}", self.name(rank), self.place(rank));
+                if self.loss.is_none() {
+                    self.loss = Some(Loss { due: Instant::now() + 2 * PATIENCE, text });
+                }
+            }
         }
         Ok(())
     }
@@ -237,10 +273,14 @@ impl<'a> Job<'a> {
     fn on_failure(&mut self, rank: usize, why: &str) {
         let failure: Failure = serde_json::from_str(why)
             .unwrap_or_else(|_| Failure { missing: None, text: why.to_owned() });
-        let Some(missing) = failure.missing else {
+        let Some(mut missing) = failure.missing else {
             let text = format!("{} cannot go on: {}", self.name(rank), failure.text);
             return self.end(Status::Failed, Exit::Internal, text);
         };
+        if missing.is_empty() {
+            // It waited in an exchange: the hub knows for whom.
+            missing = self.hub.missing();
+        }
         let seconds = self.plan.timeout_s.unwrap_or(0);
         let late = match missing.first() {
             Some(first) => self.name(*first),
@@ -264,23 +304,30 @@ impl<'a> Job<'a> {
             return;
         }
         state.running = false;
+        let were = if self.plan.threads == 1 { "was" } else { "were" };
         let how = match (status.terminating_signal(), status.exit_status()) {
             (_, Some(0)) => return,
-            (Some(signal), _) => format!("was killed by {}", guard::signal_name(signal)),
+            (Some(signal), _) => format!("{were} killed by {}", guard::signal_name(signal)),
             (None, code) => format!("ended with exit code {}", code.unwrap_or(-1)),
         };
-        let rank = process;
-        let advice = if status.terminating_signal() == Some(9) {
+        let advice = if status.terminating_signal() == Some(SIGKILL) {
             "; if the kernel ran out of memory, dmesg says so: lower -e or -g"
         } else {
             ""
         };
         let text = format!(
             "{} {how} {}; the other ranks were stopped{advice}",
-            self.name(rank),
-            self.place(rank)
+            self.name(process),
+            self.places(process)
         );
-        self.end(Status::Failed, Exit::RankLost, text);
+        match status.terminating_signal() {
+            // timeout(1), a terminal and a scheduler send these to every process of the run: ours
+            // may be on its way. A rank that exits has said why; its word may be on its way.
+            None | Some(SIGHUP | SIGINT | SIGTERM) => {
+                self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
+            }
+            Some(_) => self.end(Status::Failed, Exit::RankLost, text),
+        }
     }
 
     fn on_signal(&mut self, signal: i32) {
@@ -295,6 +342,19 @@ impl<'a> Job<'a> {
     /// What follows from time alone.
     fn on_time(&mut self) {
         let now = Instant::now();
+        let slept = now.duration_since(std::mem::replace(&mut self.looked, now));
+        if slept >= ASLEEP {
+            // Ctrl-Z stops us together with the ranks; none of that time counts against them.
+            self.join_by += slept;
+            for since in self.processes.iter_mut().filter_map(|p| p.stopped.as_mut()) {
+                *since = now;
+            }
+        }
+        if self.loss.as_ref().is_some_and(|loss| now >= loss.due)
+            && let Some(loss) = self.loss.take()
+        {
+            self.end(Status::Failed, Exit::RankLost, loss.text);
+        }
         if !self.begun && now >= self.join_by {
             let missing: Vec<String> = (0..self.plan.ranks())
                 .filter(|rank| self.facts[*rank].is_none())
@@ -307,17 +367,20 @@ impl<'a> Job<'a> {
         let stopped = self.processes.iter().position(|p| {
             p.running && p.stopped.is_some_and(|since| now.duration_since(since) >= STOPPED)
         });
-        if let Some(rank) = stopped {
+        if let Some(process) = stopped {
+            let has = if self.plan.threads == 1 { "has" } else { "have" };
             let text = format!(
-                "{} has been stopped for {} s {}; the other ranks were stopped as well. kill -CONT lets a stopped process go on",
-                self.name(rank),
+                "{} {has} been stopped for {} s {}; the other ranks were stopped as well. kill -CONT lets a stopped process go on",
+                self.name(process),
                 STOPPED.as_secs(),
-                self.place(rank)
+                self.places(process)
             );
             self.end(Status::Failed, Exit::RankLost, text);
         }
-        if self.kill_at.is_some_and(|at| now >= at) {
-            for process in self.processes.iter_mut().filter(|p| p.running) {
+        let Some(kill_at) = self.kill_at else { return };
+        // A stopped process cannot end by itself: there is nothing to wait for.
+        for process in self.processes.iter_mut().filter(|p| p.running) {
+            if now >= kill_at || process.stopped.is_some() {
                 let _ = process.child.kill();
             }
         }
@@ -341,35 +404,8 @@ impl<'a> Job<'a> {
     fn stop(&mut self, why: &str) {
         self.control.abort();
         self.hub.abort(why);
-        self.kill_at = Some(Instant::now() + GRACE);
-    }
-
-    /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this one.
-    fn name(&self, rank: usize) -> String {
-        let process = rank % self.processes.len().max(1);
-        let ranks: Vec<String> = (0..self.plan.threads)
-            .map(|thread| (thread * self.plan.devices + process).to_string())
-            .collect();
-        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        let pid = self.processes.get(process).map_or(0, |p| p.child.id());
-        format!("{word} {} (process {pid} on {})", ranks.join(", "), self.describe.run.machine.host)
-    }
-
-    /// Where a rank was last.
-    fn place(&self, rank: usize) -> String {
-        let (step, row) = self.control.place(rank);
-        let row = match self.progress {
-            (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
-            _ => row.to_string(),
-        };
-        let phase = (step as usize).checked_sub(1).and_then(|at| Phase::ALL.get(at));
-        match phase {
-            None => "before the first row".to_owned(),
-            Some(Phase::Start) => "at the start".to_owned(),
-            Some(Phase::Warmup) => format!("while warming up before row {row}"),
-            Some(Phase::Timed) => format!("while timing row {row}"),
-            Some(Phase::Verify) => format!("while verifying row {row}"),
-            Some(Phase::End) => "at the end".to_owned(),
+        if self.kill_at.is_none() {
+            self.kill_at = Some(Instant::now() + GRACE);
         }
     }
 
@@ -390,35 +426,6 @@ impl<'a> Job<'a> {
             })
             .collect()
     }
-}
-
-/// Starts one process of ranks, and a thread that waits for it. Its stdout is our stderr: nothing
-/// that a library prints can land in the table.
-fn spawn(process: usize, invite: &Invite, events: &Sender<Event>) -> Result<Process> {
-    let program = std::env::current_exe().context("cannot find our own program file")?;
-    let child = Command::new(&program)
-        .arg(RANK_WORD)
-        .arg(process.to_string())
-        .env(VARIABLE, serde_json::to_string(invite).context("cannot serialise an invitation")?)
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .spawn()
-        .with_context(|| format!("cannot start rank process {process}, {}", program.display()))?;
-    let pid = Pid::from_child(&child);
-    let events = events.clone();
-    std::thread::Builder::new()
-        .name("child".to_owned())
-        .spawn(move || {
-            let options = WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-            while let Ok(Some((_, status))) = waitpid(Some(pid), options) {
-                let over = status.exited() || status.signaled();
-                if events.send(Event::Child { process, status }).is_err() || over {
-                    return;
-                }
-            }
-        })
-        .context("cannot start a thread for a rank")?;
-    Ok(Process { child, stopped: None, running: true })
 }
 
 /// Core of every rank, from NCCL_TESTS_DEVICE on; none when ranks must share cores.

@@ -3,6 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions},
+    io::{self, Write},
     sync::{Arc, atomic::AtomicBool},
 };
 
@@ -85,7 +86,8 @@ fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Bu
     let (mut member, begin) = match Member::join(invitation, &facts, Arc::clone(&control), policy) {
         Ok(joined) => joined,
         Err(error) => {
-            eprintln!("busbw: rank {rank}: {error}");
+            // A closed stderr must not turn an error into a panic.
+            let _ = writeln!(io::stderr(), "busbw: rank {rank}: {error}");
             return false;
         }
     };

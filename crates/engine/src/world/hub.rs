@@ -4,7 +4,8 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc::Sender},
+    time::{Duration, Instant},
 };
 
 use super::wire::{self, Kind};
@@ -107,11 +108,34 @@ impl Hub {
         lock(&self.state).ranks.iter().all(Option::is_none)
     }
 
-    /// Tells every connected rank to stop, and why.
-    pub fn abort(&self, why: &str) {
-        for stream in lock(&self.state).ranks.iter_mut().flatten() {
-            let _ = wire::send(stream, Kind::Abort, why.as_bytes());
+    /// Ranks whose part of the allgather under way has not come; none when none is under way. Does
+    /// not wait for long: whoever holds the state may be writing to a rank that reads nothing.
+    pub fn missing(&self) -> Vec<usize> {
+        let give_up = Instant::now() + Duration::from_millis(100);
+        let state = loop {
+            match self.state.try_lock() {
+                Ok(state) => break state,
+                Err(TryLockError::Poisoned(state)) => break state.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= give_up => return Vec::new(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        if state.parts.iter().all(Option::is_none) {
+            return Vec::new();
         }
+        (0..state.parts.len()).filter(|rank| state.parts[*rank].is_none()).collect()
+    }
+
+    /// Tells every connected rank to stop, and why. Returns at once: a rank that reads nothing, being
+    /// stopped, may hold up whoever writes to it, and must not hold up the supervisor as well.
+    pub fn abort(&self, why: &str) {
+        let (state, why) = (Arc::clone(&self.state), why.as_bytes().to_vec());
+        // Without a thread, ranks still see the control memory's flag, and are killed in the end.
+        let _ = std::thread::Builder::new().name("hub-abort".to_owned()).spawn(move || {
+            for stream in lock(&state).ranks.iter_mut().flatten() {
+                let _ = wire::send(stream, Kind::Abort, &why);
+            }
+        });
     }
 }
 
@@ -250,6 +274,32 @@ mod tests {
         assert!(join(&hub, 0, 1, "guess").is_err());
         assert!(join(&hub, 7, 8, "secret").is_err());
         assert!(join(&hub, 0, 1, "secret").is_ok());
+    }
+
+    /// A rank is stopped in the middle of an exchange that is larger than its socket's buffers.
+    #[test]
+    fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        let join = |rank: u64| {
+            let mut stream = TcpStream::connect(hub.address()).unwrap();
+            let rank = rank.to_le_bytes().to_vec();
+            let hello = wire::pack(&[b"secret".to_vec(), rank, Vec::new()]);
+            wire::send(&mut stream, Kind::Join, &hello).unwrap();
+            stream
+        };
+        let (mut deaf, mut large) = (join(0), join(1));
+        wire::send(&mut deaf, Kind::Part, &[]).unwrap();
+        while hub.missing() != [1] {
+            std::thread::yield_now();
+        }
+        wire::send(&mut large, Kind::Part, &vec![0; 1 << 25]).unwrap();
+        while !hub.missing().is_empty() {
+            std::thread::yield_now();
+        }
+        let begun = Instant::now();
+        hub.abort("rank 0 was stopped");
+        assert!(begun.elapsed() < Duration::from_secs(1));
     }
 
     #[test]

@@ -1,0 +1,65 @@
+//! Which ranks a message is about, and where they were last.
+//! Not why the message is said.
+
+use model::fault::Phase;
+
+use super::Job;
+
+impl Job<'_> {
+    /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this one.
+    pub(super) fn name(&self, rank: usize) -> String {
+        let process = rank % self.plan.devices;
+        let ranks = self.ranks_of(process);
+        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let pid = self.processes.get(process).map_or(0, |p| p.child.id());
+        let host = &self.describe.run.machine.host;
+        format!("{word} {} (process {pid} on {host})", list(&ranks))
+    }
+
+    fn ranks_of(&self, process: usize) -> Vec<usize> {
+        (0..self.plan.threads).map(|thread| thread * self.plan.devices + process).collect()
+    }
+
+    /// Where the ranks of a process were last; which of them, where they were not all at one place.
+    pub(super) fn places(&self, process: usize) -> String {
+        let mut places: Vec<(String, Vec<usize>)> = Vec::new();
+        for rank in self.ranks_of(process) {
+            let place = self.place(rank);
+            match places.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => places.push((place, vec![rank])),
+            }
+        }
+        match places.as_slice() {
+            [(place, _)] => place.clone(),
+            several => several
+                .iter()
+                .map(|(place, ranks)| format!("{place} ({})", list(ranks)))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
+
+    /// Where a rank was last.
+    pub(super) fn place(&self, rank: usize) -> String {
+        let (step, row) = self.control.place(rank);
+        let row = match self.progress {
+            (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
+            _ => row.to_string(),
+        };
+        let phase = (step as usize).checked_sub(1).and_then(|at| Phase::ALL.get(at));
+        match phase {
+            None => "before the first row".to_owned(),
+            Some(Phase::Start) => "at the start".to_owned(),
+            Some(Phase::Warmup) => format!("while warming up before row {row}"),
+            Some(Phase::Timed) => format!("while timing row {row}"),
+            Some(Phase::Verify) => format!("while verifying row {row}"),
+            Some(Phase::End) => "at the end".to_owned(),
+        }
+    }
+}
+
+/// "0, 1, 2".
+fn list(ranks: &[usize]) -> String {
+    ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}

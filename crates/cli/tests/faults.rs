@@ -1,0 +1,22 @@
+//! What becomes of a run when something breaks: ranks killed and stopped, signals, readers that go
+//! away, full disks, little memory, flipped bits. Real processes, each bounded in time.
+//! Not whether undisturbed runs measure and print right.
+#![forbid(unsafe_code)]
+// clippy.toml allows this in test functions; everything in here serves one.
+#![allow(clippy::unwrap_used)]
+
+mod faults {
+    mod aftermath;
+    mod bench;
+    mod corruption;
+    mod disk;
+    mod intrusion;
+    mod kill;
+    mod memory;
+    mod record;
+    mod signals;
+    mod slow;
+    mod stop;
+    mod streams;
+    mod supervisor;
+}

@@ -1,0 +1,142 @@
+//! Signals that tell a run to end: to the supervisor, to everybody, twice, too early, and while
+//! nobody reads its stdout.
+//! Not the supervisor's sudden death (`supervisor`).
+
+use std::{os::unix::process::CommandExt, process::Stdio, time::Duration};
+
+use model::{exit::Exit, record::Status};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{
+    aftermath,
+    bench::{Bench, Ended, SOON},
+};
+
+/// How long a run may take to end when told so.
+const LIMIT: Duration = Duration::from_secs(5);
+
+const FOREVER: &str = "all_reduce -g 3 -b 64 -e 4K -n 5 -N 0";
+
+fn is_interrupted(ended: &Ended, by: Signal, at_least: usize) {
+    ended.exits(130, SOON).is_cut_short_and_shown_again();
+    assert!(ended.rows().len() >= at_least, "{}", ended.stdout);
+    let record = ended.read_record();
+    assert_eq!(record.rows.len(), ended.rows().len());
+    let end = record.end.unwrap();
+    assert_eq!((end.status, end.exit), (Status::Interrupted, Exit::Interrupted));
+    ended.says(&format!("interrupted by signal {} (SIG", by.as_raw()));
+    ended.says("rows measured so far: busbw show ");
+}
+
+#[test]
+fn to_the_supervisor() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut running = Bench::new(FOREVER).start();
+        running.at_row(20);
+        aftermath::signal(running.pid(), signal);
+        is_interrupted(&running.end(SOON), signal, 20);
+    }
+}
+
+#[test]
+fn twice() {
+    for pause in [0, 1, 20] {
+        let mut running = Bench::new(FOREVER).start();
+        running.at_row(20);
+        aftermath::signal(running.pid(), Signal::INT);
+        std::thread::sleep(Duration::from_millis(pause));
+        aftermath::signal(running.pid(), Signal::INT);
+        is_interrupted(&running.end(SOON), Signal::INT, 20);
+    }
+}
+
+/// Ctrl-C reaches every process of a terminal, and timeout(1) and schedulers do the same with
+/// SIGTERM: that is an interruption, not the loss of a rank.
+#[test]
+fn to_the_whole_group() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for threads in ["-g 3", "-t 3 -g 1"] {
+            let mut bench = Bench::new(&format!("all_reduce {threads} -b 64 -e 4K -n 5 -N 0"));
+            bench.command.process_group(0);
+            let mut running = bench.start();
+            running.at_row(20);
+            let group = Pid::from_raw(running.pid() as i32).unwrap();
+            kill_process_group(group, signal).unwrap();
+            is_interrupted(&running.end(SOON), signal, 20);
+        }
+    }
+}
+
+/// The ranks' signals come first, and the supervisor's a little later.
+#[test]
+fn to_the_ranks_first() {
+    let mut running = Bench::new(FOREVER).start();
+    for rank in running.at_row(20) {
+        aftermath::signal(rank, Signal::TERM);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    aftermath::signal(running.pid(), Signal::TERM);
+    is_interrupted(&running.end(SOON), Signal::TERM, 20);
+}
+
+/// Before there is anything to interrupt, the signal may still have its default meaning.
+#[test]
+fn at_the_very_start() {
+    for round in 0..12 {
+        let running = Bench::new(FOREVER).start();
+        std::thread::sleep(Duration::from_micros(800 * round));
+        aftermath::signal(running.pid(), Signal::INT);
+        let ended = running.end_leaving_nothing_after(LIMIT, Duration::from_secs(1));
+        if ended.signal().is_none() {
+            is_interrupted(&ended, Signal::INT, 0);
+        }
+    }
+}
+
+/// Rows of launches that are not shown yet are shown when there is no more to come.
+#[test]
+fn between_launches() {
+    let words = "all_gather -g 2 -b 1K -e 2K -n 20000 --batches 2 --repeat 3";
+    let mut running = Bench::new(words).start();
+    let ranks = |running: &mut super::bench::Running| {
+        Some(running.ranks()).filter(|ranks| ranks.len() == 2)
+    };
+    let first = aftermath::until(LIMIT, "ranks", || ranks(&mut running));
+    aftermath::until(2 * LIMIT, "the second launch", || {
+        ranks(&mut running).filter(|second| second[0] != first[0])
+    });
+    aftermath::signal(running.pid(), Signal::INT);
+    let ended = running.end(2 * SOON);
+    ended.exits(130, 2 * SOON).is_cut_short_and_shown_again();
+    assert_eq!(ended.rows().len(), 2, "{}\n{}", ended.stdout, ended.stderr);
+}
+
+/// A pager that waits for its user holds the supervisor up in a write. Insisting helps.
+#[test]
+fn while_nobody_reads() {
+    let mut bench = Bench::new("all_reduce -g 2 -b 64 -e 64 -n 1 --batches 1 -c 0 -N 0");
+    bench.reads[0] = false;
+    bench.command.stdout(Stdio::piped());
+    let record = bench.record();
+    let mut running = bench.start();
+    let unread = running.child.stdout.take();
+    let size = || std::fs::metadata(&record).map_or(0, |m| m.len());
+    let mut before = 0;
+    aftermath::until(2 * SOON, "a full pipe", || {
+        std::thread::sleep(Duration::from_millis(400));
+        let now = size();
+        let stuck = now > 0 && now == std::mem::replace(&mut before, now);
+        stuck.then_some(())
+    });
+    running.ranks();
+    for _ in 0..2 {
+        aftermath::signal(running.pid(), Signal::INT);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let begun = std::time::Instant::now();
+    let ended = running.end_leaving_nothing_after(3 * SOON, Duration::from_secs(2));
+    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
+    assert!(ended.read_record().rows.len() > 100);
+    drop(unread);
+}
