@@ -191,7 +191,8 @@ impl Traffic {
                     let (from, to) = if sends { (rank, peer) } else { (peer, rank) };
                     self.elements(from, to, ranks, total, element_bytes)
                 })
-                .sum::<usize>()
+                // Four cells just below 2^62 are more than 64 bits hold.
+                .fold(0, usize::saturating_add)
         };
         match self {
             // Every rank's row is the same list rotated.
@@ -240,6 +241,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_row_beyond_64_bits_is_refused() {
+        let row = "4611686018427387000 ".repeat(5);
+        let traffic = Traffic::from_matrix(&format!("{row}\n").repeat(5), 1.0).unwrap();
+        let refused = traffic.check(5, 1 << 62, 1 << 62);
+        assert!(
+            matches!(refused, Err(MatrixError::Buffers { needed: u64::MAX, .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
