@@ -47,3 +47,11 @@ pub fn lint_environment<'a>(
     let document = Document::from_environment(vars);
     finding::in_order(rules::check_settings(&document, options))
 }
+
+/// How many settings, exports and test runs a text holds. For the fuzz target only: texts that mean
+/// nothing to the reader test nothing of the rules.
+#[cfg(fuzzing)]
+pub fn recognised(text: &str) -> usize {
+    let document = Document::from_text(text);
+    document.assignments.len() + document.exports.len() + document.runs.len()
+}

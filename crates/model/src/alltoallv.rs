@@ -79,6 +79,11 @@ impl Default for Traffic {
     }
 }
 
+/// The most bytes that a double counts one by one. Shares of more are rounded, and those rounded up
+/// could together exceed the buffer, so each is shortened by more than it can have gained.
+const EXACT: usize = 1 << 53;
+const SHORTENED: f64 = 1.0 - 8.0 * f64::EPSILON;
+
 /// Rounds down to 16 bytes, as every chunk in nccl-tests.
 const fn floor16(bytes: u64) -> u64 {
     bytes & !15
@@ -154,7 +159,9 @@ impl Traffic {
                 let distances = (ranks * (ranks - 1) / 2) as f64;
                 let uniform = total as f64 / ranks as f64;
                 let weighted = distance as f64 * total as f64 / distances;
-                floor16(((1.0 - spread) * uniform + spread * weighted) as u64) as usize
+                let share = (1.0 - spread) * uniform + spread * weighted;
+                let share = if total > EXACT { share * SHORTENED } else { share };
+                floor16(share as u64) as usize
             }
         }
     }
@@ -184,7 +191,8 @@ impl Traffic {
                     let (from, to) = if sends { (rank, peer) } else { (peer, rank) };
                     self.elements(from, to, ranks, total, element_bytes)
                 })
-                .sum::<usize>()
+                // Four cells just below 2^62 are more than 64 bits hold.
+                .fold(0, usize::saturating_add)
         };
         match self {
             // Every rank's row is the same list rotated.
@@ -219,6 +227,31 @@ mod tests {
         assert!(traffic.check(3, 256, 256).is_err());
         assert!(traffic.check(2, 64, 256).is_err());
         assert!(traffic.check(2, 64, 64).is_err());
+    }
+
+    /// A size of 2^62 over ten ranks gave 80 bytes more than the buffers have.
+    #[test]
+    fn shares_never_exceed_the_total() {
+        for spread in [0.0, 0.1, 0.5, 1.0] {
+            let traffic = Traffic::Generated { spread };
+            for ranks in 1..40 {
+                for total in [1 << 62, (1 << 62) - 16, (1 << 53) + 48, 1 << 53, 160, 16] {
+                    let (send, _) = traffic.largest_totals(ranks, total, 1);
+                    assert!(send <= total, "{spread} {ranks}: {send} of {total}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_beyond_64_bits_is_refused() {
+        let row = "4611686018427387000 ".repeat(5);
+        let traffic = Traffic::from_matrix(&format!("{row}\n").repeat(5), 1.0).unwrap();
+        let refused = traffic.check(5, 1 << 62, 1 << 62);
+        assert!(
+            matches!(refused, Err(MatrixError::Buffers { needed: u64::MAX, .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]

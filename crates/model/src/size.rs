@@ -20,6 +20,9 @@ pub enum SizeError {
 /// Largest size that is accepted, in bytes.
 const LARGEST: f64 = (1u64 << 62) as f64;
 
+/// What C's `isspace` takes for blanks; Unicode's others stay, and are refused as a unit.
+const BLANKS: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
+
 /// Reads a size in bytes with nccl-tests' grammar: a decimal number, then at most one unit letter
 /// of which only K, M and G (either case) count; text after the letter is ignored, so `8Gib` works
 /// (nccl-tests src/common.cu:227-261, `sscanf("%lf %1s")`).
@@ -33,11 +36,11 @@ const LARGEST: f64 = (1u64 << 62) as f64;
 /// assert!(model::size::parse("4T").is_err());
 /// ```
 pub fn parse(text: &str) -> Result<u64, SizeError> {
-    let trimmed = text.trim_start();
+    let trimmed = text.trim_start_matches(BLANKS);
     let digits = number_length(trimmed);
     let value: f64 =
         trimmed[..digits].parse().map_err(|_| SizeError::NotANumber(text.to_owned()))?;
-    let unit = match trimmed[digits..].trim_start().chars().next() {
+    let unit = match trimmed[digits..].trim_start_matches(BLANKS).chars().next() {
         None => 1.0,
         Some('k' | 'K') => 1024.0,
         Some('m' | 'M') => 1024.0 * 1024.0,
@@ -102,6 +105,15 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
+    }
+
+    /// A no-break space, as copied from a web page, is no blank to C: `sscanf` reads nothing of
+    /// the first text, and a unit from the second.
+    #[test]
+    fn blanks_are_those_of_c() {
+        assert_eq!(parse("\t\n\x0b\x0c\r 8 \x0bK"), Ok(8192));
+        assert_eq!(parse("\u{a0}8"), Err(SizeError::NotANumber("\u{a0}8".into())));
+        assert_eq!(parse("8\u{a0}K"), Err(SizeError::UnknownUnit("8\u{a0}K".into(), '\u{a0}')));
     }
 
     #[test]

@@ -102,9 +102,10 @@ impl fmt::Display for Finding {
 pub(super) fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| {
         let key = |f: &Finding| (f.line, f.severity, f.rule);
-        let text =
-            |f: &Finding, g: &Finding| f.variable.cmp(&g.variable).then(f.cause.cmp(&g.cause));
-        key(a).cmp(&key(b)).then_with(|| text(a, b))
+        // Down to the last field, so that equal findings stand side by side.
+        let by_text = || a.variable.cmp(&b.variable).then_with(|| a.cause.cmp(&b.cause));
+        let by_rest = || a.value.cmp(&b.value).then_with(|| a.remedy.cmp(&b.remedy));
+        key(a).cmp(&key(b)).then_with(by_text).then_with(by_rest)
     });
     findings.dedup();
     findings
@@ -144,6 +145,12 @@ mod tests {
         let early = Finding { line: Some(1), ..sample() };
         let all = vec![sample(), error.clone(), sample(), early.clone(), error.clone()];
         assert_eq!(in_order(all), [early, error, sample()]);
+    }
+
+    #[test]
+    fn equal_findings_come_once_even_with_another_value_between() {
+        let other = Finding { value: Some("2".into()), ..sample() };
+        assert_eq!(in_order(vec![sample(), other.clone(), sample()]), [sample(), other]);
     }
 
     #[test]

@@ -418,7 +418,7 @@ fn smallest_group(colours: &[u64], ranks: usize) -> usize {
 fn min_bandwidth(environment: &Environment) -> Result<Option<f64>, BadOption> {
     let Some(text) = &environment.min_bandwidth else { return Ok(None) };
     match text.trim().parse::<f64>() {
-        Ok(value) if value >= 0.0 => Ok(Some(value)),
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(Some(value)),
         // -1 is nccl-tests' own word for "not set".
         Ok(-1.0) => Ok(None),
         _ => Err(BadOption::new(format!("NCCL_TESTS_MIN_BW='{text}' is no bandwidth in GB/s"))),

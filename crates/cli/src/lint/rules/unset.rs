@@ -15,6 +15,10 @@ const MOST_NAMES: usize = 2000;
 
 pub(super) fn check(document: &Document) -> Vec<Finding> {
     let mut searched = 0;
+    // Sorted before it is cut, or a long script would get another answer every time.
+    let mut set: Vec<&str> = document.set.iter().map(String::as_str).collect();
+    set.sort_unstable();
+    set.truncate(MOST_NAMES);
     let mut told = HashSet::new();
     let mut findings = Vec::new();
     for used in &document.uses {
@@ -24,7 +28,7 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
             continue;
         }
         searched += 1;
-        let near = if searched <= MOST_SEARCHES { near_name(name, &document.set) } else { None };
+        let near = if searched <= MOST_SEARCHES { near_name(name, &set) } else { None };
         // Where others may set variables, only a slip of the pen is worth a word.
         if near.is_none() && document.opaque {
             continue;
@@ -37,15 +41,13 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
     findings
 }
 
-fn near_name(name: &str, set: &HashSet<String>) -> Option<String> {
-    let mut names: Vec<&str> = set.iter().map(String::as_str).take(MOST_NAMES).collect();
-    names.sort_unstable();
+fn near_name(name: &str, names: &[&str]) -> Option<String> {
     if let Some(other_case) = names.iter().find(|other| other.eq_ignore_ascii_case(name)) {
         return Some(format!("did you mean ${other_case}?"));
     }
     // Two slips in a name of three letters make any other name of three letters.
     let allowed = u8::try_from(name.len() / 3).unwrap_or(2).min(2);
-    match nearest(name, names.into_iter())? {
+    match nearest(name, names.iter().copied())? {
         (Likeness::Typing(slips), near) if slips <= allowed => {
             let near: Vec<String> = near.iter().map(|name| format!("${name}")).collect();
             let near: Vec<&str> = near.iter().map(String::as_str).collect();
@@ -94,6 +96,15 @@ mod tests {
         ] {
             assert_eq!(found(text), [], "{text}");
         }
+    }
+
+    #[test]
+    fn a_script_of_thousands_of_names_gets_the_same_answer_every_time() {
+        let mut text: String = (0..2 * MOST_NAMES).map(|i| format!("N{i}=1\n")).collect();
+        text.push_str("ZEBRAS=1\nHOSTFILE=h\nmpirun -np $ZEBRSA --hostfile $HOSTFLE ./x\n");
+        let first = found(&text);
+        assert!((0..8).all(|_| found(&text) == first));
+        assert_eq!(first[0].remedy, "did you mean $HOSTFILE?");
     }
 
     #[test]
