@@ -47,6 +47,12 @@ pub trait Backend {
     /// The reason why not: it becomes a waived row.
     fn supported(&self, case: &Case) -> Result<(), Reason>;
 
+    /// Called once, before anything is measured: does what costs time only at its first use.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn warm(&mut self) -> Result<(), BackendError>;
+
     /// Makes a case ready.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
 }
@@ -66,11 +72,10 @@ pub trait Prepared {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn enqueue(
-        &mut self,
-        operation: Operation,
-        deadline: Option<Instant>,
-    ) -> Result<(), BackendError>;
+    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError>;
+
+    /// Lets time pass after the operation just enqueued, as if it had taken longer, on purpose.
+    fn delay(&mut self, seconds: f64);
 
     /// Waits for everything that was enqueued and returns this rank's seconds since
     /// [`Prepared::start`].

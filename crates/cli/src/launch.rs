@@ -42,10 +42,11 @@ pub fn surroundings() -> Surroundings {
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
-    let mut outputs = Outputs::open(&request, &outputs::run_id(&request.plan.program))?;
+    let id = outputs::run_id(&request.plan.program);
+    let mut outputs = Outputs::open(&request, &id)?;
     request.remarks.extend(lint_command::look_at_environment());
     let machine = machine::read(&machine::Root::system());
-    let describe = Description::new(&mut request, &machine, args)?;
+    let describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
         outputs.say(remark);
     }
@@ -72,7 +73,12 @@ struct Description {
 
 impl Description {
     /// Caps the sizes by memory and describes what will run.
-    fn new(request: &mut Request, machine: &Machine, args: &[OsString]) -> Result<Description> {
+    fn new(
+        id: &str,
+        request: &mut Request,
+        machine: &Machine,
+        args: &[OsString],
+    ) -> Result<Description> {
         let asked = request.plan.clone();
         let reduced_max_bytes = match request.plan.backend {
             BackendChoice::Host => memory::cap(&mut request.plan, machine)?,
@@ -86,7 +92,7 @@ impl Description {
         }
         let run = Run {
             schema: SCHEMA,
-            id: outputs::run_id(&asked.program),
+            id: id.to_owned(),
             busbw: env!("CARGO_PKG_VERSION").to_owned(),
             started: local_time::now(),
             started_unix: jiff::Timestamp::now().as_second(),
@@ -146,7 +152,7 @@ mod tests {
                 .unwrap();
         let mut machine = machine::read(&machine::Root::system());
         machine.memory_limit = Some(96 << 20);
-        let run = Description::new(&mut request, &machine, &[]).unwrap().run;
+        let run = Description::new("run", &mut request, &machine, &[]).unwrap().run;
         // Half of it is kept; the rest is for three buffers of two ranks.
         assert_eq!((request.plan.min_bytes, request.plan.max_bytes), (1 << 20, 8 << 20));
         assert_eq!(run.reduced_max_bytes, Some(8 << 20));

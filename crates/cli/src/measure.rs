@@ -71,6 +71,7 @@ impl<'a> Session<'a> {
     /// [`MeasureError`]; rows reported before stay reported.
     pub fn run(&mut self) -> Result<(), MeasureError> {
         self.enter(Phase::Start);
+        self.backend.warm()?;
         for sweep in self.plan.sweeps() {
             if self.waive(sweep)? {
                 continue;
@@ -113,7 +114,7 @@ impl<'a> Session<'a> {
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {
                 let operation = Operation { place: Place::OutOfPlace, iteration, proof: false };
-                prepared.enqueue(operation, deadline)?;
+                prepared.enqueue(operation)?;
             }
             prepared.finish(deadline)?;
         }

@@ -13,7 +13,7 @@ use model::{
     exit::Exit,
     plan::Plan,
     record::{End, Half, Line, Row, Run, SCHEMA, Status},
-    stats::median,
+    stats::{median, summarise},
 };
 
 use crate::{
@@ -176,7 +176,8 @@ impl Outputs {
         let Some(run) = &self.run else { return Ok(Flow::Continue) };
         let forever = run.plan.cycles == 0;
         let first_group = run.plan.colour(0);
-        let row = if row.shown { over_launches(row, &self.rows) } else { row };
+        let several = run.plan.sampling.launches > 1;
+        let row = if row.shown && several { over_launches(row, &self.rows) } else { row };
         self.record_line(&Line::Row(Box::new(row.clone())))?;
         self.totals.add_checks(&row);
         if row.shown && row.group == first_group {
@@ -215,15 +216,18 @@ impl Outputs {
             }
             return Ok(ended.exit);
         };
-        let average_busbw = self.totals.average_busbw(run.devices.len());
+        let first_group = run.plan.colour(0);
+        let ranks = run.devices.iter().filter(|device| device.group == first_group).count();
+        let average_busbw = self.totals.average_busbw(ranks);
         let min_bandwidth_held =
             run.plan.min_bandwidth.map(|gate| render::gate_held(average_busbw, gate));
-        let wrong = self.totals.out_of_bounds > 0 || min_bandwidth_held == Some(false);
-        let exit =
-            if ended.exit == Exit::Ok && wrong && complete { Exit::WrongData } else { ended.exit };
+        // Wrong data is wrong also when its reader has left; a gate needs the whole run.
+        let missed = complete && min_bandwidth_held == Some(false);
+        let wrong = self.totals.out_of_bounds > 0 || missed;
+        let exit = if ended.exit == Exit::Ok && wrong { Exit::WrongData } else { ended.exit };
         let shown: Vec<Row> = self.rows.iter().filter(|row| row.shown).cloned().collect();
         self.warnings.extend(render::run_warnings(&run, &shown));
-        if run.devices.len() == 1 && complete {
+        if ranks == 1 && complete {
             let average = self.totals.average_algbw();
             self.warnings.push(format!(
                 "one rank: no bytes cross a bus, so there is no average bus bandwidth; the average algorithm bandwidth is {average:.4} GB/s"
@@ -266,22 +270,26 @@ impl Outputs {
 
     /// Rows of launches that ended before the last one: shown over those that there are.
     fn show_unfinished_launches(&mut self) -> Result<()> {
-        if self.rows.iter().any(|row| row.shown) {
+        let Some(first_group) = self.run.as_ref().map(|run| run.plan.colour(0)) else {
             return Ok(());
-        }
+        };
+        let same = |a: &Row, b: &Row| (a.index, a.group) == (b.index, b.group);
         let mut latest: Vec<Row> = Vec::new();
         for row in &self.rows {
-            match latest.iter_mut().find(|l| (l.index, l.group) == (row.index, row.group)) {
+            if self.rows.iter().any(|other| other.shown && same(other, row)) {
+                continue;
+            }
+            match latest.iter_mut().find(|other| same(other, row)) {
                 Some(slot) => *slot = row.clone(),
                 None => latest.push(row.clone()),
             }
         }
         for row in latest {
-            let earlier: Vec<Row> =
-                self.rows.iter().filter(|r| r.launch < row.launch).cloned().collect();
-            let row = over_launches(Row { shown: true, ..row }, &earlier);
+            let row = over_launches(Row { shown: true, ..row }, &self.rows);
             self.record_line(&Line::Row(Box::new(row.clone())))?;
-            self.totals.add(&row);
+            if row.group == first_group {
+                self.totals.add(&row);
+            }
             self.print(|output| output.row(&row))?;
         }
         Ok(())
@@ -320,10 +328,13 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
 
 /// Hidden unless stderr is a terminal.
 fn progress_bar(plan: &Plan) -> ProgressBar {
-    let rows = plan.sizes().count() as u64 * plan.sweeps().len() as u64;
+    let rows = plan.size_count().saturating_mul(plan.sweeps().len() as u64);
     let bar = match plan.cycles {
         0 => ProgressBar::new_spinner(),
-        cycles => ProgressBar::new(rows * cycles * u64::from(plan.sampling.launches)),
+        cycles => {
+            let launches = u64::from(plan.sampling.launches);
+            ProgressBar::new(rows.saturating_mul(cycles).saturating_mul(launches))
+        }
     };
     let style = ProgressStyle::with_template(
         "{spinner} {wide_bar} row {pos} of {len}, {msg} ({elapsed}, left {eta})",
@@ -348,17 +359,20 @@ fn over_launches(mut row: Row, earlier: &[Row]) -> Row {
 }
 
 fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
-    let launches_us: Vec<f64> = earlier.iter().copied().chain([&half]).map(|h| h.time_us).collect();
-    let cpu: Vec<f64> = earlier.iter().copied().chain([&half]).map(|h| h.cpu_time_us).collect();
+    let all: Vec<&Half> = earlier.iter().copied().chain([&half]).collect();
+    let times = |pick: fn(&Half) -> f64| -> Vec<f64> { all.iter().map(|h| pick(h)).collect() };
+    let launches_us = times(|h| h.time_us);
     let time_us = median(&launches_us).unwrap_or(f64::NAN);
     // Bandwidth is bytes over time, whatever the bytes were.
     let faster = half.time_us / time_us;
     Half {
         time_us,
-        cpu_time_us: median(&cpu).unwrap_or(f64::NAN),
+        cpu_time_us: median(&times(|h| h.cpu_time_us)).unwrap_or(f64::NAN),
         algbw: half.algbw * faster,
         busbw: half.busbw * faster,
-        wrong: half.wrong.map(|w| w + earlier.iter().filter_map(|h| h.wrong).sum::<u64>()),
+        wrong: half.wrong.map(|_| all.iter().filter_map(|h| h.wrong).sum()),
+        // The launches are the samples now; every batch stands in its own launch's row.
+        summary: summarise(&launches_us),
         launches_us,
         ..half
     }

@@ -8,9 +8,9 @@ mod call;
 mod copy;
 mod reduce;
 
-pub use call::{Call, Region};
+pub use call::{Call, Region, Segment, segments};
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
 use model::Collective;
 
@@ -25,7 +25,7 @@ pub struct Communicator {
     me: usize,
     buffers: Arc<Buffers>,
     barrier: Barrier,
-    deadline: Option<Instant>,
+    timeout: Option<Duration>,
 }
 
 impl Communicator {
@@ -42,7 +42,7 @@ impl Communicator {
             me: members.iter().position(|r| *r == world_rank).unwrap_or(0),
             buffers,
             barrier: Barrier::group(control, world_rank, members, policy),
-            deadline: None,
+            timeout: None,
         }
     }
 
@@ -56,9 +56,9 @@ impl Communicator {
         self.members.len()
     }
 
-    /// When the waits of the following operations give up.
-    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
+    /// How long one wait for a peer may take.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
     }
 
     /// `len` bytes of our own buffer, to fill, to look at, or to verify. The exclusive borrow keeps
@@ -72,12 +72,26 @@ impl Communicator {
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
+    /// Touches this rank's buffers, so that their pages come from memory near this rank, then, when
+    /// all have done so, every rank's, so that no page fault falls into a timed operation.
+    ///
+    /// # Errors
+    /// [`Wait`].
+    pub fn touch(&mut self) -> Result<(), Wait> {
+        self.buffers.touch(self.members[self.me]);
+        self.barrier()?;
+        for &rank in &self.members {
+            self.buffers.touch(rank);
+        }
+        Ok(())
+    }
+
     /// Waits for the whole communicator.
     ///
     /// # Errors
     /// [`Wait`].
     pub fn barrier(&mut self) -> Result<(), Wait> {
-        self.barrier.wait(self.deadline)
+        self.barrier.wait(self.timeout)
     }
 
     /// Runs one operation to its end.

@@ -76,7 +76,8 @@ pub trait World {
     /// # Errors
     /// [`WorldError`].
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError>;
-    /// Hands `bytes` to the supervisor: a row, a warning.
+    /// Hands `bytes` to the supervisor, such as a row, and waits until it has dealt with them: what
+    /// it writes must not fall into the next batch, nor pile up while nobody reads it.
     ///
     /// # Errors
     /// When the supervisor is gone.

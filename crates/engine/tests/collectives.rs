@@ -4,12 +4,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use engine::{Buffer, Buffers, Call, Communicator, Control, Region, WaitPolicy};
+use engine::{Buffer, Buffers, Call, Communicator, Control, Region, WaitPolicy, segments};
 use model::{
     Collective, DataType, ReduceOp,
     alltoallv::Traffic,
@@ -63,15 +60,40 @@ fn trials() -> impl Strategy<Value = Trial> {
         )
 }
 
-/// Runs a trial over the ranks of `members` and returns what each found wrong.
-fn run(trial: &Trial, members: &[usize], world: usize, sabotage: Option<usize>) -> Vec<Mismatch> {
+/// The memory of one world.
+struct Shared {
+    control: Arc<Control>,
+    buffers: Arc<Buffers>,
+    room: usize,
+}
+
+impl Shared {
+    fn new(trial: &Trial, world: usize) -> Shared {
+        let room = trial.bytes + 8 * trial.unalign + 64;
+        let control = Control::map(Control::create(world).unwrap(), world).unwrap();
+        let fds: Vec<_> = (0..world).map(|r| Buffers::create(r, room, true).unwrap()).collect();
+        Shared { control, buffers: Buffers::map(&fds, room, true).unwrap(), room }
+    }
+}
+
+/// Runs a trial over a whole world and returns what each rank found wrong.
+fn run(trial: &Trial, sabotage: Option<usize>) -> Vec<Mismatch> {
+    let members: Vec<usize> = (0..trial.ranks).collect();
+    run_on(trial, &members, &Shared::new(trial, trial.ranks), sabotage)
+}
+
+/// The same over the ranks of `members`.
+fn run_on(
+    trial: &Trial,
+    members: &[usize],
+    shared: &Shared,
+    sabotage: Option<usize>,
+) -> Vec<Mismatch> {
     let traffic = Traffic::Generated { spread: trial.spread };
     let element = trial.datatype.bytes();
     let counts = trial.collective.counts(trial.bytes, element, trial.ranks, &traffic);
-    let room = trial.bytes + 8 * trial.unalign + 64;
-    let control = Control::map(Control::create(world).unwrap(), world).unwrap();
-    let fds: Vec<_> = (0..world).map(|r| Buffers::create(r, room, true).unwrap()).collect();
-    let buffers = Buffers::map(&fds, room, true).unwrap();
+    let Shared { control, buffers, room } = shared;
+    let room = *room;
     let shape = Shape {
         collective: trial.collective,
         counts,
@@ -94,17 +116,23 @@ fn run(trial: &Trial, members: &[usize], world: usize, sabotage: Option<usize>) 
             .iter()
             .enumerate()
             .map(|(rank, world_rank)| {
-                let (control, buffers) = (Arc::clone(&control), Arc::clone(&buffers));
+                let (control, buffers) = (Arc::clone(control), Arc::clone(buffers));
                 let (shape, traffic) = (&shape, &traffic);
                 scope.spawn(move || {
                     let policy = WaitPolicy::new(members.len(), 2);
                     let mut comm =
                         Communicator::new(members, *world_rank, buffers, control, policy);
-                    comm.set_deadline(Some(Instant::now() + Duration::from_secs(30)));
+                    comm.set_timeout(Some(Duration::from_secs(30)));
+                    comm.touch().unwrap();
                     comm.own(Buffer::Proof, 0, room).fill(POISON);
                     let at = send.offset + rank * send.stride;
                     let bytes = shape.send_elements(rank) * element;
                     pattern::fill(comm.own(send.buffer, at, bytes), &pattern, shape.input(rank));
+                    let segments = if trial.collective == Collective::AllToAllV {
+                        segments(traffic, counts.param, trial.datatype, rank, trial.ranks)
+                    } else {
+                        Vec::new()
+                    };
                     comm.run(&Call {
                         collective: trial.collective,
                         datatype: trial.datatype,
@@ -113,7 +141,7 @@ fn run(trial: &Trial, members: &[usize], world: usize, sabotage: Option<usize>) 
                         count: counts.param,
                         send,
                         recv,
-                        traffic,
+                        segments: &segments,
                     })
                     .unwrap();
                     let at = recv.offset + rank * recv.stride;
@@ -139,26 +167,25 @@ proptest! {
 
     #[test]
     fn every_element_is_exact(trial in trials()) {
-        let members: Vec<usize> = (0..trial.ranks).collect();
-        for (rank, found) in run(&trial, &members, trial.ranks, None).into_iter().enumerate() {
+        for (rank, found) in run(&trial, None).into_iter().enumerate() {
             prop_assert_eq!(found, Mismatch::default(), "rank {}", rank);
         }
     }
 
     #[test]
     fn one_flipped_bit_is_found(trial in trials(), byte in any::<usize>()) {
-        let members: Vec<usize> = (0..trial.ranks).collect();
         let counts = trial.collective.counts(
             trial.bytes, trial.datatype.bytes(), trial.ranks, &Traffic::Generated { spread: trial.spread },
         );
         prop_assume!(counts.recv > 0);
-        let found = run(&trial, &members, trial.ranks, Some(byte));
+        let found = run(&trial, Some(byte));
         prop_assert_eq!(found[0].wrong, 1);
         prop_assert_eq!(found[0].first.unwrap().index, (byte % counts.recv) as u64);
     }
 }
 
-/// Two communicators of one world, side by side, each exact within itself.
+/// Two communicators of one world, at the same time on the same memory, each exact within itself:
+/// their patterns differ, so that data of the other one would be wrong.
 #[test]
 fn groups_do_not_disturb_each_other() {
     for collective in Collective::ALL {
@@ -174,9 +201,17 @@ fn groups_do_not_disturb_each_other() {
             spread: 1.0,
             seed: 5,
         };
-        for members in [[0, 2], [1, 3]] {
-            let found = run(&trial, &members, 4, None);
-            assert!(found.iter().all(|f| f.wrong == 0), "{collective:?} {members:?}");
-        }
+        let shared = Shared::new(&trial, 4);
+        std::thread::scope(|scope| {
+            let groups = [[0, 2], [1, 3]].map(|members| {
+                let (trial, shared) =
+                    (Trial { seed: 5 + members[0] as u64, ..trial.clone() }, &shared);
+                scope.spawn(move || run_on(&trial, &members, shared, None))
+            });
+            for group in groups {
+                let found = group.join().unwrap();
+                assert!(found.iter().all(|f| f.wrong == 0), "{collective:?} {found:?}");
+            }
+        });
     }
 }

@@ -269,6 +269,15 @@ impl Plan {
         stepped(self.min_bytes, self.max_bytes, self.step)
     }
 
+    /// How many sizes one sweep has.
+    pub fn size_count(&self) -> u64 {
+        match self.step {
+            Step::Factor(_) => self.sizes().count() as u64,
+            Step::Bytes(0) => 1,
+            Step::Bytes(bytes) => (self.max_bytes - self.min_bytes) / bytes + 1,
+        }
+    }
+
     /// The sizes of the warm-up: doubling from the first (nccl-tests src/common.cu:925).
     pub fn warmup_sizes(&self) -> impl Iterator<Item = u64> + use<> {
         stepped(self.min_bytes, self.max_bytes, Step::Factor(2))

@@ -35,6 +35,10 @@ impl Backend for Fake {
         super::host::supported(self.collective, self.ranks)
     }
 
+    fn warm(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let seconds = self.model.seconds(self.collective, &case.counts, element, self.ranks);
@@ -68,10 +72,14 @@ impl Prepared for FakeCase {
         self.queued
     }
 
-    fn enqueue(&mut self, _: Operation, _: Option<Instant>) -> Result<(), BackendError> {
+    fn enqueue(&mut self, _: Operation) -> Result<(), BackendError> {
         self.queued += self.seconds * ENQUEUE_SHARE;
         self.done += self.seconds;
         Ok(())
+    }
+
+    fn delay(&mut self, seconds: f64) {
+        self.done += seconds;
     }
 
     fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {

@@ -1,9 +1,9 @@
 //! The `host` backend: this machine's memory, by our own collectives. Always there.
 //! Not the collectives themselves: those are the engine's.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use engine::{Buffer, Call, Communicator, Region};
+use engine::{Buffer, Call, Communicator, Region, Segment};
 use model::{
     Collective,
     layout::Shape,
@@ -22,7 +22,8 @@ pub struct Host<'p> {
 
 impl<'p> Host<'p> {
     /// Over a communicator of this host.
-    pub fn new(plan: &'p Plan, communicator: Communicator) -> Host<'p> {
+    pub fn new(plan: &'p Plan, mut communicator: Communicator) -> Host<'p> {
+        communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
         Host { plan, communicator }
     }
 }
@@ -43,6 +44,10 @@ impl Backend for Host<'_> {
         supported(self.plan.collective, self.communicator.size())
     }
 
+    fn warm(&mut self) -> Result<(), BackendError> {
+        Ok(self.communicator.touch()?)
+    }
+
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let shape = Shape {
@@ -54,13 +59,24 @@ impl Backend for Host<'_> {
             element_bytes: element,
         };
         let communicator = &mut self.communicator;
+        let segments = if self.plan.collective == Collective::AllToAllV {
+            let (rank, ranks) = (communicator.rank(), communicator.size());
+            let count = case.counts.param;
+            engine::segments(&self.plan.traffic, count, case.sweep.datatype, rank, ranks)
+        } else {
+            Vec::new()
+        };
+        // Marks are set while time is taken: then is no time to grow.
+        let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
+        let marks = Vec::with_capacity(iterations + 1);
         Box::new(HostCase {
             plan: self.plan,
             case,
             shape,
             communicator,
             started: Instant::now(),
-            marks: Vec::new(),
+            marks,
+            segments,
         })
     }
 }
@@ -73,6 +89,7 @@ struct HostCase<'a> {
     communicator: &'a mut Communicator,
     started: Instant,
     marks: Vec<f64>,
+    segments: Vec<Segment>,
 }
 
 impl HostCase<'_> {
@@ -127,14 +144,9 @@ impl Prepared for HostCase<'_> {
         self.started.elapsed().as_secs_f64()
     }
 
-    fn enqueue(
-        &mut self,
-        operation: Operation,
-        deadline: Option<Instant>,
-    ) -> Result<(), BackendError> {
+    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
         let (send, recv) = self.regions(operation);
         let sweep = self.case.sweep;
-        self.communicator.set_deadline(deadline);
         self.communicator.run(&Call {
             collective: self.plan.collective,
             datatype: sweep.datatype,
@@ -143,9 +155,16 @@ impl Prepared for HostCase<'_> {
             count: self.case.counts.param,
             send,
             recv,
-            traffic: &self.plan.traffic,
+            segments: &self.segments,
         })?;
         Ok(())
+    }
+
+    fn delay(&mut self, seconds: f64) {
+        let until = self.elapsed() + seconds;
+        while self.elapsed() < until {
+            std::hint::spin_loop();
+        }
     }
 
     /// Operations are complete when they return.

@@ -234,22 +234,10 @@ impl<'a> Job<'a> {
                     self.mind(flow);
                 }
             }
-            HubEvent::Report { bytes, .. } => match serde_json::from_slice(&bytes) {
-                Ok(Report::Row(row)) => {
-                    let flow = outputs.row(*row)?;
-                    self.mind(flow);
-                }
-                Ok(Report::Progress { index, bytes }) => {
-                    self.progress = (index, bytes);
-                    outputs.progress(index, bytes, self.launch);
-                }
-                Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
-                Err(_) => self.end(
-                    Status::Failed,
-                    Exit::Internal,
-                    "a rank's report is garbled".to_owned(),
-                ),
-            },
+            HubEvent::Report { rank, bytes } => {
+                self.on_report(&bytes, outputs)?;
+                self.hub.taken(rank);
+            }
             HubEvent::Failed { rank, why } => self.on_failure(rank, &why),
             HubEvent::Left { done: true, .. } => {}
             // Its process's end says more; but one of several threads can be gone alone.
@@ -258,6 +246,24 @@ impl<'a> Job<'a> {
                 if self.loss.is_none() {
                     self.loss = Some(Loss { due: Instant::now() + 2 * PATIENCE, text });
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_report(&mut self, bytes: &[u8], outputs: &mut Outputs) -> Result<()> {
+        match serde_json::from_slice(bytes) {
+            Ok(Report::Row(row)) => {
+                let flow = outputs.row(*row)?;
+                self.mind(flow);
+            }
+            Ok(Report::Progress { index, bytes }) => {
+                self.progress = (index, bytes);
+                outputs.progress(index, bytes, self.launch);
+            }
+            Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
+            Err(_) => {
+                self.end(Status::Failed, Exit::Internal, "a rank's report is garbled".to_owned())
             }
         }
         Ok(())

@@ -32,6 +32,10 @@ pub(super) fn cap(plan: &mut Plan, machine: &Machine) -> Result<Option<u64>> {
     }
     plan.max_bytes = most;
     plan.min_bytes = plan.min_bytes.min(most);
+    if let Err(error) = plan.traffic.check(plan.ranks(), plan.min_bytes, plan.max_bytes) {
+        let text = format!("memory allows {most} bytes a buffer: {error}");
+        return Err(Refusal::new(Exit::Impossible, text).into());
+    }
     Ok(Some(most))
 }
 

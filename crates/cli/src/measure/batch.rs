@@ -1,7 +1,7 @@
 //! One batch: a barrier, then iterations back to back, timed as a whole on every rank.
 //! Not how many batches there are (`half`).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::{
     fault::Phase,
@@ -58,13 +58,12 @@ impl Session<'_> {
         fill: Option<u64>,
     ) -> Result<(BatchTimes, Option<model::pattern::Mismatch>), MeasureError> {
         let last = self.last_operation(place);
-        let deadline = self.deadline();
         if let Some(seed) = fill {
             self.backend.prepare(case).fill(last, seed);
         }
-        self.world.barrier(deadline)?;
+        self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
-        let times = self.time_iterations(case, place, deadline)?;
+        let times = self.time_iterations(case, place)?;
         let corrupt = self.corruption(Phase::Timed);
         let mut prepared = self.backend.prepare(case);
         if let Some(element) = corrupt {
@@ -77,17 +76,21 @@ impl Session<'_> {
         &mut self,
         case: &model::plan::Case,
         place: Place,
-        deadline: Option<Instant>,
     ) -> Result<BatchTimes, MeasureError> {
         let plan = self.plan;
+        let outer = plan.blocking == Blocking::Outer;
+        let patience = plan.timeout_s.map(Duration::from_secs);
+        let deadline = || patience.map(|patience| Instant::now() + patience);
         let (slowness, last) = (self.slowness(), self.last_operation(place));
         let launches = u64::from(plan.graph.max(1));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
         for iteration in 0..u64::from(plan.iterations) * launches {
-            let begun = prepared.elapsed();
-            if plan.per_iteration {
+            // A reading of the clock costs as much as a part of the smallest operations: only who
+            // needs one pays for it.
+            let begun = if outer { prepared.elapsed() } else { 0.0 };
+            if plan.per_iteration && !outer {
                 prepared.mark();
             }
             for inner in 0..u64::from(plan.aggregated) {
@@ -98,31 +101,30 @@ impl Session<'_> {
                     && iteration + 1 == u64::from(plan.iterations) * launches;
                 let operation =
                     Operation { place, iteration: number, proof: is_last && last.proof };
-                run_operation(prepared.as_mut(), operation, slowness, deadline)?;
+                run_operation(prepared.as_mut(), operation, slowness)?;
                 match plan.blocking {
                     Blocking::InnerBarrier => {
-                        prepared.finish(deadline)?;
-                        self.world.barrier(deadline)?;
+                        prepared.finish(deadline())?;
+                        self.world.barrier(deadline())?;
                     }
                     Blocking::Inner => {
-                        prepared.finish(deadline)?;
+                        prepared.finish(deadline())?;
                     }
                     Blocking::None | Blocking::Outer => {}
                 }
             }
-            if plan.blocking == Blocking::Outer {
-                let done = prepared.finish(deadline)?;
+            if outer {
+                let done = prepared.finish(deadline())?;
                 unblocked += done - begun;
                 apart.push(done - begun);
-                self.world.barrier(deadline)?;
+                self.world.barrier(deadline())?;
             }
         }
         let enqueued = prepared.elapsed();
         prepared.mark();
-        let done = prepared.finish(deadline)?;
+        let done = prepared.finish(deadline())?;
         let operations =
             (u64::from(plan.iterations) * u64::from(plan.aggregated) * launches) as f64;
-        let outer = plan.blocking == Blocking::Outer;
         let iterations = match (plan.per_iteration, outer) {
             (false, _) => Vec::new(),
             // The barrier lies between one iteration's end and the next one's beginning.
@@ -143,15 +145,11 @@ fn run_operation(
     prepared: &mut dyn Prepared,
     operation: Operation,
     slowness: Option<f64>,
-    deadline: Option<Instant>,
 ) -> Result<(), MeasureError> {
-    let Some(factor) = slowness else { return Ok(prepared.enqueue(operation, deadline)?) };
+    let Some(factor) = slowness else { return Ok(prepared.enqueue(operation)?) };
     let begun = prepared.elapsed();
-    prepared.enqueue(operation, deadline)?;
-    let until = begun + (prepared.elapsed() - begun) * factor;
-    while prepared.elapsed() < until {
-        std::hint::spin_loop();
-    }
+    prepared.enqueue(operation)?;
+    prepared.delay((prepared.elapsed() - begun) * (factor - 1.0));
     Ok(())
 }
 

@@ -102,7 +102,9 @@ impl Session<'_> {
 
     /// A seed for this row and placement; `purpose` 0 is timing, from 1 on the checks.
     fn seed(&self, place: Place, purpose: u64) -> u64 {
-        let launch = derive_seed(self.plan.seed, u64::from(self.launch));
+        // Communicators differ, so that data of another one is wrong data.
+        let group = self.group().first().map_or(0, |rank| *rank as u64);
+        let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(place == Place::InPlace);
         derive_seed(derive_seed(launch, half), purpose)
     }
@@ -111,7 +113,7 @@ impl Session<'_> {
     fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
-        prepared.enqueue(Operation { place, iteration: 0, proof: false }, deadline)?;
+        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
         prepared.finish(deadline)?;
         Ok(())
     }
@@ -127,12 +129,12 @@ impl Session<'_> {
         let operation = Operation { place, iteration: 0, proof: false };
         for number in 1..=u64::from(self.plan.check) {
             let seed = derive_seed(seed, u64::MAX - number);
-            let deadline = self.deadline();
             self.backend.prepare(case).fill(operation, seed);
             self.enter(Phase::Verify);
             let corrupt = self.corruption(Phase::Verify);
+            let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
-            prepared.enqueue(operation, deadline)?;
+            prepared.enqueue(operation)?;
             prepared.finish(deadline)?;
             if let Some(element) = corrupt {
                 prepared.corrupt(operation, element);

@@ -151,6 +151,13 @@ pub fn plan(
         ));
     }
     let colours = colours(environment, ranks)?;
+    if !colours.is_empty() && backend != BackendChoice::Host {
+        let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
+        return Err(BadOption::new(text));
+    }
+    if let Some(fault) = a.fault.filter(|fault| fault.rank >= ranks) {
+        return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
+    }
     let plan = Plan {
         collective,
         program: program.to_owned(),

@@ -48,19 +48,51 @@ pub struct Call<'a> {
     pub send: Region,
     /// Where it is received.
     pub recv: Region,
-    /// Who sends how much, in alltoallv.
-    pub traffic: &'a Traffic,
+    /// What this rank receives from whom, in alltoallv; empty elsewhere.
+    pub segments: &'a [Segment],
+}
+
+/// What one rank receives from another in alltoallv.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The sender.
+    pub peer: usize,
+    /// Bytes from the start of what it sends.
+    pub at: usize,
+    /// Bytes from the start of where we receive.
+    pub to: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// What rank `me` of `ranks` receives when the count argument is `count`, its own part first, so
+/// that not everyone reads from rank 0 at once. Takes ranks² steps: once a case, not once an operation.
+pub fn segments(
+    traffic: &Traffic,
+    count: usize,
+    datatype: DataType,
+    me: usize,
+    ranks: usize,
+) -> Vec<Segment> {
+    let element = datatype.bytes();
+    let total = count * element * ranks;
+    let bytes = |from, to| traffic.elements(from, to, ranks, total, element) * element;
+    let mut to = 0;
+    let mut all: Vec<Segment> = (0..ranks)
+        .map(|peer| {
+            let at = (0..me).map(|rank| bytes(peer, rank)).sum();
+            let segment = Segment { peer, at, to, len: bytes(peer, me) };
+            to += segment.len;
+            segment
+        })
+        .collect();
+    all.rotate_left(me);
+    all
 }
 
 impl Call<'_> {
     /// Bytes of `count` elements.
     pub(super) fn bytes(&self) -> usize {
         self.count * self.datatype.bytes()
-    }
-
-    /// Bytes from one rank to another in alltoallv, whole elements.
-    pub(super) fn pair_bytes(&self, from: usize, to: usize, ranks: usize) -> usize {
-        let element = self.datatype.bytes();
-        self.traffic.elements(from, to, ranks, self.bytes() * ranks, element) * element
     }
 }

@@ -69,6 +69,11 @@ impl Buffers {
         Ok(Arc::new(Buffers { segments, each: Buffers::padded(bytes), bytes }))
     }
 
+    /// Maps every page of a rank's buffers into this process.
+    pub(crate) fn touch(&self, rank: usize) {
+        self.segments[rank].touch();
+    }
+
     /// Address of `len` bytes at `offset` of a rank's buffer.
     ///
     /// # Panics

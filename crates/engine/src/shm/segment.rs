@@ -10,9 +10,12 @@ use std::{
 
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
-    mm::{MapFlags, ProtFlags, mmap, munmap},
+    mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap},
 };
 use thiserror::Error;
+
+/// Smallest page of any machine we run on.
+const PAGE: usize = 4096;
 
 /// Why shared memory could not be had.
 #[derive(Debug, Error)]
@@ -74,6 +77,22 @@ impl Segment {
         .map_err(fail)?;
         let base = NonNull::new(base.cast()).ok_or_else(|| fail(rustix::io::Errno::NOMEM))?;
         Ok(Segment { base, bytes })
+    }
+
+    /// Makes every page present and mapped for writing, without changing a byte.
+    pub fn touch(&self) {
+        // SAFETY: populating changes no byte and no mapping; the range is ours until we are dropped.
+        let populated =
+            unsafe { madvise(self.base.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
+        if populated.is_ok() {
+            return;
+        }
+        // Kernels before 5.14: reading a byte of every page makes it present.
+        for offset in (0..self.bytes).step_by(PAGE) {
+            // SAFETY: in bounds; a volatile read of initialised memory that others may write to
+            // yields some byte, which is ignored.
+            let _ = unsafe { self.base.add(offset).as_ptr().read_volatile() };
+        }
     }
 
     /// Address of byte `offset`.

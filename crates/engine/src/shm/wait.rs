@@ -15,8 +15,8 @@ pub enum Wait {
     /// The supervisor told every rank to stop.
     #[error("the run was stopped while waiting for other ranks")]
     Aborted,
-    /// The deadline passed.
-    #[error("ranks {missing:?} did not arrive before the deadline")]
+    /// The time for one wait passed.
+    #[error("ranks {missing:?} did not arrive in time")]
     TimedOut {
         /// World ranks that had not arrived.
         missing: Vec<usize>,
@@ -30,7 +30,7 @@ pub struct WaitPolicy {
     give_way: Duration,
 }
 
-/// Longest sleep without looking at the abort flag and the deadline.
+/// Longest sleep without looking at the abort flag and the clock.
 const NAP: rustix::thread::Timespec = rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Spins between two looks at the clock.
@@ -54,7 +54,7 @@ impl WaitPolicy {
         sleepers: &AtomicU32,
         target: u32,
         abort: &AtomicU32,
-        deadline: Option<Instant>,
+        timeout: Option<Duration>,
     ) -> Result<(), Wait> {
         if reached(word, target) {
             return Ok(());
@@ -75,7 +75,7 @@ impl WaitPolicy {
             if abort.load(Ordering::Relaxed) != 0 {
                 return Err(Wait::Aborted);
             }
-            if deadline.is_some_and(|d| Instant::now() >= d) {
+            if timeout.is_some_and(|t| start.elapsed() >= t) {
                 return Err(Wait::TimedOut { missing: Vec::new() });
             }
             if start.elapsed() < self.spin + self.give_way {

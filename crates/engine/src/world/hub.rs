@@ -4,7 +4,11 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc::Sender},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::Sender,
+    },
     time::{Duration, Instant},
 };
 
@@ -58,6 +62,8 @@ pub struct Hub {
     address: SocketAddr,
     token: String,
     state: Arc<Mutex<State>>,
+    /// Set when the hub goes.
+    closing: Arc<AtomicBool>,
 }
 
 impl Hub {
@@ -77,11 +83,20 @@ impl Hub {
         let empty = || (0..ranks).map(|_| None).collect();
         let parts = (0..ranks).map(|_| None).collect();
         let state = Arc::new(Mutex::new(State { ranks: empty(), parts }));
-        let hub = Hub { address, token: token.to_owned(), state: Arc::clone(&state) };
+        let closing = Arc::new(AtomicBool::new(false));
+        let hub = Hub {
+            address,
+            token: token.to_owned(),
+            state: Arc::clone(&state),
+            closing: Arc::clone(&closing),
+        };
         let token = token.to_owned();
         let begin = Arc::new(begin);
         std::thread::Builder::new().name("hub".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
+                if closing.load(Ordering::SeqCst) {
+                    return;
+                }
                 let (state, events) = (Arc::clone(&state), events.clone());
                 let (token, begin) = (token.clone(), Arc::clone(&begin));
                 // Without a thread the connection closes, and its rank says that it lost us.
@@ -126,6 +141,14 @@ impl Hub {
         (0..state.parts.len()).filter(|rank| state.parts[*rank].is_none()).collect()
     }
 
+    /// Lets a rank go on whose report has been dealt with.
+    pub fn taken(&self, rank: usize) {
+        if let Some(stream) = lock(&self.state).ranks.get_mut(rank).and_then(Option::as_mut) {
+            // A broken connection shows in that rank's own thread.
+            let _ = wire::send(stream, Kind::Taken, &[]);
+        }
+    }
+
     /// Tells every connected rank to stop, and why. Returns at once: a rank that reads nothing, being
     /// stopped, may hold up whoever writes to it, and must not hold up the supervisor as well.
     pub fn abort(&self, why: &str) {
@@ -136,6 +159,15 @@ impl Hub {
                 let _ = wire::send(stream, Kind::Abort, &why);
             }
         });
+    }
+}
+
+impl Drop for Hub {
+    /// Ends the listening thread, and with it its socket: every launch has a hub of its own.
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::SeqCst);
+        // Only to wake it; it looks at the flag before it serves anyone.
+        let _ = TcpStream::connect(self.address);
     }
 }
 
@@ -165,7 +197,7 @@ fn serve<E: From<HubEvent>>(
                 let _ = events.send(HubEvent::Failed { rank, why }.into());
             }
             Kind::Leave => done = true,
-            Kind::Join | Kind::Begin | Kind::All | Kind::Abort => break,
+            Kind::Join | Kind::Begin | Kind::All | Kind::Abort | Kind::Taken => break,
         }
     }
     lock(state).ranks[rank] = None;

@@ -138,11 +138,13 @@ impl World for Member {
     }
 
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError> {
-        Ok(self.barrier.wait(deadline)?)
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        Ok(self.barrier.wait(left)?)
     }
 
     fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
-        self.send(wire::Kind::Report, bytes)
+        self.send(wire::Kind::Report, bytes)?;
+        self.expect(wire::Kind::Taken, "supervisor", None).map(drop)
     }
 
     fn abort(&mut self, why: &str) {

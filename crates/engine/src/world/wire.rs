@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Leave = 7,
     /// Hub to rank: stop.
     Abort = 8,
+    /// Hub to rank: the supervisor has dealt with its report.
+    Taken = 9,
 }
 
 /// Largest frame: a row with many ranks' samples stays far below.
@@ -30,7 +32,7 @@ const LARGEST: usize = 1 << 28;
 impl Kind {
     fn from_byte(byte: u8) -> io::Result<Kind> {
         use Kind::*;
-        [Join, Begin, Part, All, Report, Fail, Leave, Abort]
+        [Join, Begin, Part, All, Report, Fail, Leave, Abort, Taken]
             .into_iter()
             .find(|k| *k as u8 == byte)
             .ok_or_else(|| invalid(format!("frame of unknown kind {byte}")))
