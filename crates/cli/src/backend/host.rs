@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use engine::{Buffer, Call, Communicator, Region, Segment};
 use model::{
     Collective,
-    layout::Shape,
-    pattern::{self, Mismatch, POISON, Pattern},
+    layout::{Shape, Stretch},
+    pattern::{self, Content, Mismatch, POISON, Pattern},
     plan::{Case, Place, Plan},
 };
 
@@ -185,9 +185,15 @@ impl Prepared for HostCase<'_> {
         let (_, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
         let in_place = operation.place == Place::InPlace;
-        let stretches = self.shape.output(rank, in_place);
+        let mut stretches = self.shape.output(rank, in_place);
         let element = self.shape.element_bytes;
-        let memory = self.own(recv, self.case.counts.recv);
+        let counts = self.case.counts;
+        // What `fill` poisoned behind the result must still be poison; in place it was the input.
+        let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
+        let behind =
+            Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
+        stretches.push(behind);
+        let memory = self.own(recv, filled);
         let mut found = Mismatch::default();
         for stretch in stretches.iter().filter(|s| s.len > 0) {
             let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];

@@ -1,16 +1,16 @@
 //! From options as typed to a plan: defaults by name, checks, and what is waived on this backend.
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
+mod variables;
+
 use std::path::PathBuf;
 
 use model::{
     Collective, DataType, ReduceOp,
-    alltoallv::Traffic,
     cost::CostModel,
     plan::{Average, BackendChoice, Blocking, Plan, Sampling, Step, Style},
     record::Waiver,
     size,
-    split::Split,
 };
 use thiserror::Error;
 
@@ -113,7 +113,7 @@ pub fn plan(
 
     let (min_bytes, max_bytes, step) = sizes(a, ours)?;
     let iterations = count("-n", a.iterations, 20, 1, 1 << 30)? as u32;
-    let traffic = traffic(collective, environment, ranks, min_bytes, max_bytes)?;
+    let traffic = variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?;
     let mut remarks = questions::ask(
         a,
         collective,
@@ -150,7 +150,7 @@ pub fn plan(
             "--repeat launches the ranks afresh, -N repeats within a launch: use one of them",
         ));
     }
-    let colours = colours(environment, ranks)?;
+    let colours = variables::colours(environment, ranks)?;
     if !colours.is_empty() && backend != BackendChoice::Host {
         let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
         return Err(BadOption::new(text));
@@ -165,7 +165,7 @@ pub fn plan(
         backend,
         threads,
         devices,
-        first_device: first_device(environment)?,
+        first_device: variables::first_device(environment)?,
         min_bytes,
         max_bytes,
         step,
@@ -182,7 +182,7 @@ pub fn plan(
             DataType::name,
         )?,
         ops: names("-o", a.op.as_deref(), ReduceOp::Sum, &ReduceOp::ALL, ReduceOp::name)?,
-        roots: roots(a.root.as_deref(), smallest_group(&colours, ranks))?,
+        roots: roots(a.root.as_deref(), variables::smallest_group(&colours, ranks))?,
         blocking,
         average: match count("-a", a.average, 1, 0, 3)? {
             0 => Average::Rank0,
@@ -201,7 +201,7 @@ pub fn plan(
         unalign: count("-u", a.unalign, 0, 0, 1 << 20)? as usize,
         sampling,
         colours,
-        min_bandwidth: min_bandwidth(environment)?,
+        min_bandwidth: variables::min_bandwidth(environment)?,
         traffic,
         traffic_summary: environment
             .traffic_summary
@@ -365,71 +365,6 @@ fn per_iteration(
         return (on, 0);
     }
     (on, skip as u32)
-}
-
-fn traffic(
-    collective: Collective,
-    environment: &Environment,
-    ranks: usize,
-    min: u64,
-    max: u64,
-) -> Result<Traffic, BadOption> {
-    if collective != Collective::AllToAllV {
-        return Ok(Traffic::default());
-    }
-    let fraction =
-        |name: &str, text: &Option<String>, most: f64| match text.as_deref().map(str::trim) {
-            None => Ok(1.0),
-            Some(text) => match text.parse::<f64>() {
-                Ok(value) if (0.0..=most).contains(&value) => Ok(value),
-                _ => Err(BadOption::new(format!(
-                    "{name}='{text}' is not a number between 0 and {most}"
-                ))),
-            },
-        };
-    let spread = fraction("NCCL_TESTS_ALLTOALLV_SPREAD", &environment.spread, 1.0)?;
-    let scale = fraction("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", &environment.matrix_scale, 1e12)?;
-    let Some(path) = &environment.matrix_file else { return Ok(Traffic::Generated { spread }) };
-    let refuse =
-        |why: String| BadOption::new(format!("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={path}: {why}"));
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
-    let traffic = Traffic::from_matrix(&text, scale).map_err(|e| refuse(e.to_string()))?;
-    traffic.check(ranks, min, max).map_err(|e| refuse(e.to_string()))?;
-    Ok(traffic)
-}
-
-fn first_device(environment: &Environment) -> Result<usize, BadOption> {
-    let Some(text) = &environment.device else { return Ok(0) };
-    integer::parse(text)
-        .ok()
-        .and_then(|device| usize::try_from(device).ok())
-        .ok_or_else(|| BadOption::new(format!("NCCL_TESTS_DEVICE='{text}' is no device number")))
-}
-
-fn colours(environment: &Environment, ranks: usize) -> Result<Vec<u64>, BadOption> {
-    let split = match (&environment.split_mask, &environment.split) {
-        (Some(mask), _) => Split::parse_mask(mask),
-        (None, Some(split)) => Split::parse(split),
-        (None, None) => return Ok(Vec::new()),
-    }
-    .map_err(|e| BadOption::new(e.to_string()))?;
-    Ok((0..ranks).map(|rank| split.colour(rank)).collect())
-}
-
-/// Ranks of the smallest communicator: a root must exist in every one.
-fn smallest_group(colours: &[u64], ranks: usize) -> usize {
-    let size = |colour: &u64| colours.iter().filter(|c| *c == colour).count();
-    colours.iter().map(size).min().unwrap_or(ranks)
-}
-
-fn min_bandwidth(environment: &Environment) -> Result<Option<f64>, BadOption> {
-    let Some(text) = &environment.min_bandwidth else { return Ok(None) };
-    match text.trim().parse::<f64>() {
-        Ok(value) if value >= 0.0 && value.is_finite() => Ok(Some(value)),
-        // -1 is nccl-tests' own word for "not set".
-        Ok(-1.0) => Ok(None),
-        _ => Err(BadOption::new(format!("NCCL_TESTS_MIN_BW='{text}' is no bandwidth in GB/s"))),
-    }
 }
 
 /// Options that only mean something on a GPU.
