@@ -87,6 +87,9 @@ fn in_every_phase_the_last_rank() {
 fn from_outside() {
     let cases = [(Signal::KILL, 0), (Signal::USR1, 1), (Signal::TERM, 2), (Signal::HUP, 0)];
     for (number, (signal, rank)) in cases.into_iter().enumerate() {
+        if !aftermath::is_heard(signal) {
+            continue;
+        }
         let mut running = Bench::new("all_gather -g 3 -b 64 -e 4K -n 5 -N 0").start();
         let ranks = running.at_row(3 + 7 * number);
         assert_eq!(ranks.len(), 3);

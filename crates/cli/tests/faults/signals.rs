@@ -15,6 +15,8 @@ use super::{
 /// How long a run may take to end when told so.
 const LIMIT: Duration = Duration::from_secs(5);
 
+const DEADLY: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
 const FOREVER: &str = "all_reduce -g 3 -b 64 -e 4K -n 5 -N 0";
 
 fn is_interrupted(ended: &Ended, by: Signal, at_least: usize) {
@@ -30,7 +32,7 @@ fn is_interrupted(ended: &Ended, by: Signal, at_least: usize) {
 
 #[test]
 fn to_the_supervisor() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_heard(*signal)) {
         let mut running = Bench::new(FOREVER).start();
         running.at_row(20);
         aftermath::signal(running.pid(), signal);
@@ -43,10 +45,10 @@ fn twice() {
     for pause in [0, 1, 20] {
         let mut running = Bench::new(FOREVER).start();
         running.at_row(20);
-        aftermath::signal(running.pid(), Signal::INT);
+        aftermath::signal(running.pid(), aftermath::interrupt());
         std::thread::sleep(Duration::from_millis(pause));
-        aftermath::signal(running.pid(), Signal::INT);
-        is_interrupted(&running.end(SOON), Signal::INT, 20);
+        aftermath::signal(running.pid(), aftermath::interrupt());
+        is_interrupted(&running.end(SOON), aftermath::interrupt(), 20);
     }
 }
 
@@ -54,7 +56,7 @@ fn twice() {
 /// SIGTERM: that is an interruption, not the loss of a rank.
 #[test]
 fn to_the_whole_group() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_heard(*signal)) {
         for threads in ["-g 3", "-t 3 -g 1"] {
             let mut bench = Bench::new(&format!("all_reduce {threads} -b 64 -e 4K -n 5 -N 0"));
             bench.command.process_group(0);
@@ -85,10 +87,10 @@ fn at_the_very_start() {
     for round in 0..12 {
         let running = Bench::new(FOREVER).start();
         std::thread::sleep(Duration::from_micros(800 * round));
-        aftermath::signal(running.pid(), Signal::INT);
+        aftermath::signal(running.pid(), aftermath::interrupt());
         let ended = running.end_leaving_nothing_after(LIMIT, Duration::from_secs(1));
         if ended.signal().is_none() {
-            is_interrupted(&ended, Signal::INT, 0);
+            is_interrupted(&ended, aftermath::interrupt(), 0);
         }
     }
 }
@@ -105,7 +107,7 @@ fn between_launches() {
     aftermath::until(2 * LIMIT, "the second launch", || {
         ranks(&mut running).filter(|second| second[0] != first[0])
     });
-    aftermath::signal(running.pid(), Signal::INT);
+    aftermath::signal(running.pid(), aftermath::interrupt());
     let ended = running.end(2 * SOON);
     ended.exits(130, 2 * SOON).is_cut_short_and_shown_again();
     assert_eq!(ended.rows().len(), 2, "{}\n{}", ended.stdout, ended.stderr);
@@ -130,7 +132,7 @@ fn while_nobody_reads() {
     });
     running.ranks();
     for _ in 0..2 {
-        aftermath::signal(running.pid(), Signal::INT);
+        aftermath::signal(running.pid(), aftermath::interrupt());
         std::thread::sleep(Duration::from_millis(50));
     }
     let begun = std::time::Instant::now();
