@@ -270,9 +270,11 @@ impl Outputs {
 
     /// Rows of launches that ended before the last one: shown over those that there are.
     fn show_unfinished_launches(&mut self) -> Result<()> {
-        let Some(first_group) = self.run.as_ref().map(|run| run.plan.colour(0)) else {
+        let Some(plan) = self.run.as_ref().map(|run| &run.plan) else { return Ok(()) };
+        if plan.sampling.launches < 2 {
             return Ok(());
-        };
+        }
+        let first_group = plan.colour(0);
         let same = |a: &Row, b: &Row| (a.index, a.group) == (b.index, b.group);
         let mut latest: Vec<Row> = Vec::new();
         for row in &self.rows {

@@ -87,19 +87,9 @@ impl Run {
     }
 }
 
-/// A size as nccl-tests reads it: a number with K, M or G in powers of two.
+/// A size as nccl-tests reads it.
 fn bytes(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    let unit = match text[end..].chars().next().map(|c| c.to_ascii_uppercase()) {
-        None => 0,
-        Some('K') => 10,
-        Some('M') => 20,
-        Some('G') => 30,
-        Some(_) => return None,
-    };
-    let bytes = number * (1_u64 << unit) as f64;
-    (bytes.is_finite() && bytes >= 0.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
+    model::size::parse(text).ok()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Session<'_> {
     pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
             && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
-        let seed = self.seed(place, 0);
+        let seed = self.seed(place);
         self.settle(case, place)?;
 
         let begun = Instant::now();
@@ -100,13 +100,13 @@ impl Session<'_> {
         }
     }
 
-    /// A seed for this row and placement; `purpose` 0 is timing, from 1 on the checks.
-    fn seed(&self, place: Place, purpose: u64) -> u64 {
+    /// The seed of this row and placement; batches and checks derive theirs from it.
+    fn seed(&self, place: Place) -> u64 {
         // Communicators differ, so that data of another one is wrong data.
         let group = self.group().first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(place == Place::InPlace);
-        derive_seed(derive_seed(launch, half), purpose)
+        derive_seed(launch, half)
     }
 
     /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).

@@ -1,7 +1,10 @@
 //! Advice about figures, after the table: what was noisy, drifted, wrong or waived.
 //! Not errors, and not about options (`options::questions`).
 
-use model::record::{Half, Row, Run};
+use model::{
+    record::{Half, Row, Run},
+    stats::summarise,
+};
 
 /// What a row's reader should know: wrong elements with their places.
 pub fn row_warnings(row: &Row) -> Vec<String> {
@@ -42,7 +45,9 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     let drifting =
         |half: &Half| half.summary.as_ref().and_then(|s| s.drift).is_some_and(|d| d.significant);
     let outlying = |half: &Half| {
-        half.summary.as_ref().is_some_and(|s| s.outliers.severe > 0 && half.batches_us.len() >= 6)
+        half.summary.as_ref().is_some_and(|s| {
+            s.outliers.severe > 0 && half.batches_us.len().max(half.launches_us.len()) >= 6
+        })
     };
     say(
         "noisy, half the 95 % interval is over 5 % of the median",
@@ -55,15 +60,17 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
         pick(&drifting),
     );
     say(
-        "severe outliers among the batches",
+        "severe outliers among the samples",
         "the median is not moved by them; the record holds every sample",
         pick(&outlying),
     );
     if run.plan.sampling.precision.is_some() {
         let wanted = run.plan.sampling.precision.unwrap_or(0.0);
+        // The rule looks at the batches, whatever the row's own statistics are over.
         let missed = |half: &Half| {
-            let summary = half.summary.as_ref();
-            let width = summary.and_then(|s| s.interval?.relative_half_width(s.median));
+            let batches: Vec<f64> =
+                half.batches_us.iter().map(|times| run.plan.average.of(times)).collect();
+            let width = summarise(&batches).and_then(|s| s.interval?.relative_half_width(s.median));
             width.is_none_or(|w| w > wanted)
         };
         say(

@@ -103,11 +103,6 @@ impl Control {
         let place = &self.slot(rank).place;
         (place.step.load(Ordering::Relaxed), place.row.load(Ordering::Relaxed))
     }
-
-    /// Whether ranks were told to stop.
-    pub fn aborted(&self) -> bool {
-        self.header().epoch.load(Ordering::Relaxed) != 0
-    }
 }
 
 /// Which counters a barrier uses.

@@ -86,7 +86,8 @@ pub struct Half {
     pub wrong_places: Vec<WrongPlace>,
     /// Every batch: one operation's time on every rank, microseconds.
     pub batches_us: Vec<Vec<f64>>,
-    /// Statistics over the batches' times.
+    /// Statistics over the batches' times; over the launches' medians, when the row stands for
+    /// several.
     pub summary: Option<Summary>,
     /// Medians of the launches that the row stands for, microseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
