@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use engine::Wait;
 use model::{
+    algorithm::Table,
     pattern::Mismatch,
     plan::{Case, Place},
 };
@@ -47,11 +48,12 @@ pub trait Backend {
     /// The reason why not: it becomes a waived row.
     fn supported(&self, case: &Case) -> Result<(), Reason>;
 
-    /// Called once, before anything is measured: does what costs time only at its first use.
+    /// Called once, before anything is measured: does what costs time only at its first use. Returns
+    /// what it measured of this machine, if that is worth keeping for later runs.
     ///
     /// # Errors
     /// [`BackendError`].
-    fn warm(&mut self) -> Result<(), BackendError>;
+    fn warm(&mut self) -> Result<Option<Table>, BackendError>;
 
     /// Makes a case ready.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
@@ -59,6 +61,9 @@ pub trait Backend {
 
 /// A case that is ready to run.
 pub trait Prepared {
+    /// How operations will run, as the record names it; none where the backend does not decide it.
+    fn algorithm(&self) -> Option<String>;
+
     /// Writes the inputs of an operation, and poison where its result goes.
     fn fill(&mut self, operation: Operation, seed: u64);
 

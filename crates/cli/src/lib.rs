@@ -2,6 +2,7 @@
 //! Not a library for others: this is the program, and `run` is its map.
 #![forbid(unsafe_code)]
 
+mod algorithms_command;
 /// Who moves the bytes.
 pub mod backend;
 /// Where ranks run, and what becomes of them.
@@ -78,6 +79,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                     .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
             launch::run(request, &args)
         }
+        Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Rank { process } => launch::rank(process),

@@ -71,7 +71,9 @@ impl<'a> Session<'a> {
     /// [`MeasureError`]; rows reported before stay reported.
     pub fn run(&mut self) -> Result<(), MeasureError> {
         self.enter(Phase::Start);
-        self.backend.warm()?;
+        if let Some(table) = self.backend.warm()? {
+            self.report_measured(table)?;
+        }
         for sweep in self.plan.sweeps() {
             if self.waive(sweep)? {
                 continue;

@@ -9,6 +9,8 @@ mod planning;
 mod questions;
 
 pub use arguments::{BenchArguments, Output};
-pub use command_line::{Command, LintArguments, RANK_WORD, ShowArguments, parse};
+pub use command_line::{
+    AlgorithmsArguments, Command, LintArguments, RANK_WORD, ShowArguments, parse,
+};
 pub use environment::Environment;
 pub use planning::{RecordPlace, Request, Surroundings, plan};

@@ -1,6 +1,8 @@
 //! Where records live: written line by line while a run goes on, read back by every command.
 //! Not their schema (`model::record`) and not their printed form (`render`).
 
+/// Measured algorithm tables.
+pub mod algorithms;
 mod environment;
 mod place;
 mod reader;

@@ -1,20 +1,25 @@
-//! The collectives over shared buffers: one plain algorithm each, reading peers' buffers directly.
-//! Not chosen by size yet, and not verified here: `model::layout` judges the result.
-//!
-//! Every operation begins and ends with a barrier of its communicator: nobody reads a peer's buffer
-//! before the peer is in the operation, and nobody leaves while a peer may still read its buffer.
+//! The collectives over shared buffers: small messages through slots, large ones directly between
+//! buffers, each by the way that a table names for its size.
+//! Not verified here: `model::layout` judges the result.
 
 mod call;
-mod copy;
-mod reduce;
+mod direct;
+mod slot;
+mod tune;
 
-pub use call::{Call, Region, Segment, segments};
+pub use call::{Call, Exchange, Region, Segment};
 
 use std::{sync::Arc, time::Duration};
 
-use model::Collective;
+use model::{
+    Collective,
+    algorithm::{Algorithm, Choice, Table},
+};
 
-use crate::shm::{Barrier, Buffer, Buffers, Control, Wait, WaitPolicy};
+use crate::{
+    kernel::Source,
+    shm::{Barrier, Buffer, Buffers, Control, Slots, Wait, WaitPolicy},
+};
 
 /// A communicator: some ranks of this host, their buffers, and a barrier among them.
 #[derive(Debug)]
@@ -25,8 +30,18 @@ pub struct Communicator {
     me: usize,
     buffers: Arc<Buffers>,
     barrier: Barrier,
+    slots: Slots,
     timeout: Option<Duration>,
+    /// By collective, in the order of `Collective::ALL`.
+    tables: Vec<Table>,
+    /// Kept between operations: allocating costs as much as the smallest of them.
+    sources: Vec<Source>,
+    destinations: Vec<*mut u8>,
 }
+
+// SAFETY: the addresses in `sources` and `destinations` are left over from an operation and never
+// used by the next, which begins by clearing them.
+unsafe impl Send for Communicator {}
 
 impl Communicator {
     /// A communicator of the world ranks `members`, to which `world_rank` belongs.
@@ -37,13 +52,40 @@ impl Communicator {
         control: Arc<Control>,
         policy: WaitPolicy,
     ) -> Communicator {
+        let me = members.iter().position(|r| *r == world_rank).unwrap_or(0);
+        let ranks = members.len();
         Communicator {
             members: members.to_vec(),
-            me: members.iter().position(|r| *r == world_rank).unwrap_or(0),
+            me,
             buffers,
+            slots: Slots::new(Arc::clone(&control), members, me, policy),
             barrier: Barrier::group(control, world_rank, members, policy),
             timeout: None,
+            tables: Collective::ALL.map(|c| Table::unmeasured(c, ranks)).to_vec(),
+            sources: Vec::with_capacity(ranks),
+            destinations: Vec::with_capacity(ranks),
         }
+    }
+
+    /// Takes `table` for its collective, on all ranks alike.
+    pub fn set_table(&mut self, table: Table) {
+        if let Some(mine) = self.tables.iter_mut().find(|t| t.collective == table.collective) {
+            *mine = table;
+        }
+    }
+
+    /// How a call will run: the same on every rank.
+    pub fn choice(&self, call: &Call) -> Choice {
+        let size = call.size(self.size()) as u64;
+        let table = self.tables.iter().find(|table| table.collective == call.collective);
+        let direct = Choice { algorithm: Algorithm::Pull, streamed: false };
+        let mut choices = table.into_iter().flat_map(|table| table.at(size));
+        choices.find(|choice| self.can_run(*choice, call)).unwrap_or(direct)
+    }
+
+    /// Whether `choice`, one of its collective's, can run `call`: messages must fit into slots.
+    pub fn can_run(&self, choice: Choice, call: &Call) -> bool {
+        choice.algorithm != Algorithm::Slot || call.longest_message(self.size()) <= Slots::CAPACITY
     }
 
     /// Our rank within the communicator.
@@ -94,26 +136,26 @@ impl Communicator {
         self.barrier.wait(self.timeout)
     }
 
-    /// Runs one operation to its end.
+    /// Runs one operation to its end, the way that the table names.
     ///
     /// # Errors
     /// [`Wait`] when a peer did not come or the run was stopped; the buffers then hold anything.
     pub fn run(&mut self, call: &Call) -> Result<(), Wait> {
-        self.barrier()?;
-        match call.collective {
-            Collective::AllReduce => self.all_reduce(call)?,
-            Collective::ReduceScatter => self.reduce_scatter(call),
-            Collective::Reduce => self.reduce(call),
-            Collective::AllGather => self.all_gather(call),
-            Collective::Gather => self.gather(call),
-            Collective::Broadcast => self.broadcast(call),
-            Collective::Scatter => self.scatter(call),
-            Collective::AllToAll => self.all_to_all(call),
-            Collective::AllToAllV => self.all_to_all_v(call),
-            Collective::SendRecv => self.send_recv(call),
-            Collective::HyperCube => self.hypercube(call)?,
+        self.run_by(self.choice(call), call)
+    }
+
+    /// Runs one operation in a certain way, on all ranks the same.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`].
+    ///
+    /// # Panics
+    /// When a message does not fit into a slot by which it is to go, a bug of the caller.
+    pub fn run_by(&mut self, choice: Choice, call: &Call) -> Result<(), Wait> {
+        match choice.algorithm {
+            Algorithm::Slot => self.through_slots(call),
+            _ => self.on_buffers(choice, call),
         }
-        self.barrier()
     }
 
     /// Address of `len` bytes at `offset` of what member `peer` sends.

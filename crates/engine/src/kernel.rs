@@ -15,6 +15,62 @@ pub struct Source {
     pub scalar: u8,
 }
 
+impl Source {
+    /// Rank `rank`'s contribution, which starts at `at`.
+    pub fn of_rank(at: *const u8, rank: usize) -> Source {
+        Source { at, scalar: ReduceOp::premul_scalar(rank) }
+    }
+}
+
+/// How results are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    Cached,
+    Streamed,
+}
+
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, _store: Store) {
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
+}
+
+pub unsafe fn reduce(
+    datatype: DataType,
+    op: ReduceOp,
+    to: &[*mut u8],
+    sources: &[Source],
+    count: usize,
+    _store: Store,
+) {
+    if count * datatype.bytes() <= 64 {
+        let mut s2 = [0u64; 8];
+        unsafe {
+            reduce_block(datatype, op, s2.as_mut_ptr().cast(), sources, 0, count);
+            for t in to {
+                std::ptr::copy_nonoverlapping(s2.as_ptr().cast(), *t, count * datatype.bytes())
+            }
+        }
+        return;
+    }
+    let mut scratch = [0u64; BLOCK_BYTES / 8];
+    let element = datatype.bytes();
+    let block = BLOCK_BYTES / element;
+    let mut done = 0;
+    while done < count {
+        let now = block.min(count - done);
+        unsafe {
+            reduce_block(datatype, op, scratch.as_mut_ptr().cast(), sources, done * element, now);
+            for t in to {
+                std::ptr::copy_nonoverlapping(
+                    scratch.as_ptr().cast(),
+                    t.add(done * element),
+                    now * element,
+                )
+            }
+        }
+        done += now;
+    }
+}
+
 /// Bytes of the destination that are finished before the next are begun, so that the partial result
 /// stays in the first-level cache while sources stream past.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -27,7 +83,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 /// `to` and every source are valid for `count` elements of `datatype` and aligned for it; `to`
 /// overlaps no source except `sources[0]` when it is the same address; nobody writes to them
 /// meanwhile.
-pub unsafe fn reduce(
+pub unsafe fn reduce_old(
     datatype: DataType,
     op: ReduceOp,
     to: *mut u8,
@@ -149,7 +205,7 @@ mod tests {
                 .collect();
             let mut output = vec![0u64; words];
             // SAFETY: every vector holds `count` elements, aligned to 8; `output` is no source.
-            unsafe { reduce(datatype, op, output.as_mut_ptr().cast(), &sources, count) };
+            unsafe { reduce_old(datatype, op, output.as_mut_ptr().cast(), &sources, count) };
             let bytes: Vec<u8> = output.iter().flat_map(|w| w.to_le_bytes()).collect();
             let found = verify(&bytes[..count * datatype.bytes()], &pattern, Content::Reduced { first: 0 });
             prop_assert_eq!(found, Mismatch::default(), "{:?} {:?} {} ranks", datatype, op, ranks);

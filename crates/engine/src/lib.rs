@@ -10,6 +10,6 @@ pub mod shm;
 /// Who takes part, and how they find each other.
 pub mod world;
 
-pub use algorithm::{Call, Communicator, Region, Segment, segments};
-pub use shm::{Buffer, Buffers, Control, Wait, WaitPolicy};
+pub use algorithm::{Call, Communicator, Exchange, Region, Segment};
+pub use shm::{Buffer, Buffers, Control, Slots, Wait, WaitPolicy};
 pub use world::{Hub, HubEvent, Member, Solo, World, WorldError};

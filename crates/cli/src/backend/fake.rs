@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use model::{
     Collective,
+    algorithm::Table,
     cost::CostModel,
     pattern::{Mismatch, Wrong},
     plan::{Case, Plan},
@@ -35,8 +36,8 @@ impl Backend for Fake {
         super::host::supported(self.collective, self.ranks)
     }
 
-    fn warm(&mut self) -> Result<(), BackendError> {
-        Ok(())
+    fn warm(&mut self) -> Result<Option<Table>, BackendError> {
+        Ok(None)
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
@@ -59,6 +60,10 @@ struct FakeCase {
 }
 
 impl Prepared for FakeCase {
+    fn algorithm(&self) -> Option<String> {
+        None
+    }
+
     fn fill(&mut self, _: Operation, _: u64) {
         self.corrupted = None;
     }

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Buffer, Call, Communicator, Region, Segment};
+use engine::{Buffer, Call, Communicator, Exchange, Region};
 use model::{
     Collective,
+    algorithm::{Choice, Table},
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
-    plan::{Case, Place, Plan},
+    plan::{Case, Place, Plan, Sweep},
 };
 
 use super::{Backend, BackendError, Operation, Prepared, Reason};
@@ -18,13 +19,28 @@ use super::{Backend, BackendError, Operation, Prepared, Reason};
 pub struct Host<'p> {
     plan: &'p Plan,
     communicator: Communicator,
+    /// Whether nothing, or not enough, was measured of this machine before.
+    untuned: bool,
 }
 
 impl<'p> Host<'p> {
-    /// Over a communicator of this host.
-    pub fn new(plan: &'p Plan, mut communicator: Communicator) -> Host<'p> {
+    /// Over a communicator of this host, with what earlier runs measured of it.
+    pub fn new(plan: &'p Plan, mut communicator: Communicator, tables: &[Table]) -> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
-        Host { plan, communicator }
+        let (collective, ranks) = (plan.collective, communicator.size());
+        let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
+        let fitting = |t: &&Table| (t.collective, t.ranks) == (collective, ranks);
+        let known = tables.iter().find(fitting).filter(|table| table.measured_to >= needed);
+        if let Some(table) = known {
+            communicator.set_table(table.clone());
+        }
+        Host { plan, communicator, untuned: known.is_none() }
+    }
+}
+
+impl Host<'_> {
+    fn supported_here(&self) -> Result<(), Reason> {
+        supported(self.plan.collective, self.communicator.size())
     }
 }
 
@@ -41,11 +57,17 @@ pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
 
 impl Backend for Host<'_> {
     fn supported(&self, _: &Case) -> Result<(), Reason> {
-        supported(self.plan.collective, self.communicator.size())
+        self.supported_here()
     }
 
-    fn warm(&mut self) -> Result<(), BackendError> {
-        Ok(self.communicator.touch()?)
+    fn warm(&mut self) -> Result<Option<Table>, BackendError> {
+        self.communicator.touch()?;
+        if !self.untuned || self.supported_here().is_err() {
+            return Ok(None);
+        }
+        let table = self.communicator.tune(self.plan.collective, self.plan.buffer_bytes())?;
+        self.communicator.set_table(table.clone());
+        Ok(Some(table))
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
@@ -59,24 +81,26 @@ impl Backend for Host<'_> {
             element_bytes: element,
         };
         let communicator = &mut self.communicator;
-        let segments = if self.plan.collective == Collective::AllToAllV {
+        let exchange = if self.plan.collective == Collective::AllToAllV {
             let (rank, ranks) = (communicator.rank(), communicator.size());
             let count = case.counts.param;
-            engine::segments(&self.plan.traffic, count, case.sweep.datatype, rank, ranks)
+            Exchange::of(&self.plan.traffic, count, case.sweep.datatype, rank, ranks)
         } else {
-            Vec::new()
+            Exchange::default()
         };
         // Marks are set while time is taken: then is no time to grow.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);
+        let choice = communicator.choice(&call(self.plan, case, (NOWHERE, NOWHERE), &exchange));
         Box::new(HostCase {
             plan: self.plan,
             case,
             shape,
             communicator,
+            choice,
             started: Instant::now(),
             marks,
-            segments,
+            exchange,
         })
     }
 }
@@ -87,9 +111,11 @@ struct HostCase<'a> {
     case: &'a Case,
     shape: Shape<'a>,
     communicator: &'a mut Communicator,
+    /// How its operations run: the same for all, since they are equally large.
+    choice: Choice,
     started: Instant,
     marks: Vec<f64>,
-    segments: Vec<Segment>,
+    exchange: Exchange,
 }
 
 impl HostCase<'_> {
@@ -123,7 +149,26 @@ impl HostCase<'_> {
     }
 }
 
+/// The start of the send buffer, for a call whose place does not matter.
+const NOWHERE: Region = Region { buffer: Buffer::Send, offset: 0, stride: 0 };
+
+/// The engine's form of an operation that sends from and receives to `regions`.
+fn call<'a>(
+    plan: &Plan,
+    case: &Case,
+    (send, recv): (Region, Region),
+    exchange: &'a Exchange,
+) -> Call<'a> {
+    let Sweep { datatype, op, root } = case.sweep;
+    let (collective, count) = (plan.collective, case.counts.param);
+    Call { collective, datatype, op, root, count, send, recv, exchange }
+}
+
 impl Prepared for HostCase<'_> {
+    fn algorithm(&self) -> Option<String> {
+        Some(self.choice.to_string())
+    }
+
     fn fill(&mut self, operation: Operation, seed: u64) {
         let rank = self.communicator.rank();
         let (send, recv) = self.regions(operation);
@@ -145,18 +190,8 @@ impl Prepared for HostCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.regions(operation);
-        let sweep = self.case.sweep;
-        self.communicator.run(&Call {
-            collective: self.plan.collective,
-            datatype: sweep.datatype,
-            op: sweep.op,
-            root: sweep.root,
-            count: self.case.counts.param,
-            send,
-            recv,
-            segments: &self.segments,
-        })?;
+        let call = call(self.plan, self.case, self.regions(operation), &self.exchange);
+        self.communicator.run_by(self.choice, &call)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! inherited descriptors hold the shared memory.
 //! Not the plan: that comes through the hub.
 
+use model::algorithm::Table;
 use serde::{Deserialize, Serialize};
 
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
@@ -36,6 +37,8 @@ pub(super) struct Invite {
     pub(super) first_device: usize,
     /// Host name.
     pub(super) host: String,
+    /// What earlier runs measured of this machine.
+    pub(super) tables: Vec<Table>,
     /// Which launch this is.
     pub(super) launch: u32,
 }

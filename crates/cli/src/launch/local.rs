@@ -31,6 +31,7 @@ use super::{
 use crate::{
     measure::{Failure, Report},
     outputs::{Ended, Flow, Outputs},
+    store,
 };
 
 /// How long ranks may take to join. They only have to start and map memory.
@@ -148,6 +149,7 @@ impl<'a> Job<'a> {
             cores: cores(plan, &describe.run.machine.cpu.cores),
             first_device: plan.first_device,
             host: describe.run.machine.host.clone(),
+            tables: store::algorithms::measured(&describe.run.machine).tables,
             launch,
         };
         let mut job = Job {
@@ -261,6 +263,14 @@ impl<'a> Job<'a> {
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
                 outputs.progress(index, bytes, self.launch);
+            }
+            Ok(Report::Measured(table)) => {
+                let (name, ranks) = (table.collective.name(), table.ranks);
+                let kept = store::algorithms::keep(&self.describe.run.machine, table);
+                outputs.say(&match kept {
+                    Ok(()) => format!("measured which algorithms are fastest for {name} on {ranks} ranks of this machine, once; `busbw algorithms` shows them"),
+                    Err(error) => format!("{error:#}; the next run measures them again"),
+                });
             }
             Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
             Err(_) => {

@@ -98,7 +98,7 @@ fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Bu
     let groups = plan.groups();
     let members = groups.iter().find(|g| g.contains(&rank)).map_or(&[][..], Vec::as_slice);
     let communicator = Communicator::new(members, rank, buffers, Arc::clone(&control), policy);
-    let mut backend = Host::new(&plan, communicator);
+    let mut backend = Host::new(&plan, communicator, &invite.tables);
     let watch = |phase: Phase, row: u64| control.set_place(rank, phase as u32 + 1, row as u32);
     let measured =
         Session::new(&plan, &mut member, &mut backend, invite.launch, Box::new(watch)).run();

@@ -1,7 +1,7 @@
 //! What a rank tells the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
-use model::record::Row;
+use model::{algorithm::Table, record::Row};
 use serde::{Deserialize, Serialize};
 
 /// One report.
@@ -14,6 +14,8 @@ pub enum Report {
         /// Its requested size in bytes.
         bytes: u64,
     },
+    /// How fast which algorithm is here, measured before the first row.
+    Measured(Table),
     /// A row is complete.
     Row(Box<Row>),
     /// The rank has finished; its largest resident memory, bytes.

@@ -4,6 +4,7 @@
 
 use model::{
     Collective,
+    algorithm::Table,
     alltoallv::Traffic,
     collective::OpColumn,
     plan::{Case, Place},
@@ -41,6 +42,14 @@ impl Session<'_> {
     ) -> Result<(), MeasureError> {
         let row = Row { waived: Some(reason), ..self.empty_row(case, 0) };
         self.report_row(row)
+    }
+
+    /// Reports what the backend measured of this machine.
+    pub(super) fn report_measured(&mut self, table: Table) -> Result<(), MeasureError> {
+        if self.group().first() == Some(&self.world.rank()) {
+            self.report(&Report::Measured(table))?;
+        }
+        Ok(())
     }
 
     fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {

@@ -28,6 +28,8 @@ pub enum Command {
     },
     /// Print a record.
     Show(ShowArguments),
+    /// Print, or measure, which algorithm is fastest at which size.
+    Algorithms(AlgorithmsArguments),
     /// Look for mistakes in scripts and environments.
     Lint(LintArguments),
     /// Be a rank: started by a supervisor only.
@@ -46,6 +48,20 @@ pub struct ShowArguments {
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
     /// Print the record's lines instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `busbw algorithms`.
+#[derive(Debug, Clone, Args)]
+pub struct AlgorithmsArguments {
+    /// Ranks; with --measure one per core when left out, otherwise all that were measured
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub ranks: Option<u16>,
+    /// Measure every collective anew (seconds; needs 64 MiB a rank)
+    #[arg(long)]
+    pub measure: bool,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -73,6 +89,7 @@ const EXAMPLES: &str = "Examples:
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+  busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
             6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
 
@@ -104,6 +121,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
 fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
     Ok(match name {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
+        "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
@@ -140,6 +158,9 @@ fn grammar() -> Grammar {
     let lint = LintArguments::augment_args(Grammar::new("lint"))
         .about("Find mistakes in NCCL_* and UCX_* settings of scripts, YAML and environments")
         .after_help("Examples:\n  busbw lint job.sh\n  env | busbw lint --nccl 2.28.9 -\nExit codes: 0 nothing found, 1 something found, 2 a file cannot be read");
+    let algorithms = AlgorithmsArguments::augment_args(Grammar::new("algorithms"))
+        .about("Which algorithm the host backend takes at which size on this machine")
+        .after_help("Examples:\n  busbw algorithms\n  busbw algorithms --measure -g 4");
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     Grammar::new("busbw")
         .version(env!("CARGO_PKG_VERSION"))
@@ -154,6 +175,7 @@ fn grammar() -> Grammar {
         .subcommands(collectives)
         .subcommand(show)
         .subcommand(lint)
+        .subcommand(algorithms)
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
 

@@ -48,8 +48,19 @@ pub struct Call<'a> {
     pub send: Region,
     /// Where it is received.
     pub recv: Region,
-    /// What this rank receives from whom, in alltoallv; empty elsewhere.
-    pub segments: &'a [Segment],
+    /// What this rank exchanges with whom, in alltoallv; the default elsewhere.
+    pub exchange: &'a Exchange,
+}
+
+/// What one rank sends and receives in alltoallv.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exchange {
+    /// Bytes that it sends, to all.
+    pub sent: usize,
+    /// Bytes that the busiest sender sends: by this all ranks choose the same algorithm.
+    pub largest: usize,
+    /// What it receives, its own part first, so that not everyone reads from rank 0 at once.
+    pub received: Vec<Segment>,
 }
 
 /// What one rank receives from another in alltoallv.
@@ -65,34 +76,57 @@ pub struct Segment {
     pub len: usize,
 }
 
-/// What rank `me` of `ranks` receives when the count argument is `count`, its own part first, so
-/// that not everyone reads from rank 0 at once. Takes ranks² steps: once a case, not once an operation.
-pub fn segments(
-    traffic: &Traffic,
-    count: usize,
-    datatype: DataType,
-    me: usize,
-    ranks: usize,
-) -> Vec<Segment> {
-    let element = datatype.bytes();
-    let total = count * element * ranks;
-    let bytes = |from, to| traffic.elements(from, to, ranks, total, element) * element;
-    let mut to = 0;
-    let mut all: Vec<Segment> = (0..ranks)
-        .map(|peer| {
-            let at = (0..me).map(|rank| bytes(peer, rank)).sum();
-            let segment = Segment { peer, at, to, len: bytes(peer, me) };
-            to += segment.len;
-            segment
-        })
-        .collect();
-    all.rotate_left(me);
-    all
+impl Exchange {
+    /// Of rank `me` of `ranks` when the count argument is `count`. Takes ranks² steps: once a case,
+    /// not once an operation.
+    pub fn of(
+        traffic: &Traffic,
+        count: usize,
+        datatype: DataType,
+        me: usize,
+        ranks: usize,
+    ) -> Exchange {
+        let element = datatype.bytes();
+        let total = count * element * ranks;
+        let bytes = |from, to| traffic.elements(from, to, ranks, total, element) * element;
+        let sent = |from| (0..ranks).map(|to| bytes(from, to)).sum();
+        let mut to = 0;
+        let mut received: Vec<Segment> = (0..ranks)
+            .map(|peer| {
+                let at = (0..me).map(|rank| bytes(peer, rank)).sum();
+                let segment = Segment { peer, at, to, len: bytes(peer, me) };
+                to += segment.len;
+                segment
+            })
+            .collect();
+        received.rotate_left(me);
+        Exchange { sent: sent(me), largest: (0..ranks).map(sent).max().unwrap_or(0), received }
+    }
 }
 
 impl Call<'_> {
     /// Bytes of `count` elements.
     pub(super) fn bytes(&self) -> usize {
         self.count * self.datatype.bytes()
+    }
+
+    /// The size by which an algorithm is chosen over `ranks` ranks, alike on all of them: bytes of the
+    /// count argument; in alltoallv the busiest sender's, divided by its receivers.
+    pub(super) fn size(&self, ranks: usize) -> usize {
+        match self.collective {
+            Collective::AllToAllV => self.exchange.largest / ranks,
+            _ => self.bytes(),
+        }
+    }
+
+    /// Bytes of the longest message that a rank would put into a slot.
+    pub(super) fn longest_message(&self, ranks: usize) -> usize {
+        match self.collective {
+            Collective::AllToAllV => self.exchange.largest,
+            Collective::AllToAll | Collective::ReduceScatter | Collective::Scatter => {
+                self.bytes() * ranks
+            }
+            _ => self.bytes(),
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The control words of a job on one host: an abort flag, two barrier counters and a place a rank.
-//! Not data: buffers are elsewhere, so that a stray write into one cannot forge a barrier.
+//! The control words of a job on one host: an abort flag, and each rank's counters, place and slots.
+//! Not its buffers: those are elsewhere, so that a stray write into one cannot forge a barrier.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -12,22 +12,23 @@ use std::{
 
 use super::{
     segment::{Segment, SegmentError},
-    wait::{Wait, WaitPolicy, publish},
+    slots::{DEPTH, Slot},
+    wait::{Wait, WaitPolicy, reached},
 };
 
 /// Name of the memfd.
 const NAME: &str = "busbw-control";
 
-/// One counter that only its rank advances, and how many sleep on it. A line of its own: ranks poll
-/// each other's.
-#[repr(C, align(64))]
-struct Counter {
-    epoch: AtomicU32,
-    sleepers: AtomicU32,
+/// One counter that only its rank advances, and how many sleep on it. Two lines of its own: ranks
+/// poll each other's, and processors fetch lines in pairs.
+#[repr(C, align(128))]
+pub(super) struct Counter {
+    pub(super) epoch: AtomicU32,
+    pub(super) sleepers: AtomicU32,
 }
 
 /// Where a rank is, for whoever must say where it was lost: a number that its user gives meaning.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 struct Place {
     step: AtomicU32,
     row: AtomicU32,
@@ -35,10 +36,13 @@ struct Place {
 
 /// Words of one rank.
 #[repr(C)]
-struct Slot {
+pub(super) struct Words {
     world: Counter,
     group: Counter,
+    /// The last operation through slots that the rank has left.
+    pub(super) left: Counter,
     place: Place,
+    slots: [Slot; DEPTH],
 }
 
 /// The control segment, mapped.
@@ -49,9 +53,9 @@ pub struct Control {
 }
 
 impl Control {
-    /// Bytes for `ranks` ranks: one line for the abort flag, three a rank.
+    /// Bytes for `ranks` ranks. Slots that are never used cost no memory: their pages stay absent.
     pub const fn bytes(ranks: usize) -> usize {
-        size_of::<Counter>() + ranks * size_of::<Slot>()
+        size_of::<Counter>() + ranks * size_of::<Words>()
     }
 
     /// A new control memfd.
@@ -78,12 +82,22 @@ impl Control {
         unsafe { at.as_ref() }
     }
 
-    fn slot(&self, rank: usize) -> &Slot {
+    pub(super) fn words(&self, rank: usize) -> &Words {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
-        let offset = size_of::<Counter>() + rank * size_of::<Slot>();
-        let at = self.segment.at(offset, size_of::<Slot>()).cast::<Slot>();
-        // SAFETY: as in `header`; the offset is a multiple of 64.
+        let offset = size_of::<Counter>() + rank * size_of::<Words>();
+        let at = self.segment.at(offset, size_of::<Words>()).cast::<Words>();
+        // SAFETY: as in `header`; the offset is a multiple of 128. Messages in slots are cells,
+        // whose contents a reference to them says nothing about.
         unsafe { at.as_ref() }
+    }
+
+    /// One of a rank's slots.
+    pub(super) fn slot(&self, rank: usize, number: usize) -> &Slot {
+        &self.words(rank).slots[number]
+    }
+
+    pub(super) fn abort_word(&self) -> &AtomicU32 {
+        &self.header().epoch
     }
 
     /// Tells every rank to stop waiting.
@@ -93,14 +107,14 @@ impl Control {
 
     /// Notes where `rank` is: a step whose meaning is the caller's, and a row.
     pub fn set_place(&self, rank: usize, step: u32, row: u32) {
-        let place = &self.slot(rank).place;
+        let place = &self.words(rank).place;
         place.row.store(row, Ordering::Relaxed);
         place.step.store(step, Ordering::Relaxed);
     }
 
     /// Where `rank` was last, as (step, row).
     pub fn place(&self, rank: usize) -> (u32, u32) {
-        let place = &self.slot(rank).place;
+        let place = &self.words(rank).place;
         (place.step.load(Ordering::Relaxed), place.row.load(Ordering::Relaxed))
     }
 }
@@ -142,10 +156,10 @@ impl Barrier {
     }
 
     fn counter(&self, rank: usize) -> &Counter {
-        let slot = self.control.slot(rank);
+        let words = self.control.words(rank);
         match self.which {
-            Which::World => &slot.world,
-            Which::Group => &slot.group,
+            Which::World => &words.world,
+            Which::Group => &words.group,
         }
     }
 
@@ -156,24 +170,18 @@ impl Barrier {
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Wait> {
         self.epoch = self.epoch.wrapping_add(1);
         let mine = self.counter(self.me);
-        publish(&mine.epoch, &mine.sleepers, self.epoch);
-        let abort = &self.control.header().epoch;
+        self.policy.publish(&mine.epoch, &mine.sleepers, self.epoch);
+        let abort = self.control.abort_word();
         for &rank in self.members.iter().filter(|r| **r != self.me) {
             let theirs = self.counter(rank);
             self.policy
                 .until(&theirs.epoch, &theirs.sleepers, self.epoch, abort, timeout)
-                .map_err(|stop| self.name_missing(stop))?;
+                .map_err(|stop| {
+                    let arrived = |rank| reached(&self.counter(rank).epoch, self.epoch);
+                    stop.naming(&self.members, arrived)
+                })?;
         }
         Ok(())
-    }
-
-    fn name_missing(&self, stop: Wait) -> Wait {
-        let Wait::TimedOut { .. } = stop else { return stop };
-        let late = |rank: &usize| {
-            let epoch = self.counter(*rank).epoch.load(Ordering::Acquire);
-            (epoch.wrapping_sub(self.epoch) as i32) < 0
-        };
-        Wait::TimedOut { missing: self.members.iter().copied().filter(late).collect() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for another rank: spin while every rank has its own core, then yield, then sleep.
+//! Waiting for another rank: spin while every rank has its own core, then yield, then rest.
 //! Not what is waited for.
 
 use std::{
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::thread::futex;
+use rustix::thread::{futex, nanosleep};
 use thiserror::Error;
 
 /// Why a wait ended without what it waited for.
@@ -23,31 +23,58 @@ pub enum Wait {
     },
 }
 
-/// How long to spin and to yield before sleeping.
+impl Wait {
+    /// The same, with those of `ranks` that have not `arrived` as missing.
+    pub(super) fn naming(self, ranks: &[usize], arrived: impl Fn(usize) -> bool) -> Wait {
+        let Wait::TimedOut { .. } = self else { return self };
+        Wait::TimedOut { missing: ranks.iter().copied().filter(|rank| !arrived(*rank)).collect() }
+    }
+}
+
+/// How a rank rests when spinning and yielding have not been enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Short naps, growing with the time waited: whoever is waited for need not look for sleepers,
+    /// which would cost every operation a full memory fence.
+    Nap,
+    /// On a futex, until woken: with fewer cores than ranks a core that naps to no purpose is
+    /// missing elsewhere.
+    Futex,
+}
+
+/// How long to spin and to yield before resting, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitPolicy {
     spin: Duration,
     give_way: Duration,
+    rest: Rest,
 }
 
 /// Longest sleep without looking at the abort flag and the clock.
-const NAP: rustix::thread::Timespec = rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
-/// Spins between two looks at the clock.
-const SPINS_A_LOOK: u32 = 64;
+/// A nap is this part of the time waited so far: it delays the end of a wait by at most that.
+const NAP_SHARE: u32 = 16;
+
+/// Looks at the word between two looks at the clock; the first of them come before the first look
+/// at the clock, since most waits end within them.
+const LOOKS: u32 = 128;
 
 impl WaitPolicy {
     /// With a core for every rank, spinning is the fastest; with fewer, whoever spins keeps the
     /// other rank from running.
     pub const fn new(ranks: usize, cores: usize) -> WaitPolicy {
         if ranks <= cores {
-            WaitPolicy { spin: Duration::from_micros(200), give_way: Duration::from_millis(2) }
+            let (spin, give_way) = (Duration::from_micros(200), Duration::from_millis(2));
+            WaitPolicy { spin, give_way, rest: Rest::Nap }
         } else {
-            WaitPolicy { spin: Duration::ZERO, give_way: Duration::from_micros(60) }
+            let (spin, give_way) = (Duration::ZERO, Duration::from_micros(60));
+            WaitPolicy { spin, give_way, rest: Rest::Futex }
         }
     }
 
     /// Waits until `word` has reached `target` (counting on past 2^32).
+    #[inline]
     pub(super) fn until(
         self,
         word: &AtomicU32,
@@ -59,13 +86,25 @@ impl WaitPolicy {
         if reached(word, target) {
             return Ok(());
         }
+        self.wait(word, sleepers, target, abort, timeout)
+    }
+
+    fn wait(
+        self,
+        word: &AtomicU32,
+        sleepers: &AtomicU32,
+        target: u32,
+        abort: &AtomicU32,
+        timeout: Option<Duration>,
+    ) -> Result<(), Wait> {
+        let spins = !self.spin.is_zero();
+        if spins && spin(word, target) {
+            return Ok(());
+        }
         let start = Instant::now();
         while start.elapsed() < self.spin {
-            for _ in 0..SPINS_A_LOOK {
-                if reached(word, target) {
-                    return Ok(());
-                }
-                std::hint::spin_loop();
+            if spin(word, target) {
+                return Ok(());
             }
         }
         loop {
@@ -75,21 +114,46 @@ impl WaitPolicy {
             if abort.load(Ordering::Relaxed) != 0 {
                 return Err(Wait::Aborted);
             }
-            if timeout.is_some_and(|t| start.elapsed() >= t) {
+            let waited = start.elapsed();
+            if timeout.is_some_and(|t| waited >= t) {
                 return Err(Wait::TimedOut { missing: Vec::new() });
             }
-            if start.elapsed() < self.spin + self.give_way {
+            if waited < self.spin + self.give_way {
                 std::thread::yield_now();
+            } else if self.rest == Rest::Nap {
+                // Interrupted or not: the loop looks again.
+                let _ = nanosleep(&timespec(waited / NAP_SHARE));
             } else {
                 sleep(word, sleepers, target);
             }
         }
     }
+
+    /// Publishes `value` and wakes whoever sleeps on it.
+    #[inline]
+    pub(super) fn publish(self, word: &AtomicU32, sleepers: &AtomicU32, value: u32) {
+        word.store(value, Ordering::Release);
+        if self.rest == Rest::Futex {
+            wake(word, sleepers);
+        }
+    }
 }
 
 #[inline]
-fn reached(word: &AtomicU32, target: u32) -> bool {
+pub(super) fn reached(word: &AtomicU32, target: u32) -> bool {
     word.load(Ordering::Acquire).wrapping_sub(target) as i32 >= 0
+}
+
+fn spin(word: &AtomicU32, target: u32) -> bool {
+    (0..LOOKS).any(|_| {
+        std::hint::spin_loop();
+        reached(word, target)
+    })
+}
+
+fn timespec(length: Duration) -> rustix::thread::Timespec {
+    let nanoseconds = length.min(LONGEST_SLEEP).as_nanos() as i64;
+    rustix::thread::Timespec { tv_sec: 0, tv_nsec: nanoseconds as _ }
 }
 
 fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
@@ -100,14 +164,12 @@ fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
     let seen = word.load(Ordering::Acquire);
     if (seen.wrapping_sub(target) as i32) < 0 {
         // Any return is fine: the caller looks again.
-        let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&NAP));
+        let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timespec(LONGEST_SLEEP)));
     }
     sleepers.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Publishes `value` and wakes whoever sleeps on it.
-pub(super) fn publish(word: &AtomicU32, sleepers: &AtomicU32, value: u32) {
-    word.store(value, Ordering::Release);
+fn wake(word: &AtomicU32, sleepers: &AtomicU32) {
     fence(Ordering::SeqCst);
     if sleepers.load(Ordering::Relaxed) != 0 {
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);

@@ -64,6 +64,9 @@ impl Row {
 /// One placement of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Half {
+    /// The algorithm that ran, where the backend decides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
     /// The time column, microseconds: the median over batches (over launches, when the row stands
     /// for several) of one operation's time.
     #[serde(with = "figure")]
