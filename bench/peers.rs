@@ -17,6 +17,7 @@ mod report;
 use std::process::ExitCode;
 
 use clap::Parser;
+use launches::{SIDES, Side};
 
 /// `host` against Open MPI and MPICH.
 #[derive(Debug, Parser)]
@@ -37,9 +38,9 @@ struct Options {
     /// operations.
     #[arg(long, default_value_t = 20_000.0)]
     budget_us: f64,
-    /// Only busbw, against itself.
-    #[arg(long)]
-    alone: bool,
+    /// Opponents; `none` leaves busbw against itself.
+    #[arg(long, value_delimiter = ',', default_values = ["openmpi", "mpich"])]
+    peers: Vec<String>,
     /// Given by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -50,8 +51,8 @@ fn main() -> ExitCode {
         return ours::run();
     }
     let options = Options::parse();
-    let sides = if options.alone { &launches::OURS[..] } else { &launches::SIDES[..] };
-    let peers = match launches::Peers::build(!options.alone) {
+    let sides: Vec<Side> = SIDES.into_iter().filter(|side| side.is_wanted(&options.peers)).collect();
+    let peers = match launches::Peers::build(&sides) {
         Ok(peers) => peers,
         Err(why) => {
             eprintln!("peers: {why}");
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         let mut times = report::Times::default();
         for round in 0..options.rounds {
             eprintln!("{ranks} ranks: round {} of {}", round + 1, options.rounds);
-            for &side in sides {
+            for &side in &sides {
                 match peers.launch(side, ranks, &points, options.budget_us) {
                     Ok(lines) => times.add(side, round, &lines),
                     Err(why) => {
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
                 }
             }
         }
-        complete &= report::print(&points, &times, ranks, launches::cores(), options.alone);
+        complete &= report::print(&points, &times, ranks, &sides);
     }
     if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

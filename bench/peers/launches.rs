@@ -27,11 +27,24 @@ pub enum Side {
     Mpich,
 }
 
+impl Side {
+    /// A peer's compiler and name.
+    fn mpi(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Side::OpenMpi => Some(("mpicc.openmpi", "openmpi")),
+            Side::Mpich => Some(("mpicc.mpich", "mpich")),
+            Side::Busbw | Side::Again => None,
+        }
+    }
+
+    /// Whether it is busbw's own or one of the `peers`.
+    pub fn is_wanted(self, peers: &[String]) -> bool {
+        self.mpi().is_none_or(|(_, name)| peers.iter().any(|peer| peer == name))
+    }
+}
+
 /// The order within a round.
 pub const SIDES: [Side; 4] = [Side::Busbw, Side::OpenMpi, Side::Again, Side::Mpich];
-
-/// busbw's own.
-pub const OURS: [Side; 2] = [Side::Busbw, Side::Again];
 
 /// Seconds after which a launch has failed: a peer that spins may take for ever on a busy machine.
 const PATIENCE: &str = "300";
@@ -59,12 +72,11 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Compiles the loop with each MPI's compiler, when `wanted`.
-    pub fn build(wanted: bool) -> Result<Peers, String> {
+    /// Compiles the loop with each MPI's compiler.
+    pub fn build(sides: &[Side]) -> Result<Peers, String> {
         let folder = TempDir::new().map_err(|e| format!("cannot make a folder: {e}"))?;
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers/loop.c");
-        let compilers = [("mpicc.openmpi", "openmpi"), ("mpicc.mpich", "mpich")];
-        for (compiler, name) in compilers.into_iter().filter(|_| wanted) {
+        for (compiler, name) in sides.iter().filter_map(|side| side.mpi()) {
             let mut command = Command::new(compiler);
             command.args(["-O3", "-march=native", source, "-o"]).arg(folder.path().join(name));
             finish(&mut command)?;

@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::{
-    launches::{Lines, Side, Time},
+    launches::{Lines, Side, Time, cores},
     points::{self, Point},
 };
 
@@ -63,7 +63,8 @@ fn median_of(times: &BTreeMap<usize, f64>) -> f64 {
 }
 
 /// Prints the table for one number of ranks; whether every point was measured on every side.
-pub fn print(points: &[Point], times: &Times, ranks: usize, cores: usize, alone: bool) -> bool {
+pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> bool {
+    let cores = cores();
     let crowded = ranks > cores;
     println!(
         "\n{ranks} ranks on {cores} cores; microseconds, medians over launches; ratio = busbw / faster peer, 95 % interval"
@@ -89,12 +90,11 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, cores: usize, alone:
         let (ours, again) = (of(Side::Busbw), of(Side::Again));
         let (open_mpi, mpich) = (of(Side::OpenMpi), of(Side::Mpich));
         // MPICH spins: with fewer cores than ranks it takes milliseconds, and is no opponent.
-        let mpich_faster = !crowded && median_of(&mpich) < median_of(&open_mpi);
-        let (peer, side) = match (alone, mpich_faster) {
-            (true, _) => (&again, Side::Again),
-            (false, true) => (&mpich, Side::Mpich),
-            (false, false) => (&open_mpi, Side::OpenMpi),
-        };
+        let opponents = [(&open_mpi, Side::OpenMpi), (&mpich, Side::Mpich)].into_iter();
+        let (peer, side) = opponents
+            .filter(|(_, side)| sides.contains(side) && !(crowded && *side == Side::Mpich))
+            .min_by(|(a, _), (b, _)| median_of(a).total_cmp(&median_of(b)))
+            .unwrap_or((&again, Side::Again));
         let (Some(against), Some(same)) = (ratio(&ours, peer), ratio(&ours, &again)) else {
             missing += 1;
             println!("{:<15}{:>9} not measured on every side", point.collective, point.size);

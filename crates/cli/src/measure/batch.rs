@@ -63,6 +63,8 @@ impl Session<'_> {
         }
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
+        // Whoever waited long above was resting and comes out late; out of this one all come together.
+        self.world.barrier(self.deadline())?;
         let times = self.time_iterations(case, place)?;
         let corrupt = self.corruption(Phase::Timed);
         let mut prepared = self.backend.prepare(case);
