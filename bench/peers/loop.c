@@ -90,15 +90,16 @@ static void point(const char *what, size_t size, int touched, double budget) {
   double before = MPI_Wtime();
   run(what, size, touched, 1);
   double each = MPI_Wtime() - before;
+  MPI_Bcast(&each, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   if (each < budget) {
     run(what, size, touched, 3);
     before = MPI_Wtime();
     run(what, size, touched, 3);
     each = (MPI_Wtime() - before) / 3;
+    MPI_Bcast(&each, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   }
   double fit = budget / each;
   int iterations = fit < 2 ? 2 : fit > 20000 ? 20000 : (int)fit;
-  MPI_Bcast(&iterations, 1, MPI_INT, 0, MPI_COMM_WORLD);
   double mine = run(what, size, touched, iterations) / iterations * 1e6, sum = 0, largest = 0;
   MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Reduce(&mine, &largest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
