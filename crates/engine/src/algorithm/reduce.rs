@@ -7,7 +7,7 @@ use model::ReduceOp;
 
 use super::{Call, Communicator};
 use crate::{
-    kernel::{self, Source},
+    kernel::{self, Source, Store},
     shm::Wait,
 };
 
@@ -77,6 +77,8 @@ impl Communicator {
         // buffers start on pages and offsets are whole elements. Only the owner's own contribution
         // can be the destination itself, and it is the first source. Peers only read what we read,
         // and nobody else writes to our share, until the barrier that follows.
-        unsafe { kernel::reduce(call.datatype, call.op, to, &sources, from.len()) };
+        unsafe {
+            kernel::reduce(call.datatype, call.op, &[to], &sources, from.len(), Store::Cached)
+        };
     }
 }
