@@ -1,168 +1,145 @@
-//! Kernels of the 8- and 16-bit floats: widen a block to f32, compute, round back.
+//! The 8- and 16-bit floats: widened to f32 for a step, then rounded back; compared as they are.
+//! Not their conversions: `half` and `fp8` hold those.
+//!
 //! One rounding to the narrow type a step: f32 holds sums and products of these types exactly enough
 //! that rounding twice gives the same (24 ≥ 2·11 + 2, Figueroa 1995).
-//! Not a scalar path: conversions cost more than the arithmetic.
 
-use std::sync::LazyLock;
+use std::mem::MaybeUninit;
 
-use half::{bf16, f16, slice::HalfFloatSliceExt};
-use model::{DataType, ReduceOp, number::FloatFormat};
+use model::ReduceOp;
 
-use super::{Element, native};
+use super::{
+    element::{Element, Operator, zip},
+    isa::{GROUP, Isa},
+};
 
-/// Elements that are widened at a time: three blocks of f32 stay within the first-level cache.
-const LANES: usize = 1024;
-
-/// A float narrower than f32.
+/// A float format narrower than f32; a value of it is one number.
 pub(super) trait Narrow: Copy {
-    fn widen(from: &[Self], to: &mut [f32]);
-    fn round(from: &[f32], to: &mut [Self]);
+    /// The number 0.
+    const ZERO: Self;
+    /// What [`Narrow::widen`] divides values by, and rounding multiplies them by.
+    const SCALE: f32 = 1.0;
+
+    /// Numbers to f32.
+    fn widen<I: Isa>(narrow: &[Self; GROUP]) -> [f32; GROUP];
+    /// Sums and products of two numbers to the nearest number, ties to even.
+    fn round<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
+    /// Any f32 to the nearest number, ties to even.
+    fn round_any<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
+    /// Whether a < b, which nothing is where one of them is NaN.
+    fn less(self, other: Self) -> bool;
 }
 
-/// IEEE binary16.
-#[derive(Clone, Copy)]
+/// An element of a narrow format.
+#[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Half(f16);
+pub(super) struct Packed<F>(F);
 
-/// bfloat16.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct Bfloat16(u16);
-
-/// FP8 E4M3.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct E4m3(u8);
-
-/// FP8 E5M2.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct E5m2(u8);
-
-impl Narrow for Half {
-    fn widen(from: &[Self], to: &mut [f32]) {
-        // SAFETY: Half is a transparent f16: same size, same alignment, same values.
-        let from = unsafe { std::slice::from_raw_parts(from.as_ptr().cast::<f16>(), from.len()) };
-        from.convert_to_f32_slice(to);
-    }
-
-    fn round(from: &[f32], to: &mut [Self]) {
-        // SAFETY: as in `widen`; the slice is borrowed mutably, hence exclusive.
-        let to = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<f16>(), to.len()) };
-        to.convert_from_f32_slice(from);
-    }
+/// Elements as numbers of their format.
+#[inline(always)]
+fn numbers<F>(elements: &[Packed<F>]) -> &[F] {
+    // SAFETY: an element is a transparent number: same size, alignment and values.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), elements.len()) }
 }
 
-impl Narrow for Bfloat16 {
-    fn widen(from: &[Self], to: &mut [f32]) {
-        for (from, to) in from.iter().zip(to) {
-            *to = f32::from_bits(u32::from(from.0) << 16);
-        }
-    }
-
-    fn round(from: &[f32], to: &mut [Self]) {
-        for (from, to) in from.iter().zip(to) {
-            let bits = from.to_bits();
-            // Adding half of the cut part, less one where the kept part is even, rounds to nearest
-            // even and carries into the exponent as it must.
-            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-            to.0 = if from.is_nan() { bf16::NAN.to_bits() } else { rounded as u16 };
-        }
-    }
+/// What is done to widened numbers. A type with a method rather than a closure, because closures
+/// this large are not inlined, and then lack the instruction set.
+trait Step {
+    /// Whether the result is no sum or product of two numbers of the format.
+    const ANY: bool = false;
+    fn step<F: Narrow>(a: f32, b: f32, scalar: f32) -> f32;
 }
 
-/// The 256 values of an FP8 format.
-type Table = LazyLock<[f32; 256]>;
-
-fn table(datatype: DataType) -> [f32; 256] {
-    let format = FloatFormat::of(datatype);
-    std::array::from_fn(|bits| format.map_or(f32::NAN, |f| f.decode(bits as u64) as f32))
-}
-
-macro_rules! fp8 {
-    ($type:ident, $datatype:expr, $table:ident) => {
-        static $table: Table = LazyLock::new(|| table($datatype));
-
-        impl Narrow for $type {
-            fn widen(from: &[Self], to: &mut [f32]) {
-                let table = &*$table;
-                for (from, to) in from.iter().zip(to) {
-                    *to = table[usize::from(from.0)];
-                }
-            }
-
-            fn round(from: &[f32], to: &mut [Self]) {
-                let Some(format) = FloatFormat::of($datatype) else { return };
-                for (from, to) in from.iter().zip(to) {
-                    to.0 = format.encode_f32(*from) as u8;
-                }
-            }
-        }
-    };
-}
-fp8!(E4m3, DataType::F8e4m3, E4M3);
-fp8!(E5m2, DataType::F8e5m2, E5M2);
-
-macro_rules! element {
-    ($($type:ty),*) => {$(
-        impl Element for $type {
-            fn combine(op: ReduceOp, to: &mut [Self], from: &[Self], scalar: u8) {
-                combine(op, to, from, scalar);
-            }
-            fn scale(to: &mut [Self], scalar: u8) {
-                each(to, |wide| native::scale(wide, scalar));
-            }
-            fn divide(to: &mut [Self], ranks: usize) {
-                each(to, |wide| native::divide(wide, ranks));
-            }
+macro_rules! steps {
+    ($($name:ident($a:ident, $b:ident, $scalar:ident) = $step:expr $(, $any:ident)?;)*) => {$(
+        struct $name;
+        impl Step for $name {
+            $(const $any: bool = true;)?
+            #[inline(always)]
+            fn step<F: Narrow>($a: f32, $b: f32, $scalar: f32) -> f32 { $step }
         }
     )*};
 }
-element!(Half, Bfloat16, E4m3, E5m2);
+steps! {
+    Add(a, b, _s) = a + b;
+    Multiply(a, b, _s) = a * b * F::SCALE;
+    // Times a power of two is exact, so that this still rounds once.
+    AddScaled(a, b, s) = a + b * s;
+    Scale(a, _b, s) = a * s;
+    Divide(a, _b, s) = a / s, ANY;
+}
 
-fn combine<T: Narrow>(op: ReduceOp, to: &mut [T], from: &[T], scalar: u8) {
-    let (mut a, mut b) = ([0f32; LANES], [0f32; LANES]);
-    for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {
-        let (a, b) = (&mut a[..to.len()], &mut b[..to.len()]);
-        T::widen(to, a);
-        T::widen(from, b);
-        // A scalar is a power of two, so b × scalar is exact and the step still rounds once.
-        native::combine(op, a, b, scalar);
-        T::round(a, to);
+/// to = `S` of a and b, group after group; the last is filled up with zeros.
+#[inline(always)]
+fn groups<F: Narrow, S: Step, I: Isa>(
+    to: &mut [MaybeUninit<Packed<F>>],
+    a: &[Packed<F>],
+    b: &[Packed<F>],
+    scalar: f32,
+) {
+    let (groups, rest) = to.as_chunks_mut::<GROUP>();
+    let (groups_a, rest_a) = numbers(a).as_chunks::<GROUP>();
+    let (groups_b, rest_b) = numbers(b).as_chunks::<GROUP>();
+    for ((to, a), b) in groups.iter_mut().zip(groups_a).zip(groups_b) {
+        group::<F, S, I>(to, a, b, scalar);
+    }
+    if !rest.is_empty() {
+        let (mut a, mut b) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
+        a[..rest.len()].copy_from_slice(rest_a);
+        b[..rest.len()].copy_from_slice(rest_b);
+        group::<F, S, I>(rest, &a, &b, scalar);
     }
 }
 
-fn each<T: Narrow>(to: &mut [T], work: impl Fn(&mut [f32])) {
-    let mut wide = [0f32; LANES];
-    for to in to.chunks_mut(LANES) {
-        let wide = &mut wide[..to.len()];
-        T::widen(to, wide);
-        work(wide);
-        T::round(wide, to);
+/// One group, of which as much is written as `to` has room for.
+#[inline(always)]
+fn group<F: Narrow, S: Step, I: Isa>(
+    to: &mut [MaybeUninit<Packed<F>>],
+    a: &[F; GROUP],
+    b: &[F; GROUP],
+    scalar: f32,
+) {
+    let (mut wide, b) = (F::widen::<I>(a), F::widen::<I>(b));
+    for (a, b) in wide.iter_mut().zip(b) {
+        *a = S::step::<F>(*a, b, scalar);
+    }
+    let narrow = if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) };
+    for (to, number) in to.iter_mut().zip(narrow) {
+        to.write(Packed(number));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl<F: Narrow> Element for Packed<F> {
+    type Ranks = f32;
 
-    /// The fast conversions against the one in exact arithmetic, for every f16 and bf16 bit pattern
-    /// and the halfway points between neighbours.
-    #[test]
-    fn conversions_agree_with_exact_arithmetic() {
-        let half = FloatFormat::of(DataType::Half).unwrap();
-        let brain = FloatFormat::of(DataType::Bfloat16).unwrap();
-        for bits in 0..0x7bffu64 {
-            let middle = ((half.decode(bits) + half.decode(bits + 1)) / 2.0) as f32;
-            let mut out = [Half(f16::ZERO)];
-            Half::round(&[middle], &mut out);
-            assert_eq!(u64::from(out[0].0.to_bits()), half.encode_f32(middle), "half {bits:#x}");
+    #[inline(always)]
+    fn combine<O: Operator, I: Isa>(
+        to: &mut [MaybeUninit<Self>],
+        a: &[Self],
+        b: &[Self],
+        scalar: u8,
+    ) {
+        let scalar = f32::from(scalar);
+        match O::OP {
+            ReduceOp::Sum | ReduceOp::Avg => groups::<F, Add, I>(to, a, b, scalar),
+            ReduceOp::Prod => groups::<F, Multiply, I>(to, a, b, scalar),
+            ReduceOp::Max => zip(to, a, b, |a, b| if a.0.less(b.0) { b } else { a }),
+            ReduceOp::Min => zip(to, a, b, |a, b| if b.0.less(a.0) { b } else { a }),
+            ReduceOp::Mulsum => groups::<F, AddScaled, I>(to, a, b, scalar),
         }
-        for bits in 0..0x7f7fu64 {
-            let middle = ((brain.decode(bits) + brain.decode(bits + 1)) / 2.0) as f32;
-            let mut out = [Bfloat16(0)];
-            Bfloat16::round(&[middle, -middle], &mut out);
-            assert_eq!(u64::from(out[0].0), brain.encode_f32(middle), "bfloat16 {bits:#x}");
-        }
+    }
+
+    #[inline(always)]
+    fn scale<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], scalar: u8) {
+        groups::<F, Scale, I>(to, a, a, f32::from(scalar));
+    }
+
+    fn ranks(ranks: usize) -> f32 {
+        ranks as f32
+    }
+
+    #[inline(always)]
+    fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: f32) {
+        groups::<F, Divide, I>(to, a, a, ranks);
     }
 }

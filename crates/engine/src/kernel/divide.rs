@@ -1,0 +1,114 @@
+//! Division of many integers by the same number without a division, which no vector unit has.
+//! Not floats: they divide by themselves.
+//!
+//! Granlund and Montgomery, Division by Invariant Integers using Multiplication (1994), figure 4.1:
+//! for l = ⌈log2 d⌉ and m = ⌊2^w (2^l − d) / d⌋ + 1, with t the upper half of m·n,
+//! n / d = (t + (n − t) / 2^min(l, 1)) / 2^max(l − 1, 0) for every n of w bits.
+
+/// A divisor, ready to be used on integers of `T`'s width.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Divisor<T> {
+    multiplier: T,
+    before: u32,
+    after: u32,
+    /// The divisor is larger than any number of the type.
+    beyond: bool,
+}
+
+/// Division of an integer type.
+pub(super) trait Divide<T> {
+    /// Towards zero.
+    fn divide(self, by: Divisor<T>) -> Self;
+}
+
+macro_rules! divide {
+    ($($type:ty, $signed:ty, $high:expr;)*) => {$(
+        impl Divisor<$type> {
+            /// Division by `by`, which is at least 1.
+            pub(super) fn new(by: usize) -> Self {
+                let by = by.max(1) as u128;
+                let width = <$type>::BITS;
+                let log = by.next_power_of_two().trailing_zeros();
+                Divisor {
+                    multiplier: (((((1u128 << log.min(width)) - by.min(1 << log.min(width))) << width) / by) + 1) as $type,
+                    before: log.min(1),
+                    after: log.saturating_sub(1).min(width - 1),
+                    beyond: by > <$type>::MAX as u128,
+                }
+            }
+        }
+        impl Divide<$type> for $type {
+            #[inline(always)]
+            fn divide(self, by: Divisor<$type>) -> $type {
+                let high = $high(self, by.multiplier);
+                let quotient = (high + ((self - high) >> by.before)) >> by.after;
+                if by.beyond { 0 } else { quotient }
+            }
+        }
+        impl Divide<$type> for $signed {
+            #[inline(always)]
+            fn divide(self, by: Divisor<$type>) -> $signed {
+                let quotient = self.unsigned_abs().divide(by) as $signed;
+                if self < 0 { quotient.wrapping_neg() } else { quotient }
+            }
+        }
+    )*};
+}
+divide! {
+    u8, i8, |a, b| (u16::from(a) * u16::from(b) >> 8) as u8;
+    u32, i32, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32;
+    u64, i64, high;
+}
+
+/// Upper half of a product of 64-bit numbers, by 32-bit halves: this form vectorises.
+#[inline(always)]
+fn high(a: u64, b: u64) -> u64 {
+    let low = |x: u64| x & 0xffff_ffff;
+    let (a1, a0, b1, b0) = (a >> 32, low(a), b >> 32, low(b));
+    // Neither sum overflows: (2^32 − 1)² + 2·(2^32 − 1) = 2^64 − 1.
+    let middle = a1 * b0 + (a0 * b0 >> 32);
+    let other = a0 * b1 + low(middle);
+    a1 * b1 + (middle >> 32) + (other >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_byte_by_every_number_of_ranks() {
+        for by in (1..=300).chain([65536, 1 << 40, usize::MAX]) {
+            let divisor = Divisor::<u8>::new(by);
+            for n in 0..=255u8 {
+                assert_eq!(n.divide(divisor) as usize, n as usize / by, "{n} / {by}");
+                let signed = n as i8;
+                assert_eq!(
+                    signed.divide(divisor) as i128,
+                    signed as i128 / by as i128,
+                    "{signed} / {by}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_processor_divides(
+            n in prop_oneof![any::<u64>(), Just(u64::MAX), Just(1u64 << 63), 0u64..9],
+            by in prop_oneof![1usize..5000, any::<usize>().prop_map(|d| d.max(1)), (0u32..64).prop_map(|b| 1usize << b)],
+            near in -2i64..3, times in any::<u32>(),
+        ) {
+            let multiple = (by as u64).wrapping_mul(u64::from(times)).wrapping_add_signed(near);
+            for n in [n, multiple] {
+                prop_assert_eq!(n.divide(Divisor::<u64>::new(by)), n / by as u64);
+                let signed = n as i64;
+                prop_assert_eq!(i128::from(signed.divide(Divisor::<u64>::new(by))), i128::from(signed) / by as i128);
+                let short = n as u32;
+                prop_assert_eq!(u128::from(short.divide(Divisor::<u32>::new(by))), u128::from(short) / by as u128);
+                let signed = n as i32;
+                prop_assert_eq!(i128::from(signed.divide(Divisor::<u32>::new(by))), i128::from(signed) / by as i128);
+            }
+        }
+    }
+}
