@@ -14,7 +14,7 @@ mod points;
 #[path = "peers/report.rs"]
 mod report;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use launches::{SIDES, Side};
@@ -34,6 +34,9 @@ struct Options {
     /// Sizes in bytes of one message; 8 B to 64 MiB when left out.
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
+    /// The peers' loop, where this runs on another machine than it was built on.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers/loop.c"))]
+    source: PathBuf,
     /// About so many microseconds of timed and untimed work a point and mode, of at least two
     /// operations.
     #[arg(long, default_value_t = 20_000.0)]
@@ -51,8 +54,9 @@ fn main() -> ExitCode {
         return ours::run();
     }
     let options = Options::parse();
-    let sides: Vec<Side> = SIDES.into_iter().filter(|side| side.is_wanted(&options.peers)).collect();
-    let peers = match launches::Peers::build(&sides) {
+    let sides: Vec<Side> =
+        SIDES.into_iter().filter(|side| side.is_wanted(&options.peers)).collect();
+    let peers = match launches::Peers::build(&sides, &options.source) {
         Ok(peers) => peers,
         Err(why) => {
             eprintln!("peers: {why}");

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -73,12 +73,11 @@ pub struct Peers {
 
 impl Peers {
     /// Compiles the loop with each MPI's compiler.
-    pub fn build(sides: &[Side]) -> Result<Peers, String> {
+    pub fn build(sides: &[Side], source: &Path) -> Result<Peers, String> {
         let folder = TempDir::new().map_err(|e| format!("cannot make a folder: {e}"))?;
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers/loop.c");
         for (compiler, name) in sides.iter().filter_map(|side| side.mpi()) {
             let mut command = Command::new(compiler);
-            command.args(["-O3", "-march=native", source, "-o"]).arg(folder.path().join(name));
+            command.args(["-O3", "-march=native", "-o"]).arg(folder.path().join(name)).arg(source);
             finish(&mut command)?;
         }
         Ok(Peers { folder })

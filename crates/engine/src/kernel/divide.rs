@@ -55,8 +55,8 @@ macro_rules! divide {
     )*};
 }
 divide! {
-    u8, i8, |a, b| (u16::from(a) * u16::from(b) >> 8) as u8;
-    u32, i32, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32;
+    u8, i8, |a, b| ((u16::from(a) * u16::from(b)) >> 8) as u8;
+    u32, i32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
     u64, i64, high;
 }
 
@@ -66,7 +66,7 @@ fn high(a: u64, b: u64) -> u64 {
     let low = |x: u64| x & 0xffff_ffff;
     let (a1, a0, b1, b0) = (a >> 32, low(a), b >> 32, low(b));
     // Neither sum overflows: (2^32 − 1)² + 2·(2^32 − 1) = 2^64 − 1.
-    let middle = a1 * b0 + (a0 * b0 >> 32);
+    let middle = a1 * b0 + ((a0 * b0) >> 32);
     let other = a0 * b1 + low(middle);
     a1 * b1 + (middle >> 32) + (other >> 32)
 }
