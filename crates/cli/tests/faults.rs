@@ -12,6 +12,7 @@ mod faults {
     mod disk;
     mod intrusion;
     mod kill;
+    mod matrix;
     mod memory;
     mod record;
     mod signals;
@@ -19,4 +20,5 @@ mod faults {
     mod stop;
     mod streams;
     mod supervisor;
+    mod traces;
 }

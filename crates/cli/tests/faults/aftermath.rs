@@ -33,7 +33,8 @@ pub fn until<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>
     }
 }
 
-fn all_pids() -> Vec<u32> {
+/// Every process of this machine.
+pub fn all_pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -51,6 +51,7 @@ fn fills_up(size: &str) -> Option<String> {
     let mut bench = Bench::without_record_option("all_reduce -g 2 -b 64 -e 64 -n 5 -N 100");
     let path = disk.path("record.jsonl");
     bench.command.arg("--record").arg(&path);
+    bench.also_writes = Some(disk.folder.path().to_owned());
     let ended = bench.run();
     ended.exits(0, SOON);
     ended.says(&format!("cannot write to the record {}", path.display()));
