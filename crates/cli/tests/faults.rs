@@ -14,6 +14,7 @@ mod faults {
     mod kill;
     mod matrix;
     mod memory;
+    mod paused;
     mod record;
     mod signals;
     mod slow;

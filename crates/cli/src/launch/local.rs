@@ -24,7 +24,8 @@ use rustix::process::WaitStatus;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use super::{
-    Description, guard,
+    Description,
+    guard::{self, Guard},
     invite::{Facts, Invite},
     process::{self, Process},
 };
@@ -44,6 +45,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Longest sleep without a look at the times above.
 const TICK: Duration = Duration::from_millis(200);
+/// The same while a reader of stdout pauses, and with it the rank whose row it has not taken.
+const HELD_TICK: Duration = Duration::from_millis(10);
 /// After a sleep this long, we were stopped ourselves, and nobody else's time has run out.
 const ASLEEP: Duration = Duration::from_secs(1);
 
@@ -61,9 +64,16 @@ impl From<HubEvent> for Event {
 }
 
 /// Runs every launch of the plan.
-pub(super) fn run(plan: &Plan, describe: &Description, outputs: &mut Outputs) -> Result<Ended> {
+pub(super) fn run(
+    plan: &Plan,
+    describe: &Description,
+    guard: &Guard,
+    outputs: &mut Outputs,
+) -> Result<Ended> {
     let (events, heard) = mpsc::channel();
-    guard::watch(events.clone(), Event::Signal)?;
+    let signals = events.clone();
+    // Nobody hears of signals that come when the last rank has ended: the guard notes them.
+    guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let mut peak = 0;
     for launch in 0..plan.sampling.launches {
         let mut job = Job::start(plan, describe, launch, &events)?;
@@ -96,6 +106,8 @@ struct Job<'a> {
     /// When we last looked at the time.
     looked: Instant,
     begun: bool,
+    /// Ranks whose row is not on stdout yet.
+    held: Vec<usize>,
     peak: u64,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
@@ -164,6 +176,7 @@ impl<'a> Job<'a> {
             join_by: Instant::now() + JOIN,
             looked: Instant::now(),
             begun: false,
+            held: Vec::new(),
             peak: 0,
             progress: (0, plan.min_bytes),
         };
@@ -177,11 +190,12 @@ impl<'a> Job<'a> {
     /// Sleeps and reacts until every process has ended.
     fn follow(&mut self, heard: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
         while self.processes.iter().any(|p| p.running) {
-            match heard.recv_timeout(TICK) {
+            match heard.recv_timeout(if self.held.is_empty() { TICK } else { HELD_TICK }) {
                 Ok(event) => self.on_event(event, outputs)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.on_reader(outputs)?;
             self.on_time();
         }
         // A process's last reports may still be on their way when its exit is seen, and so may the
@@ -237,7 +251,7 @@ impl<'a> Job<'a> {
             }
             HubEvent::Report { rank, bytes } => {
                 self.on_report(&bytes, outputs)?;
-                self.hub.taken(rank);
+                self.held.push(rank);
             }
             HubEvent::Failed { rank, why } => self.on_failure(rank, &why),
             HubEvent::Left { done: true, .. } => {}
@@ -266,6 +280,20 @@ impl<'a> Job<'a> {
             Err(_) => {
                 self.end(Status::Failed, Exit::Internal, "a rank's report is garbled".to_owned())
             }
+        }
+        Ok(())
+    }
+
+    /// Lets ranks go on whose rows have been written: writing must not fall into the next batch, nor
+    /// rows pile up while nobody reads them.
+    fn on_reader(&mut self, outputs: &mut Outputs) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let flow = outputs.settle(Duration::ZERO)?;
+        self.mind(flow);
+        if flow != Flow::Held {
+            self.held.drain(..).for_each(|rank| self.hub.taken(rank));
         }
         Ok(())
     }

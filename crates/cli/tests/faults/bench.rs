@@ -204,6 +204,11 @@ impl Running {
         }
     }
 
+    /// What stderr has so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -317,16 +322,7 @@ impl Ended {
 
     #[track_caller]
     pub fn read_record(&self) -> Record {
-        let text = std::fs::read_to_string(&self.record).unwrap();
-        let (mut run, mut rows, mut end) = (None, Vec::new(), None);
-        for line in text.lines() {
-            match serde_json::from_str(line).unwrap() {
-                Line::Run(found) => run = Some(*found),
-                Line::Row(row) => rows.push(*row),
-                Line::End(found) => end = Some(*found),
-            }
-        }
-        Record { run: run.unwrap(), rows, end }
+        parse(&std::fs::read_to_string(&self.record).unwrap())
     }
 
     /// That nobody can take the table for a whole one, and that the record alone gives it again.
@@ -345,6 +341,19 @@ impl Ended {
         assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
         String::from_utf8_lossy(&shown.stdout).into_owned()
     }
+}
+
+#[track_caller]
+fn parse(text: &str) -> Record {
+    let (mut run, mut rows, mut end) = (None, Vec::new(), None);
+    for line in text.lines() {
+        match serde_json::from_str(line).unwrap() {
+            Line::Run(found) => run = Some(*found),
+            Line::Row(row) => rows.push(*row),
+            Line::End(found) => end = Some(*found),
+        }
+    }
+    Record { run: run.unwrap(), rows, end }
 }
 
 /// The rows of a table.

@@ -1,7 +1,7 @@
 //! Ranks that stop without ending, from outside: only for a while, and with their supervisor.
 //! Not for too long or past a deadline (`matrix`), and not ranks that die.
 
-use std::{os::unix::process::CommandExt, time::Duration};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -26,9 +26,7 @@ fn for_a_while() {
 /// Ctrl-Z stops supervisor and ranks, ranks first here; fg lets them go on however late.
 #[test]
 fn together_with_the_supervisor() {
-    let mut bench = Bench::new("all_reduce -g 2 -b 64 -e 64 -n 5 -N 2000");
-    bench.command.process_group(0);
-    let mut running = bench.start();
+    let mut running = Bench::new("all_reduce -g 2 -b 64 -e 64 -n 5 -N 2000").start();
     let ranks = running.at_row(5);
     for rank in &ranks {
         aftermath::signal(*rank, Signal::STOP);

@@ -105,7 +105,10 @@ impl Traces {
             let text = to.to_string_lossy();
             if let Some(inode) = text.strip_prefix("socket:[").and_then(|t| t.strip_suffix(']')) {
                 self.sockets.extend(inode.parse::<u64>());
-            } else if to.is_absolute() && is_for_writing(pid, &entry.file_name().to_string_lossy())
+            } else if to.is_absolute()
+                && is_for_writing(pid, &entry.file_name().to_string_lossy())
+                // The descriptor may have become another file's in between.
+                && fs::read_link(entry.path()).is_ok_and(|again| again == to)
             {
                 self.written.insert(to);
             }
@@ -188,8 +191,13 @@ impl Traces {
     pub fn written_outside(&self, folders: &[&Path]) -> Vec<&PathBuf> {
         let memory = |path: &Path| path.to_string_lossy().starts_with("/memfd:busbw-");
         let device = |path: &Path| path.starts_with("/dev") && !path.starts_with("/dev/shm");
+        // Nothing can be left there.
+        let kernel = |path: &Path| path.starts_with("/proc") || path.starts_with("/sys");
         let expected = |path: &Path| {
-            memory(path) || device(path) || folders.iter().any(|folder| path.starts_with(folder))
+            memory(path)
+                || device(path)
+                || kernel(path)
+                || folders.iter().any(|folder| path.starts_with(folder))
         };
         self.written.iter().filter(|path| !expected(path)).collect()
     }
