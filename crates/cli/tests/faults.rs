@@ -8,8 +8,10 @@
 mod faults {
     mod aftermath;
     mod bench;
+    mod cells;
     mod corruption;
     mod disk;
+    mod interrupt;
     mod intrusion;
     mod kill;
     mod matrix;

@@ -64,6 +64,12 @@ pub fn rank_processes(mark: &str) -> Vec<u32> {
     ranks.into_iter().map(|(_, pid)| pid).collect()
 }
 
+/// Whether a process is stopped, and not by a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+}
+
 /// Inodes of busbw's shared memory that a process has mapped or holds open.
 pub fn shared_memory(pid: u32) -> BTreeSet<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();

@@ -209,6 +209,11 @@ impl Running {
         self.stderr.text()
     }
 
+    /// What stdout has so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -337,9 +342,16 @@ impl Ended {
     /// What `busbw show` prints of the record.
     #[track_caller]
     pub fn shown(&self) -> String {
+        let (shown, said, code) = self.show();
+        assert_eq!(code, Some(0), "{said}");
+        shown
+    }
+
+    /// What `busbw show` prints of the record, what it says, and its exit code.
+    pub fn show(&self) -> (String, String, Option<i32>) {
         let shown = Command::new(BUSBW).arg("show").arg(&self.record).output().unwrap();
-        assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
-        String::from_utf8_lossy(&shown.stdout).into_owned()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&shown.stdout), text(&shown.stderr), shown.status.code())
     }
 }
 

@@ -4,11 +4,6 @@
 
 use std::{
     collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
     time::{Duration, Instant},
 };
 
@@ -17,6 +12,7 @@ use model::{Collective, exit::Exit, fault::Phase, record::Status};
 use super::{
     aftermath,
     bench::{Bench, Ended},
+    cells::{Outcome, Shape, all_passed, run_cells},
 };
 
 /// The others' end, the message and the clean-up, once the fault has struck.
@@ -40,12 +36,6 @@ const COLLECTIVES: [Collective; 3] =
     [Collective::AllReduce, Collective::Broadcast, Collective::Gather];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Processes,
-    Threads,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Kill,
     Stop,
@@ -67,7 +57,7 @@ struct Cell {
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for what in [What::Stop, What::StopPastDeadline, What::Kill] {
-        for shape in [Shape::Processes, Shape::Threads] {
+        for shape in Shape::BOTH {
             if (what, shape) == (What::StopPastDeadline, Shape::Threads) {
                 continue;
             }
@@ -96,18 +86,15 @@ impl Cell {
     }
 
     fn words(self) -> String {
-        let shape = match self.shape {
-            Shape::Processes => "-g 3",
-            Shape::Threads => "-t 3 -g 1",
-        };
         let (action, deadline) = match self.what {
             What::Kill => ("kill", ""),
             What::Stop => ("stop", ""),
             What::StopPastDeadline => ("stop", "-T 2"),
         };
         format!(
-            "{} {shape} -b 1K -e 8K -n 1 --batches 1 {deadline} --fault rank={},phase={},row={},do={action}",
+            "{} {} -b 1K -e 8K -n 1 --batches 1 {deadline} --fault rank={},phase={},row={},do={action}",
             self.collective.name(),
+            self.shape.words(),
             self.rank,
             self.phase.name(),
             self.place().0
@@ -189,33 +176,8 @@ impl Cell {
     }
 }
 
-/// What became of a cell.
-struct Outcome {
-    cell: Cell,
-    result: Result<Ended, String>,
-}
-
-fn run_all(cells: &[Cell]) -> Vec<Outcome> {
-    let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..POOL {
-            scope.spawn(|| {
-                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = catch_unwind(AssertUnwindSafe(|| cell.run())).map_err(|panic| {
-                        let text = panic.downcast_ref::<String>().cloned();
-                        text.unwrap_or_else(|| "it panicked".to_owned())
-                    });
-                    outcomes.lock().unwrap().push(Outcome { cell: *cell, result });
-                }
-            });
-        }
-    });
-    outcomes.into_inner().unwrap()
-}
-
 /// A table of what ran and passed on every axis.
-fn summary(outcomes: &[Outcome], took: Duration) -> String {
+fn summary(outcomes: &[Outcome<Cell, Ended>], took: Duration) -> String {
     let mut counts: BTreeMap<(&str, String), [usize; 2]> = BTreeMap::new();
     for outcome in outcomes {
         for axis in outcome.cell.axes() {
@@ -251,13 +213,9 @@ fn every_cell() {
     let faults = cells.iter().filter(|cell| cell.what != What::StopPastDeadline).count();
     assert_eq!(faults, Phase::ALL.len() * 2 * 2 * 2 * COLLECTIVES.len());
     let begun = Instant::now();
-    let outcomes = run_all(&cells);
+    let outcomes = run_cells(&cells, POOL, |cell| cell.run());
     aftermath::tell(&format!("the matrix\n{}", summary(&outcomes, begun.elapsed())));
-    let failed: Vec<String> = outcomes
-        .iter()
-        .filter_map(|o| Some(format!("{}\n{}", o.cell.words(), o.result.as_ref().err()?)))
-        .collect();
-    assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n\n"));
+    all_passed(&outcomes, |cell| cell.words());
     assert_eq!(outcomes.len(), cells.len());
     // Looking from outside can miss a moment, not all of them: else nothing was checked.
     for which in 0..2 {

@@ -39,18 +39,6 @@ fn to_the_supervisor() {
     }
 }
 
-#[test]
-fn twice() {
-    for pause in [0, 1, 20] {
-        let mut running = Bench::new(FOREVER).start();
-        running.at_row(20);
-        aftermath::signal(running.pid(), aftermath::interrupt());
-        std::thread::sleep(Duration::from_millis(pause));
-        aftermath::signal(running.pid(), aftermath::interrupt());
-        is_interrupted(&running.end(SOON), aftermath::interrupt(), 20);
-    }
-}
-
 /// Ctrl-C reaches every process of a terminal, and timeout(1) and schedulers do the same with
 /// SIGTERM: that is an interruption, not the loss of a rank.
 #[test]
