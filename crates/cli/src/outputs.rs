@@ -338,35 +338,6 @@ impl Outputs {
         if exit == Exit::Ok && self.incomplete { Exit::Internal } else { exit }
     }
 
-    /// Rows of launches that ended before the last one: shown over those that there are.
-    fn show_unfinished_launches(&mut self) -> Result<()> {
-        let Some(plan) = self.run.as_ref().map(|run| &run.plan) else { return Ok(()) };
-        if plan.sampling.launches < 2 {
-            return Ok(());
-        }
-        let first_group = plan.colour(0);
-        let same = |a: &Row, b: &Row| (a.index, a.group) == (b.index, b.group);
-        let mut latest: Vec<Row> = Vec::new();
-        for row in &self.rows {
-            if self.rows.iter().any(|other| other.shown && same(other, row)) {
-                continue;
-            }
-            match latest.iter_mut().find(|other| same(other, row)) {
-                Some(slot) => *slot = row.clone(),
-                None => latest.push(row.clone()),
-            }
-        }
-        for row in latest {
-            let row = over_launches(Row { shown: true, ..row }, &self.rows);
-            self.record_line(&Line::Row(Box::new(row.clone())));
-            if row.group == first_group {
-                self.totals.add(&row);
-            }
-            self.print(|output| output.row(&row))?;
-        }
-        Ok(())
-    }
-
     fn record_line(&mut self, line: &Line) {
         let Some(writer) = &mut self.record else { return };
         if let Err(e) = writer.write(line) {

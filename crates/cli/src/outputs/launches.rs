@@ -1,10 +1,44 @@
 //! One row over several launches: medians of launch medians.
 //! Not the statistics themselves (`model::stats`).
 
+use anyhow::Result;
 use model::{
-    record::{Half, Row},
+    record::{Half, Line, Row},
     stats::{median, summarise},
 };
+
+use super::Outputs;
+
+impl Outputs {
+    /// Rows of launches that ended before the last one: shown over those that there are.
+    pub(super) fn show_unfinished_launches(&mut self) -> Result<()> {
+        let Some(plan) = self.run.as_ref().map(|run| &run.plan) else { return Ok(()) };
+        if plan.sampling.launches < 2 {
+            return Ok(());
+        }
+        let first_group = plan.colour(0);
+        let same = |a: &Row, b: &Row| (a.index, a.group) == (b.index, b.group);
+        let mut latest: Vec<Row> = Vec::new();
+        for row in &self.rows {
+            if self.rows.iter().any(|other| other.shown && same(other, row)) {
+                continue;
+            }
+            match latest.iter_mut().find(|other| same(other, row)) {
+                Some(slot) => *slot = row.clone(),
+                None => latest.push(row.clone()),
+            }
+        }
+        for row in latest {
+            let row = over_launches(Row { shown: true, ..row }, &self.rows);
+            self.record_line(&Line::Row(Box::new(row.clone())));
+            if row.group == first_group {
+                self.totals.add(&row);
+            }
+            self.print(|output| output.row(&row))?;
+        }
+        Ok(())
+    }
+}
 
 /// A row over its own launch and the same row of `earlier` ones: medians of launch medians.
 pub(super) fn over_launches(mut row: Row, earlier: &[Row]) -> Row {

@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_record() {
-        for text in ["", "hello", "{}", "{\"kind\":\"row\"}\n"] {
+        assert!(matches!(parse("", "x"), Err(ReadError::Empty { .. })));
+        for text in ["hello", "{}", "{\"kind\":\"row\"}\n"] {
             assert!(matches!(parse(text, "x"), Err(ReadError::Line { .. })), "{text}");
         }
         let newer = parse("{\"kind\":\"run\",\"schema\":99}\n", "x");

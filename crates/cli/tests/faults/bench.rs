@@ -36,6 +36,8 @@ pub struct Bench {
     pub reads: [bool; 2],
     /// A folder besides its home where it may write.
     pub also_writes: Option<PathBuf>,
+    /// Whether to look for its sockets when it is over, which takes the kernel several milliseconds.
+    pub looks_for_sockets: bool,
 }
 
 impl Bench {
@@ -76,7 +78,14 @@ impl Bench {
             .env(aftermath::MARK, &mark)
             .stdin(Stdio::null())
             .process_group(0);
-        Bench { command, home, mark, reads: [true, true], also_writes: None }
+        Bench {
+            command,
+            home,
+            mark,
+            reads: [true, true],
+            also_writes: None,
+            looks_for_sockets: true,
+        }
     }
 
     /// Where the record goes.
@@ -93,7 +102,7 @@ impl Bench {
         }
         let begun = Instant::now();
         let mut child = self.command.spawn().unwrap();
-        let traces = Traces::of(child.id());
+        let traces = Traces::of(child.id(), self.looks_for_sockets);
         let stdout = Stream::read(self.reads[0].then(|| child.stdout.take()).flatten());
         let stderr = Stream::read(self.reads[1].then(|| child.stderr.take()).flatten());
         let Bench { home, mark, also_writes, .. } = self;

@@ -146,8 +146,10 @@ fn sizes_are_capped_to_the_groups_memory() {
     assert_eq!(group.kills(), 0);
 }
 
-/// What two ranks need for their buffers, and what the group allows at first.
-const NEED: u64 = 2 * 3 * (128 << 20);
+/// What two ranks need for their buffers of so many MiB, and what the group allows at first.
+const fn need(mib: u64) -> u64 {
+    2 * 3 * (mib << 20)
+}
 const AT_FIRST: u64 = 4 << 30;
 
 /// Its message names the rank and says that memory was the reason, and what to do.
@@ -173,7 +175,7 @@ fn a_limit_that_is_lowered_while_memory_is_taken() {
             let begun = running.ranks().len() == if shape == "-g 2" { 2 } else { 1 };
             (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
         });
-        assert!(lowered < NEED / 2, "{lowered} bytes were taken already");
+        assert!(lowered < need(128) / 2, "{lowered} bytes were taken already");
         is_out_of_memory(&group, &running.end(2 * SOON), shape, "at the start");
     }
 }
@@ -194,10 +196,10 @@ impl Drop for Ballast {
 fn a_neighbour_that_takes_the_memory() {
     for shape in ["-g 2", "-t 2 -g 1"] {
         let Some(group) = Group::create("neighbour", AT_FIRST) else { return };
-        let words = format!("all_reduce {shape} -b 128M -e 128M -n 1 --batches 1 -c 1 -N 0");
+        let words = format!("all_reduce {shape} -b 16M -e 16M -n 1 --batches 1 -c 1 -N 0");
         let mut running = group.start(&words);
         running.at_row(1);
-        assert!(group.usage() >= NEED);
+        assert!(group.usage() >= need(16));
         aftermath::until(SOON, "a lower limit", || group.set_limit(group.usage() + (8 << 20)).ok());
         let script = group.script("dd if=/dev/zero of=/dev/null bs=64M");
         let mut command = Command::new("sh");

@@ -23,6 +23,7 @@ const FILE_CLOCK: Duration = Duration::from_millis(20);
 pub struct Traces {
     /// The run's process group: all its processes, also those whose environment says nothing.
     group: u32,
+    looks_for_sockets: bool,
     /// Its processes, and when each began, in clock ticks: a number alone may be given again.
     processes: BTreeMap<u32, u64>,
     /// Inodes of its shared memory.
@@ -72,10 +73,11 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 impl Traces {
-    /// Of a run that leads a process group of its own.
-    pub fn of(group: u32) -> Traces {
+    /// Of a run that leads a process group of its own; `sockets` says whether to look for those.
+    pub fn of(group: u32, sockets: bool) -> Traces {
         Traces {
             group,
+            looks_for_sockets: sockets,
             processes: BTreeMap::new(),
             memory: BTreeSet::new(),
             sockets: BTreeSet::new(),
@@ -103,6 +105,9 @@ impl Traces {
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             let Ok(to) = fs::read_link(entry.path()) else { continue };
             let text = to.to_string_lossy();
+            if text.starts_with("/memfd:busbw-") || text.starts_with("pipe:") {
+                continue;
+            }
             if let Some(inode) = text.strip_prefix("socket:[").and_then(|t| t.strip_suffix(']')) {
                 self.sockets.extend(inode.parse::<u64>());
             } else if to.is_absolute()
@@ -115,27 +120,29 @@ impl Traces {
         }
     }
 
-    /// What is still there, in words; nothing when all is gone.
+    /// What is still there, in words; nothing when all is gone. A process that began before the run
+    /// is none of it, and nobody handed it anything.
     pub fn left(&self, mark: &str) -> Vec<String> {
         let mut left = Vec::new();
-        let marked = aftermath::processes(mark);
-        if !marked.is_empty() {
-            left.push(format!("processes {marked:?}"));
-        }
+        let begun = self.processes.get(&self.group).copied().unwrap_or(0);
         for pid in aftermath::all_pids() {
-            if let Some(stat) = stat(pid).filter(lives) {
-                if stat.group == self.group {
-                    left.push(format!("process {pid} of its group"));
-                } else if self.processes.get(&pid) == Some(&stat.begun) {
-                    left.push(format!("process {pid}, which left its group"));
-                }
+            let Some(stat) = stat(pid).filter(|stat| lives(stat) && stat.begun >= begun) else {
+                continue;
+            };
+            if stat.group == self.group {
+                left.push(format!("process {pid} of its group"));
+            } else if self.processes.get(&pid) == Some(&stat.begun) {
+                left.push(format!("process {pid}, which left its group"));
+            } else if aftermath::is_marked(pid, mark) {
+                left.push(format!("process {pid}, unseen so far"));
+            }
+            if !aftermath::shared_memory(pid).is_disjoint(&self.memory) {
+                left.push(format!("its shared memory, held by {pid}"));
             }
         }
-        let holders = aftermath::holders(&self.memory);
-        if !holders.is_empty() {
-            left.push(format!("its shared memory, held by {holders:?}"));
+        if self.looks_for_sockets {
+            left.extend(self.tcp_left());
         }
-        left.extend(self.tcp_left());
         left.extend(self.system_v_left());
         left.extend(self.files_left());
         left
@@ -189,15 +196,11 @@ impl Traces {
 
     /// Files that the run had open for writing, beneath none of `folders` and on no device.
     pub fn written_outside(&self, folders: &[&Path]) -> Vec<&PathBuf> {
-        let memory = |path: &Path| path.to_string_lossy().starts_with("/memfd:busbw-");
         let device = |path: &Path| path.starts_with("/dev") && !path.starts_with("/dev/shm");
         // Nothing can be left there.
         let kernel = |path: &Path| path.starts_with("/proc") || path.starts_with("/sys");
         let expected = |path: &Path| {
-            memory(path)
-                || device(path)
-                || kernel(path)
-                || folders.iter().any(|folder| path.starts_with(folder))
+            device(path) || kernel(path) || folders.iter().any(|folder| path.starts_with(folder))
         };
         self.written.iter().filter(|path| !expected(path)).collect()
     }
@@ -220,7 +223,7 @@ fn what_is_left_is_seen() {
         .process_group(0)
         .spawn()
         .unwrap();
-    let mut traces = Traces::of(child.id());
+    let mut traces = Traces::of(child.id(), true);
     let sleeper = aftermath::until(Duration::from_secs(5), "a child", || {
         traces.look();
         children(child.id()).first().copied()
@@ -231,7 +234,7 @@ fn what_is_left_is_seen() {
     aftermath::signal(sleeper, rustix::process::Signal::KILL);
     assert_eq!(left, [format!("process {sleeper} of its group")]);
 
-    let mut traces = Traces::of(child.id());
+    let mut traces = Traces::of(child.id(), true);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let memory = rustix::fs::memfd_create("busbw-test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let file = tempfile::Builder::new()
