@@ -42,6 +42,8 @@ pub fn surroundings() -> Surroundings {
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
+    // Before anything is opened that would be left behind.
+    let guard = guard::Guard::watch()?;
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
     request.remarks.extend(lint_command::look_at_environment());
@@ -54,16 +56,19 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.backend {
-        BackendChoice::Host => local::run(&request.plan, &describe, &mut outputs),
-        BackendChoice::Fake(model) => inline::run(&request.plan, model, &describe, &mut outputs),
+        BackendChoice::Host => local::run(&request.plan, &describe, &guard, &mut outputs),
+        BackendChoice::Fake(model) => {
+            inline::run(&request.plan, model, &describe, &guard, &mut outputs)
+        }
     };
     // What was measured before a failure of our own is kept like any other.
-    outputs.end(&ended.unwrap_or_else(|error| Ended {
+    let ended = ended.unwrap_or_else(|error| Ended {
         status: Status::Failed,
         exit: Exit::Internal,
         message: Some(format!("{error:#}")),
         peak_rank_bytes: 0,
-    }))
+    });
+    outputs.end(&ended, || guard.heard())
 }
 
 /// Everything of a run's first line but its devices, which are known when the ranks have joined.

@@ -4,6 +4,7 @@
 mod cgroup;
 mod cpu;
 mod devices;
+mod out_of_memory;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use model::record::Machine;
 
 pub use cgroup::memory_limit;
 pub use cpu::usable_cores;
+pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 
 /// A file system root to read from: `/` outside of tests.
 #[derive(Debug, Clone)]

@@ -1,10 +1,14 @@
 //! Everything a run writes while it goes on: stdout, the JSON report, the record, progress.
 //! Not how ranks run: the supervisor hands rows in as they come.
 
+mod launches;
+mod stream;
+
 use std::{
     fs::File,
     io::{self, Write},
     path::PathBuf,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -12,10 +16,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use model::{
     exit::Exit,
     plan::Plan,
-    record::{End, Half, Line, Row, Run, SCHEMA, Status},
-    stats::{median, summarise},
+    record::{End, Line, Row, Run, SCHEMA, Status},
 };
 
+use self::{launches::over_launches, stream::Stream};
 use crate::{
     Refusal, local_time,
     options::{Output, RecordPlace, Request},
@@ -41,15 +45,29 @@ pub struct Ended {
 pub enum Flow {
     /// Go on.
     Continue,
+    /// Go on with everything but rows: the reader of stdout has not taken the last one.
+    Held,
     /// Nobody reads stdout any more.
     ReaderGone,
 }
 
+/// How long a reader gets for the last lines when the run was interrupted.
+const LAST_LINES: Duration = Duration::from_millis(200);
+/// How often it is looked whether the user insists, while a reader pauses at the very end.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// The outputs of one run.
 pub struct Outputs {
     stdout: Box<dyn Render>,
-    report: Option<NcclReport<File>>,
+    /// Where `stdout` writes.
+    table: Stream,
+    stderr: Stream,
+    report: Option<(NcclReport<File>, PathBuf)>,
     record: Option<store::Writer>,
+    /// Whether the record lies where the user said.
+    record_is_wanted: bool,
+    /// Whether a file that the user named could not be written to its end.
+    incomplete: bool,
     progress: ProgressBar,
     preamble: Vec<String>,
     run: Option<Run>,
@@ -85,18 +103,23 @@ impl Outputs {
         if let Some(path) = &request.json_report {
             let (file, path) = render::open_report(path).map_err(unusable)?;
             preamble.push(format!("# Writing JSON output to {}", path.display()));
-            report = Some(NcclReport::new(file));
+            report = Some((NcclReport::new(file), path));
         }
+        let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match request.output {
-            Output::Table => Box::new(Table::new(io::stdout())),
-            Output::Csv => Box::new(Csv(io::stdout())),
-            Output::Json => Box::new(JsonLines(io::stdout())),
+            Output::Table => Box::new(Table::new(table.clone())),
+            Output::Csv => Box::new(Csv(table.clone())),
+            Output::Json => Box::new(JsonLines(table.clone())),
         };
         let progress = progress_bar(&request.plan);
         Ok(Outputs {
             stdout,
+            table,
+            stderr,
             report,
             record,
+            record_is_wanted: matches!(request.record, RecordPlace::At(_)),
+            incomplete: false,
             progress,
             preamble,
             run: None,
@@ -116,7 +139,9 @@ impl Outputs {
     pub fn say(&self, text: &str) {
         self.progress.suspend(|| {
             // Without a stderr there is nobody to tell.
-            let _ = writeln!(io::stderr(), "busbw: {text}");
+            let mut stderr = self.stderr.clone();
+            let _ = stderr.write_all(format!("busbw: {text}\n").as_bytes());
+            let _ = stderr.flush();
         });
     }
 
@@ -129,7 +154,7 @@ impl Outputs {
             return Ok(Flow::Continue);
         }
         run.preamble = std::mem::take(&mut self.preamble);
-        self.record_line(&Line::Run(Box::new(run.clone())))?;
+        self.record_line(&Line::Run(Box::new(run.clone())));
         self.run = Some(run.clone());
         self.print(|output| output.run(&run))
     }
@@ -165,11 +190,22 @@ impl Outputs {
         self.waiting.sort_by_key(|row| (row.index, place(row)));
         let mut flow = Flow::Continue;
         for row in std::mem::take(&mut self.waiting) {
-            if self.complete_row(row)? == Flow::ReaderGone {
-                flow = Flow::ReaderGone;
-            }
+            flow = self.complete_row(row)?;
         }
         Ok(flow)
+    }
+
+    /// Waits for a reader that pauses, for `limit` at most.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn settle(&mut self, limit: Duration) -> Result<Flow> {
+        match self.table.settle(limit) {
+            Ok(true) => Ok(Flow::Continue),
+            Ok(false) => Ok(Flow::Held),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Flow::ReaderGone),
+            Err(e) => Err(e).context("cannot write to stdout"),
+        }
     }
 
     fn complete_row(&mut self, row: Row) -> Result<Flow> {
@@ -178,7 +214,7 @@ impl Outputs {
         let first_group = run.plan.colour(0);
         let several = run.plan.sampling.launches > 1;
         let row = if row.shown && several { over_launches(row, &self.rows) } else { row };
-        self.record_line(&Line::Row(Box::new(row.clone())))?;
+        self.record_line(&Line::Row(Box::new(row.clone())));
         self.totals.add_checks(&row);
         if row.shown && row.group == first_group {
             self.totals.add(&row);
@@ -193,11 +229,38 @@ impl Outputs {
         Ok(flow)
     }
 
-    /// The run ended: last lines, advice, and the exit code.
+    /// The run ended: last lines, advice, and the exit code. Waits for a reader that pauses, unless
+    /// the run was `interrupted` or is while it waits.
     ///
     /// # Errors
     /// Outputs that cannot be written.
-    pub fn end(mut self, ended: &Ended) -> Result<Exit> {
+    pub fn end(mut self, ended: &Ended, interrupted: impl Fn() -> bool) -> Result<Exit> {
+        let exit = self.last_lines(ended)?;
+        let mut patience = LAST_LINES;
+        loop {
+            let read = self.table.settle(LOOK);
+            // Nobody is left to tell where stderr is gone.
+            let told = self.stderr.settle(LOOK).unwrap_or(true);
+            match read {
+                Err(e) if ended.status == Status::Complete => {
+                    let gone = e.kind() == io::ErrorKind::BrokenPipe;
+                    return if gone { Ok(exit) } else { Err(e).context("cannot write to stdout") };
+                }
+                Ok(false) => {}
+                _ if told => return Ok(exit),
+                _ => {}
+            }
+            if interrupted() {
+                patience = patience.saturating_sub(LOOK);
+                if patience.is_zero() {
+                    let complete = ended.status == Status::Complete;
+                    return Ok(if complete { Exit::Interrupted } else { exit });
+                }
+            }
+        }
+    }
+
+    fn last_lines(&mut self, ended: &Ended) -> Result<Exit> {
         let complete = ended.status == Status::Complete;
         for row in std::mem::take(&mut self.waiting) {
             let completed = self.complete_row(row);
@@ -233,10 +296,10 @@ impl Outputs {
                 "one rank: no bytes cross a bus, so there is no average bus bandwidth; the average algorithm bandwidth is {average:.4} GB/s"
             ));
         }
-        let end = End {
+        let mut end = End {
             schema: SCHEMA,
             status: ended.status,
-            exit,
+            exit: self.or_incomplete(exit),
             message: ended.message.clone(),
             out_of_bounds: self.totals.out_of_bounds,
             average_busbw,
@@ -247,7 +310,9 @@ impl Outputs {
             warnings: self.warnings.clone(),
         };
         let printed = self.print(|output| output.end(&end));
-        self.record_line(&Line::End(Box::new(end)))?;
+        // The report may have failed in its last line.
+        end.exit = self.or_incomplete(exit);
+        self.record_line(&Line::End(Box::new(end)));
         for warning in &self.warnings {
             self.say(warning);
         }
@@ -265,58 +330,44 @@ impl Outputs {
         if complete {
             printed?;
         }
-        Ok(exit)
+        Ok(self.or_incomplete(exit))
     }
 
-    /// Rows of launches that ended before the last one: shown over those that there are.
-    fn show_unfinished_launches(&mut self) -> Result<()> {
-        let Some(plan) = self.run.as_ref().map(|run| &run.plan) else { return Ok(()) };
-        if plan.sampling.launches < 2 {
-            return Ok(());
-        }
-        let first_group = plan.colour(0);
-        let same = |a: &Row, b: &Row| (a.index, a.group) == (b.index, b.group);
-        let mut latest: Vec<Row> = Vec::new();
-        for row in &self.rows {
-            if self.rows.iter().any(|other| other.shown && same(other, row)) {
-                continue;
-            }
-            match latest.iter_mut().find(|other| same(other, row)) {
-                Some(slot) => *slot = row.clone(),
-                None => latest.push(row.clone()),
-            }
-        }
-        for row in latest {
-            let row = over_launches(Row { shown: true, ..row }, &self.rows);
-            self.record_line(&Line::Row(Box::new(row.clone())))?;
-            if row.group == first_group {
-                self.totals.add(&row);
-            }
-            self.print(|output| output.row(&row))?;
-        }
-        Ok(())
+    /// Success only when every file that the user named is whole.
+    fn or_incomplete(&self, exit: Exit) -> Exit {
+        if exit == Exit::Ok && self.incomplete { Exit::Internal } else { exit }
     }
 
-    fn record_line(&mut self, line: &Line) -> Result<()> {
-        let Some(writer) = &mut self.record else { return Ok(()) };
+    fn record_line(&mut self, line: &Line) {
+        let Some(writer) = &mut self.record else { return };
         if let Err(e) = writer.write(line) {
             // The run's figures still go to stdout: a full disk costs the record, not the run.
-            let text = format!("{e:#}; the run goes on without a record");
             self.record = None;
-            self.say(&text);
-            self.warnings.push(text);
+            let wanted = self.record_is_wanted;
+            self.give_up(&format!("{e:#}"), "a record", wanted);
         }
-        Ok(())
+    }
+
+    /// Goes on without a file. Where the user named it, the exit code says so in the end.
+    fn give_up(&mut self, why: &str, what: &str, wanted: bool) {
+        let text = format!("{why}; the run goes on without {what}");
+        self.say(&text);
+        self.warnings.push(text);
+        self.incomplete |= wanted;
     }
 
     /// Writes to stdout and the report, around the progress bar.
     fn print(&mut self, write: impl Fn(&mut dyn Render) -> io::Result<()>) -> Result<Flow> {
-        if let Some(report) = &mut self.report {
-            write(report).context("cannot write the JSON report (-J)")?;
+        if let Some((report, path)) = &mut self.report
+            && let Err(e) = write(report)
+        {
+            let why = format!("cannot write the JSON report {} (-J): {e}", path.display());
+            self.report = None;
+            self.give_up(&why, "it, and what is there is incomplete", true);
         }
         let stdout = &mut self.stdout;
         match self.progress.suspend(|| write(stdout.as_mut())) {
-            Ok(()) => Ok(Flow::Continue),
+            Ok(()) => self.settle(Duration::ZERO),
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Flow::ReaderGone),
             Err(e) => Err(e).context("cannot write to stdout"),
         }
@@ -342,42 +393,6 @@ fn progress_bar(plan: &Plan) -> ProgressBar {
         "{spinner} {wide_bar} row {pos} of {len}, {msg} ({elapsed}, left {eta})",
     );
     style.map_or(bar.clone(), |style| bar.with_style(style))
-}
-
-/// A row over its own launch and the same row of `earlier` ones: medians of launch medians.
-fn over_launches(mut row: Row, earlier: &[Row]) -> Row {
-    let same: Vec<&Row> = earlier
-        .iter()
-        .filter(|r| (r.index, r.group) == (row.index, row.group) && r.launch < row.launch)
-        .collect();
-    if same.is_empty() {
-        return row;
-    }
-    let outs: Vec<&Half> = same.iter().filter_map(|r| r.out_of_place.as_ref()).collect();
-    let ins: Vec<&Half> = same.iter().filter_map(|r| r.in_place.as_ref()).collect();
-    row.out_of_place = row.out_of_place.map(|half| half_over_launches(half, &outs));
-    row.in_place = row.in_place.map(|half| half_over_launches(half, &ins));
-    row
-}
-
-fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
-    let all: Vec<&Half> = earlier.iter().copied().chain([&half]).collect();
-    let times = |pick: fn(&Half) -> f64| -> Vec<f64> { all.iter().map(|h| pick(h)).collect() };
-    let launches_us = times(|h| h.time_us);
-    let time_us = median(&launches_us).unwrap_or(f64::NAN);
-    // Bandwidth is bytes over time, whatever the bytes were.
-    let faster = half.time_us / time_us;
-    Half {
-        time_us,
-        cpu_time_us: median(&times(|h| h.cpu_time_us)).unwrap_or(f64::NAN),
-        algbw: half.algbw * faster,
-        busbw: half.busbw * faster,
-        wrong: half.wrong.map(|_| all.iter().filter_map(|h| h.wrong).sum()),
-        // The launches are the samples now; every batch stands in its own launch's row.
-        summary: summarise(&launches_us),
-        launches_us,
-        ..half
-    }
 }
 
 /// A name for a run that sorts by time: date, time, program, process.

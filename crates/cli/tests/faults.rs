@@ -8,15 +8,20 @@
 mod faults {
     mod aftermath;
     mod bench;
+    mod cells;
     mod corruption;
     mod disk;
+    mod interrupt;
     mod intrusion;
     mod kill;
+    mod matrix;
     mod memory;
+    mod paused;
     mod record;
     mod signals;
     mod slow;
     mod stop;
     mod streams;
     mod supervisor;
+    mod traces;
 }

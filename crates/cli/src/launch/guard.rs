@@ -1,8 +1,14 @@
-//! Signals that end a run, as events for the supervisor. Ignored ones stay ignored: nohup and
-//! background jobs mean it.
+//! Signals that end a run: noted from its first moment, told to whoever supervises it. Ignored ones
+//! stay ignored: nohup and background jobs mean it.
 //! Not what the supervisor does about them.
 
-use std::{sync::mpsc::Sender, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use model::exit::Exit;
@@ -12,35 +18,73 @@ use signal_hook::{
 };
 
 /// How long the supervisor may take to end after the first signal, and after the second. It is
-/// longer only when somebody holds on to its stdout without reading.
-const PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(3)];
+/// longer only when something holds it up that no signal reaches, such as a dead network disk.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
 
-/// Sends every terminating signal to `events`, from now on. Whatever becomes of them, the process
-/// ends soon after: the ranks die with it, and the record has every row already.
-///
-/// # Errors
-/// When the handlers cannot be installed.
-pub(super) fn watch<E: Send + 'static>(
-    events: Sender<E>,
-    event: impl Fn(i32) -> E + Send + 'static,
-) -> Result<()> {
-    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
-    let mut signals = Signals::new(wanted).context("cannot take signals")?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut patience = PATIENCE.into_iter();
-            for signal in &mut signals {
-                if let Some(patience) = patience.next() {
-                    exit_after(patience);
+/// Hears every terminating signal.
+#[derive(Clone, Default)]
+pub(super) struct Guard {
+    heard: Arc<AtomicBool>,
+    relay: Arc<Mutex<Relay>>,
+}
+
+/// Who wants to know of signals, and those that came before anybody did.
+#[derive(Default)]
+struct Relay {
+    early: Vec<i32>,
+    to: Option<Box<dyn Fn(i32) + Send>>,
+}
+
+impl Guard {
+    /// Takes signals from now on. Whatever becomes of them, the process ends soon after: the ranks
+    /// die with it, and the record has every row already.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub(super) fn watch() -> Result<Guard> {
+        let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
+        let mut signals = Signals::new(wanted).context("cannot take signals")?;
+        let guard = Guard::default();
+        let told = guard.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                let mut patience = PATIENCE.into_iter();
+                for signal in &mut signals {
+                    if let Some(patience) = patience.next() {
+                        exit_after(patience);
+                    }
+                    told.tell(signal);
                 }
-                if events.send(event(signal)).is_err() {
-                    return;
-                }
-            }
-        })
-        .context("cannot start a thread for signals")?;
-    Ok(())
+            })
+            .context("cannot start a thread for signals")?;
+        Ok(guard)
+    }
+
+    /// Tells `to` of every signal, also of those that came before.
+    pub(super) fn relay(&self, to: impl Fn(i32) + Send + 'static) {
+        let mut relay = self.lock();
+        relay.early.drain(..).for_each(&to);
+        relay.to = Some(Box::new(to));
+    }
+
+    /// Whether any signal came.
+    pub(super) fn heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, signal: i32) {
+        self.heard.store(true, Ordering::Relaxed);
+        let mut relay = self.lock();
+        match &relay.to {
+            Some(to) => to(signal),
+            None => relay.early.push(signal),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Relay> {
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn exit_after(patience: Duration) {

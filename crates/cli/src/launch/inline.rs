@@ -1,7 +1,10 @@
 //! Running without ranks, in this process, for backends that move nothing.
 //! Not for backends whose ranks can crash: those get processes.
 
-use std::sync::mpsc::{self, Sender};
+use std::{
+    sync::mpsc::{self, Receiver, Sender},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use engine::{HubEvent, Solo};
@@ -12,7 +15,10 @@ use model::{
     record::{Device, Row, Status},
 };
 
-use super::{Description, guard};
+use super::{
+    Description,
+    guard::{self, Guard},
+};
 use crate::{
     backend::fake::Fake,
     machine,
@@ -23,7 +29,7 @@ use crate::{
 /// What happens meanwhile.
 enum Event {
     Hub(HubEvent),
-    Signal(i32),
+    Signal,
     Done(Result<(), String>),
 }
 
@@ -38,12 +44,19 @@ pub(super) fn run(
     plan: &Plan,
     model: CostModel,
     describe: &Description,
+    guard: &Guard,
     outputs: &mut Outputs,
 ) -> Result<Ended> {
     let (events, heard) = mpsc::channel();
-    guard::watch(events.clone(), Event::Signal)?;
-    if outputs.begin(describe.with_devices(devices(plan)))? == Flow::ReaderGone {
-        return Ok(stopped(Status::ReaderGone, Exit::Ok, None));
+    let (signalled, signals) = mpsc::channel();
+    let wake = events.clone();
+    guard.relay(move |signal| {
+        let _ = signalled.send(signal);
+        let _ = wake.send(Event::Signal);
+    });
+    let flow = outputs.begin(describe.with_devices(devices(plan)))?;
+    if let Some(ended) = early_end(flow, outputs, &signals)? {
+        return Ok(ended);
     }
     for launch in 0..plan.sampling.launches {
         let (plan, events) = (plan.clone(), events.clone());
@@ -55,27 +68,45 @@ pub(super) fn run(
             })
             .context("cannot start a thread")?;
         loop {
+            let mut flow = Flow::Continue;
             match heard.recv().context("the measuring thread vanished")? {
                 Event::Hub(HubEvent::Report { bytes, .. }) => {
-                    if let Some(row) = row(&bytes)
-                        && outputs.row(row)? == Flow::ReaderGone
-                    {
-                        return Ok(stopped(Status::ReaderGone, Exit::Ok, None));
+                    if let Some(row) = row(&bytes) {
+                        flow = outputs.row(row)?;
                     }
                 }
-                Event::Hub(_) => {}
-                Event::Signal(signal) => {
-                    let text = format!("interrupted by {}", guard::signal_name(signal));
-                    return Ok(stopped(Status::Interrupted, Exit::Interrupted, Some(text)));
-                }
+                Event::Hub(_) | Event::Signal => {}
                 Event::Done(Ok(())) => break,
                 Event::Done(Err(text)) => {
                     return Ok(stopped(Status::Failed, Exit::Internal, Some(text)));
                 }
             }
+            if let Some(ended) = early_end(flow, outputs, &signals)? {
+                return Ok(ended);
+            }
         }
     }
     Ok(stopped(Status::Complete, Exit::Ok, None))
+}
+
+/// How the run ends early, if it does: a signal came, or the reader went away. Waits for one that
+/// pauses.
+fn early_end(
+    mut flow: Flow,
+    outputs: &mut Outputs,
+    signals: &Receiver<i32>,
+) -> Result<Option<Ended>> {
+    loop {
+        if let Ok(signal) = signals.try_recv() {
+            let text = format!("interrupted by {}", guard::signal_name(signal));
+            return Ok(Some(stopped(Status::Interrupted, Exit::Interrupted, Some(text))));
+        }
+        match flow {
+            Flow::Continue => return Ok(None),
+            Flow::ReaderGone => return Ok(Some(stopped(Status::ReaderGone, Exit::Ok, None))),
+            Flow::Held => flow = outputs.settle(Duration::from_millis(50))?,
+        }
+    }
 }
 
 fn measure(

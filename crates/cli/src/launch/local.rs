@@ -2,6 +2,8 @@
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
+mod loss;
+mod patience;
 mod whereabouts;
 
 use std::{
@@ -21,15 +23,16 @@ use model::{
     record::{Device, Status},
 };
 use rustix::process::WaitStatus;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use super::{
-    Description, guard,
+    Description,
+    guard::{self, Guard},
     invite::{Facts, Invite},
     process::{self, Process},
 };
 use crate::{
-    measure::{Failure, Report},
+    machine::{self, OutOfMemoryKills},
+    measure::Report,
     outputs::{Ended, Flow, Outputs},
     store,
 };
@@ -45,6 +48,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Longest sleep without a look at the times above.
 const TICK: Duration = Duration::from_millis(200);
+/// The same while a reader of stdout pauses, and with it the rank whose row it has not taken.
+const HELD_TICK: Duration = Duration::from_millis(10);
 /// After a sleep this long, we were stopped ourselves, and nobody else's time has run out.
 const ASLEEP: Duration = Duration::from_secs(1);
 
@@ -62,9 +67,16 @@ impl From<HubEvent> for Event {
 }
 
 /// Runs every launch of the plan.
-pub(super) fn run(plan: &Plan, describe: &Description, outputs: &mut Outputs) -> Result<Ended> {
+pub(super) fn run(
+    plan: &Plan,
+    describe: &Description,
+    guard: &Guard,
+    outputs: &mut Outputs,
+) -> Result<Ended> {
     let (events, heard) = mpsc::channel();
-    guard::watch(events.clone(), Event::Signal)?;
+    let signals = events.clone();
+    // Nobody hears of signals that come when the last rank has ended: the guard notes them.
+    guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let mut peak = 0;
     for launch in 0..plan.sampling.launches {
         let mut job = Job::start(plan, describe, launch, &events)?;
@@ -93,10 +105,14 @@ struct Job<'a> {
     loss: Option<Loss>,
     /// When what still runs is killed.
     kill_at: Option<Instant>,
+    /// The kernel's count of kills for want of memory when the launch began.
+    out_of_memory: OutOfMemoryKills,
     join_by: Instant,
     /// When we last looked at the time.
     looked: Instant,
     begun: bool,
+    /// Ranks whose row is not on stdout yet.
+    held: Vec<usize>,
     peak: u64,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
@@ -163,9 +179,11 @@ impl<'a> Job<'a> {
             ending: None,
             loss: None,
             kill_at: None,
+            out_of_memory: machine::out_of_memory(&machine::Root::system()),
             join_by: Instant::now() + JOIN,
             looked: Instant::now(),
             begun: false,
+            held: Vec::new(),
             peak: 0,
             progress: (0, plan.min_bytes),
         };
@@ -179,11 +197,12 @@ impl<'a> Job<'a> {
     /// Sleeps and reacts until every process has ended.
     fn follow(&mut self, heard: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
         while self.processes.iter().any(|p| p.running) {
-            match heard.recv_timeout(TICK) {
+            match heard.recv_timeout(if self.held.is_empty() { TICK } else { HELD_TICK }) {
                 Ok(event) => self.on_event(event, outputs)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.on_reader(outputs)?;
             self.on_time();
         }
         // A process's last reports may still be on their way when its exit is seen, and so may the
@@ -239,7 +258,7 @@ impl<'a> Job<'a> {
             }
             HubEvent::Report { rank, bytes } => {
                 self.on_report(&bytes, outputs)?;
-                self.hub.taken(rank);
+                self.held.push(rank);
             }
             HubEvent::Failed { rank, why } => self.on_failure(rank, &why),
             HubEvent::Left { done: true, .. } => {}
@@ -280,70 +299,23 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
+    /// Lets ranks go on whose rows have been written: writing must not fall into the next batch, nor
+    /// rows pile up while nobody reads them.
+    fn on_reader(&mut self, outputs: &mut Outputs) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let flow = outputs.settle(Duration::ZERO)?;
+        self.mind(flow);
+        if flow != Flow::Held {
+            self.held.drain(..).for_each(|rank| self.hub.taken(rank));
+        }
+        Ok(())
+    }
+
     fn mind(&mut self, flow: Flow) {
         if flow == Flow::ReaderGone {
             self.end_quietly(Status::ReaderGone, Exit::Ok);
-        }
-    }
-
-    /// A rank says that it cannot go on.
-    fn on_failure(&mut self, rank: usize, why: &str) {
-        let failure: Failure = serde_json::from_str(why)
-            .unwrap_or_else(|_| Failure { missing: None, text: why.to_owned() });
-        let Some(mut missing) = failure.missing else {
-            let text = format!("{} cannot go on: {}", self.name(rank), failure.text);
-            return self.end(Status::Failed, Exit::Internal, text);
-        };
-        if missing.is_empty() {
-            // It waited in an exchange: the hub knows for whom.
-            missing = self.hub.missing();
-        }
-        let seconds = self.plan.timeout_s.unwrap_or(0);
-        let late = match missing.first() {
-            Some(first) => self.name(*first),
-            None => "some rank".to_owned(),
-        };
-        let text = format!(
-            "{late} did not come within {seconds} s (-T), {}; rank {rank} and others waited. Give it more time with -T, or see what that process does",
-            self.place(missing.first().copied().unwrap_or(rank))
-        );
-        self.end(Status::Failed, Exit::Timeout, text);
-    }
-
-    fn on_child(&mut self, process: usize, status: WaitStatus) {
-        let state = &mut self.processes[process];
-        if status.stopped() {
-            state.stopped = Some(Instant::now());
-            return;
-        }
-        if status.continued() {
-            state.stopped = None;
-            return;
-        }
-        state.running = false;
-        let were = if self.plan.threads == 1 { "was" } else { "were" };
-        let how = match (status.terminating_signal(), status.exit_status()) {
-            (_, Some(0)) => return,
-            (Some(signal), _) => format!("{were} killed by {}", guard::signal_name(signal)),
-            (None, code) => format!("ended with exit code {}", code.unwrap_or(-1)),
-        };
-        let advice = if status.terminating_signal() == Some(SIGKILL) {
-            "; if the kernel ran out of memory, dmesg says so: lower -e or -g"
-        } else {
-            ""
-        };
-        let text = format!(
-            "{} {how} {}; the other ranks were stopped{advice}",
-            self.name(process),
-            self.places(process)
-        );
-        match status.terminating_signal() {
-            // timeout(1), a terminal and a scheduler send these to every process of the run: ours
-            // may be on its way. A rank that exits has said why; its word may be on its way.
-            None | Some(SIGHUP | SIGINT | SIGTERM) => {
-                self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
-            }
-            Some(_) => self.end(Status::Failed, Exit::RankLost, text),
         }
     }
 
@@ -354,53 +326,6 @@ impl<'a> Job<'a> {
         }
         let text = format!("interrupted by {}", guard::signal_name(signal));
         self.end(Status::Interrupted, Exit::Interrupted, text);
-    }
-
-    /// What follows from time alone.
-    fn on_time(&mut self) {
-        let now = Instant::now();
-        let slept = now.duration_since(std::mem::replace(&mut self.looked, now));
-        if slept >= ASLEEP {
-            // Ctrl-Z stops us together with the ranks; none of that time counts against them.
-            self.join_by += slept;
-            for since in self.processes.iter_mut().filter_map(|p| p.stopped.as_mut()) {
-                *since = now;
-            }
-        }
-        if self.loss.as_ref().is_some_and(|loss| now >= loss.due)
-            && let Some(loss) = self.loss.take()
-        {
-            self.end(Status::Failed, Exit::RankLost, loss.text);
-        }
-        if !self.begun && now >= self.join_by {
-            let missing: Vec<String> = (0..self.plan.ranks())
-                .filter(|rank| self.facts[*rank].is_none())
-                .map(|rank| rank.to_string())
-                .collect();
-            let text =
-                format!("ranks {} did not join within {} s", missing.join(", "), JOIN.as_secs());
-            self.end(Status::Failed, Exit::Timeout, text);
-        }
-        let stopped = self.processes.iter().position(|p| {
-            p.running && p.stopped.is_some_and(|since| now.duration_since(since) >= STOPPED)
-        });
-        if let Some(process) = stopped {
-            let has = if self.plan.threads == 1 { "has" } else { "have" };
-            let text = format!(
-                "{} {has} been stopped for {} s {}; the other ranks were stopped as well. kill -CONT lets a stopped process go on",
-                self.name(process),
-                STOPPED.as_secs(),
-                self.places(process)
-            );
-            self.end(Status::Failed, Exit::RankLost, text);
-        }
-        let Some(kill_at) = self.kill_at else { return };
-        // A stopped process cannot end by itself: there is nothing to wait for.
-        for process in self.processes.iter_mut().filter(|p| p.running) {
-            if now >= kill_at || process.stopped.is_some() {
-                let _ = process.child.kill();
-            }
-        }
     }
 
     /// Ends the run for the first reason that comes.

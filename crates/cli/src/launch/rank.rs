@@ -85,6 +85,8 @@ fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Bu
     let policy = WaitPolicy::new(invite.ranks, invite.cores.len());
     let (mut member, begin) = match Member::join(invitation, &facts, Arc::clone(&control), policy) {
         Ok(joined) => joined,
+        // The supervisor says why.
+        Err(WorldError::Aborted(_)) => return false,
         Err(error) => {
             // A closed stderr must not turn an error into a panic.
             let _ = writeln!(io::stderr(), "busbw: rank {rank}: {error}");

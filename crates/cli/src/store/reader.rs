@@ -29,6 +29,14 @@ pub enum ReadError {
         /// What is wrong.
         why: String,
     },
+    /// A file without a line.
+    #[error(
+        "{path} is empty: its run ended before its ranks had joined, or they are about to; there is nothing to show"
+    )]
+    Empty {
+        /// The file.
+        path: String,
+    },
     /// A record from the future.
     #[error("{path} has schema {found}; this busbw reads up to {SCHEMA}: use a newer one")]
     Newer {
@@ -52,6 +60,9 @@ pub fn read(path: &Path) -> Result<Folded, ReadError> {
 
 fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     let refuse = |line: usize, why: String| ReadError::Line { path: name.to_owned(), line, why };
+    if text.is_empty() {
+        return Err(ReadError::Empty { path: name.to_owned() });
+    }
     let first = text.lines().next().unwrap_or("");
     let head: Head = serde_json::from_str(first)
         .or_else(|_| serde_json::from_str(text))
@@ -103,7 +114,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_record() {
-        for text in ["", "hello", "{}", "{\"kind\":\"row\"}\n"] {
+        assert!(matches!(parse("", "x"), Err(ReadError::Empty { .. })));
+        for text in ["hello", "{}", "{\"kind\":\"row\"}\n"] {
             assert!(matches!(parse(text, "x"), Err(ReadError::Line { .. })), "{text}");
         }
         let newer = parse("{\"kind\":\"run\",\"schema\":99}\n", "x");

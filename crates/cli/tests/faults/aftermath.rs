@@ -33,19 +33,23 @@ pub fn until<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>
     }
 }
 
-fn all_pids() -> Vec<u32> {
+/// Every process of this machine.
+pub fn all_pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Living processes of the run `mark`. A zombie has no environment left, and no memory.
-pub fn processes(mark: &str) -> Vec<u32> {
+/// Whether a living process belongs to the run `mark`. A zombie has no environment left, and no
+/// memory.
+pub fn is_marked(pid: u32, mark: &str) -> bool {
     let variable = format!("{MARK}={mark}");
-    let marked = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()))
-    };
-    all_pids().into_iter().filter(marked).collect()
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()))
+}
+
+/// Living processes of the run `mark`.
+pub fn processes(mark: &str) -> Vec<u32> {
+    all_pids().into_iter().filter(|pid| is_marked(*pid, mark)).collect()
 }
 
 /// The run's rank processes, by number.
@@ -61,6 +65,12 @@ pub fn rank_processes(mark: &str) -> Vec<u32> {
         .collect();
     ranks.sort_unstable();
     ranks.into_iter().map(|(_, pid)| pid).collect()
+}
+
+/// Whether a process is stopped, and not by a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
 }
 
 /// Inodes of busbw's shared memory that a process has mapped or holds open.
@@ -80,14 +90,6 @@ pub fn shared_memory(pid: u32) -> BTreeSet<u64> {
         })
         .filter_map(|path| Some(fs::metadata(path).ok()?.ino()));
     mapped.chain(open).collect()
-}
-
-/// Processes, of this run or not, that still hold some of `inodes`.
-pub fn holders(inodes: &BTreeSet<u64>) -> Vec<u32> {
-    if inodes.is_empty() {
-        return Vec::new();
-    }
-    all_pids().into_iter().filter(|pid| !shared_memory(*pid).is_disjoint(inodes)).collect()
 }
 
 /// Sends a signal to one process, which may be gone already.

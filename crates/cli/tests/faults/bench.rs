@@ -3,9 +3,8 @@
 //! Not what any one fault does.
 
 use std::{
-    collections::BTreeSet,
     io::Read,
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -20,7 +19,7 @@ use model::record::{End, Line, Row, Run};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::aftermath;
+use super::{aftermath, traces::Traces};
 
 /// The program under test.
 pub const BUSBW: &str = env!("CARGO_BIN_EXE_busbw");
@@ -37,6 +36,10 @@ pub struct Bench {
     pub mark: String,
     /// Whether the tests read its stdout and stderr; otherwise the command says where they go.
     pub reads: [bool; 2],
+    /// A folder besides its home where it may write.
+    pub also_writes: Option<PathBuf>,
+    /// Whether to look for its sockets when it is over, which takes the kernel several milliseconds.
+    pub looks_for_sockets: bool,
 }
 
 impl Bench {
@@ -76,8 +79,16 @@ impl Bench {
             .env("TMPDIR", home.path())
             .env("XDG_CACHE_HOME", CACHE)
             .env(aftermath::MARK, &mark)
-            .stdin(Stdio::null());
-        Bench { command, home, mark, reads: [true, true] }
+            .stdin(Stdio::null())
+            .process_group(0);
+        Bench {
+            command,
+            home,
+            mark,
+            reads: [true, true],
+            also_writes: None,
+            looks_for_sockets: true,
+        }
     }
 
     /// Where the record goes.
@@ -94,10 +105,23 @@ impl Bench {
         }
         let begun = Instant::now();
         let mut child = self.command.spawn().unwrap();
+        let traces = Traces::of(child.id(), self.looks_for_sockets);
         let stdout = Stream::read(self.reads[0].then(|| child.stdout.take()).flatten());
         let stderr = Stream::read(self.reads[1].then(|| child.stderr.take()).flatten());
-        let Bench { home, mark, .. } = self;
-        Running { child, home, mark, stdout, stderr, begun, memory: BTreeSet::new(), over: false }
+        let Bench { home, mark, also_writes, .. } = self;
+        let next_look = Duration::ZERO;
+        Running {
+            child,
+            home,
+            mark,
+            stdout,
+            stderr,
+            begun,
+            traces,
+            next_look,
+            also_writes,
+            over: false,
+        }
     }
 
     /// From start to end, within [`SOON`].
@@ -140,8 +164,11 @@ pub struct Running {
     stdout: Stream,
     stderr: Stream,
     begun: Instant,
-    /// Inodes of its shared memory, as far as they were seen.
-    memory: BTreeSet<u64>,
+    /// What it held, as far as that was seen.
+    traces: Traces,
+    /// When to look again, since it began: often at first, since some runs are short.
+    next_look: Duration,
+    also_writes: Option<PathBuf>,
     over: bool,
 }
 
@@ -168,18 +195,35 @@ impl Running {
     /// Waits until so many rows are on stdout, and returns the rank processes.
     pub fn at_row(&mut self, count: usize) -> Vec<u32> {
         aftermath::until(SOON, &format!("{count} rows"), || {
+            self.look();
             (rows(&self.stdout.text()).len() >= count).then_some(())
         });
         self.ranks()
     }
 
-    /// The rank processes; their shared memory is remembered.
+    /// The rank processes; what they hold is noted.
     pub fn ranks(&mut self) -> Vec<u32> {
-        let ranks = aftermath::rank_processes(&self.mark);
-        for pid in &ranks {
-            self.memory.extend(aftermath::shared_memory(*pid));
+        self.traces.look();
+        aftermath::rank_processes(&self.mark)
+    }
+
+    /// Notes what the run holds, when it is time for that.
+    fn look(&mut self) {
+        if self.begun.elapsed() >= self.next_look {
+            self.traces.look();
+            let longer = Duration::from_millis(2) + self.begun.elapsed() / 3;
+            self.next_look = self.begun.elapsed() + longer.min(Duration::from_millis(500));
         }
-        ranks
+    }
+
+    /// What stderr has so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// What stdout has so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
     }
 
     /// Whether it still runs.
@@ -203,19 +247,25 @@ impl Running {
                 let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
                 panic!("still running after {limit:?}\n{stdout}\n{stderr}");
             }
+            self.look();
             std::thread::sleep(Duration::from_millis(1));
         };
         let took = self.begun.elapsed();
         let ended = Instant::now();
-        while !aftermath::processes(&self.mark).is_empty() && ended.elapsed() < after {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let left = aftermath::processes(&self.mark);
+        let reacted = self.traces.struck.map_or(Duration::ZERO, |struck| struck.elapsed());
+        let left = loop {
+            let left = self.traces.left(&self.mark);
+            if left.is_empty() || ended.elapsed() >= after {
+                break left;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
         self.kill_all();
-        assert!(left.is_empty(), "processes {left:?} outlived the run: {}", self.stderr.text());
+        assert!(left.is_empty(), "the run left {left:?}: {}", self.stderr.text());
         self.over = true;
-        let holders = aftermath::holders(&self.memory);
-        assert!(holders.is_empty(), "processes {holders:?} hold the run's shared memory");
+        let folders = std::iter::once(self.home.path()).chain(self.also_writes.as_deref());
+        let elsewhere = self.traces.written_outside(&folders.collect::<Vec<_>>());
+        assert!(elsewhere.is_empty(), "the run wrote to {elsewhere:?}");
         // Nobody is left to hold the other ends of the pipes.
         for stream in [&mut self.stdout, &mut self.stderr] {
             if let Some(reader) = stream.reader.take() {
@@ -230,7 +280,8 @@ impl Running {
         let record = self.home.path().join("record.jsonl");
         // The record must outlive this for the test to look at it.
         let home = std::mem::replace(&mut self.home, tempfile::tempdir().unwrap());
-        Ended { status, took, stdout, stderr, record, files, _home: home }
+        let seen = [!self.traces.memory.is_empty(), !self.traces.sockets.is_empty()];
+        Ended { status, took, stdout, stderr, record, files, reacted, seen, _home: home }
     }
 }
 
@@ -244,6 +295,10 @@ pub struct Ended {
     pub record: PathBuf,
     /// Files in its home.
     pub files: Vec<PathBuf>,
+    /// From the moment when one of its processes was seen stopped or gone to its end.
+    pub reacted: Duration,
+    /// Whether it was seen while it held shared memory, and sockets.
+    pub seen: [bool; 2],
     _home: TempDir,
 }
 
@@ -284,16 +339,7 @@ impl Ended {
 
     #[track_caller]
     pub fn read_record(&self) -> Record {
-        let text = std::fs::read_to_string(&self.record).unwrap();
-        let (mut run, mut rows, mut end) = (None, Vec::new(), None);
-        for line in text.lines() {
-            match serde_json::from_str(line).unwrap() {
-                Line::Run(found) => run = Some(*found),
-                Line::Row(row) => rows.push(*row),
-                Line::End(found) => end = Some(*found),
-            }
-        }
-        Record { run: run.unwrap(), rows, end }
+        parse(&std::fs::read_to_string(&self.record).unwrap())
     }
 
     /// That nobody can take the table for a whole one, and that the record alone gives it again.
@@ -308,10 +354,30 @@ impl Ended {
     /// What `busbw show` prints of the record.
     #[track_caller]
     pub fn shown(&self) -> String {
-        let shown = Command::new(BUSBW).arg("show").arg(&self.record).output().unwrap();
-        assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
-        String::from_utf8_lossy(&shown.stdout).into_owned()
+        let (shown, said, code) = self.show();
+        assert_eq!(code, Some(0), "{said}");
+        shown
     }
+
+    /// What `busbw show` prints of the record, what it says, and its exit code.
+    pub fn show(&self) -> (String, String, Option<i32>) {
+        let shown = Command::new(BUSBW).arg("show").arg(&self.record).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&shown.stdout), text(&shown.stderr), shown.status.code())
+    }
+}
+
+#[track_caller]
+fn parse(text: &str) -> Record {
+    let (mut run, mut rows, mut end) = (None, Vec::new(), None);
+    for line in text.lines() {
+        match serde_json::from_str(line).unwrap() {
+            Line::Run(found) => run = Some(*found),
+            Line::Row(row) => rows.push(*row),
+            Line::End(found) => end = Some(*found),
+        }
+    }
+    Record { run: run.unwrap(), rows, end }
 }
 
 /// The rows of a table.

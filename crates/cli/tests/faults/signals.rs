@@ -1,8 +1,7 @@
-//! Signals that tell a run to end: to the supervisor, to everybody, twice, too early, and while
-//! nobody reads its stdout.
-//! Not the supervisor's sudden death (`supervisor`).
+//! Signals that tell a run to end: to the supervisor, to everybody, twice, and too early.
+//! Not the supervisor's sudden death (`supervisor`), not readers that pause (`paused`).
 
-use std::{os::unix::process::CommandExt, process::Stdio, time::Duration};
+use std::time::Duration;
 
 use model::{exit::Exit, record::Status};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -40,27 +39,14 @@ fn to_the_supervisor() {
     }
 }
 
-#[test]
-fn twice() {
-    for pause in [0, 1, 20] {
-        let mut running = Bench::new(FOREVER).start();
-        running.at_row(20);
-        aftermath::signal(running.pid(), aftermath::interrupt());
-        std::thread::sleep(Duration::from_millis(pause));
-        aftermath::signal(running.pid(), aftermath::interrupt());
-        is_interrupted(&running.end(SOON), aftermath::interrupt(), 20);
-    }
-}
-
 /// Ctrl-C reaches every process of a terminal, and timeout(1) and schedulers do the same with
 /// SIGTERM: that is an interruption, not the loss of a rank.
 #[test]
 fn to_the_whole_group() {
     for signal in DEADLY.into_iter().filter(|signal| aftermath::is_heard(*signal)) {
         for threads in ["-g 3", "-t 3 -g 1"] {
-            let mut bench = Bench::new(&format!("all_reduce {threads} -b 64 -e 4K -n 5 -N 0"));
-            bench.command.process_group(0);
-            let mut running = bench.start();
+            let words = format!("all_reduce {threads} -b 64 -e 4K -n 5 -N 0");
+            let mut running = Bench::new(&words).start();
             running.at_row(20);
             let group = Pid::from_raw(running.pid() as i32).unwrap();
             kill_process_group(group, signal).unwrap();
@@ -111,34 +97,4 @@ fn between_launches() {
     let ended = running.end(2 * SOON);
     ended.exits(130, 2 * SOON).is_cut_short_and_shown_again();
     assert_eq!(ended.rows().len(), 2, "{}\n{}", ended.stdout, ended.stderr);
-}
-
-/// A pager that waits for its user holds the supervisor up in a write. Insisting helps.
-#[test]
-fn while_nobody_reads() {
-    let mut bench = Bench::new("all_reduce -g 2 -b 64 -e 64 -n 1 --batches 1 -c 0 -N 0");
-    bench.reads[0] = false;
-    bench.command.stdout(Stdio::piped());
-    let record = bench.record();
-    let mut running = bench.start();
-    let unread = running.child.stdout.take();
-    let size = || std::fs::metadata(&record).map_or(0, |m| m.len());
-    let mut before = 0;
-    aftermath::until(2 * SOON, "a full pipe", || {
-        std::thread::sleep(Duration::from_millis(400));
-        let now = size();
-        let stuck = now > 0 && now == std::mem::replace(&mut before, now);
-        stuck.then_some(())
-    });
-    running.ranks();
-    for _ in 0..2 {
-        aftermath::signal(running.pid(), aftermath::interrupt());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let begun = std::time::Instant::now();
-    let ended = running.end_leaving_nothing_after(3 * SOON, Duration::from_secs(2));
-    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
-    assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
-    assert!(ended.read_record().rows.len() > 100);
-    drop(unread);
 }

@@ -10,8 +10,9 @@ const SHOWS: f64 = 10.0;
 
 /// The shortest time of one operation on rank 1, microseconds.
 fn fastest(words: &str) -> f64 {
-    let ended = Bench::new(words).run();
-    ended.exits(0, SOON);
+    // Everything takes much longer where other tests want the cores as well.
+    let ended = Bench::new(words).start().end(3 * SOON);
+    ended.exits(0, 3 * SOON);
     let record = ended.read_record();
     let half = record.rows[0].out_of_place.as_ref().unwrap();
     half.batches_us.iter().map(|ranks| ranks[1]).fold(f64::INFINITY, f64::min)
@@ -19,7 +20,7 @@ fn fastest(words: &str) -> f64 {
 
 #[test]
 fn its_samples_show_it() {
-    let words = "all_reduce -g 2 -b 256K -e 256K -n 10";
+    let words = "all_reduce -g 2 -b 256K -e 256K -n 3";
     let usual = fastest(words);
     let slow = fastest(&format!("{words} --fault rank=1,phase=timed,row=0,do=slow:{FACTOR}"));
     assert!(slow > SHOWS * usual, "{slow} against {usual}");

@@ -1,37 +1,91 @@
 //! The supervisor's sudden death: nobody is left who could clean up, and nothing may be left.
-//! Not its orderly end (`signals`).
+//! Not its orderly end (`signals`, `interrupt`).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::{
     aftermath,
     bench::{Bench, SOON},
+    cells::{Moment, Shape, all_passed, run_cells},
 };
 
 /// How long ranks may outlive it.
 const AFTER: Duration = Duration::from_secs(2);
 
-#[test]
-fn takes_its_ranks_along() {
-    for (shape, stopped) in [("-g 3", false), ("-t 3 -g 1", false), ("-g 3", true)] {
-        let mut running = Bench::new(&format!("all_reduce {shape} -b 64 -e 4K -n 5 -N 0")).start();
-        let ranks = running.at_row(10);
-        assert!(!ranks.is_empty());
-        if stopped {
-            aftermath::signal(ranks[1], Signal::STOP);
+/// A whole cell, on a busy machine.
+const CELL: Duration = Duration::from_secs(20);
+
+const POOL: usize = 6;
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    moment: Moment,
+    shape: Shape,
+    /// Whether it was stopped before, as a debugger or Ctrl-Z does.
+    stopped: bool,
+}
+
+impl Cell {
+    fn run(self) {
+        let mut running = Bench::new(&self.moment.words(self.shape)).start();
+        self.moment.reach(&mut running);
+        if self.stopped {
+            aftermath::signal(running.pid(), Signal::STOP);
+            std::thread::sleep(Duration::from_millis(200));
         }
         aftermath::signal(running.pid(), Signal::KILL);
-        let ended = running.end_leaving_nothing_after(SOON, AFTER);
+        let ended = running.end_leaving_nothing_after(CELL, AFTER);
         assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
+        self.moment.has_its_rows(&ended, self.shape);
+        let (shown, said, code) = ended.show();
+        if self.moment == Moment::Joining && shown.is_empty() {
+            // It had not begun.
+            assert!(code == Some(2) && said.contains("is empty: its run ended before"), "{said}");
+            return;
+        }
         // What it had recorded can be read, and shown as it was: all that was printed, and at most
         // one row more, since a row is recorded before it is printed.
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("this record has no end: its writer was killed"), "{said}");
+        let more = shown.strip_prefix(&ended.stdout).unwrap_or_else(|| panic!("{shown}"));
+        assert!(ended.stdout.is_empty() || more.lines().count() <= 1, "{more}");
+    }
+}
+
+#[test]
+fn takes_its_ranks_along_in_every_phase() {
+    let mut cells = Vec::new();
+    for moment in Moment::all() {
+        for shape in Shape::BOTH {
+            cells.extend([false, true].map(|stopped| Cell { moment, shape, stopped }));
+        }
+    }
+    let begun = Instant::now();
+    let outcomes = run_cells(&cells, POOL, Cell::run);
+    let passed = outcomes.iter().filter(|o| o.result.is_ok()).count();
+    aftermath::tell(&format!(
+        "supervisor killed: {} cells, {passed} passed, all in {:.1} s",
+        cells.len(),
+        begun.elapsed().as_secs_f64()
+    ));
+    all_passed(&outcomes, |cell| format!("{cell:?}"));
+    assert_eq!(outcomes.len(), cells.len());
+}
+
+/// While rows come one after the other.
+#[test]
+fn between_rows() {
+    for shape in Shape::BOTH {
+        let words = format!("all_reduce {} -b 64 -e 4K -n 5 -N 0", shape.words());
+        let mut running = Bench::new(&words).start();
+        running.at_row(10);
+        aftermath::signal(running.pid(), Signal::KILL);
+        let ended = running.end_leaving_nothing_after(SOON, AFTER);
         assert!(ended.read_record().rows.len() >= 10);
-        assert!(ended.read_record().end.is_none());
-        let shown = ended.shown();
-        let more = shown.strip_prefix(&ended.stdout).unwrap();
-        assert!(more.lines().count() <= 1, "{more}");
+        let more = ended.shown().strip_prefix(&ended.stdout).unwrap().lines().count();
+        assert!(more <= 1, "{more}");
     }
 }
 

@@ -54,6 +54,8 @@ struct State {
     ranks: Vec<Option<TcpStream>>,
     /// Parts of the allgather under way.
     parts: Vec<Option<Vec<u8>>>,
+    /// Why the run was stopped, once it is, for ranks that join later.
+    stopped: Option<Vec<u8>>,
 }
 
 /// A listening hub.
@@ -82,7 +84,7 @@ impl Hub {
         let address = listener.local_addr()?;
         let empty = || (0..ranks).map(|_| None).collect();
         let parts = (0..ranks).map(|_| None).collect();
-        let state = Arc::new(Mutex::new(State { ranks: empty(), parts }));
+        let state = Arc::new(Mutex::new(State { ranks: empty(), parts, stopped: None }));
         let closing = Arc::new(AtomicBool::new(false));
         let hub = Hub {
             address,
@@ -155,9 +157,11 @@ impl Hub {
         let (state, why) = (Arc::clone(&self.state), why.as_bytes().to_vec());
         // Without a thread, ranks still see the control memory's flag, and are killed in the end.
         let _ = std::thread::Builder::new().name("hub-abort".to_owned()).spawn(move || {
-            for stream in lock(&state).ranks.iter_mut().flatten() {
+            let mut state = lock(&state);
+            for stream in state.ranks.iter_mut().flatten() {
                 let _ = wire::send(stream, Kind::Abort, &why);
             }
+            state.stopped = Some(why);
         });
     }
 }
@@ -232,6 +236,10 @@ fn welcome<E: From<HubEvent>>(
     }
     let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
     wire::send(stream, Kind::Begin, begin)?;
+    // Who joins a run that is over must not wait for the others, nor to be killed.
+    if let Some(why) = &lock(state).stopped {
+        wire::send(stream, Kind::Abort, why)?;
+    }
     Ok(rank)
 }
 
@@ -332,6 +340,20 @@ mod tests {
         let begun = Instant::now();
         hub.abort("rank 0 was stopped");
         assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn abort_reaches_a_rank_that_joins_later() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        hub.abort("interrupted");
+        while lock(&hub.state).stopped.is_none() {
+            std::thread::yield_now();
+        }
+        let mut member = join(&hub, 0, 2, "secret").unwrap();
+        let soon = Some(Instant::now() + Duration::from_secs(5));
+        let why = member.allgather(b"", soon).unwrap_err();
+        assert!(matches!(&why, crate::WorldError::Aborted(why) if why == "interrupted"), "{why}");
     }
 
     #[test]

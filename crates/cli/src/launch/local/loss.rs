@@ -1,0 +1,110 @@
+//! What a rank's process tells by its end, and what a rank says when it cannot go on: who was lost,
+//! how, where, and what to do about it.
+//! Not what becomes of the others (`local`).
+
+use std::time::Instant;
+
+use model::{exit::Exit, record::Status};
+use rustix::process::WaitStatus;
+use signal_hook::consts::{
+    SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGSEGV, SIGTERM,
+};
+
+use super::{Job, Loss, PATIENCE};
+use crate::{
+    launch::guard,
+    machine::{self, OutOfMemory},
+    measure::Failure,
+};
+
+impl Job<'_> {
+    /// A rank says that it cannot go on.
+    pub(super) fn on_failure(&mut self, rank: usize, why: &str) {
+        let failure: Failure = serde_json::from_str(why)
+            .unwrap_or_else(|_| Failure { missing: None, text: why.to_owned() });
+        let Some(mut missing) = failure.missing else {
+            let text = format!("{} cannot go on: {}", self.name(rank), failure.text);
+            return self.end(Status::Failed, Exit::Internal, text);
+        };
+        if missing.is_empty() {
+            // It waited in an exchange: the hub knows for whom.
+            missing = self.hub.missing();
+        }
+        let seconds = self.plan.timeout_s.unwrap_or(0);
+        let late = match missing.first() {
+            Some(first) => self.name(*first),
+            None => "some rank".to_owned(),
+        };
+        let text = format!(
+            "{late} did not come within {seconds} s (-T), {}; rank {rank} and others waited. Give it more time with -T, or see what that process does",
+            self.place(missing.first().copied().unwrap_or(rank))
+        );
+        self.end(Status::Failed, Exit::Timeout, text);
+    }
+
+    /// A rank's process stopped, went on, or ended.
+    pub(super) fn on_child(&mut self, process: usize, status: WaitStatus) {
+        let state = &mut self.processes[process];
+        if status.stopped() {
+            state.stopped = Some(Instant::now());
+            return;
+        }
+        if status.continued() {
+            state.stopped = None;
+            return;
+        }
+        state.running = false;
+        let were = if self.plan.threads == 1 { "was" } else { "were" };
+        let how = match (status.terminating_signal(), status.exit_status()) {
+            (_, Some(0)) => return,
+            (Some(signal), _) => format!("{were} killed by {}", guard::signal_name(signal)),
+            (None, code) => format!("ended with exit code {}", code.unwrap_or(-1)),
+        };
+        let advice = status.terminating_signal().map_or_else(String::new, |s| self.advice(s));
+        let text = format!(
+            "{} {how} {}; the other ranks were stopped{advice}",
+            self.name(process),
+            self.places(process)
+        );
+        match status.terminating_signal() {
+            // timeout(1), a terminal and a scheduler send these to every process of the run: ours
+            // may be on its way. A rank that exits has said why; its word may be on its way.
+            None | Some(SIGHUP | SIGINT | SIGTERM) => {
+                self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
+            }
+            Some(_) => self.end(Status::Failed, Exit::RankLost, text),
+        }
+    }
+
+    /// What to do about a rank that died of a signal.
+    fn advice(&self, signal: i32) -> String {
+        let less = "lower -e or -g";
+        match signal {
+            SIGKILL => {
+                let now = machine::out_of_memory(&machine::Root::system());
+                match now.since(&self.out_of_memory) {
+                    OutOfMemory::InGroup => {
+                        let limit = self.describe.run.machine.memory_limit;
+                        let limit = limit.map_or_else(String::new, |bytes| {
+                            format!(" ({bytes} bytes were left at the start)")
+                        });
+                        format!(
+                            ": the kernel killed for want of memory in this control group{limit}; {less}, or raise the group's limit"
+                        )
+                    }
+                    OutOfMemory::OnMachine => format!(
+                        "; the kernel killed for want of memory on this machine meanwhile, and dmesg says whom: {less}"
+                    ),
+                    OutOfMemory::No => "; not for want of memory, by the kernel's count: see who sent it, such as a scheduler or a script".to_owned(),
+                    OutOfMemory::Unknown => {
+                        format!("; if the kernel ran out of memory, dmesg says so: {less}")
+                    }
+                }
+            }
+            SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGABRT => {
+                "; that is a mistake in busbw: report it with this run's record".to_owned()
+            }
+            _ => "; see who sent it, such as a scheduler or a script".to_owned(),
+        }
+    }
+}

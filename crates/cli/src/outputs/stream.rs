@@ -1,0 +1,155 @@
+//! A standard stream whose reader may pause: a thread of its own writes, and whoever hands bytes in
+//! waits only a moment, so that a pager cannot keep the supervisor from following its ranks.
+//! Not a buffer for speed: usually every write is over when this returns.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+/// How long a flush waits for the reader before it lets the supervisor go on.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// A standard stream. Clones write to the same.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What no write has begun with.
+    queue: VecDeque<Vec<u8>>,
+    /// Whether a write is under way.
+    writing: bool,
+    /// What went wrong; nothing is written after that.
+    failure: Option<(Option<i32>, io::ErrorKind)>,
+}
+
+impl State {
+    fn check(&self) -> io::Result<()> {
+        match self.failure {
+            None => Ok(()),
+            Some((Some(code), _)) => Err(io::Error::from_raw_os_error(code)),
+            Some((None, kind)) => Err(kind.into()),
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.failure.is_some() || (self.queue.is_empty() && !self.writing)
+    }
+}
+
+impl Stream {
+    /// Writes to `out` from now on, each piece with one write and a flush.
+    ///
+    /// # Errors
+    /// When the system has no room for a thread.
+    pub(super) fn new(mut out: impl Write + Send + 'static) -> Result<Stream> {
+        let shared = Arc::new(Shared::default());
+        let stream = Stream { shared: Arc::clone(&shared) };
+        std::thread::Builder::new()
+            .name("stream".to_owned())
+            .spawn(move || {
+                loop {
+                    let mut state = lock(&shared);
+                    let Some(piece) = state.queue.pop_front() else {
+                        drop(shared.changed.wait(state));
+                        continue;
+                    };
+                    state.writing = true;
+                    drop(state);
+                    let written = out.write_all(&piece).and_then(|()| out.flush());
+                    let mut state = lock(&shared);
+                    state.writing = false;
+                    if let Err(error) = written {
+                        state.failure = Some((error.raw_os_error(), error.kind()));
+                        state.queue.clear();
+                    }
+                    shared.changed.notify_all();
+                }
+            })
+            .context("cannot start a thread for a standard stream")?;
+        Ok(stream)
+    }
+
+    /// Waits until everything is written, for `limit` at most; whether it is.
+    ///
+    /// # Errors
+    /// What went wrong with any write so far.
+    pub(super) fn settle(&self, limit: Duration) -> io::Result<bool> {
+        let state = lock(&self.shared);
+        let waiting = self.shared.changed.wait_timeout_while(state, limit, |s| !s.is_settled());
+        let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        state.check()?;
+        Ok(state.is_settled())
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = lock(&self.shared);
+        state.check()?;
+        state.queue.push_back(bytes.to_vec());
+        self.shared.changed.notify_all();
+        Ok(bytes.len())
+    }
+
+    /// Waits a moment, but not again for a reader that let us wait before.
+    fn flush(&mut self) -> io::Result<()> {
+        let state = lock(&self.shared);
+        let before = state.writing && !state.queue.is_empty();
+        drop(state);
+        self.settle(if before { Duration::ZERO } else { MOMENT }).map(drop)
+    }
+}
+
+/// A panic in another thread leaves the state as it is: still the truth about the stream.
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Read, time::Instant};
+
+    #[test]
+    fn a_reader_that_pauses_holds_nobody_up_and_misses_nothing() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut stream = Stream::new(writer).unwrap();
+        let piece = vec![b'x'; 50_000];
+        let begun = Instant::now();
+        for _ in 0..5 {
+            stream.write_all(&piece).unwrap();
+            stream.flush().unwrap();
+        }
+        assert!(begun.elapsed() < 4 * MOMENT, "{:?}", begun.elapsed());
+        assert!(!stream.settle(Duration::ZERO).unwrap());
+        let mut read = vec![0; 5 * piece.len()];
+        reader.read_exact(&mut read).unwrap();
+        assert!(stream.settle(Duration::from_secs(5)).unwrap());
+        assert!(read.iter().all(|byte| *byte == b'x'));
+    }
+
+    #[test]
+    fn what_goes_wrong_is_told_at_once_and_ever_after() {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut stream = Stream::new(writer).unwrap();
+        drop(reader);
+        stream.write_all(b"row\n").unwrap();
+        assert_eq!(stream.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(stream.write(b"row\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(stream.settle(Duration::ZERO).is_err());
+    }
+}
