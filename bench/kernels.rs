@@ -13,7 +13,7 @@ const IN_CACHE: usize = 256 << 10;
 const ELEMENTS: usize = 64 << 10;
 
 /// Bytes of a buffer that fits no cache.
-const IN_MEMORY: usize = 1 << 20;
+const IN_MEMORY: usize = 64 << 20;
 
 /// A measured line: seconds for a buffer of results, in cache, then from memory by `Store`, and the
 /// same as shares of the speed of an f32 sum measured right before.
@@ -27,7 +27,9 @@ struct Samples {
 /// A page, where buffers that ranks share begin.
 #[derive(Clone, Copy)]
 #[repr(align(4096))]
-struct Page([u64; 512]);
+struct Page {
+    _words: [u64; 512],
+}
 
 /// Two sources and two destinations.
 struct Memory {
@@ -39,7 +41,7 @@ struct Memory {
 impl Memory {
     fn new() -> Memory {
         // Numbers of every type that neither overflow nor are subnormal.
-        let fill = |bits: u64| vec![Page([bits; 512]); IN_MEMORY / size_of::<Page>()];
+        let fill = |bits: u64| vec![Page { _words: [bits; 512] }; IN_MEMORY / size_of::<Page>()];
         let a = fill(0x3c3c_3c3c_3c3c_3c3c);
         let b = fill(0x3838_3838_3838_3838);
         Memory { a, b, to: [fill(1), fill(1)] }

@@ -65,8 +65,8 @@ macro_rules! divide {
     )*};
 }
 divide! {
-    u8, i8, |n, _, m| (u16::from(n) * (m as u16) >> 8) as u8;
-    u32, i32, |n, _, m| (u64::from(n) * u64::from(m) >> 32) as u32;
+    u8, i8, |n, _, m| ((u16::from(n) * m as u16) >> 8) as u8;
+    u32, i32, |n, _, m| ((u64::from(n) * u64::from(m)) >> 32) as u32;
     u64, i64, upper_half;
 }
 
@@ -77,7 +77,7 @@ fn upper_half(n: u64, upper: u32, lower: u32) -> u64 {
     let low = |x: u64| x & 0xffff_ffff;
     let (n1, n0, m1, m0) = (n >> 32, low(n), u64::from(upper), u64::from(lower));
     // No sum overflows: (2^32 − 1)² + 2·(2^32 − 1) = 2^64 − 1.
-    let middle = n1 * m0 + (n0 * m0 >> 32);
+    let middle = n1 * m0 + ((n0 * m0) >> 32);
     let other = n0 * m1 + low(middle);
     n1 * m1 + (middle >> 32) + (other >> 32)
 }

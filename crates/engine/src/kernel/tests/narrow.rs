@@ -142,17 +142,17 @@ fn every_half_and_bfloat16_number() {
         let numbers = patterns(16);
         let mantissa = reference.format.mantissa_bits as u16;
         let infinity = reference.format.largest as u16 + 1;
-        let one = infinity / 2 & !((1 << mantissa) - 1);
+        let one = (infinity / 2) & !((1 << mantissa) - 1);
         let half_unit = |a: u16| (a & infinity).saturating_sub((mantissa + 1) << mantissa);
         let others: [&dyn Fn(u16) -> u16; 12] = [
             &|a| half_unit(a),
             &|a| half_unit(a) + 1,
             &|a| half_unit(a).saturating_sub(1),
             &|a| half_unit(a) | 0x8000,
-            &|a| half_unit(a) + 1 | 0x8000,
+            &|a| (half_unit(a) + 1) | 0x8000,
             &|_| one,
             &|_| one + 1,
-            &|_| one / 2 + 3 | 0x8000,
+            &|_| (one / 2 + 3) | 0x8000,
             &|_| infinity - 1,
             &|_| 1,
             &|_| infinity,
