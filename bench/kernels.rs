@@ -24,17 +24,24 @@ struct Samples {
     shares: [Vec<f64>; 2],
 }
 
+/// A page, where buffers that ranks share begin.
+#[derive(Clone, Copy)]
+#[repr(align(4096))]
+struct Page {
+    _words: [u64; 512],
+}
+
 /// Two sources and two destinations.
 struct Memory {
-    a: Vec<u64>,
-    b: Vec<u64>,
-    to: [Vec<u64>; 2],
+    a: Vec<Page>,
+    b: Vec<Page>,
+    to: [Vec<Page>; 2],
 }
 
 impl Memory {
     fn new() -> Memory {
         // Numbers of every type that neither overflow nor are subnormal.
-        let fill = |bits: u64| vec![bits; IN_MEMORY / 8];
+        let fill = |bits: u64| vec![Page { _words: [bits; 512] }; IN_MEMORY / size_of::<Page>()];
         let a = fill(0x3c3c_3c3c_3c3c_3c3c);
         let b = fill(0x3838_3838_3838_3838);
         Memory { a, b, to: [fill(1), fill(1)] }
@@ -48,13 +55,13 @@ impl Memory {
         destinations: usize,
         store: Store,
     ) -> f64 {
-        let source = |at: &[u64], scalar| Source { at: at.as_ptr().cast(), scalar };
+        let source = |at: &[Page], scalar| Source { at: at.as_ptr().cast(), scalar };
         let sources = [source(&self.a, 1), source(&self.b, 2)];
         let to = self.to.each_mut().map(|to| to.as_mut_ptr().cast::<u8>());
         let (datatype, op) = case;
         let count = bytes / datatype.bytes();
         let start = Instant::now();
-        // SAFETY: every buffer holds at least `bytes` bytes, aligned to 8, and is another one.
+        // SAFETY: every buffer holds at least `bytes` bytes, aligned to a page, and is another one.
         unsafe {
             kernel::reduce(datatype, op, &to[..destinations], black_box(&sources), count, store)
         };

@@ -46,16 +46,18 @@ impl Work for Streamed {
 /// `from` is valid for reading, `to` for writing `len` bytes; they do not overlap.
 #[inline(always)]
 pub(super) unsafe fn block<I: Isa>(from: *const u8, to: *mut u8, len: usize, store: Store) {
-    let lines = match store {
-        Store::Streamed if to.addr().is_multiple_of(LINE) => len / LINE,
-        _ => 0,
-    };
+    let streamed = store == Store::Streamed && to.addr().is_multiple_of(LINE);
+    let lines = len / LINE * LINE;
     // SAFETY: the caller vouches for `len` bytes; streamed lines are aligned.
     unsafe {
-        for at in (0..lines).map(|line| line * LINE) {
-            I::stream(to.add(at), from.add(at).cast::<[u8; LINE]>().read());
+        for at in (0..lines).step_by(LINE) {
+            let line = from.add(at).cast::<[u8; LINE]>().read();
+            if streamed {
+                I::stream(to.add(at), line);
+            } else {
+                to.add(at).cast::<[u8; LINE]>().write(line);
+            }
         }
-        let rest = lines * LINE;
-        std::ptr::copy_nonoverlapping(from.add(rest), to.add(rest), len - rest);
+        std::ptr::copy_nonoverlapping(from.add(lines), to.add(lines), len - lines);
     }
 }

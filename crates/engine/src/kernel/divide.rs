@@ -5,10 +5,15 @@
 //! for l = ⌈log2 d⌉ and m = ⌊2^w (2^l − d) / d⌋ + 1, with t the upper half of m·n,
 //! n / d = (t + (n − t) / 2^min(l, 1)) / 2^max(l − 1, 0) for every n of w bits.
 
+use std::marker::PhantomData;
+
 /// A divisor, ready to be used on integers of `T`'s width.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Divisor<T> {
-    multiplier: T,
+    of: PhantomData<T>,
+    /// m, by 32-bit halves.
+    upper: u32,
+    lower: u32,
     before: u32,
     after: u32,
     /// The divisor is larger than any number of the type.
@@ -29,18 +34,23 @@ macro_rules! divide {
                 let by = by.max(1) as u128;
                 let width = <$type>::BITS;
                 let log = by.next_power_of_two().trailing_zeros();
+                let beyond = by > <$type>::MAX.into();
+                let rest = if beyond { 0 } else { (1 << log) - by };
+                let multiplier = (rest << width) / by + 1;
                 Divisor {
-                    multiplier: (((((1u128 << log.min(width)) - by.min(1 << log.min(width))) << width) / by) + 1) as $type,
+                    of: PhantomData,
+                    upper: (multiplier >> 32) as u32,
+                    lower: multiplier as u32,
                     before: log.min(1),
                     after: log.saturating_sub(1).min(width - 1),
-                    beyond: by > <$type>::MAX as u128,
+                    beyond,
                 }
             }
         }
         impl Divide<$type> for $type {
             #[inline(always)]
             fn divide(self, by: Divisor<$type>) -> $type {
-                let high = $high(self, by.multiplier);
+                let high = $high(self, by.upper, by.lower);
                 let quotient = (high + ((self - high) >> by.before)) >> by.after;
                 if by.beyond { 0 } else { quotient }
             }
@@ -55,20 +65,21 @@ macro_rules! divide {
     )*};
 }
 divide! {
-    u8, i8, |a, b| ((u16::from(a) * u16::from(b)) >> 8) as u8;
-    u32, i32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
-    u64, i64, high;
+    u8, i8, |n, _, m| ((u16::from(n) * m as u16) >> 8) as u8;
+    u32, i32, |n, _, m| ((u64::from(n) * u64::from(m)) >> 32) as u32;
+    u64, i64, upper_half;
 }
 
-/// Upper half of a product of 64-bit numbers, by 32-bit halves: this form vectorises.
+/// Upper half of n·m, by 32-bit halves, which vector units can multiply. A whole m would be
+/// recognised as a product of 128 bits, which they cannot.
 #[inline(always)]
-fn high(a: u64, b: u64) -> u64 {
+fn upper_half(n: u64, upper: u32, lower: u32) -> u64 {
     let low = |x: u64| x & 0xffff_ffff;
-    let (a1, a0, b1, b0) = (a >> 32, low(a), b >> 32, low(b));
-    // Neither sum overflows: (2^32 − 1)² + 2·(2^32 − 1) = 2^64 − 1.
-    let middle = a1 * b0 + ((a0 * b0) >> 32);
-    let other = a0 * b1 + low(middle);
-    a1 * b1 + (middle >> 32) + (other >> 32)
+    let (n1, n0, m1, m0) = (n >> 32, low(n), u64::from(upper), u64::from(lower));
+    // No sum overflows: (2^32 − 1)² + 2·(2^32 − 1) = 2^64 − 1.
+    let middle = n1 * m0 + ((n0 * m0) >> 32);
+    let other = n0 * m1 + low(middle);
+    n1 * m1 + (middle >> 32) + (other >> 32)
 }
 
 #[cfg(test)]

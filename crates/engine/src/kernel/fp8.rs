@@ -30,19 +30,27 @@ impl<const CUT: u32, const LARGEST: u8> Fp8<CUT, LARGEST> {
 
     #[inline(always)]
     fn to_binary16(self) -> u16 {
-        let magnitude = u16::from(self.0 & 0x7f);
-        let value = if magnitude > u16::from(Self::LAST) { 0x7e00 } else { magnitude << CUT };
-        value | u16::from(self.0 & 0x80) << 8
+        if CUT == 8 {
+            return u16::from(self.0) << 8;
+        }
+        // The copies of the sign, but for the first, make way for binary16's highest exponent bit.
+        let bits = (i16::from(self.0 as i8) << CUT) as u16 & 0xbfff;
+        if self.0 & 0x7f > Self::LAST { bits | 0x7e00 } else { bits }
     }
 
     /// To nearest even; beyond the largest number lies the largest (as CUDA's `__NV_SATFINITE`).
     #[inline(always)]
     fn from_binary16(bits: u16) -> Self {
-        let magnitude = bits & 0x7fff;
-        let limited = magnitude.min(u16::from(LARGEST) << CUT);
+        let largest = u16::from(LARGEST) << CUT;
+        // Negative numbers are the larger ones without a sign, and less than all others with one.
+        let limited = (bits.min(largest | 0x8000) as i16).min(largest as i16) as u16;
         let rounded = (limited + (1 << (CUT - 1)) - 1 + (limited >> CUT & 1)) >> CUT;
-        let value = if magnitude > 0x7c00 { NAN } else { rounded as u8 };
-        Fp8(value | (bits >> 8) as u8 & 0x80)
+        let nan = if bits & 0x7fff > 0x7c00 { u16::from(NAN) } else { 0 };
+        if CUT == 8 {
+            return Fp8((rounded | nan) as u8);
+        }
+        // The sign is one bit further up than where it belongs.
+        Fp8((rounded | nan | limited >> 8 & 0x80) as u8)
     }
 }
 

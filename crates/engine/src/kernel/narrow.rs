@@ -42,6 +42,13 @@ fn numbers<F>(elements: &[Packed<F>]) -> &[F] {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), elements.len()) }
 }
 
+/// Room for elements as room for numbers.
+#[inline(always)]
+fn room<F>(elements: &mut [MaybeUninit<Packed<F>>]) -> &mut [MaybeUninit<F>] {
+    // SAFETY: as in `numbers`; the borrow is exclusive.
+    unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), elements.len()) }
+}
+
 /// What is done to widened numbers. A type with a method rather than a closure, because closures
 /// this large are not inlined, and then lack the instruction set.
 trait Step {
@@ -65,6 +72,7 @@ steps! {
     Multiply(a, b, _s) = a * b * F::SCALE;
     // Times a power of two is exact, so that this still rounds once.
     AddScaled(a, b, s) = a + b * s;
+    // By a power of two, or by one over it.
     Scale(a, _b, s) = a * s;
     Divide(a, _b, s) = a / s, ANY;
 }
@@ -77,36 +85,28 @@ fn groups<F: Narrow, S: Step, I: Isa>(
     b: &[Packed<F>],
     scalar: f32,
 ) {
-    let (groups, rest) = to.as_chunks_mut::<GROUP>();
+    let (groups, rest) = room(to).as_chunks_mut::<GROUP>();
     let (groups_a, rest_a) = numbers(a).as_chunks::<GROUP>();
     let (groups_b, rest_b) = numbers(b).as_chunks::<GROUP>();
     for ((to, a), b) in groups.iter_mut().zip(groups_a).zip(groups_b) {
-        group::<F, S, I>(to, a, b, scalar);
+        to.write_copy_of_slice(&group::<F, S, I>(a, b, scalar));
     }
     if !rest.is_empty() {
         let (mut a, mut b) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
         a[..rest.len()].copy_from_slice(rest_a);
         b[..rest.len()].copy_from_slice(rest_b);
-        group::<F, S, I>(rest, &a, &b, scalar);
+        rest.write_copy_of_slice(&group::<F, S, I>(&a, &b, scalar)[..rest.len()]);
     }
 }
 
-/// One group, of which as much is written as `to` has room for.
+/// One group.
 #[inline(always)]
-fn group<F: Narrow, S: Step, I: Isa>(
-    to: &mut [MaybeUninit<Packed<F>>],
-    a: &[F; GROUP],
-    b: &[F; GROUP],
-    scalar: f32,
-) {
+fn group<F: Narrow, S: Step, I: Isa>(a: &[F; GROUP], b: &[F; GROUP], scalar: f32) -> [F; GROUP] {
     let (mut wide, b) = (F::widen::<I>(a), F::widen::<I>(b));
     for (a, b) in wide.iter_mut().zip(b) {
         *a = S::step::<F>(*a, b, scalar);
     }
-    let narrow = if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) };
-    for (to, number) in to.iter_mut().zip(narrow) {
-        to.write(Packed(number));
-    }
+    if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) }
 }
 
 impl<F: Narrow> Element for Packed<F> {
@@ -140,6 +140,11 @@ impl<F: Narrow> Element for Packed<F> {
 
     #[inline(always)]
     fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: f32) {
-        groups::<F, Divide, I>(to, a, a, ranks);
+        // One over a power of two is exact, and multiplication is faster.
+        if ranks.to_bits() << 9 == 0 {
+            groups::<F, Scale, I>(to, a, a, ranks.recip());
+        } else {
+            groups::<F, Divide, I>(to, a, a, ranks);
+        }
     }
 }
