@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         }
         let (signal, pause) = match fault.action {
             Action::Kill => (rustix::process::Signal::KILL, Duration::MAX),
-            Action::Stop => (rustix::process::Signal::STOP, Duration::from_millis(50)),
+            Action::Stop => (rustix::process::Signal::STOP, Duration::from_millis(500)),
             Action::Corrupt(_) | Action::Slow(_) => return,
         };
         // Our own process: it cannot be refused. But the signal may find another thread first, and

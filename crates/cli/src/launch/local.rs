@@ -103,6 +103,8 @@ struct Job<'a> {
     ending: Option<Ended>,
     /// A loss that ends the run unless a better reason comes before it is due.
     loss: Option<Loss>,
+    /// Ranks whose time for a wait ran out, until it is clear who kept all of them waiting.
+    late: Option<Late>,
     /// When what still runs is killed.
     kill_at: Option<Instant>,
     /// The kernel's count of kills for want of memory when the launch began.
@@ -122,6 +124,13 @@ struct Job<'a> {
 struct Loss {
     due: Instant,
     text: String,
+}
+
+/// Deadlines that passed on some ranks. One that waits for a rank that itself waits must not accuse it.
+struct Late {
+    due: Instant,
+    waited: Vec<usize>,
+    missing: Vec<usize>,
 }
 
 impl Drop for Job<'_> {
@@ -178,6 +187,7 @@ impl<'a> Job<'a> {
             facts: vec![None; ranks],
             ending: None,
             loss: None,
+            late: None,
             kill_at: None,
             out_of_memory: machine::out_of_memory(&machine::Root::system()),
             join_by: Instant::now() + JOIN,
@@ -210,6 +220,7 @@ impl<'a> Job<'a> {
         while let Ok(event) = heard.recv_timeout(self.patience()) {
             self.on_event(event, outputs)?;
         }
+        self.end_for_lateness();
         if let Some(loss) = self.loss.take() {
             self.end(Status::Failed, Exit::RankLost, loss.text);
         }

@@ -169,13 +169,13 @@ fn is_out_of_memory(group: &Group, ended: &Ended, shape: &str, place: &str) {
 fn a_limit_that_is_lowered_while_memory_is_taken() {
     for shape in ["-g 2", "-t 2 -g 1"] {
         let Some(group) = Group::create("lowered", AT_FIRST) else { return };
-        let mut running = group.start(&format!("all_reduce {shape} -b 128M -e 128M -n 1"));
+        let mut running = group.start(&format!("all_reduce {shape} -b 256M -e 256M -n 1"));
         let lowered = aftermath::until(SOON, "a lower limit", || {
             let has = group.usage();
             let begun = running.ranks().len() == if shape == "-g 2" { 2 } else { 1 };
             (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
         });
-        assert!(lowered < need(128) / 2, "{lowered} bytes were taken already");
+        assert!(lowered < need(256) / 2, "{lowered} bytes were taken already");
         is_out_of_memory(&group, &running.end(2 * SOON), shape, "at the start");
     }
 }

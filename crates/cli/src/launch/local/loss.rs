@@ -10,7 +10,7 @@ use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGSEGV, SIGTERM,
 };
 
-use super::{Job, Loss, PATIENCE};
+use super::{Job, Late, Loss, PATIENCE};
 use crate::{
     launch::guard,
     machine::{self, OutOfMemory},
@@ -30,14 +30,29 @@ impl Job<'_> {
             // It waited in an exchange: the hub knows for whom.
             missing = self.hub.missing();
         }
+        let due = Instant::now() + PATIENCE;
+        let late =
+            self.late.get_or_insert_with(|| Late { due, waited: Vec::new(), missing: Vec::new() });
+        late.waited.push(rank);
+        late.missing.append(&mut missing);
+    }
+
+    /// Ends the run for the deadlines that have passed, if some have: for want of a rank that is
+    /// stopped, of one that does not wait itself, or of any, in this order.
+    pub(super) fn end_for_lateness(&mut self) {
+        let Some(Late { waited, missing, .. }) = self.late.take() else { return };
+        let stopped = |rank: &&usize| self.processes[self.plan.process(**rank)].stopped.is_some();
+        let guilty = missing
+            .iter()
+            .find(stopped)
+            .or_else(|| missing.iter().find(|rank| !waited.contains(rank)))
+            .or(missing.first());
+        let late = guilty.map_or("some rank".to_owned(), |rank| self.name(*rank));
         let seconds = self.plan.timeout_s.unwrap_or(0);
-        let late = match missing.first() {
-            Some(first) => self.name(*first),
-            None => "some rank".to_owned(),
-        };
         let text = format!(
-            "{late} did not come within {seconds} s (-T), {}; rank {rank} and others waited. Give it more time with -T, or see what that process does",
-            self.place(missing.first().copied().unwrap_or(rank))
+            "{late} did not come within {seconds} s (-T), {}; rank {} and others waited. Give it more time with -T, or see what that process does",
+            self.place(*guilty.unwrap_or(&waited[0])),
+            waited[0]
         );
         self.end(Status::Failed, Exit::Timeout, text);
     }

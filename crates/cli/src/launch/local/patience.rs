@@ -19,6 +19,9 @@ impl Job<'_> {
                 *since = now;
             }
         }
+        if self.late.as_ref().is_some_and(|late| now >= late.due) {
+            self.end_for_lateness();
+        }
         if self.loss.as_ref().is_some_and(|loss| now >= loss.due)
             && let Some(loss) = self.loss.take()
         {
