@@ -10,12 +10,14 @@ mod isa;
 mod narrow;
 mod native;
 mod reduce;
+mod slices;
 #[cfg(test)]
 mod tests;
 
 use model::{DataType, ReduceOp};
 
 use isa::Level;
+pub use slices::{copy_slice, sum_slices};
 
 /// One rank's contribution: where it starts, and its scalar for `mulsum`.
 #[derive(Debug, Clone, Copy)]
