@@ -25,7 +25,7 @@ pub(super) trait Isa {
     /// Makes streamed lines visible to others before what is written after them.
     #[inline(always)]
     fn fence() {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: every x86-64 processor has it.
         unsafe {
             std::arch::x86_64::_mm_sfence();
@@ -121,12 +121,13 @@ impl Isa for Baseline {
 
     #[inline(always)]
     unsafe fn stream(to: *mut u8, line: [u8; LINE]) {
-        #[cfg(target_arch = "x86_64")]
+        // Miri knows no such stores.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: the caller vouches for `to`; every x86-64 processor has SSE2.
         unsafe {
             x86::stream_sse2(to, line);
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         // SAFETY: the caller vouches for `to`.
         unsafe {
             to.cast::<[u8; LINE]>().write(line);
@@ -165,6 +166,7 @@ mod x86 {
 
     /// # Safety
     /// `to` is valid for a line and aligned to it.
+    #[cfg(not(miri))]
     #[inline(always)]
     pub(super) unsafe fn stream_sse2(to: *mut u8, line: [u8; LINE]) {
         // SAFETY: a line is four such vectors; the caller vouches for `to`.
