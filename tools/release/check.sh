@@ -15,7 +15,8 @@ inspect() {
     *) fail "$binary is for $machine" ;;
     esac
     # Names sort after numbers, so that GLIBC_PRIVATE and GLIBC_ABI_... fail as well.
-    highest=$(readelf -VW "$binary" | grep -o 'GLIBC_[0-9A-Za-z_.]*' | sort -Vu | tail -n 1)
+    highest=$(readelf -VW "$binary" | grep -o 'GLIBC_[0-9A-Za-z_.]*' | sort -Vu | tail -n 1 || true)
+    [ -n "$highest" ] || fail "$binary asks for no version of glibc: is it linked dynamically?"
     newer=$(printf '%s\n' "GLIBC_$glibc" "$highest" | sort -V | tail -n 1)
     [ "$newer" = "GLIBC_$glibc" ] || fail "$binary asks for $highest; GLIBC_$glibc is the most"
     needed=$(LC_ALL=C readelf -dW "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
@@ -112,6 +113,11 @@ old_root() {
 # Runs the binary for processor $1, Debian's $2, in the root of an old system; sets `old`.
 old_glibc() {
     local folder=$work/old-$2
+    old=
+    if ! "$elsewhere" true; then
+        waive "running the $1 binary with an old glibc: there are no user namespaces here"
+        return
+    fi
     old_root "$2" "$folder"
     if [ -z "$old" ]; then
         waive "running the $1 binary with an old glibc: neither bionic nor bullseye can be had"
