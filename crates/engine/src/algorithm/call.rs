@@ -124,7 +124,7 @@ impl Call<'_> {
         match self.collective {
             Collective::AllToAllV => self.exchange.largest,
             Collective::AllToAll | Collective::ReduceScatter | Collective::Scatter => {
-                self.bytes() * ranks
+                self.bytes() * (ranks - 1)
             }
             _ => self.bytes(),
         }

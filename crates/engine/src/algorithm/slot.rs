@@ -24,18 +24,20 @@ impl Communicator {
             Collective::Reduce if at_root => self.reduce_messages(call, 0)?,
             Collective::Reduce => self.post(call, len)?,
             Collective::ReduceScatter => {
-                self.post(call, ranks * len)?;
+                self.post_chunks(call)?;
                 self.reduce_messages(call, me * len)?;
             }
             Collective::AllGather | Collective::HyperCube => {
                 self.post(call, len)?;
-                self.take_all(call, 0)?;
+                self.take_all(call)?;
             }
-            Collective::Gather if at_root => self.take_all(call, 0)?,
+            Collective::Gather if at_root => self.take_all(call)?,
             Collective::Gather => self.post(call, len)?,
             Collective::AllToAll => {
-                self.post(call, ranks * len)?;
-                self.take_all(call, me * len)?;
+                self.post_chunks(call)?;
+                for peer in self.others_first_next() {
+                    self.take_chunk(call, peer, peer * len, |_| true)?;
+                }
             }
             Collective::AllToAllV => {
                 self.post(call, call.exchange.sent)?;
@@ -43,13 +45,17 @@ impl Communicator {
                     self.take(call, part.peer, part.at, part.to, part.len, |_| true)?;
                 }
             }
-            Collective::Broadcast | Collective::Scatter => {
-                let scattered = call.collective == Collective::Scatter;
-                let (sent, at) = if scattered { (ranks * len, me * len) } else { (len, 0) };
+            Collective::Broadcast => {
                 if at_root {
-                    self.post(call, sent)?;
+                    self.post(call, len)?;
                 }
-                self.take(call, call.root, at, 0, len, |peer| peer == call.root)?;
+                self.take(call, call.root, 0, 0, len, |peer| peer == call.root)?;
+            }
+            Collective::Scatter => {
+                if at_root {
+                    self.post_chunks(call)?;
+                }
+                self.take_chunk(call, call.root, 0, |peer| peer == call.root)?;
             }
             Collective::SendRecv => {
                 self.post(call, len)?;
@@ -92,8 +98,46 @@ impl Communicator {
         })
     }
 
-    /// Copies `len` bytes from `at` of what `peer` sends to `to` of our receive buffer; our own from
-    /// where it lies.
+    /// Posts one chunk for every other rank, that of the next rank first: with two ranks it lies behind
+    /// the counter, wherever it lies in what we send.
+    fn post_chunks(&mut self, call: &Call) -> Result<(), Wait> {
+        let (ranks, len) = (self.size(), call.bytes());
+        let behind = (self.me + 1) * len;
+        let (before, after) = (self.me * len, ranks * len - behind);
+        let from = self.sends(call, self.me, 0, ranks * len);
+        self.slots.post(before + after, self.timeout, |slot| {
+            // SAFETY: `from` is valid for the chunks of all ranks (checked where it was made), the slot
+            // for those of all but one (checked by `post`), and nobody reads it until it is announced.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.add(behind), slot, after);
+                std::ptr::copy_nonoverlapping(from, slot.add(after), before);
+            }
+        })
+    }
+
+    /// Where a rank's chunk lies in what `peer` has posted.
+    fn chunk_in_message(&self, call: &Call, peer: usize) -> usize {
+        (self.me + self.size() - peer - 1) % self.size() * call.bytes()
+    }
+
+    /// Copies our chunk of what `peer` sends to `to` of our receive buffer.
+    fn take_chunk(
+        &self,
+        call: &Call,
+        peer: usize,
+        to: usize,
+        expected: impl Fn(usize) -> bool,
+    ) -> Result<(), Wait> {
+        let at = if peer == self.me {
+            self.me * call.bytes()
+        } else {
+            self.chunk_in_message(call, peer)
+        };
+        self.take(call, peer, at, to, call.bytes(), expected)
+    }
+
+    /// Copies `len` bytes from `at` of what `peer` has posted to `to` of our receive buffer; our own from
+    /// where it lies, at `at` of what we send.
     fn take(
         &self,
         call: &Call,
@@ -115,11 +159,11 @@ impl Communicator {
         Ok(())
     }
 
-    /// Takes the count argument's bytes from `at` of what every rank sends, in rank order.
-    fn take_all(&self, call: &Call, at: usize) -> Result<(), Wait> {
+    /// Takes what every rank sends, into rank order.
+    fn take_all(&self, call: &Call) -> Result<(), Wait> {
         let len = call.bytes();
         for peer in self.others_first_next() {
-            self.take(call, peer, at, peer * len, len, |_| true)?;
+            self.take(call, peer, 0, peer * len, len, |_| true)?;
         }
         Ok(())
     }
@@ -134,8 +178,10 @@ impl Communicator {
             let from = if peer == self.me {
                 self.sends(call, peer, at, len)
             } else {
-                // SAFETY: the peer posted at least `at + len` bytes, as all ranks run the same call.
-                unsafe { self.slots.message(peer, |_| true, self.timeout)?.add(at) }
+                let chunked = call.collective == Collective::ReduceScatter;
+                let posted = if chunked { self.chunk_in_message(call, peer) } else { at };
+                // SAFETY: the peer posted that many bytes and `len` more, as all run the same call.
+                unsafe { self.slots.message(peer, |_| true, self.timeout)?.add(posted) }
             };
             sources.push(kernel::Source::of_rank(from, peer));
         }
