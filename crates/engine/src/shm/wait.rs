@@ -151,15 +151,15 @@ fn spin(word: &AtomicU32, target: u32) -> bool {
 }
 
 fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
-    sleepers.fetch_add(1, Ordering::SeqCst);
+    sleepers.fetch_add(1, Ordering::Relaxed);
     // The writer stores the word, then looks at `sleepers`; we count ourselves in, then look at the
     // word. The fences on both sides leave no order in which both miss each other.
     fence(Ordering::SeqCst);
-    let seen = word.load(Ordering::Acquire);
+    let seen = word.load(Ordering::Relaxed);
     if (seen.wrapping_sub(target) as i32) < 0 {
         futex_wait(word, seen, LONGEST_SLEEP);
     }
-    sleepers.fetch_sub(1, Ordering::SeqCst);
+    sleepers.fetch_sub(1, Ordering::Relaxed);
 }
 
 fn wake(word: &AtomicU32, sleepers: &AtomicU32) {
