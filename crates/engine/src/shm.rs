@@ -5,6 +5,7 @@ mod buffers;
 mod control;
 mod segment;
 mod slots;
+mod sync;
 mod wait;
 
 pub use buffers::{Buffer, Buffers};

@@ -232,6 +232,37 @@ fn operations_follow_each_other() {
     }
 }
 
+/// Every collective, every way, both placements, once: what miri has the time for (tests/sanitize.sh).
+#[test]
+fn every_way_once() {
+    for collective in Collective::ALL {
+        for (ranks, in_place) in [(2, false), (2, true), (3, false), (3, true)] {
+            let impossible = collective == Collective::HyperCube && ranks == 3;
+            if impossible || (in_place && !collective.in_place_is_valid()) {
+                continue;
+            }
+            let trials: Vec<Trial> = (0..Choice::of(collective).count())
+                .map(|way| Trial {
+                    collective,
+                    in_place,
+                    way,
+                    unalign: way % 2,
+                    ..like(ranks, 150)
+                })
+                .collect();
+            let shared = Shared::new(&trials[1 % trials.len()], ranks);
+            let members: Vec<usize> = (0..ranks).collect();
+            let found = on_every_rank(&members, &shared, |comm| {
+                let found = trials.iter().map(|trial| operate(trial, comm, shared.room, None));
+                found.collect::<Vec<_>>()
+            });
+            for (way, found) in found.into_iter().flat_map(|rank| rank.into_iter().enumerate()) {
+                assert_eq!(found, Mismatch::default(), "{collective:?} {ranks} {in_place} {way}");
+            }
+        }
+    }
+}
+
 /// With any number of ranks and room: every rank gets the same table, and it can run.
 #[test]
 fn tuned_tables_are_the_same_everywhere() {

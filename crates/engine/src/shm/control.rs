@@ -1,18 +1,21 @@
 //! The control words of a job on one host: an abort flag, and each rank's counters, place and slots.
 //! Not its buffers: those are elsewhere, so that a stray write into one cannot forge a barrier.
 
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(loom)]
+mod modelled;
+
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use super::{
     segment::{Segment, SegmentError},
     slots::{DEPTH, Slot},
+    sync::{AtomicU32, Ordering},
     wait::{Wait, WaitPolicy, reached},
 };
 
@@ -72,7 +75,10 @@ impl Control {
     /// When the kernel refuses the mapping.
     pub fn map(fd: impl AsFd, ranks: usize) -> Result<Arc<Control>, SegmentError> {
         let segment = Segment::map(fd, NAME, Control::bytes(ranks))?;
-        Ok(Arc::new(Control { segment, ranks }))
+        let control = Control { segment, ranks };
+        #[cfg(loom)]
+        control.register();
+        Ok(Arc::new(control))
     }
 
     fn header(&self) -> &Counter {
@@ -188,7 +194,7 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn control(ranks: usize) -> Arc<Control> {
         Control::map(Control::create(ranks).unwrap(), ranks).unwrap()

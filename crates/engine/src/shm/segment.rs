@@ -2,16 +2,18 @@
 //! so nothing is left behind however the processes die.
 //! Not what lies in it.
 
+#[cfg(any(loom, miri))]
+#[path = "segment/heap.rs"]
+mod memory;
+#[cfg(not(any(loom, miri)))]
+#[path = "segment/memfd.rs"]
+mod memory;
+
 use std::{
-    ffi::c_void,
     os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
 };
 
-use rustix::{
-    fs::{MemfdFlags, ftruncate, memfd_create},
-    mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap},
-};
 use thiserror::Error;
 
 /// Smallest page of any machine we run on.
@@ -49,8 +51,8 @@ impl Segment {
     /// When the kernel refuses.
     pub fn create(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
         let fail = |what| move |source| SegmentError { what, bytes, name: name.to_owned(), source };
-        let fd = memfd_create(name, MemfdFlags::empty()).map_err(fail("create"))?;
-        ftruncate(&fd, bytes as u64).map_err(fail("size"))?;
+        let fd = memory::create(name).map_err(fail("create"))?;
+        memory::size(&fd, bytes).map_err(fail("size"))?;
         Ok(fd)
     }
 
@@ -63,28 +65,13 @@ impl Segment {
         if bytes == 0 {
             return Err(fail(rustix::io::Errno::INVAL));
         }
-        // SAFETY: a fresh mapping at an address that the kernel chooses overlaps nothing of ours.
-        let base = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                fd,
-                0,
-            )
-        }
-        .map_err(fail)?;
-        let base = NonNull::new(base.cast()).ok_or_else(|| fail(rustix::io::Errno::NOMEM))?;
+        let base = memory::map(fd, bytes).map_err(fail)?;
         Ok(Segment { base, bytes })
     }
 
     /// Makes every page present and mapped for writing, without changing a byte.
     pub fn touch(&self) {
-        // SAFETY: populating changes no byte and no mapping; the range is ours until we are dropped.
-        let populated =
-            unsafe { madvise(self.base.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
-        if populated.is_ok() {
+        if memory::populate(self.base, self.bytes) {
             return;
         }
         // Kernels before 5.14: reading a byte of every page makes it present.
@@ -112,6 +99,6 @@ impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `map` and nobody can hold an address of it any longer:
         // references handed out borrow the Segment's owner.
-        let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.bytes) };
+        unsafe { memory::unmap(self.base, self.bytes) };
     }
 }

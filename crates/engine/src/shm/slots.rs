@@ -2,24 +2,23 @@
 //! lies right behind the counter that announces it, so that both arrive with one cache line.
 //! Not large messages: those are read where they are.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+#[cfg(all(test, loom))]
+mod loom_models;
+
+use std::{sync::Arc, time::Duration};
 
 use super::{
     control::Control,
+    sync::{AtomicU32, Ordering, Reads, Shared},
     wait::{Wait, WaitPolicy, reached},
 };
 
 /// Slots of a rank: how many operations its writer may be ahead of its slowest reader.
-pub(super) const DEPTH: usize = 8;
+/// Few in a model, where they are reused within a few operations.
+pub(super) const DEPTH: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Bytes of a slot.
-const SLOT_BYTES: usize = 16 << 10;
+const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { 16 << 10 };
 
 /// Operations after which every rank renews its counters, so that one that has not written for so
 /// long is not taken for ahead once 2^31 operations lie between.
@@ -32,22 +31,25 @@ pub(super) struct Slot {
     pub(super) operation: AtomicU32,
     pub(super) sleepers: AtomicU32,
     /// Written by its rank before `operation`, read by others behind it.
-    pub(super) message: std::cell::UnsafeCell<[u8; Slots::CAPACITY]>,
+    pub(super) message: Shared<Message>,
 }
 
+type Message = [u8; Slots::CAPACITY];
+
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
 /// Lets this core fetch a slot's first line for writing while others still have it from reading, so
 /// that the next message does not wait for that.
 #[inline]
 fn take_for_writing(slot: &Slot) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads and writes nothing that a program can see; processors without
     // this one do nothing.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) slot, options(nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = slot;
 }
 
@@ -64,6 +66,8 @@ pub struct Slots {
     operation: u32,
     /// An operation that every member is known to have left.
     left_by_all: u32,
+    /// Messages of this operation that we may be reading.
+    reads: Reads<Message>,
 }
 
 impl Slots {
@@ -73,7 +77,7 @@ impl Slots {
     /// Among the world ranks `members`, as member `me`. A rank belongs to one communicator at most.
     pub fn new(control: Arc<Control>, members: &[usize], me: usize, policy: WaitPolicy) -> Slots {
         let members = members.to_vec();
-        Slots { control, members, me, policy, operation: 0, left_by_all: 0 }
+        Slots { control, members, me, policy, operation: 0, left_by_all: 0, reads: Reads::new() }
     }
 
     fn slot(&self, member: usize, operation: u32) -> &Slot {
@@ -143,7 +147,7 @@ impl Slots {
             self.wait_until_left(reused, timeout)?;
         }
         let slot = self.slot(self.me, self.operation);
-        write(slot.message.get().cast());
+        slot.message.write(|message| write(message.cast()));
         self.policy.publish(&slot.operation, &slot.sleepers, self.operation);
         Ok(())
     }
@@ -172,17 +176,13 @@ impl Slots {
                     })
                 })
             })?;
-        Ok(slot.message.get().cast())
-    }
-
-    /// Where our own message of this operation lies.
-    pub fn own_message(&self) -> *const u8 {
-        self.slot(self.me, self.operation).message.get().cast()
+        Ok(self.reads.begin(&slot.message).cast())
     }
 
     /// Ends the operation: peers may reuse the slots of the messages that we read.
     #[inline]
     pub fn leave(&mut self) {
+        self.reads.end();
         let left = &self.control.words(self.members[self.me]).left;
         self.policy.publish(&left.epoch, &left.sleepers, self.operation);
         take_for_writing(self.slot(self.me, self.operation.wrapping_add(1)));

@@ -1,13 +1,13 @@
 //! Waiting for another rank: spin while every rank has its own core, then yield, then rest.
 //! Not what is waited for.
 
-use std::{
-    sync::atomic::{AtomicU32, Ordering, fence},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use rustix::thread::{futex, nanosleep};
 use thiserror::Error;
+
+use super::sync::{
+    AtomicU32, Instant, Ordering, fence, futex_wait, futex_wake, nap, spin_loop, yield_now,
+};
 
 /// Why a wait ended without what it waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -58,7 +58,7 @@ const NAP_SHARE: u32 = 16;
 
 /// Looks at the word between two looks at the clock; the first of them come before the first look
 /// at the clock, since most waits end within them.
-const LOOKS: u32 = 128;
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 128 };
 
 impl WaitPolicy {
     /// With a core for every rank, spinning is the fastest; with fewer, whoever spins keeps the
@@ -119,10 +119,9 @@ impl WaitPolicy {
                 return Err(Wait::TimedOut { missing: Vec::new() });
             }
             if waited < self.spin + self.give_way {
-                std::thread::yield_now();
+                yield_now();
             } else if self.rest == Rest::Nap {
-                // Interrupted or not: the loop looks again.
-                let _ = nanosleep(&timespec(waited / NAP_SHARE));
+                nap((waited / NAP_SHARE).min(LONGEST_SLEEP));
             } else {
                 sleep(word, sleepers, target);
             }
@@ -146,32 +145,26 @@ pub(super) fn reached(word: &AtomicU32, target: u32) -> bool {
 
 fn spin(word: &AtomicU32, target: u32) -> bool {
     (0..LOOKS).any(|_| {
-        std::hint::spin_loop();
+        spin_loop();
         reached(word, target)
     })
 }
 
-fn timespec(length: Duration) -> rustix::thread::Timespec {
-    let nanoseconds = length.min(LONGEST_SLEEP).as_nanos() as i64;
-    rustix::thread::Timespec { tv_sec: 0, tv_nsec: nanoseconds as _ }
-}
-
 fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
-    sleepers.fetch_add(1, Ordering::SeqCst);
+    sleepers.fetch_add(1, Ordering::Relaxed);
     // The writer stores the word, then looks at `sleepers`; we count ourselves in, then look at the
     // word. The fences on both sides leave no order in which both miss each other.
     fence(Ordering::SeqCst);
-    let seen = word.load(Ordering::Acquire);
+    let seen = word.load(Ordering::Relaxed);
     if (seen.wrapping_sub(target) as i32) < 0 {
-        // Any return is fine: the caller looks again.
-        let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timespec(LONGEST_SLEEP)));
+        futex_wait(word, seen, LONGEST_SLEEP);
     }
-    sleepers.fetch_sub(1, Ordering::SeqCst);
+    sleepers.fetch_sub(1, Ordering::Relaxed);
 }
 
 fn wake(word: &AtomicU32, sleepers: &AtomicU32) {
     fence(Ordering::SeqCst);
     if sleepers.load(Ordering::Relaxed) != 0 {
-        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+        futex_wake(word);
     }
 }
