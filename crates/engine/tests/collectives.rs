@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use engine::{Buffer, Buffers, Call, Communicator, Control, Exchange, Region, WaitPolicy};
 use model::{
     Collective, DataType, ReduceOp,
-    algorithm::Choice,
+    algorithm::{Algorithm, Choice},
     alltoallv::Traffic,
     layout::Shape,
     pattern::{self, Mismatch, POISON, Pattern},
@@ -260,6 +260,24 @@ fn every_way_once() {
                 assert_eq!(found, Mismatch::default(), "{collective:?} {ranks} {in_place} {way}");
             }
         }
+    }
+}
+
+/// Rooted operations through slots, more of them than there are slots: who only posts runs ahead of
+/// who takes, and must not overwrite what is not taken yet.
+#[test]
+fn messages_stay_until_taken() {
+    use Collective::{Broadcast, Gather, Reduce, Scatter};
+    for collective in [Reduce, Gather, Broadcast, Scatter] {
+        let is_slot = |way: &Choice| way.algorithm == Algorithm::Slot;
+        let way = Choice::of(collective).position(|way| is_slot(&way)).unwrap();
+        let trials: Vec<Trial> =
+            (0..16).map(|seed| Trial { collective, way, seed, root: 0, ..like(2, 200) }).collect();
+        let shared = Shared::new(&trials[0], 2);
+        let found = on_every_rank(&[0, 1], &shared, |comm| {
+            trials.iter().all(|t| operate(t, comm, shared.room, None) == Mismatch::default())
+        });
+        assert_eq!(found, [true, true], "{collective:?}");
     }
 }
 
