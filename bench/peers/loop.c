@@ -40,7 +40,7 @@ static void operation(const char *what, size_t size) {
   else if (!strcmp(what, "scatter"))
     MPI_Scatter(send_buffer, bytes, MPI_CHAR, recv_buffer, bytes, MPI_CHAR, 0, world);
   else if (!strcmp(what, "broadcast"))
-    MPI_Bcast(rank == 0 ? send_buffer : recv_buffer, bytes, MPI_CHAR, 0, world);
+    MPI_Bcast(recv_buffer, bytes, MPI_CHAR, 0, world);
   else if (!strcmp(what, "alltoall"))
     MPI_Alltoall(send_buffer, bytes, MPI_CHAR, recv_buffer, bytes, MPI_CHAR, world);
   else if (!strcmp(what, "alltoallv"))
@@ -55,10 +55,10 @@ static void operation(const char *what, size_t size) {
 
 static volatile uint64_t sink;
 
-/* Every word of the send buffer changes; every word of the result is read. */
-static void rewrite(size_t bytes, int salt) {
+/* Every word of what is sent changes; every word of the result is read. A broadcast has one buffer. */
+static void rewrite(const char *what, size_t bytes, int salt) {
   float value = (float)(salt % 1024);
-  float *words = (float *)send_buffer;
+  float *words = (float *)(strcmp(what, "broadcast") ? send_buffer : recv_buffer);
   for (size_t i = 0; i < bytes / sizeof(float); i++) words[i] = value;
 }
 
@@ -75,7 +75,7 @@ static double run(const char *what, size_t size, int touched, int iterations) {
   size_t send, recv;
   extents(what, size, &send, &recv);
   for (int i = 0; i < iterations; i++) {
-    if (touched) rewrite(send, i);
+    if (touched) rewrite(what, send, i);
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime();
     operation(what, size);

@@ -13,7 +13,7 @@ use engine::{
     kernel::{Store, copy_slice, sum_slices},
 };
 use model::{Collective, DataType, ReduceOp, algorithm::Choice, alltoallv::Traffic, stats::median};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{launches, points};
 
@@ -69,8 +69,11 @@ pub fn run() -> ExitCode {
     let budget_us: f64 = words[5].parse().unwrap();
     let cores = launches::cores();
     if ranks <= cores {
+        // Of the cores that we may use, as mpirun counts them.
+        let usable = sched_getaffinity(None).unwrap();
+        let core = (0..CpuSet::MAX_CPU).filter(|core| usable.is_set(*core)).nth(rank);
         let mut set = CpuSet::new();
-        set.set(rank);
+        set.set(core.unwrap());
         sched_setaffinity(None, &set).unwrap();
     }
     let members: Vec<usize> = (0..ranks).collect();

@@ -67,7 +67,10 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
     let cores = cores();
     let crowded = ranks > cores;
     println!(
-        "\n{ranks} ranks on {cores} cores; microseconds, medians over launches; ratio = busbw / faster peer, 95 % interval"
+        "\nbusbw's buffers lie in memory that all ranks share, and its table of algorithms was measured at the start of each launch; the peers' buffers are private, and their algorithms those of their defaults"
+    );
+    println!(
+        "{ranks} ranks on {cores} cores; microseconds, medians over launches; ratio = busbw / faster peer, 95 % interval"
     );
     println!(
         "{:<15}{:>9} {:>10} {:>10} {:>10}  {:<20} {:<20} {:<8} {:>6}  {:>9} {:>9} {:>6}",
@@ -89,7 +92,7 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
         let of = |side| times.of(side, "touched", point);
         let (ours, again) = (of(Side::Busbw), of(Side::Again));
         let (open_mpi, mpich) = (of(Side::OpenMpi), of(Side::Mpich));
-        // MPICH spins: with fewer cores than ranks it takes milliseconds, and is no opponent.
+        // MPICH spins: with fewer cores than ranks it takes milliseconds, and is shown, but no opponent.
         let opponents = [(&open_mpi, Side::OpenMpi), (&mpich, Side::Mpich)].into_iter();
         let (peer, side) = opponents
             .filter(|(_, side)| sides.contains(side) && !(crowded && *side == Side::Mpich))

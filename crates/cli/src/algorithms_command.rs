@@ -45,7 +45,14 @@ fn measure(collective: Collective, ranks: usize) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let _ = writeln!(io::stderr(), "busbw: measuring {} on {ranks} ranks", collective.name());
     let size = format!("-b 32M -e 32M -n 1 -w 0 -c 0 --batches 1 -g {ranks} --no-record --csv");
-    let output = Command::new(program)
+    let mut run = Command::new(program);
+    // Groups, gates and traffic of the user's own runs are none of these.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("NCCL_TESTS_") {
+            run.env_remove(name);
+        }
+    }
+    let output = run
         .arg(collective.name())
         .args(size.split(' '))
         .stdin(Stdio::null())

@@ -18,6 +18,7 @@ fn busbw(line: &str) -> Output {
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
     command.args(line.split_whitespace()).env("BUSBW_NO_RECORD", "1");
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

@@ -14,6 +14,7 @@ fn busbw(line: &str, environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_busbw"))
         .args(line.split_whitespace())
         .env("BUSBW_NO_RECORD", "1")
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .envs(environment.iter().copied())
         .output()
         .unwrap()

@@ -129,7 +129,8 @@ fn an_old_script_works() {
         Command::new("sh")
             .args(["-c", script])
             .current_dir(folder.path())
-            .env("BUSBW_NO_RECORD", "1"),
+            .env("BUSBW_NO_RECORD", "1")
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")),
     );
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|l| l.split(' ').collect()).collect();

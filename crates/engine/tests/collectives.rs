@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::{Buffer, Buffers, Call, Communicator, Control, Exchange, Region, WaitPolicy};
+use engine::{Buffer, Buffers, Call, Communicator, Control, Exchange, Region, Wait, WaitPolicy};
 use model::{
     Collective, DataType, ReduceOp,
     algorithm::{Algorithm, Choice},
@@ -302,6 +302,35 @@ fn tuned_tables_are_the_same_everywhere() {
             let measured_to = Communicator::tunes_to(collective, ranks, room);
             assert_eq!(tables[0].measured_to, measured_to, "{collective:?} {ranks}");
         }
+    }
+}
+
+/// Who waits in vain names those who did not come, and never itself, though it posts nothing.
+#[test]
+fn who_waits_is_not_missing() {
+    for collective in [Collective::Reduce, Collective::Gather, Collective::AllReduce] {
+        let trial = Trial { collective, root: 0, ..like(3, 64) };
+        let shared = Shared::new(&trial, 3);
+        let outcomes = on_every_rank(&[0, 1, 2], &shared, |comm| {
+            if comm.rank() == 2 {
+                return Ok(());
+            }
+            comm.set_timeout(Some(Duration::from_millis(50)));
+            let whole = |buffer| Region { buffer, offset: 0, stride: 0 };
+            let call = Call {
+                collective,
+                datatype: DataType::Float,
+                op: ReduceOp::Sum,
+                root: 0,
+                count: 4,
+                send: whole(Buffer::Send),
+                recv: whole(Buffer::Recv),
+                exchange: &Exchange::default(),
+            };
+            let slot = Choice { algorithm: Algorithm::Slot, streamed: false };
+            comm.run_by(slot, &call)
+        });
+        assert_eq!(outcomes[0], Err(Wait::TimedOut { missing: vec![2] }), "{collective:?}");
     }
 }
 

@@ -142,6 +142,16 @@ impl Table {
         if table.steps.is_empty() { Table::unmeasured(collective, ranks) } else { table }
     }
 
+    /// Whether this can be a table at all: steps from 0 upwards, of ways to run its collective. One
+    /// that was read from a file may be anything.
+    pub fn is_sound(&self) -> bool {
+        let ascending = self.steps.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let exists = |choice| Choice::of(self.collective).any(|way| way == choice);
+        self.steps.first().is_some_and(|(from, _)| *from == 0)
+            && ascending
+            && self.steps.iter().all(|(_, choice)| exists(*choice))
+    }
+
     /// The choices that apply at `size` bytes of the count argument, the best first; the others are
     /// for when it cannot run.
     pub fn at(&self, size: u64) -> impl Iterator<Item = Choice> {
@@ -193,9 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_steps_upwards_from_0_of_ways_that_exist() {
+        let table = |collective, steps: &[(u64, Choice)]| Table {
+            steps: steps.to_vec(),
+            ..Table::unmeasured(collective, 2)
+        };
+        let all_reduce = |steps| table(Collective::AllReduce, steps);
+        assert!(all_reduce(&[(0, SLOT), (9, SHARE), (10, SLOT)]).is_sound());
+        assert!(!all_reduce(&[]).is_sound());
+        assert!(!all_reduce(&[(1, SLOT)]).is_sound());
+        assert!(!all_reduce(&[(0, SLOT), (9, SHARE), (8, SLOT)]).is_sound());
+        assert!(!all_reduce(&[(0, SLOT), (0, SHARE)]).is_sound());
+        assert!(!all_reduce(&[(0, Choice { streamed: true, ..SLOT })]).is_sound());
+        assert!(!table(Collective::HyperCube, &[(0, SLOT)]).is_sound());
+        assert!(!table(Collective::Gather, &[(0, SLOT), (9, SHARE)]).is_sound());
+    }
+
+    #[test]
     fn every_collective_has_a_table_without_measurement() {
         for collective in Collective::ALL {
             let table = Table::unmeasured(collective, 2);
+            assert!(table.is_sound(), "{collective:?}");
             for size in [0, 1, 8, 4096, 4097, 1 << 20, 1 << 40] {
                 let choice = best(&table, size);
                 assert!(Choice::of(collective).any(|c| c == choice), "{collective:?} {size}");

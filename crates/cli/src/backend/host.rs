@@ -29,8 +29,9 @@ impl<'p> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
         let (collective, ranks) = (plan.collective, communicator.size());
         let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
-        let fitting = |t: &&Table| (t.collective, t.ranks) == (collective, ranks);
-        let known = tables.iter().find(fitting).filter(|table| table.measured_to >= needed);
+        let fitting =
+            |t: &&Table| (t.collective, t.ranks) == (collective, ranks) && t.measured_to >= needed;
+        let known = tables.iter().find(fitting);
         if let Some(table) = known {
             communicator.set_table(table.clone());
         }
@@ -67,7 +68,8 @@ impl Backend for Host<'_> {
         }
         let table = self.communicator.tune(self.plan.collective, self.plan.buffer_bytes())?;
         self.communicator.set_table(table.clone());
-        Ok(Some(table))
+        // Nothing fits into the smallest buffers.
+        Ok((table.measured_to > 0).then_some(table))
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {

@@ -18,6 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use engine::{Buffers, Control, Hub, HubEvent};
 use model::{
+    algorithm::Table,
     exit::Exit,
     plan::Plan,
     record::{Device, Status},
@@ -78,9 +79,12 @@ pub(super) fn run(
     // Nobody hears of signals that come when the last rank has ended: the guard notes them.
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let mut peak = 0;
+    let mut tables = tables(plan, describe);
     for launch in 0..plan.sampling.launches {
-        let mut job = Job::start(plan, describe, launch, &events)?;
+        let mut job = Job::start(plan, describe, &tables, launch, &events)?;
         let ended = job.follow(&heard, outputs)?;
+        // The next launch measures nothing again, also where no cache can be written.
+        tables.append(&mut job.measured);
         peak = peak.max(ended.peak_rank_bytes);
         if ended.status != Status::Complete {
             return Ok(ended);
@@ -115,6 +119,8 @@ struct Job<'a> {
     begun: bool,
     /// Ranks whose row is not on stdout yet.
     held: Vec<usize>,
+    /// What ranks measured of this machine.
+    measured: Vec<Table>,
     peak: u64,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
@@ -147,6 +153,7 @@ impl<'a> Job<'a> {
     fn start(
         plan: &'a Plan,
         describe: &'a Description,
+        tables: &[Table],
         launch: u32,
         events: &Sender<Event>,
     ) -> Result<Job<'a>> {
@@ -174,7 +181,7 @@ impl<'a> Job<'a> {
             cores: cores(plan, &describe.run.machine.cpu.cores),
             first_device: plan.first_device,
             host: describe.run.machine.host.clone(),
-            tables: store::algorithms::measured(&describe.run.machine).tables,
+            tables: tables.to_vec(),
             launch,
         };
         let mut job = Job {
@@ -194,6 +201,7 @@ impl<'a> Job<'a> {
             looked: Instant::now(),
             begun: false,
             held: Vec::new(),
+            measured: Vec::new(),
             peak: 0,
             progress: (0, plan.min_bytes),
         };
@@ -296,6 +304,7 @@ impl<'a> Job<'a> {
             }
             Ok(Report::Measured(table)) => {
                 let (name, ranks) = (table.collective.name(), table.ranks);
+                self.measured.push(table.clone());
                 let kept = store::algorithms::keep(&self.describe.run.machine, table);
                 outputs.say(&match kept {
                     Ok(()) => format!("measured which algorithms are fastest for {name} on {ranks} ranks of this machine, once; `busbw algorithms` shows them"),
@@ -379,6 +388,15 @@ impl<'a> Job<'a> {
             })
             .collect()
     }
+}
+
+/// What earlier runs measured that this one can use. No more than that: an invitation is an environment
+/// variable, which has room for 128 KiB.
+fn tables(plan: &Plan, describe: &Description) -> Vec<Table> {
+    let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
+    let mut tables = store::algorithms::measured(&describe.run.machine).tables;
+    tables.retain(|table| table.collective == plan.collective && sizes.contains(&table.ranks));
+    tables
 }
 
 /// Core of every rank, from NCCL_TESTS_DEVICE on; none when ranks must share cores.

@@ -56,6 +56,10 @@ impl Session<'_> {
         if self.group().first() == Some(&self.world.rank()) {
             self.report(&Report::Row(Box::new(row)))?;
         }
+        if self.plan.timeout_s.is_some() {
+            // A reader of stdout may keep the reporter as long as it likes: that is no rank's lateness.
+            self.world.barrier(None)?;
+        }
         Ok(())
     }
 

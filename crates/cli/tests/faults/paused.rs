@@ -138,6 +138,17 @@ fn only_for_a_while() {
     }
 }
 
+/// No rank is late because of its reader.
+#[test]
+fn longer_than_a_deadline() {
+    let words = "all_reduce -g 2 -T 1 -b 64 -e 64 -n 1 --batches 1 -c 0 -N 100";
+    let (mut running, unread) = stuck(words, false);
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(running.is_running(), "{}", running.stderr());
+    let ended = reads_on(unread, running, 0);
+    assert_eq!(ended.read_record().rows.len(), 100);
+}
+
 /// A backend without ranks hears a signal as well.
 #[test]
 fn a_signal_without_ranks() {

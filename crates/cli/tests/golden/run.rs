@@ -127,6 +127,7 @@ impl Case {
         };
         let record = outside.path().join("run.jsonl");
         command.current_dir(&inside).env_clear();
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // One that must be kept, one whose value must not be, and one that is nobody's business.
         command.envs([("NCCL_DEBUG", "WARN"), ("NCCL_API_TOKEN", "secret"), ("OTHER", "secret")]);

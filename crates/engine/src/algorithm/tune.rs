@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Instant};
 
 use model::{
     Collective, DataType, ReduceOp,
-    algorithm::{Choice, Table, Timing},
+    algorithm::{Algorithm, Choice, Table, Timing},
     alltoallv::Traffic,
     stats::median,
 };
@@ -24,7 +24,7 @@ const ROUNDS: usize = 5;
 const ROUND_US: f64 = 150.0;
 const MOST_REPEATS: f64 = 200.0;
 
-/// A way so many times slower than the best is not tried at larger sizes.
+/// A way so many times slower than the best is not tried at larger sizes, see [`worth_trying`].
 const HOPELESS: f64 = 4.0;
 
 impl Communicator {
@@ -45,16 +45,21 @@ impl Communicator {
         let ranks = self.size();
         let mut ways: Vec<Choice> = Choice::of(collective).collect();
         let mut timings: Vec<Timing> = Vec::new();
-        let mut expected_us = 1.0;
+        let largest = Communicator::tunes_to(collective, ranks, room);
+        if largest == 0 {
+            return Ok(Table::unmeasured(collective, ranks));
+        }
+        // How long the smallest operations take, which with more ranks than cores is not a
+        // microsecond but hundreds: a few of them tell.
+        let probed = self.time_ways(collective, SIZES[0], &ways, f64::INFINITY)?;
+        let mut expected_us = best(&probed);
         for size in SIZES {
-            if size > Communicator::tunes_to(collective, ranks, room) {
+            if size > largest {
                 break;
             }
             let timed = self.time_ways(collective, size, &ways, expected_us)?;
-            expected_us = timed.iter().map(|t| t.us).fold(f64::INFINITY, f64::min);
-            ways.retain(|way| {
-                timed.iter().any(|t| t.choice == *way && t.us <= HOPELESS * expected_us)
-            });
+            expected_us = best(&timed);
+            ways.retain(|way| worth_trying(*way, &timed));
             timings.extend(timed);
         }
         Ok(Table::measured(collective, ranks, &timings))
@@ -128,6 +133,23 @@ impl Communicator {
     }
 }
 
+/// The shortest time, microseconds.
+fn best<'t>(timed: impl IntoIterator<Item = &'t Timing>) -> f64 {
+    timed.into_iter().map(|t| t.us).fold(f64::INFINITY, f64::min)
+}
+
+/// Whether a way that was timed at one size may be the fastest at a larger one. Slots end where a
+/// message no longer fits, so how fast they are says nothing against the others; and stores past the
+/// caches are slow exactly where caches still help, so an algorithm is judged by its faster kind.
+fn worth_trying(way: Choice, timed: &[Timing]) -> bool {
+    let of = |algorithm| best(timed.iter().filter(|t| t.choice.algorithm == algorithm));
+    let rivals = timed
+        .iter()
+        .filter(|t| way.algorithm == Algorithm::Slot || t.choice.algorithm != Algorithm::Slot);
+    let here = of(way.algorithm);
+    here.is_finite() && here <= HOPELESS * best(rivals)
+}
+
 /// Bytes of the longer of one rank's two buffers for `size` bytes of the count argument.
 fn buffer_bytes(collective: Collective, ranks: usize, size: usize) -> usize {
     match collective {
@@ -143,4 +165,37 @@ fn buffer_bytes(collective: Collective, ranks: usize, size: usize) -> usize {
 fn read(bytes: &[u8]) {
     let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
     black_box(words.fold(0u64, u64::wrapping_add));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed(us: &[(Algorithm, bool, f64)]) -> Vec<Timing> {
+        let timing = |&(algorithm, streamed, us)| Timing {
+            size: 32,
+            choice: Choice { algorithm, streamed },
+            us,
+        };
+        us.iter().map(timing).collect()
+    }
+
+    fn tried(timed: &[Timing]) -> Vec<String> {
+        let choices = timed.iter().map(|t| t.choice);
+        choices.filter(|c| worth_trying(*c, timed)).map(|c| c.to_string()).collect()
+    }
+
+    #[test]
+    fn fast_slots_end_no_way_of_large_messages() {
+        use Algorithm::{Pull, Slot};
+        let us = timed(&[(Slot, false, 1.0), (Pull, false, 9.0), (Pull, true, 50.0)]);
+        assert_eq!(tried(&us), ["slot", "pull", "pull streamed"]);
+    }
+
+    #[test]
+    fn what_is_slow_in_every_way_is_not_tried_again() {
+        use Algorithm::{Pull, Share, Slot};
+        let us = [(Slot, false, 9.0), (Pull, false, 10.0), (Pull, true, 11.0), (Share, true, 2.0)];
+        assert_eq!(tried(&timed(&us)), ["share streamed"]);
+    }
 }
