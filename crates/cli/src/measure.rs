@@ -74,6 +74,10 @@ impl<'a> Session<'a> {
         if let Some(table) = self.backend.warm()? {
             self.report_measured(table)?;
         }
+        if self.plan.timeout_s.is_some() && self.groups.len() > 1 {
+            // One communicator may have to be measured while another is known: none is late for that.
+            self.world.barrier(None)?;
+        }
         for sweep in self.plan.sweeps() {
             if self.waive(sweep)? {
                 continue;

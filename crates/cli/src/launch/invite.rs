@@ -2,8 +2,11 @@
 //! inherited descriptors hold the shared memory.
 //! Not the plan: that comes through the hub.
 
-use model::algorithm::Table;
+use anyhow::{Context, Result};
+use model::{algorithm::Table, plan::Plan, record::Machine};
 use serde::{Deserialize, Serialize};
+
+use crate::store;
 
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
 pub(super) const VARIABLE: &str = "BUSBW_RANK";
@@ -50,4 +53,21 @@ pub(super) struct Facts {
     pub(super) pid: u32,
     /// Its core, or the number it would have.
     pub(super) device: usize,
+}
+
+/// 128 bits that only our own ranks know.
+pub(super) fn token() -> Result<String> {
+    let mut bytes = [0u8; 16];
+    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
+    std::io::Read::read_exact(&mut source, &mut bytes).context("cannot read /dev/urandom")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What earlier runs measured that this one can use. No more than that: an invitation is an environment
+/// variable, which has room for 128 KiB.
+pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
+    let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
+    let mut tables = store::algorithms::measured(machine).tables;
+    tables.retain(|table| table.collective == plan.collective && sizes.contains(&table.ranks));
+    tables
 }

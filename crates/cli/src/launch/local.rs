@@ -28,7 +28,7 @@ use rustix::process::WaitStatus;
 use super::{
     Description,
     guard::{self, Guard},
-    invite::{Facts, Invite},
+    invite::{self, Facts, Invite},
     process::{self, Process},
 };
 use crate::{
@@ -79,7 +79,7 @@ pub(super) fn run(
     // Nobody hears of signals that come when the last rank has ended: the guard notes them.
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let mut peak = 0;
-    let mut tables = tables(plan, describe);
+    let mut tables = invite::tables(plan, &describe.run.machine);
     for launch in 0..plan.sampling.launches {
         let mut job = Job::start(plan, describe, &tables, launch, &events)?;
         let ended = job.follow(&heard, outputs)?;
@@ -165,7 +165,7 @@ impl<'a> Job<'a> {
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
-        let hub = Hub::open(ranks, &token()?, begin, events.clone())
+        let hub = Hub::open(ranks, &invite::token()?, begin, events.clone())
             .context("cannot open a loopback socket for the ranks")?;
         let invite = Invite {
             hub: hub.address(),
@@ -390,26 +390,9 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What earlier runs measured that this one can use. No more than that: an invitation is an environment
-/// variable, which has room for 128 KiB.
-fn tables(plan: &Plan, describe: &Description) -> Vec<Table> {
-    let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
-    let mut tables = store::algorithms::measured(&describe.run.machine).tables;
-    tables.retain(|table| table.collective == plan.collective && sizes.contains(&table.ranks));
-    tables
-}
-
 /// Core of every rank, from NCCL_TESTS_DEVICE on; none when ranks must share cores.
 fn cores(plan: &Plan, usable: &[usize]) -> Vec<usize> {
     let cores: Vec<usize> =
         usable.iter().skip(plan.first_device).copied().take(plan.ranks()).collect();
     if cores.len() == plan.ranks() { cores } else { Vec::new() }
-}
-
-/// 128 bits that only our own ranks know.
-fn token() -> Result<String> {
-    let mut bytes = [0u8; 16];
-    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
-    std::io::Read::read_exact(&mut source, &mut bytes).context("cannot read /dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
