@@ -263,7 +263,8 @@ impl Running {
         self.kill_all();
         assert!(left.is_empty(), "the run left {left:?}: {}", self.stderr.text());
         self.over = true;
-        let folders = std::iter::once(self.home.path()).chain(self.also_writes.as_deref());
+        let own = [self.home.path(), Path::new(CACHE)];
+        let folders = own.into_iter().chain(self.also_writes.as_deref());
         let elsewhere = self.traces.written_outside(&folders.collect::<Vec<_>>());
         assert!(elsewhere.is_empty(), "the run wrote to {elsewhere:?}");
         // Nobody is left to hold the other ends of the pipes.
