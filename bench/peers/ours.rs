@@ -102,9 +102,6 @@ fn measure(
         let collective = Collective::from_name(name).unwrap();
         if !tuned.contains(&collective) {
             let table = comm.tune(collective, room)?;
-            if comm.rank() == 0 && std::env::var_os("PEERS_TABLES").is_some() {
-                eprintln!("{table:?}");
-            }
             comm.set_table(table);
             tuned.push(collective);
         }

@@ -21,7 +21,7 @@ const SIZES: [u64; 11] =
 const ROUNDS: usize = 5;
 
 /// A round of one way lasts about so long, microseconds, and no more operations than that.
-const ROUND_US: f64 = 150.0;
+const ROUND_US: f64 = 100.0;
 const MOST_REPEATS: f64 = 200.0;
 
 /// A way so many times slower than the best is not tried at larger sizes, see [`worth_trying`].
