@@ -128,12 +128,10 @@ struct Point<'c> {
 impl<'c> Point<'c> {
     fn new(comm: &'c mut Communicator, collective: Collective, size: u64) -> Point<'c> {
         let (send, recv) = points::extents(collective, size, comm.size());
-        let exchange = if collective == Collective::AllToAllV {
-            let uniform = Traffic::Generated { spread: 0.0 };
-            Exchange::of(&uniform, size as usize, DataType::Uint8, comm.rank(), comm.size())
-        } else {
-            Exchange::default()
-        };
+        let uniform = Traffic::Generated { spread: 0.0 };
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let exchange =
+            Exchange::of(collective, &uniform, size as usize, DataType::Uint8, rank, ranks);
         // MPI_Bcast has one buffer: it is in place.
         let in_place = collective == Collective::Broadcast;
         let buffer = if in_place { Buffer::Recv } else { Buffer::Send };

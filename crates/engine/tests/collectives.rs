@@ -156,11 +156,7 @@ fn operate(
     let at = send.offset + rank * send.stride;
     let bytes = shape.send_elements(rank) * element;
     pattern::fill(comm.own(send.buffer, at, bytes), &pattern, shape.input(rank));
-    let exchange = if trial.collective == Collective::AllToAllV {
-        Exchange::of(&traffic, counts.param, trial.datatype, rank, ranks)
-    } else {
-        Exchange::default()
-    };
+    let exchange = Exchange::of(collective, &traffic, counts.param, trial.datatype, rank, ranks);
     let (datatype, op, count) = (trial.datatype, trial.op, counts.param);
     let call = Call { collective, datatype, op, root, count, send, recv, exchange: &exchange };
     comm.run_by(trial.choice(comm, &call), &call).unwrap();

@@ -83,13 +83,10 @@ impl Backend for Host<'_> {
             element_bytes: element,
         };
         let communicator = &mut self.communicator;
-        let exchange = if self.plan.collective == Collective::AllToAllV {
-            let (rank, ranks) = (communicator.rank(), communicator.size());
-            let count = case.counts.param;
-            Exchange::of(&self.plan.traffic, count, case.sweep.datatype, rank, ranks)
-        } else {
-            Exchange::default()
-        };
+        let (rank, ranks) = (communicator.rank(), communicator.size());
+        let (count, datatype) = (case.counts.param, case.sweep.datatype);
+        let (collective, traffic) = (self.plan.collective, &self.plan.traffic);
+        let exchange = Exchange::of(collective, traffic, count, datatype, rank, ranks);
         // Marks are set while time is taken: then is no time to grow.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);

@@ -77,15 +77,19 @@ pub struct Segment {
 }
 
 impl Exchange {
-    /// Of rank `me` of `ranks` when the count argument is `count`. Takes ranks² steps: once a case,
-    /// not once an operation.
+    /// Of rank `me` of `ranks` when the count argument is `count`; nothing for other collectives than
+    /// alltoallv. Takes ranks² steps: once a case, not once an operation.
     pub fn of(
+        collective: Collective,
         traffic: &Traffic,
         count: usize,
         datatype: DataType,
         me: usize,
         ranks: usize,
     ) -> Exchange {
+        if collective != Collective::AllToAllV {
+            return Exchange::default();
+        }
         let element = datatype.bytes();
         let total = count * element * ranks;
         let bytes = |from, to| traffic.elements(from, to, ranks, total, element) * element;

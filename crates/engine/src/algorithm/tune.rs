@@ -77,11 +77,7 @@ impl Communicator {
         let traffic = Traffic::Generated { spread: 0.0 };
         let element = DataType::Float.bytes();
         let count = size as usize / element;
-        let exchange = if collective == Collective::AllToAllV {
-            Exchange::of(&traffic, count, DataType::Float, rank, ranks)
-        } else {
-            Exchange::default()
-        };
+        let exchange = Exchange::of(collective, &traffic, count, DataType::Float, rank, ranks);
         let whole = |buffer| Region { buffer, offset: 0, stride: 0 };
         let call = Call {
             collective,
