@@ -1,5 +1,12 @@
-//! Libraries of the machine, found and loaded at run time: CUDA's driver, NCCL, NVML.
-//! Not what is done with them: backends, the preflight and the counters are the program's.
+//! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
+//! NVML. Not what is done with them: backends, the preflight and the counters are the program's.
 
+/// GPUs through CUDA's driver or HIP.
+pub mod gpu;
+mod library;
+/// NCCL or RCCL.
+pub mod nccl;
 /// NVIDIA's management library.
 pub mod nvml;
+
+pub use library::LoadError;

@@ -1,0 +1,112 @@
+//! Memory that NCCL allocates and registers with a communicator (`-R`).
+//! Not ordinary memory of a GPU (`gpu::memory`).
+
+use std::{
+    ffi::{c_int, c_void},
+    sync::{Arc, PoisonError},
+};
+
+use super::{
+    communicator::Communicator,
+    library::{Nccl, NcclError, call},
+    table::Handle,
+};
+use crate::gpu::{Context, Memory, Span};
+
+/// NCCL_WIN_COLL_SYMMETRIC.
+const SYMMETRIC: c_int = 1;
+
+/// Which registration a span gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symmetric {
+    /// 1: ncclCommRegister, each rank for itself (2.19 and later).
+    No,
+    /// 2: ncclCommWindowRegister, all ranks together (2.27 and later).
+    Yes,
+}
+
+/// A registered span; deregistered when dropped, which must be before its communicator.
+#[derive(Debug)]
+pub struct Registration {
+    nccl: &'static Nccl,
+    communicator: Handle,
+    handle: Handle,
+    kind: Symmetric,
+}
+
+// SAFETY: it is only a pair of handles that one thread at a time uses.
+unsafe impl Send for Registration {}
+
+impl Nccl {
+    /// Whether it has what a registration needs.
+    pub fn registers(&self, kind: Symmetric) -> bool {
+        match kind {
+            Symmetric::No => self.table.register.is_some(),
+            Symmetric::Yes => self.table.window_register.is_some(),
+        }
+    }
+
+    /// Allocates memory the way NCCL prefers it (ncclMemAlloc, 2.19 and later).
+    ///
+    /// # Errors
+    /// [`NcclError`].
+    pub fn allocate(
+        &'static self,
+        context: &Arc<Context>,
+        bytes: usize,
+    ) -> Result<Memory, NcclError> {
+        context.enter().map_err(|error| self.refused(&error.to_string()))?;
+        let _one_at_a_time = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        call!(self, mem_alloc(&mut pointer, bytes.max(1)))?;
+        let free = move |address: u64| {
+            let _ = call!(self, mem_free(address as *mut c_void));
+        };
+        Ok(Memory::adopt(context, pointer as u64, bytes, Box::new(free)))
+    }
+
+    /// Whether [`Nccl::allocate`] can work.
+    pub fn allocates(&self) -> bool {
+        self.table.mem_alloc.is_some()
+    }
+
+    fn refused(&self, why: &str) -> NcclError {
+        NcclError { call: "mem_alloc", code: -1, text: why.to_owned(), last: String::new() }
+    }
+}
+
+impl Communicator {
+    /// Registers a span. With [`Symmetric::Yes`] every rank must do so with as many bytes; several
+    /// GPUs of one thread do it within a group.
+    ///
+    /// # Errors
+    /// [`NcclError`].
+    pub fn register(&self, span: Span, kind: Symmetric) -> Result<Registration, NcclError> {
+        let mut handle = std::ptr::null_mut();
+        let (pointer, bytes) = (span.pointer(), span.bytes());
+        match kind {
+            Symmetric::No => {
+                call!(self.nccl, register(self.handle, pointer, bytes, &mut handle))?;
+            }
+            Symmetric::Yes => {
+                call!(
+                    self.nccl,
+                    window_register(self.handle, pointer, bytes, &mut handle, SYMMETRIC)
+                )?;
+            }
+        }
+        Ok(Registration { nccl: self.nccl, communicator: self.handle, handle, kind })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.handle.is_null() {
+            return;
+        }
+        let _ = match self.kind {
+            Symmetric::No => call!(self.nccl, deregister(self.communicator, self.handle)),
+            Symmetric::Yes => call!(self.nccl, window_deregister(self.communicator, self.handle)),
+        };
+    }
+}
