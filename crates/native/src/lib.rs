@@ -3,3 +3,5 @@
 
 /// NVIDIA's management library.
 pub mod nvml;
+/// Where the machine keeps a library, and which copy is used.
+pub mod search;
