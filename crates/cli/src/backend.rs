@@ -11,6 +11,7 @@ use std::time::Instant;
 use engine::Wait;
 use model::{
     algorithm::Table,
+    exit::Exit,
     pattern::Mismatch,
     plan::{Case, Place},
 };
@@ -27,6 +28,23 @@ pub enum BackendError {
     /// Another rank did not come, or the run was stopped.
     #[error(transparent)]
     Wait(#[from] Wait),
+    /// A library refused, or the machine lacks something; the whole story, and the exit code.
+    #[error("{text}")]
+    Refused {
+        /// What was attempted, on what, why it failed, and what to do.
+        text: String,
+        /// How the run ends for it.
+        exit: Exit,
+    },
+}
+
+/// What a rank found wrong in a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// World rank.
+    pub rank: usize,
+    /// What was wrong.
+    pub mismatch: Mismatch,
 }
 
 /// One operation of a prepared case.
@@ -40,7 +58,7 @@ pub struct Operation {
     pub proof: bool,
 }
 
-/// A backend as one rank holds it.
+/// A backend as one driver holds it, for all of its ranks.
 pub trait Backend {
     /// Whether the case can run.
     ///
@@ -65,7 +83,28 @@ pub trait Prepared {
     fn algorithm(&self) -> Option<String>;
 
     /// Writes the inputs of an operation, and poison where its result goes.
-    fn fill(&mut self, operation: Operation, seed: u64);
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError>;
+
+    /// From here on, operations are noted for [`Prepared::replay`] instead of run.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn begin_capture(&mut self) -> Result<(), BackendError>;
+
+    /// Ends the noting.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn end_capture(&mut self) -> Result<(), BackendError>;
+
+    /// Starts everything that was noted, as one.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn replay(&mut self) -> Result<(), BackendError>;
 
     /// Zeroes the clock.
     fn start(&mut self);
@@ -79,10 +118,27 @@ pub trait Prepared {
     /// [`BackendError`].
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError>;
 
+    /// The operations enqueued until [`Prepared::end_fused`] may start as one (`-m`). A backend that
+    /// has no such thing runs them one by one.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn begin_fused(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Ends what [`Prepared::begin_fused`] began.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn end_fused(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Lets time pass after the operation just enqueued, as if it had taken longer, on purpose.
     fn delay(&mut self, seconds: f64);
 
-    /// Waits for everything that was enqueued and returns this rank's seconds since
+    /// Waits for everything that was enqueued and returns this driver's seconds since
     /// [`Prepared::start`].
     ///
     /// # Errors
@@ -90,15 +146,37 @@ pub trait Prepared {
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError>;
 
     /// Notes a boundary between what was enqueued before and what comes after.
-    fn mark(&mut self);
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn mark(&mut self) -> Result<(), BackendError>;
 
-    /// Seconds since [`Prepared::start`] at which each boundary was passed; known once everything is
-    /// finished, since an asynchronous backend passes them long after they were enqueued.
-    fn marks(&self) -> &[f64];
+    /// Seconds from each boundary to the next, of the slowest rank; known once everything is finished,
+    /// since an asynchronous backend passes them long after they were enqueued.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn laps(&self) -> Result<Vec<f64>, BackendError>;
 
-    /// Compares the result of an operation, filled with `seed`, with the exact one.
-    fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch;
+    /// Compares the result of an operation, filled with `seed`, with the exact one, on every rank.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError>;
 
-    /// Flips one bit of element `element` of the operation's result, on purpose.
-    fn corrupt(&mut self, operation: Operation, element: u64);
+    /// Flips one bit of element `element` of world rank `rank`'s result, on purpose.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn corrupt(
+        &mut self,
+        operation: Operation,
+        rank: usize,
+        element: u64,
+    ) -> Result<(), BackendError>;
+}
+
+/// Differences of successive times.
+pub(crate) fn laps(marks: &[f64]) -> Vec<f64> {
+    marks.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

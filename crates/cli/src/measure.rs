@@ -1,4 +1,4 @@
-//! Measuring a plan on one rank: warm-up, batches, checks, rows. Every rank runs this alike, with
+//! Measuring a plan on one driver: warm-up, batches, checks, rows. Every driver runs this alike, with
 //! the same decisions, since all of them see the same exchanged times.
 //! Not printing and not recording: rows go to the supervisor as data.
 
@@ -33,14 +33,13 @@ pub enum MeasureError {
     Backend(#[from] BackendError),
 }
 
-/// One rank's measurement.
+/// One driver's measurement. The world is that of drivers: its rank is this driver's number.
 pub struct Session<'a> {
     plan: &'a Plan,
     world: &'a mut dyn World,
     backend: &'a mut dyn Backend,
-    /// World ranks of every communicator. All go on sampling until the last is content: they share
-    /// barriers.
-    groups: Vec<Vec<usize>>,
+    /// Every communicator. All go on sampling until the last is content: they share barriers.
+    groups: Vec<Group>,
     /// Which of them is ours.
     ours: usize,
     launch: u32,
@@ -48,6 +47,14 @@ pub struct Session<'a> {
     watch: Box<dyn Fn(Phase, u64) + 'a>,
     /// Rows begun so far.
     index: u64,
+}
+
+/// A communicator.
+struct Group {
+    /// World ranks.
+    ranks: Vec<usize>,
+    /// Who drives them.
+    drivers: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -59,9 +66,13 @@ impl<'a> Session<'a> {
         launch: u32,
         watch: Box<dyn Fn(Phase, u64) + 'a>,
     ) -> Session<'a> {
-        // A backend that stands for all ranks has a world of one.
-        let groups = if world.size() == 1 { vec![vec![0]] } else { plan.groups() };
-        let ours = groups.iter().position(|g| g.contains(&world.rank())).unwrap_or(0);
+        let group = |ranks: Vec<usize>| {
+            let mut drivers: Vec<usize> = ranks.iter().map(|rank| plan.driver(*rank)).collect();
+            drivers.dedup();
+            Group { ranks, drivers }
+        };
+        let groups: Vec<Group> = plan.groups().into_iter().map(group).collect();
+        let ours = groups.iter().position(|g| g.drivers.contains(&world.rank())).unwrap_or(0);
         Session { plan, world, backend, groups, ours, launch, watch, index: 0 }
     }
 
@@ -86,7 +97,7 @@ impl<'a> Session<'a> {
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
-                    let case = self.plan.case(sweep, bytes, self.group_size());
+                    let case = self.plan.case(sweep, bytes, self.group().ranks.len());
                     self.measure_row(&case, cycle)?;
                     self.index += 1;
                 }
@@ -101,7 +112,7 @@ impl<'a> Session<'a> {
     /// Whether some communicator cannot run this sweep: one row then says why, and all skip it,
     /// since they share barriers.
     fn waive(&mut self, sweep: Sweep) -> Result<bool, MeasureError> {
-        let case = self.plan.case(sweep, self.plan.min_bytes, self.group_size());
+        let case = self.plan.case(sweep, self.plan.min_bytes, self.group().ranks.len());
         let reason = self.backend.supported(&case).err().map_or(String::new(), |r| r.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|r| !r.is_empty()) else { return Ok(false) };
@@ -115,7 +126,7 @@ impl<'a> Session<'a> {
     fn warm_up(&mut self, sweep: Sweep) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         for bytes in self.plan.warmup_sizes() {
-            let case = self.plan.case(sweep, bytes, self.group_size());
+            let case = self.plan.case(sweep, bytes, self.group().ranks.len());
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {
@@ -127,14 +138,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Ranks of our communicator; with a world of one, all that the backend stands for.
-    fn group_size(&self) -> usize {
-        if self.world.size() == 1 { self.plan.ranks() } else { self.group().len() }
+    /// Our communicator.
+    fn group(&self) -> &Group {
+        &self.groups[self.ours]
     }
 
-    /// World ranks of our communicator.
-    fn group(&self) -> &[usize] {
-        &self.groups[self.ours]
+    /// Whether we speak for our communicator: its first rank is ours.
+    fn leads(&self) -> bool {
+        self.group().drivers.first() == Some(&self.world.rank())
+    }
+
+    /// Whether one of our ranks is `rank`.
+    fn holds(&self, rank: usize) -> bool {
+        self.plan.driver(rank) == self.world.rank()
     }
 
     /// When a wait that starts now gives up.
@@ -146,7 +162,7 @@ impl<'a> Session<'a> {
     fn enter(&self, phase: Phase) {
         (self.watch)(phase, self.index);
         let Some(fault) = self.plan.fault else { return };
-        if !fault.strikes(self.world.rank(), phase, self.index) {
+        if !(self.holds(fault.rank) && fault.strikes(fault.rank, phase, self.index)) {
             return;
         }
         let (signal, pause) = match fault.action {
@@ -160,13 +176,14 @@ impl<'a> Session<'a> {
         std::thread::sleep(pause);
     }
 
-    /// The element to corrupt now, if any.
-    fn corruption(&self, phase: Phase) -> Option<u64> {
-        match self.plan.fault?.action {
+    /// The rank and the element to corrupt now, if any.
+    fn corruption(&self, phase: Phase) -> Option<(usize, u64)> {
+        let fault = self.plan.fault?;
+        match fault.action {
             Action::Corrupt(element)
-                if self.plan.fault?.strikes(self.world.rank(), phase, self.index) =>
+                if self.holds(fault.rank) && fault.strikes(fault.rank, phase, self.index) =>
             {
-                Some(element)
+                Some((fault.rank, element))
             }
             _ => None,
         }
@@ -174,8 +191,9 @@ impl<'a> Session<'a> {
 
     /// How many times as long each operation is to take.
     fn slowness(&self) -> Option<f64> {
-        match self.plan.fault?.action {
-            Action::Slow(factor) if self.plan.fault?.rank == self.world.rank() => Some(factor),
+        let fault = self.plan.fault?;
+        match fault.action {
+            Action::Slow(factor) if self.holds(fault.rank) => Some(factor),
             _ => None,
         }
     }

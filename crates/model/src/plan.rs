@@ -1,6 +1,10 @@
 //! What will be run: the typed result of reading options, the same for every rank.
 //! Not the options themselves (the grammar is cli's) and nothing about how ranks are started.
 
+mod seating;
+
+pub use seating::Seating;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -27,6 +31,8 @@ pub enum Style {
 pub enum BackendChoice {
     /// Shared memory of this machine.
     Host,
+    /// GPUs, by NCCL or RCCL.
+    Nccl(GpuOptions),
     /// A cost model; nothing moves.
     Fake(CostModel),
 }
@@ -36,9 +42,34 @@ impl BackendChoice {
     pub const fn name(&self) -> &'static str {
         match self {
             BackendChoice::Host => "host",
+            BackendChoice::Nccl(_) => "nccl",
             BackendChoice::Fake(_) => "fake",
         }
     }
+}
+
+/// What only means something on GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GpuOptions {
+    /// How buffers are registered with the communicator (`-R`).
+    pub register: Registration,
+    /// ncclConfig.CTAPolicy (`-x`): 0 default, 1 efficiency, 2 zero; unset leaves NCCL's own.
+    pub cta_policy: Option<i32>,
+    /// Operations go to the default stream (`-y`).
+    pub default_stream: bool,
+}
+
+/// How buffers are registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Registration {
+    /// 0: not at all.
+    #[default]
+    None,
+    /// 1: ncclCommRegister.
+    Local,
+    /// 2: ncclCommWindowRegister with symmetric addresses.
+    Symmetric,
 }
 
 /// How sizes grow.
@@ -134,8 +165,11 @@ pub struct Plan {
     pub backend: BackendChoice,
     /// Threads a process (`-t`).
     pub threads: usize,
-    /// Devices a thread (`-g`); on `host`, processes.
+    /// Devices a thread (`-g`).
     pub devices: usize,
+    /// Which process and thread holds which ranks.
+    #[serde(default)]
+    pub seating: Seating,
     /// First device (NCCL_TESTS_DEVICE).
     pub first_device: usize,
     /// First size in bytes.
@@ -219,35 +253,6 @@ pub struct Case {
 }
 
 impl Plan {
-    /// World ranks.
-    pub fn ranks(&self) -> usize {
-        self.threads * self.devices
-    }
-
-    /// The process that holds a rank where devices are processes (`host`): threads of one process are
-    /// as many ranks apart as there are processes.
-    pub fn process(&self, rank: usize) -> usize {
-        rank % self.devices.max(1)
-    }
-
-    /// World ranks of every communicator, by the first rank of each.
-    pub fn groups(&self) -> Vec<Vec<usize>> {
-        let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
-        for rank in 0..self.ranks() {
-            let colour = self.colour(rank);
-            match groups.iter_mut().find(|(c, _)| *c == colour) {
-                Some((_, ranks)) => ranks.push(rank),
-                None => groups.push((colour, vec![rank])),
-            }
-        }
-        groups.into_iter().map(|(_, ranks)| ranks).collect()
-    }
-
-    /// Colour of a rank's communicator; 0 without a split.
-    pub fn colour(&self, rank: usize) -> u64 {
-        self.colours.get(rank).copied().unwrap_or(0)
-    }
-
     /// Types × operators × roots. Collectives without an operator or a root have one of each.
     pub fn sweeps(&self) -> Vec<Sweep> {
         let ops = match self.collective.op_column() {
@@ -346,7 +351,7 @@ mod tests {
         assert_eq!(plan.shift(&nothing, 7), 0);
     }
 
-    fn small() -> Plan {
+    pub(super) fn small() -> Plan {
         Plan {
             collective: Collective::AllReduce,
             program: "all_reduce_perf".to_owned(),
@@ -354,6 +359,7 @@ mod tests {
             backend: BackendChoice::Host,
             threads: 1,
             devices: 2,
+            seating: Seating::Processes,
             first_device: 0,
             min_bytes: 8,
             max_bytes: 64,

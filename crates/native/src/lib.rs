@@ -8,5 +8,7 @@ mod library;
 pub mod nccl;
 /// NVIDIA's management library.
 pub mod nvml;
+/// Where the machine keeps a library, and which copy is used.
+pub mod search;
 
 pub use library::LoadError;

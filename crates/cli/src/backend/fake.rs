@@ -11,7 +11,7 @@ use model::{
     plan::{Case, Plan},
 };
 
-use super::{Backend, BackendError, Operation, Prepared, Reason};
+use super::{Backend, BackendError, Found, Operation, Prepared, Reason, laps};
 
 /// Part of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;
@@ -43,12 +43,12 @@ impl Backend for Fake {
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let seconds = self.model.seconds(self.collective, &case.counts, element, self.ranks);
-        Box::new(FakeCase { seconds, queued: 0.0, done: 0.0, marks: Vec::new(), corrupted: None })
+        Box::new(FakeCase { seconds, ..FakeCase::default() })
     }
 }
 
 /// A case on a virtual clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FakeCase {
     seconds: f64,
     /// Seconds of the enqueueing processor.
@@ -56,7 +56,10 @@ struct FakeCase {
     /// Seconds until everything enqueued is done.
     done: f64,
     marks: Vec<f64>,
-    corrupted: Option<u64>,
+    /// Seconds of what was noted for replaying; noting while `capturing`.
+    captured: f64,
+    capturing: bool,
+    corrupted: Option<(usize, u64)>,
 }
 
 impl Prepared for FakeCase {
@@ -64,8 +67,25 @@ impl Prepared for FakeCase {
         None
     }
 
-    fn fill(&mut self, _: Operation, _: u64) {
+    fn fill(&mut self, _: Operation, _: u64) -> Result<(), BackendError> {
         self.corrupted = None;
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        (self.captured, self.capturing) = (0.0, true);
+        Ok(())
+    }
+
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        self.capturing = false;
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<(), BackendError> {
+        self.queued += self.captured * ENQUEUE_SHARE;
+        self.done += self.captured;
+        Ok(())
     }
 
     fn start(&mut self) {
@@ -78,6 +98,10 @@ impl Prepared for FakeCase {
     }
 
     fn enqueue(&mut self, _: Operation) -> Result<(), BackendError> {
+        if self.capturing {
+            self.captured += self.seconds;
+            return Ok(());
+        }
         self.queued += self.seconds * ENQUEUE_SHARE;
         self.done += self.seconds;
         Ok(())
@@ -92,20 +116,25 @@ impl Prepared for FakeCase {
         Ok(self.done)
     }
 
-    fn mark(&mut self) {
+    fn mark(&mut self) -> Result<(), BackendError> {
         self.marks.push(self.done);
+        Ok(())
     }
 
-    fn marks(&self) -> &[f64] {
-        &self.marks
+    fn laps(&self) -> Result<Vec<f64>, BackendError> {
+        Ok(laps(&self.marks))
     }
 
-    fn verify(&mut self, _: Operation, _: u64) -> Mismatch {
-        let first = self.corrupted.map(|index| Wrong { index, got: 1, want: 0 });
-        Mismatch { wrong: u64::from(first.is_some()), first }
+    fn verify(&mut self, _: Operation, _: u64) -> Result<Vec<Found>, BackendError> {
+        let found = |(rank, index)| Found {
+            rank,
+            mismatch: Mismatch { wrong: 1, first: Some(Wrong { index, got: 1, want: 0 }) },
+        };
+        Ok(self.corrupted.map(found).into_iter().collect())
     }
 
-    fn corrupt(&mut self, _: Operation, element: u64) {
-        self.corrupted = Some(element);
+    fn corrupt(&mut self, _: Operation, rank: usize, element: u64) -> Result<(), BackendError> {
+        self.corrupted = Some((rank, element));
+        Ok(())
     }
 }

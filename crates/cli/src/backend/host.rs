@@ -7,25 +7,32 @@ use engine::{Buffer, Call, Communicator, Exchange, Region};
 use model::{
     Collective,
     algorithm::{Choice, Table},
+    exit::Exit,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
     plan::{Case, Place, Plan, Sweep},
 };
 
-use super::{Backend, BackendError, Operation, Prepared, Reason};
+use super::{Backend, BackendError, Found, Operation, Prepared, Reason, laps};
 
 /// The backend as one rank holds it.
 #[derive(Debug)]
 pub struct Host<'p> {
     plan: &'p Plan,
+    world_rank: usize,
     communicator: Communicator,
     /// Whether nothing, or not enough, was measured of this machine before.
     untuned: bool,
 }
 
 impl<'p> Host<'p> {
-    /// Over a communicator of this host, with what earlier runs measured of it.
-    pub fn new(plan: &'p Plan, mut communicator: Communicator, tables: &[Table]) -> Host<'p> {
+    /// World rank `world_rank`, over its communicator, with what earlier runs measured of this host.
+    pub fn new(
+        plan: &'p Plan,
+        world_rank: usize,
+        mut communicator: Communicator,
+        tables: &[Table],
+    ) -> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
         let (collective, ranks) = (plan.collective, communicator.size());
         let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
@@ -35,7 +42,7 @@ impl<'p> Host<'p> {
         if let Some(table) = known {
             communicator.set_table(table.clone());
         }
-        Host { plan, communicator, untuned: known.is_none() }
+        Host { plan, world_rank, communicator, untuned: known.is_none() }
     }
 }
 
@@ -95,6 +102,7 @@ impl Backend for Host<'_> {
             plan: self.plan,
             case,
             shape,
+            world_rank: self.world_rank,
             communicator,
             choice,
             started: Instant::now(),
@@ -109,6 +117,7 @@ struct HostCase<'a> {
     plan: &'a Plan,
     case: &'a Case,
     shape: Shape<'a>,
+    world_rank: usize,
     communicator: &'a mut Communicator,
     /// How its operations run: the same for all, since they are equally large.
     choice: Choice,
@@ -168,7 +177,7 @@ impl Prepared for HostCase<'_> {
         Some(self.choice.to_string())
     }
 
-    fn fill(&mut self, operation: Operation, seed: u64) {
+    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
         let rank = self.communicator.rank();
         let (send, recv) = self.regions(operation);
         let whole = Region { stride: 0, ..recv };
@@ -177,6 +186,19 @@ impl Prepared for HostCase<'_> {
         let (pattern, input) = (self.pattern(seed), self.shape.input(rank));
         let elements = self.shape.send_elements(rank);
         pattern::fill(self.own(send, elements), &pattern, input);
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
+
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
+
+    fn replay(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
     }
 
     fn start(&mut self) {
@@ -206,15 +228,16 @@ impl Prepared for HostCase<'_> {
         Ok(self.elapsed())
     }
 
-    fn mark(&mut self) {
+    fn mark(&mut self) -> Result<(), BackendError> {
         self.marks.push(self.elapsed());
+        Ok(())
     }
 
-    fn marks(&self) -> &[f64] {
-        &self.marks
+    fn laps(&self) -> Result<Vec<f64>, BackendError> {
+        Ok(laps(&self.marks))
     }
 
-    fn verify(&mut self, operation: Operation, seed: u64) -> Mismatch {
+    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
         let rank = self.communicator.rank();
         let (_, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
@@ -233,15 +256,27 @@ impl Prepared for HostCase<'_> {
             let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];
             found.add(pattern::verify(bytes, &pattern, stretch.content), stretch.at as u64);
         }
-        found
+        Ok(vec![Found { rank: self.world_rank, mismatch: found }])
     }
 
-    fn corrupt(&mut self, operation: Operation, element: u64) {
+    fn corrupt(
+        &mut self,
+        operation: Operation,
+        _: usize,
+        element: u64,
+    ) -> Result<(), BackendError> {
         let (_, recv) = self.regions(operation);
         let (recv_elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if recv_elements > 0 {
             let at = (element as usize % recv_elements) * size;
             self.own(recv, recv_elements)[at] ^= 1;
         }
+        Ok(())
     }
+}
+
+/// `-G` is waived before a plan gets here.
+fn no_graphs() -> BackendError {
+    let text = "the host backend has no graphs".to_owned();
+    BackendError::Refused { text, exit: Exit::Internal }
 }

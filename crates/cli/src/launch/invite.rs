@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use model::{algorithm::Table, plan::Plan, record::Machine};
 use serde::{Deserialize, Serialize};
 
-use crate::store;
+use crate::{backend::nccl::Libraries, store};
 
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
 pub(super) const VARIABLE: &str = "BUSBW_RANK";
@@ -22,22 +22,20 @@ pub(super) struct Invite {
     pub(super) supervisor: i32,
     /// Descriptor of the control memory.
     pub(super) control: i32,
-    /// Descriptors of all ranks' buffers, in rank order.
+    /// Descriptors of all ranks' buffers, in rank order; none where they are not shared.
     pub(super) buffers: Vec<i32>,
     /// Bytes of one buffer.
     pub(super) buffer_bytes: usize,
     /// Whether there are proof buffers.
     pub(super) verified: bool,
-    /// World size.
-    pub(super) ranks: usize,
-    /// Threads of this process; rank = thread × processes + process.
+    /// Drivers of all processes.
+    pub(super) drivers: usize,
+    /// Threads of this process; driver = thread × processes + process.
     pub(super) threads: usize,
     /// Processes.
     pub(super) processes: usize,
-    /// Cores to be bound to by rank, or empty.
-    pub(super) cores: Vec<usize>,
-    /// First device number, for ranks that are not bound.
-    pub(super) first_device: usize,
+    /// What the drivers drive.
+    pub(super) devices: Devices,
     /// Host name.
     pub(super) host: String,
     /// What earlier runs measured of this machine.
@@ -46,13 +44,49 @@ pub(super) struct Invite {
     pub(super) launch: u32,
 }
 
-/// What a rank tells when it joins.
+/// What drivers drive.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Devices {
+    /// Cores to be bound to by driver, or none; numbers count from `first` where there are none.
+    Cores {
+        /// Core of every driver.
+        cores: Vec<usize>,
+        /// Number of the first one.
+        first: usize,
+    },
+    /// GPUs of every driver, and the libraries that reach them.
+    Gpus {
+        /// Ordinals by driver.
+        ordinals: Vec<Vec<usize>>,
+        /// Which files.
+        libraries: Libraries,
+        /// Whether drivers stay on the processors next to their GPUs.
+        bind: bool,
+    },
+}
+
+/// What a driver tells when it joins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Its process.
     pub(super) pid: u32,
-    /// Its core, or the number it would have.
+    /// The device of each of its ranks.
+    pub(super) devices: Vec<Seat>,
+    /// NCCL's version code; 0 without NCCL.
+    pub(super) nccl: u32,
+}
+
+/// A rank's device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Seat {
+    /// Its number; on `host` a core.
     pub(super) device: usize,
+    /// PCI address as `domain:bus:device`.
+    pub(super) address: String,
+    /// Its name.
+    pub(super) name: String,
+    /// The processors that its driver stays on, as a list of ranges.
+    pub(super) bound: Option<String>,
 }
 
 /// 128 bits that only our own ranks know.

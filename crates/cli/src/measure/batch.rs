@@ -1,17 +1,17 @@
-//! One batch: a barrier, then iterations back to back, timed as a whole on every rank.
+//! One batch: a barrier, then iterations back to back, timed as a whole by every driver.
 //! Not how many batches there are (`half`).
 
 use std::time::{Duration, Instant};
 
 use model::{
     fault::Phase,
-    plan::{Blocking, Place},
+    plan::{Blocking, Case, Place, Plan},
 };
 
 use super::{MeasureError, Session};
-use crate::backend::{Operation, Prepared};
+use crate::backend::{Found, Operation, Prepared};
 
-/// One rank's times of a batch, seconds; all but `spent` of one operation.
+/// One driver's times of a batch, seconds; all but `spent` of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct BatchTimes {
     /// Until everything was complete.
@@ -50,69 +50,62 @@ impl Session<'_> {
         Operation { place, iteration: operations - 1, proof: self.plan.check > 0 }
     }
 
-    /// Runs one batch and returns this rank's times.
+    /// Runs one batch and returns this driver's times, and what its ranks found wrong if they looked.
     pub(super) fn run_batch(
         &mut self,
-        case: &model::plan::Case,
+        case: &Case,
         place: Place,
         fill: Option<u64>,
-    ) -> Result<(BatchTimes, Option<model::pattern::Mismatch>), MeasureError> {
+    ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
         let last = self.last_operation(place);
         if let Some(seed) = fill {
-            self.backend.prepare(case).fill(last, seed);
+            self.backend.prepare(case).fill(last, seed)?;
         }
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         // Whoever waited long above was resting and comes out late; out of this one all come together.
         self.world.barrier(self.deadline())?;
-        let times = self.time_iterations(case, place)?;
+        let times = match self.plan.graph {
+            0 => self.time_iterations(case, place)?,
+            launches => self.time_graph(case, place, launches)?,
+        };
         let corrupt = self.corruption(Phase::Timed);
         let mut prepared = self.backend.prepare(case);
-        if let Some(element) = corrupt {
-            prepared.corrupt(last, element);
+        if let Some((rank, element)) = corrupt {
+            prepared.corrupt(last, rank, element)?;
         }
-        Ok((times, fill.map(|seed| prepared.verify(last, seed))))
+        let found = fill.map(|seed| prepared.verify(last, seed)).transpose()?;
+        Ok((times, found))
     }
 
-    fn time_iterations(
-        &mut self,
-        case: &model::plan::Case,
-        place: Place,
-    ) -> Result<BatchTimes, MeasureError> {
+    fn time_iterations(&mut self, case: &Case, place: Place) -> Result<BatchTimes, MeasureError> {
         let plan = self.plan;
         let outer = plan.blocking == Blocking::Outer;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
         let (slowness, last) = (self.slowness(), self.last_operation(place));
-        let launches = u64::from(plan.graph.max(1));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
-        for iteration in 0..u64::from(plan.iterations) * launches {
+        for iteration in 0..u64::from(plan.iterations) {
             // A reading of the clock costs as much as a part of the smallest operations: only who
             // needs one pays for it.
             let begun = if outer { prepared.elapsed() } else { 0.0 };
             if plan.per_iteration && !outer {
-                prepared.mark();
+                prepared.mark()?;
             }
-            for inner in 0..u64::from(plan.aggregated) {
-                let number =
-                    iteration % u64::from(plan.iterations) * u64::from(plan.aggregated) + inner;
-                // Only the very last operation writes the proof.
-                let is_last = number == last.iteration
-                    && iteration + 1 == u64::from(plan.iterations) * launches;
-                let operation =
-                    Operation { place, iteration: number, proof: is_last && last.proof };
-                run_operation(prepared.as_mut(), operation, slowness)?;
-                match plan.blocking {
-                    Blocking::InnerBarrier => {
+            match plan.blocking {
+                Blocking::None | Blocking::Outer => {
+                    start_iteration(prepared.as_mut(), plan, last, iteration, slowness)?;
+                }
+                Blocking::Inner | Blocking::InnerBarrier => {
+                    for operation in operations(plan, last, iteration) {
+                        run_operation(prepared.as_mut(), operation, slowness)?;
                         prepared.finish(deadline())?;
-                        self.world.barrier(deadline())?;
+                        if plan.blocking == Blocking::InnerBarrier {
+                            self.world.barrier(deadline())?;
+                        }
                     }
-                    Blocking::Inner => {
-                        prepared.finish(deadline())?;
-                    }
-                    Blocking::None | Blocking::Outer => {}
                 }
             }
             if outer {
@@ -123,15 +116,16 @@ impl Session<'_> {
             }
         }
         let enqueued = prepared.elapsed();
-        prepared.mark();
+        if plan.per_iteration && !outer {
+            prepared.mark()?;
+        }
         let done = prepared.finish(deadline())?;
-        let operations =
-            (u64::from(plan.iterations) * u64::from(plan.aggregated) * launches) as f64;
+        let operations = (u64::from(plan.iterations) * u64::from(plan.aggregated)) as f64;
         let iterations = match (plan.per_iteration, outer) {
             (false, _) => Vec::new(),
             // The barrier lies between one iteration's end and the next one's beginning.
             (true, true) => apart,
-            (true, false) => differences(prepared.marks()),
+            (true, false) => prepared.laps()?,
         };
         Ok(BatchTimes {
             total: if outer { unblocked } else { done } / operations,
@@ -140,6 +134,70 @@ impl Session<'_> {
             iterations,
         })
     }
+
+    /// All iterations as one graph, launched so often (`-G`); making it is not timed (nccl-tests
+    /// src/common.cu:752-766).
+    fn time_graph(
+        &mut self,
+        case: &Case,
+        place: Place,
+        launches: u32,
+    ) -> Result<BatchTimes, MeasureError> {
+        let (plan, last, slowness) = (self.plan, self.last_operation(place), self.slowness());
+        let patience = plan.timeout_s.map(Duration::from_secs);
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.begin_capture()?;
+        for iteration in 0..u64::from(plan.iterations) {
+            start_iteration(prepared.as_mut(), plan, last, iteration, None)?;
+        }
+        prepared.end_capture()?;
+        self.world.barrier(deadline)?;
+        prepared.start();
+        for _ in 0..launches {
+            let begun = prepared.elapsed();
+            prepared.replay()?;
+            if let Some(factor) = slowness {
+                prepared.delay((prepared.elapsed() - begun) * (factor - 1.0));
+            }
+        }
+        let enqueued = prepared.elapsed();
+        let done = prepared.finish(patience.map(|patience| Instant::now() + patience))?;
+        let operations =
+            (u64::from(plan.iterations) * u64::from(plan.aggregated) * u64::from(launches)) as f64;
+        let (total, enqueue) = (done / operations, enqueued / operations);
+        Ok(BatchTimes { total, enqueue, spent: 0.0, iterations: Vec::new() })
+    }
+}
+
+/// The operations of one iteration. Only the very last one of a batch, `last`, writes the proof.
+fn operations(plan: &Plan, last: Operation, iteration: u64) -> impl Iterator<Item = Operation> {
+    let fused = u64::from(plan.aggregated);
+    (0..fused).map(move |inner| {
+        let number = iteration * fused + inner;
+        Operation { iteration: number, proof: last.proof && number == last.iteration, ..last }
+    })
+}
+
+/// Starts one iteration's operations without waiting; fused, where there are several.
+fn start_iteration(
+    prepared: &mut dyn Prepared,
+    plan: &Plan,
+    last: Operation,
+    iteration: u64,
+    slowness: Option<f64>,
+) -> Result<(), MeasureError> {
+    let fused = plan.aggregated > 1;
+    if fused {
+        prepared.begin_fused()?;
+    }
+    for operation in operations(plan, last, iteration) {
+        run_operation(prepared, operation, slowness)?;
+    }
+    if fused {
+        prepared.end_fused()?;
+    }
+    Ok(())
 }
 
 /// Runs one operation, and as much longer as the fault says.
@@ -153,10 +211,6 @@ fn run_operation(
     prepared.enqueue(operation)?;
     prepared.delay((prepared.elapsed() - begun) * (factor - 1.0));
     Ok(())
-}
-
-fn differences(marks: &[f64]) -> Vec<f64> {
-    marks.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, time::Instant};
 use model::{
     bandwidth::bandwidth,
     fault::Phase,
-    pattern::{Mismatch, derive_seed},
+    pattern::derive_seed,
     plan::{Case, Place},
     record::{Half, IterationReport, WrongPlace},
     stats::{Decision, StoppingRule, median, summarise},
 };
 
 use super::{MeasureError, Session, batch::BatchTimes};
-use crate::backend::Operation;
+use crate::backend::{Found, Operation};
 
 /// Wrong elements that a half lists in full.
 const PLACES_KEPT: usize = 8;
@@ -50,18 +50,18 @@ impl Session<'_> {
             let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
             let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
             for (group, samples) in self.groups.iter().zip(&mut samples) {
-                samples.push(self.plan.average.of(&pick(&all, group, |t| t.total)));
+                samples.push(self.plan.average.of(&pick(&all, &group.drivers, |t| t.total)));
             }
-            enqueued.push(self.plan.average.of(&pick(&all, self.group(), |t| t.enqueue)));
-            batches.push(pick(&all, self.group(), |t| t.total));
-            last = self
-                .group()
+            let ours = &self.group().drivers;
+            enqueued.push(self.plan.average.of(&pick(&all, ours, |t| t.enqueue)));
+            batches.push(pick(&all, ours, |t| t.total));
+            last = ours
                 .iter()
-                .filter_map(|r| Some((self.plan.process(*r), all.get(*r)?.iterations.clone())))
+                .filter_map(|d| Some((self.plan.process(*d), all.get(*d)?.iterations.clone())))
                 .collect();
             if let Some(found) = found {
                 let name = format!("last timed iteration of batch {}", batches.len());
-                self.collect(found, &name, &mut findings)?;
+                self.collect(&found, &name, &mut findings)?;
             }
             content = samples.iter().all(|s| self.rule().decide(s, spent) != Decision::Continue);
         }
@@ -71,7 +71,7 @@ impl Session<'_> {
         let samples = &samples[self.ours];
 
         let time_us = median(samples).unwrap_or(f64::NAN);
-        let ranks = self.group_size();
+        let ranks = self.group().ranks.len();
         let element = case.sweep.datatype.bytes();
         let bw = bandwidth(self.plan.collective, &case.counts, element, ranks, time_us * 1e-6);
         Ok(Half {
@@ -105,7 +105,7 @@ impl Session<'_> {
     /// The seed of this row and placement; batches and checks derive theirs from it.
     fn seed(&self, place: Place) -> u64 {
         // Communicators differ, so that data of another one is wrong data.
-        let group = self.group().first().map_or(0, |rank| *rank as u64);
+        let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(place == Place::InPlace);
         derive_seed(launch, half)
@@ -131,19 +131,19 @@ impl Session<'_> {
         let operation = Operation { place, iteration: 0, proof: false };
         for number in 1..=u64::from(self.plan.check) {
             let seed = derive_seed(seed, u64::MAX - number);
-            self.backend.prepare(case).fill(operation, seed);
+            self.backend.prepare(case).fill(operation, seed)?;
             self.enter(Phase::Verify);
             let corrupt = self.corruption(Phase::Verify);
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
             prepared.enqueue(operation)?;
             prepared.finish(deadline)?;
-            if let Some(element) = corrupt {
-                prepared.corrupt(operation, element);
+            if let Some((rank, element)) = corrupt {
+                prepared.corrupt(operation, rank, element)?;
             }
-            let found = prepared.verify(operation, seed);
+            let found = prepared.verify(operation, seed)?;
             drop(prepared);
-            self.collect(found, &format!("check {number}"), findings)?;
+            self.collect(&found, &format!("check {number}"), findings)?;
             if findings.wrong_anywhere > 0 {
                 break;
             }
@@ -154,31 +154,32 @@ impl Session<'_> {
     /// Exchanges what every rank found.
     fn collect(
         &mut self,
-        found: Mismatch,
+        found: &[Found],
         check: &str,
         findings: &mut Findings,
     ) -> Result<(), MeasureError> {
-        let first = found.first.unwrap_or_default();
-        let mine: Vec<u8> = [found.wrong, first.index, first.got, first.want]
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
+        let words = |found: &Found| {
+            let first = found.mismatch.first.unwrap_or_default();
+            [found.rank as u64, found.mismatch.wrong, first.index, first.got, first.want]
+        };
+        let mine: Vec<u8> = found.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
         let all = self.world.allgather(&mine, self.deadline())?;
-        for (rank, bytes) in all.iter().enumerate() {
-            let words = bytes.as_chunks::<8>().0;
-            let value = |at: usize| words.get(at).map_or(0, |raw| u64::from_le_bytes(*raw));
-            findings.wrong_anywhere += value(0);
-            if value(0) == 0 || !self.group().contains(&rank) {
+        let words: Vec<u64> =
+            all.iter().flat_map(|b| b.as_chunks().0).map(|raw| u64::from_le_bytes(*raw)).collect();
+        for [rank, wrong, element, got, want] in words.as_chunks().0 {
+            findings.wrong_anywhere += wrong;
+            let rank = *rank as usize;
+            if *wrong == 0 || !self.group().ranks.contains(&rank) {
                 continue;
             }
-            findings.wrong += value(0);
+            findings.wrong += wrong;
             findings.failed_checks += 1;
             if findings.places.len() < PLACES_KEPT {
                 findings.places.push(WrongPlace {
                     rank,
-                    element: value(1),
-                    got: format!("{:#x}", value(2)),
-                    want: format!("{:#x}", value(3)),
+                    element: *element,
+                    got: format!("{got:#x}"),
+                    want: format!("{want:#x}"),
                     check: check.to_owned(),
                 });
             }
@@ -187,9 +188,9 @@ impl Session<'_> {
     }
 }
 
-/// Some ranks' figure of a batch, in microseconds.
-fn pick(all: &[BatchTimes], ranks: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
-    ranks.iter().filter_map(|rank| all.get(*rank)).map(|times| figure(times) * 1e6).collect()
+/// Some drivers' figure of a batch, in microseconds.
+fn pick(all: &[BatchTimes], drivers: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
+    drivers.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
 }
 
 /// Every process's slowest rank at every iteration, and the slowest process (nccl-tests

@@ -46,14 +46,14 @@ impl Session<'_> {
 
     /// Reports what the backend measured of this machine.
     pub(super) fn report_measured(&mut self, table: Table) -> Result<(), MeasureError> {
-        if self.group().first() == Some(&self.world.rank()) {
+        if self.leads() {
             self.report(&Report::Measured(table))?;
         }
         Ok(())
     }
 
     fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
-        if self.group().first() == Some(&self.world.rank()) {
+        if self.leads() {
             self.report(&Report::Row(Box::new(row)))?;
         }
         if self.plan.timeout_s.is_some() {
@@ -81,8 +81,8 @@ impl Session<'_> {
             cycle,
             launch: self.launch,
             shown: self.launch + 1 == self.plan.sampling.launches,
-            group: self.plan.colour(self.world.rank()),
-            ranks: self.group_size(),
+            group: self.group().ranks.first().map_or(0, |rank| self.plan.colour(*rank)),
+            ranks: self.group().ranks.len(),
             collective,
             size: case.counts.bytes(case.sweep.datatype.bytes()) as u64,
             count: case.counts.param as u64,
@@ -106,7 +106,7 @@ impl Session<'_> {
     }
 
     fn traffic_summary(&self, case: &Case, time_us: f64) -> Vec<String> {
-        let ranks = self.group_size();
+        let ranks = self.group().ranks.len();
         let total = case.counts.param * ranks * case.sweep.datatype.bytes();
         let traffic = &self.plan.traffic;
         let head = "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY:";

@@ -111,6 +111,11 @@ impl Control {
         self.header().epoch.store(1, Ordering::SeqCst);
     }
 
+    /// Whether every rank was told to stop.
+    pub fn is_aborted(&self) -> bool {
+        self.header().epoch.load(Ordering::Relaxed) != 0
+    }
+
     /// Notes where `rank` is: a step whose meaning is the caller's, and a row.
     pub fn set_place(&self, rank: usize, step: u32, row: u32) {
         let place = &self.words(rank).place;

@@ -129,10 +129,12 @@ impl Communicator {
         })
     }
 
-    /// Gives up: operations under way end, and the communicator is gone.
-    pub fn abort(mut self) {
+    /// Gives up: operations under way end, and nothing can be enqueued any more.
+    pub fn abort(&mut self) {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
-        let _ = call!(self.nccl, abort(handle));
+        if !handle.is_null() {
+            let _ = call!(self.nccl, abort(handle));
+        }
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
 use thiserror::Error;
 
 use super::{config::RawPrediction, table::Table};
-use crate::library::{Library, LoadError, text};
+use crate::{
+    gpu::Span,
+    library::{Library, LoadError, text},
+};
 
 /// NCCL's version: 10000 × major + 100 × minor + patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +42,18 @@ pub struct NcclError {
     pub text: String,
     /// ", " and ncclGetLastError's text, or nothing.
     pub last: String,
+}
+
+impl NcclError {
+    /// Of a call that was not even made: it would have gone beyond a buffer.
+    pub fn does_not_fit(call: &'static str, bytes: usize, span: Span) -> NcclError {
+        NcclError {
+            call,
+            code: -1,
+            text: format!("{bytes} bytes do not fit a buffer of {}", span.bytes()),
+            last: String::new(),
+        }
+    }
 }
 
 /// NCCL, open. It stays for the life of the process.

@@ -49,22 +49,12 @@ impl Operation<'_> {
         span: Span,
         chunks: usize,
     ) -> Result<*mut c_void, NcclError> {
-        let wanted =
-            self.count.checked_mul(chunks).and_then(|n| n.checked_mul(self.datatype.bytes()));
-        if wanted.is_some_and(|bytes| bytes <= span.bytes()) {
+        let elements = self.count.saturating_mul(chunks);
+        let bytes = elements.saturating_mul(self.datatype.bytes());
+        if bytes <= span.bytes() {
             return Ok(span.pointer());
         }
-        Err(NcclError {
-            call,
-            code: -1,
-            text: format!(
-                "{chunks} × {} elements of {} do not fit a buffer of {} bytes",
-                self.count,
-                self.datatype.name(),
-                span.bytes()
-            ),
-            last: String::new(),
-        })
+        Err(NcclError::does_not_fit(call, bytes, span))
     }
 }
 

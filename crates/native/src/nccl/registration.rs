@@ -3,6 +3,7 @@
 
 use std::{
     ffi::{c_int, c_void},
+    ptr::NonNull,
     sync::{Arc, PoisonError},
 };
 
@@ -25,12 +26,14 @@ pub enum Symmetric {
     Yes,
 }
 
-/// A registered span; deregistered when dropped, which must be before its communicator.
+/// A registered span; deregistered when dropped, which must be before its communicator and after the
+/// group in which it was made.
 #[derive(Debug)]
 pub struct Registration {
     nccl: &'static Nccl,
     communicator: Handle,
-    handle: Handle,
+    /// Within a group NCCL writes the handle at the group's end: its place must not move.
+    handle: NonNull<Handle>,
     kind: Symmetric,
 }
 
@@ -82,31 +85,34 @@ impl Communicator {
     /// # Errors
     /// [`NcclError`].
     pub fn register(&self, span: Span, kind: Symmetric) -> Result<Registration, NcclError> {
-        let mut handle = std::ptr::null_mut();
-        let (pointer, bytes) = (span.pointer(), span.bytes());
+        let place = Box::leak(Box::new(std::ptr::null_mut()));
+        let made = Registration {
+            nccl: self.nccl,
+            communicator: self.handle,
+            handle: NonNull::from(place),
+            kind,
+        };
+        let (pointer, bytes, handle) = (span.pointer(), span.bytes(), made.handle.as_ptr());
         match kind {
-            Symmetric::No => {
-                call!(self.nccl, register(self.handle, pointer, bytes, &mut handle))?;
-            }
+            Symmetric::No => call!(self.nccl, register(self.handle, pointer, bytes, handle))?,
             Symmetric::Yes => {
-                call!(
-                    self.nccl,
-                    window_register(self.handle, pointer, bytes, &mut handle, SYMMETRIC)
-                )?;
+                call!(self.nccl, window_register(self.handle, pointer, bytes, handle, SYMMETRIC))?;
             }
         }
-        Ok(Registration { nccl: self.nccl, communicator: self.handle, handle, kind })
+        Ok(made)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if self.handle.is_null() {
+        // SAFETY: the box was leaked when this was made, and nobody else frees it.
+        let handle = *unsafe { Box::from_raw(self.handle.as_ptr()) };
+        if handle.is_null() {
             return;
         }
         let _ = match self.kind {
-            Symmetric::No => call!(self.nccl, deregister(self.communicator, self.handle)),
-            Symmetric::Yes => call!(self.nccl, window_deregister(self.communicator, self.handle)),
+            Symmetric::No => call!(self.nccl, deregister(self.communicator, handle)),
+            Symmetric::Yes => call!(self.nccl, window_deregister(self.communicator, handle)),
         };
     }
 }

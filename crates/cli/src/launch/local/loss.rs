@@ -69,7 +69,7 @@ impl Job<'_> {
             return;
         }
         state.running = false;
-        let were = if self.plan.threads == 1 { "was" } else { "were" };
+        let were = if self.holds_one(process) { "was" } else { "were" };
         let how = match (status.terminating_signal(), status.exit_status()) {
             (_, Some(0)) => return,
             (Some(signal), _) => format!("{were} killed by {}", guard::signal_name(signal)),
@@ -78,7 +78,7 @@ impl Job<'_> {
         let advice = status.terminating_signal().map_or_else(String::new, |s| self.advice(s));
         let text = format!(
             "{} {how} {}; the other ranks were stopped{advice}",
-            self.name(process),
+            self.name_process(process),
             self.places(process)
         );
         match status.terminating_signal() {

@@ -28,8 +28,9 @@ impl Job<'_> {
             self.end(Status::Failed, Exit::RankLost, loss.text);
         }
         if !self.begun && now >= self.join_by {
-            let missing: Vec<String> = (0..self.plan.ranks())
-                .filter(|rank| self.facts[*rank].is_none())
+            let missing: Vec<String> = (0..self.plan.drivers())
+                .filter(|driver| self.facts[*driver].is_none())
+                .flat_map(|driver| self.plan.ranks_of(driver))
                 .map(|rank| rank.to_string())
                 .collect();
             let text =
@@ -40,10 +41,10 @@ impl Job<'_> {
             p.running && p.stopped.is_some_and(|since| now.duration_since(since) >= STOPPED)
         });
         if let Some(process) = stopped {
-            let has = if self.plan.threads == 1 { "has" } else { "have" };
+            let has = if self.holds_one(process) { "has" } else { "have" };
             let text = format!(
                 "{} {has} been stopped for {} s {}; the other ranks were stopped as well. kill -CONT lets a stopped process go on",
-                self.name(process),
+                self.name_process(process),
                 STOPPED.as_secs(),
                 self.places(process)
             );

@@ -6,28 +6,31 @@ use model::fault::Phase;
 use super::Job;
 
 impl Job<'_> {
-    /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this one.
-    pub(super) fn name(&self, rank: usize) -> String {
-        let process = rank % self.plan.devices;
-        let ranks = self.ranks_of(process);
+    /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this driver.
+    pub(super) fn name(&self, driver: usize) -> String {
+        self.name_process(self.plan.process(driver))
+    }
+
+    /// The same for a process.
+    pub(super) fn name_process(&self, process: usize) -> String {
+        let mut ranks: Vec<usize> =
+            self.plan.drivers_of(process).flat_map(|driver| self.plan.ranks_of(driver)).collect();
+        ranks.sort_unstable();
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
         let pid = self.processes.get(process).map_or(0, |p| p.child.id());
         let host = &self.describe.run.machine.host;
         format!("{word} {} (process {pid} on {host})", list(&ranks))
     }
 
-    fn ranks_of(&self, process: usize) -> Vec<usize> {
-        (0..self.plan.threads).map(|thread| thread * self.plan.devices + process).collect()
-    }
-
-    /// Where the ranks of a process were last; which of them, where they were not all at one place.
+    /// Where the drivers of a process were last; which of their ranks, where they were not all at one
+    /// place.
     pub(super) fn places(&self, process: usize) -> String {
         let mut places: Vec<(String, Vec<usize>)> = Vec::new();
-        for rank in self.ranks_of(process) {
-            let place = self.place(rank);
+        for driver in self.plan.drivers_of(process) {
+            let place = self.place(driver);
             match places.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, ranks)) => ranks.push(rank),
-                None => places.push((place, vec![rank])),
+                Some((_, ranks)) => ranks.extend(self.plan.ranks_of(driver)),
+                None => places.push((place, self.plan.ranks_of(driver).collect())),
             }
         }
         match places.as_slice() {
@@ -40,9 +43,9 @@ impl Job<'_> {
         }
     }
 
-    /// Where a rank was last.
-    pub(super) fn place(&self, rank: usize) -> String {
-        let (step, row) = self.control.place(rank);
+    /// Where a driver was last.
+    pub(super) fn place(&self, driver: usize) -> String {
+        let (step, row) = self.control.place(driver);
         let row = match self.progress {
             (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
             _ => row.to_string(),

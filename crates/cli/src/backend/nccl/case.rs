@@ -1,0 +1,306 @@
+//! One case on the GPUs of one driver: enqueued on their streams, timed by the host's clock, waited
+//! for without losing sight of failures elsewhere.
+//! Not the calls themselves (`operations`), and not their proof (`proof`).
+
+use std::time::{Duration, Instant};
+
+use engine::Wait;
+use model::{layout::Shape, pattern::Pattern, plan::Case};
+use native::{
+    gpu::Graph,
+    nccl::{NcclError, Progress},
+};
+
+use super::{
+    Nccl, gpu, nccl,
+    operations::{self, RankOperator, Regions},
+    seat::Seat,
+};
+use crate::backend::{BackendError, Found, Operation, Prepared};
+
+/// Looks at a stream between two looks at everything else that may have gone wrong.
+const LOOKS: u32 = 64;
+
+/// A case that is ready to run.
+pub(super) struct GpuCase<'a> {
+    backend: Parts<'a>,
+    shape: Shape<'a>,
+    /// Every seat's operator, or why there is none: told when it is first needed.
+    operators: Result<Vec<RankOperator>, BackendError>,
+    /// What was captured, by seat.
+    graphs: Vec<Graph>,
+    started: Instant,
+}
+
+/// The backend's parts that a case works with.
+struct Parts<'a> {
+    case: &'a Case,
+    plan: &'a model::plan::Plan,
+    library: &'static native::nccl::Nccl,
+    seats: &'a mut Vec<Seat>,
+    stopped: &'a (dyn Fn() -> bool + 'a),
+    algorithm: Option<String>,
+    peers: &'a [usize],
+}
+
+impl<'a> GpuCase<'a> {
+    pub(super) fn new(backend: &'a mut Nccl<'_>, case: &'a Case) -> GpuCase<'a> {
+        let shape = Shape {
+            collective: backend.plan.collective,
+            counts: case.counts,
+            ranks: backend.ranks,
+            root: case.sweep.root,
+            traffic: &backend.plan.traffic,
+            element_bytes: case.sweep.datatype.bytes(),
+        };
+        let library = backend.library;
+        let operators = backend
+            .seats
+            .iter()
+            .map(|seat| {
+                RankOperator::new(&seat.communicator, case.sweep.op, case.sweep.datatype)
+                    .map_err(|error| nccl(seat.rank, library, error))
+            })
+            .collect();
+        let parts = Parts {
+            case,
+            plan: backend.plan,
+            library,
+            algorithm: backend.survey.algorithm(case),
+            seats: &mut backend.seats,
+            stopped: &*backend.stopped,
+            peers: &backend.peers,
+        };
+        GpuCase {
+            backend: parts,
+            shape,
+            operators,
+            graphs: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    fn pattern(&self, seed: u64) -> Pattern {
+        let sweep = self.backend.case.sweep;
+        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
+    }
+
+    fn regions(&self, seat: &Seat, operation: Operation) -> Result<Regions, BackendError> {
+        let shift = self.backend.plan.shift(self.backend.case, operation.iteration);
+        operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(|| {
+            let bytes = seat.buffers.recv.span().bytes();
+            let error = NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
+            debug_assert!(bytes > 0);
+            nccl(seat.rank, self.backend.library, error)
+        })
+    }
+
+    /// Runs `calls` for every seat as one group, where that takes more than one call.
+    fn grouped(
+        &self,
+        needed: bool,
+        calls: impl Fn(&Seat, usize) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        let seats = &*self.backend.seats;
+        let first = seats.first().map_or(0, |seat| seat.rank);
+        let refused = |error| nccl(first, self.backend.library, error);
+        if !needed {
+            return seats.iter().enumerate().try_for_each(|(at, seat)| calls(seat, at));
+        }
+        self.backend.library.group_start().map_err(refused)?;
+        let called = seats.iter().enumerate().try_for_each(|(at, seat)| calls(seat, at));
+        // The group must end, whatever happened within.
+        let ended = self.backend.library.group_end().map_err(refused);
+        called.and(ended)
+    }
+
+    /// Whether something has gone wrong here or elsewhere.
+    fn check(&self, deadline: Option<Instant>) -> Result<(), BackendError> {
+        if (self.backend.stopped)() {
+            return Err(BackendError::Wait(Wait::Aborted));
+        }
+        for seat in &*self.backend.seats {
+            let refused = |error| nccl(seat.rank, self.backend.library, error);
+            if let Progress::Failed(error) = seat.communicator.progress().map_err(refused)? {
+                return Err(refused(error));
+            }
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let missing = self.backend.peers.to_vec();
+            return Err(BackendError::Wait(Wait::TimedOut { missing }));
+        }
+        Ok(())
+    }
+
+    /// Waits until every stream has done all that was enqueued.
+    fn wait(&mut self, deadline: Option<Instant>) -> Result<(), BackendError> {
+        let mut looks = 0;
+        for at in 0..self.backend.seats.len() {
+            loop {
+                let seat = &self.backend.seats[at];
+                if seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
+                    break;
+                }
+                looks += 1;
+                if looks % LOOKS == 0
+                    && let Err(error) = self.check(deadline)
+                {
+                    self.backend.seats.iter_mut().for_each(|seat| seat.communicator.abort());
+                    return Err(error);
+                }
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Prepared for GpuCase<'_> {
+    fn algorithm(&self) -> Option<String> {
+        self.backend.algorithm.clone()
+    }
+
+    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
+        let pattern = self.pattern(seed);
+        for seat in &*self.backend.seats {
+            let regions = self.regions(seat, operation)?;
+            seat.proof
+                .fill(seat, &self.shape, &pattern, regions)
+                .map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        self.graphs.clear();
+        self.backend.seats.iter().try_for_each(|seat| {
+            seat.stream.begin_capture().map_err(|error| gpu(seat.rank, error))
+        })
+    }
+
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        for seat in &*self.backend.seats {
+            let graph = seat.stream.end_capture().map_err(|error| gpu(seat.rank, error))?;
+            self.graphs.push(graph);
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<(), BackendError> {
+        for (seat, graph) in self.backend.seats.iter().zip(&self.graphs) {
+            graph.launch(&seat.stream).map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        self.backend.seats.iter_mut().for_each(|seat| seat.passed = 0);
+        self.started = Instant::now();
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
+        let operators = self.operators.as_ref().map_err(Clone::clone)?;
+        let Some(first) = self.backend.seats.first() else { return Ok(()) };
+        let collective = self.shape.collective;
+        let group = self.backend.seats.len() > 1
+            || !operations::is_one_call(collective, &first.communicator);
+        for step in 0..operations::steps(collective, self.shape.ranks) {
+            self.grouped(group, |seat, at| {
+                let regions = self.regions(seat, operation)?;
+                let (datatype, operator) = (self.backend.case.sweep.datatype, operators[at].get());
+                operations::enqueue(&self.shape, datatype, operator, seat, regions, step)
+                    .map_err(|error| nccl(seat.rank, self.backend.library, error))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn begin_fused(&mut self) -> Result<(), BackendError> {
+        let first = self.backend.seats.first().map_or(0, |seat| seat.rank);
+        let library = self.backend.library;
+        library.group_start().map_err(|error| nccl(first, library, error))
+    }
+
+    fn end_fused(&mut self) -> Result<(), BackendError> {
+        let first = self.backend.seats.first().map_or(0, |seat| seat.rank);
+        let library = self.backend.library;
+        library.group_end().map_err(|error| nccl(first, library, error))
+    }
+
+    fn delay(&mut self, seconds: f64) {
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError> {
+        self.wait(deadline)?;
+        Ok(self.elapsed())
+    }
+
+    fn mark(&mut self) -> Result<(), BackendError> {
+        for seat in &mut *self.backend.seats {
+            let marked = seat.pass();
+            marked.map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn laps(&self) -> Result<Vec<f64>, BackendError> {
+        let mut slowest: Vec<f64> = Vec::new();
+        for seat in &*self.backend.seats {
+            let laps = seat.laps().map_err(|error| gpu(seat.rank, error))?;
+            slowest.resize(slowest.len().max(laps.len()), 0.0);
+            slowest.iter_mut().zip(laps).for_each(|(slow, lap)| *slow = slow.max(lap));
+        }
+        Ok(slowest)
+    }
+
+    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
+        let pattern = self.pattern(seed);
+        let mut found = Vec::new();
+        for seat in &*self.backend.seats {
+            let regions = self.regions(seat, operation)?;
+            let mismatch = seat
+                .proof
+                .verify(seat, &self.shape, &pattern, regions, operation.place)
+                .map_err(|error| gpu(seat.rank, error))?;
+            found.push(Found { rank: seat.rank, mismatch });
+        }
+        Ok(found)
+    }
+
+    fn corrupt(
+        &mut self,
+        operation: Operation,
+        rank: usize,
+        element: u64,
+    ) -> Result<(), BackendError> {
+        let Some(seat) = self.backend.seats.iter().find(|seat| seat.rank == rank) else {
+            return Ok(());
+        };
+        let (elements, size) = (self.shape.counts.recv, self.shape.element_bytes);
+        let recv = self.regions(seat, operation)?.recv;
+        let Some(at) = (element as usize).checked_rem(elements) else { return Ok(()) };
+        let Some(word) = recv.part(at * size, size) else { return Ok(()) };
+        let context = seat.communicator.context();
+        let mut bytes = vec![0; size];
+        context.read(word, &mut bytes).map_err(|error| gpu(rank, error))?;
+        bytes[0] ^= 1;
+        context.write(&bytes, word).map_err(|error| gpu(rank, error))
+    }
+}
+
+impl Drop for GpuCase<'_> {
+    fn drop(&mut self) {
+        let Ok(operators) = &self.operators else { return };
+        for (seat, operator) in self.backend.seats.iter().zip(operators) {
+            operator.destroy(&seat.communicator);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which libraries the backend runs on: found in the documented order, opened in every rank.
+//! Not the search itself (`native::search`).
+
+use std::path::{Path, PathBuf};
+
+use native::{
+    LoadError,
+    gpu::{Runtime, Vendor},
+    nccl::Nccl,
+    search::{Environment, Kind, Standing, candidates},
+};
+use serde::{Deserialize, Serialize};
+
+/// Files of a vendor's driver and of its collectives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Libraries {
+    /// Whether they are AMD's: HIP and RCCL.
+    pub amd: bool,
+    /// The driver.
+    pub driver: PathBuf,
+    /// NCCL or RCCL.
+    pub nccl: PathBuf,
+}
+
+/// Open libraries.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// The driver.
+    pub runtime: &'static Runtime,
+    /// NCCL or RCCL.
+    pub nccl: &'static Nccl,
+}
+
+impl Libraries {
+    /// What this machine has: NVIDIA's libraries first. `nccl` is the user's own choice (`--nccl`).
+    ///
+    /// # Errors
+    /// What is missing, as a half-sentence that says where was looked.
+    pub fn find(nccl: Option<&Path>) -> Result<Libraries, String> {
+        let mut environment = Environment::of_process();
+        if let Some(path) = nccl {
+            environment = environment.with(Kind::Nccl.variable(), path);
+        }
+        let found = |driver, collectives, amd| -> Result<Libraries, String> {
+            let driver = used(driver, &environment)?;
+            let nccl = used(collectives, &environment)?;
+            Ok(Libraries { amd, driver, nccl })
+        };
+        found(Kind::Cuda, Kind::Nccl, false).or_else(|why| {
+            // Without AMD's driver, NVIDIA's story is the one to tell.
+            found(Kind::Hip, Kind::Rccl, true).map_err(|_| why)
+        })
+    }
+
+    /// Opens the driver alone.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn open_driver(&self) -> Result<&'static Runtime, LoadError> {
+        let vendor = if self.amd { Vendor::Amd } else { Vendor::Nvidia };
+        Runtime::open(vendor, &self.driver)
+    }
+
+    /// Opens both.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn open(&self) -> Result<Opened, LoadError> {
+        Ok(Opened { runtime: self.open_driver()?, nccl: Nccl::open(&self.nccl)? })
+    }
+}
+
+/// The copy of a library that is to be loaded.
+fn used(kind: Kind, environment: &Environment) -> Result<PathBuf, String> {
+    let found = candidates(kind, environment, Path::new("/"));
+    if let Some(candidate) = found.iter().find(|c| c.standing == Standing::Used) {
+        return Ok(candidate.path.clone());
+    }
+    let refused: Vec<String> = found
+        .iter()
+        .filter_map(|candidate| match &candidate.standing {
+            Standing::Refused(why) => Some(format!("{} {why}", candidate.path.display())),
+            _ => None,
+        })
+        .collect();
+    Err(match refused.as_slice() {
+        [] => format!("there is no {kind}"),
+        refused => format!("there is no usable {kind}: {}", refused.join(", ")),
+    })
+}
