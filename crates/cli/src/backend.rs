@@ -5,6 +5,8 @@
 pub mod fake;
 /// Shared memory of this machine.
 pub mod host;
+/// GPUs, by NCCL or RCCL.
+pub mod nccl;
 
 use std::time::Instant;
 
@@ -12,6 +14,7 @@ use engine::Wait;
 use model::{
     algorithm::Table,
     exit::Exit,
+    nccl_log::NcclFacts,
     pattern::Mismatch,
     plan::{Case, Place},
 };
@@ -36,6 +39,15 @@ pub enum BackendError {
         /// How the run ends for it.
         exit: Exit,
     },
+}
+
+/// What is known of a case without timing it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CaseFacts {
+    /// How its operations run, as the record names it.
+    pub algorithm: Option<String>,
+    /// The library's own prediction of one operation's time, microseconds.
+    pub predicted_us: Option<f64>,
 }
 
 /// What a rank found wrong in a result.
@@ -73,14 +85,33 @@ pub trait Backend {
     /// [`BackendError`].
     fn warm(&mut self) -> Result<Option<Table>, BackendError>;
 
+    /// Begins or ends finding out how cases will run, before anything is timed; whether there is
+    /// something to find out. In between, every case runs once, and [`Backend::overhear`] follows.
+    fn listen(&mut self, _on: bool) -> bool {
+        false
+    }
+
+    /// Notes what a library said about the case that has just run on every rank.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn overhear(&mut self, _case: &Case) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// What a library said of itself while it came up, once it is known.
+    fn library(&mut self) -> Option<Box<NcclFacts>> {
+        None
+    }
+
     /// Makes a case ready.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
 }
 
 /// A case that is ready to run.
 pub trait Prepared {
-    /// How operations will run, as the record names it; none where the backend does not decide it.
-    fn algorithm(&self) -> Option<String>;
+    /// What goes into the record about the case, whatever its times are.
+    fn facts(&self) -> CaseFacts;
 
     /// Writes the inputs of an operation, and poison where its result goes.
     ///

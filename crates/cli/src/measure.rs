@@ -22,6 +22,9 @@ use thiserror::Error;
 
 use crate::backend::{Backend, BackendError, Operation};
 
+/// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
+const SURVEYED: usize = 256;
+
 /// Why a rank could not go on measuring.
 #[derive(Debug, Error)]
 pub enum MeasureError {
@@ -94,6 +97,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.warm_up(sweep)?;
+            self.survey(sweep)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
@@ -134,6 +138,32 @@ impl<'a> Session<'a> {
                 prepared.enqueue(operation)?;
             }
             prepared.finish(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Runs every size once while the backend listens to what its library says about it.
+    fn survey(&mut self, sweep: Sweep) -> Result<(), MeasureError> {
+        self.world.barrier(self.deadline())?;
+        if !self.backend.listen(true) {
+            return Ok(());
+        }
+        let place = Place::OutOfPlace;
+        for bytes in self.plan.sizes().take(SURVEYED) {
+            let case = self.plan.case(sweep, bytes, self.group().ranks.len());
+            self.world.barrier(self.deadline())?;
+            let deadline = self.deadline();
+            let mut prepared = self.backend.prepare(&case);
+            prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+            prepared.finish(deadline)?;
+            drop(prepared);
+            self.world.barrier(self.deadline())?;
+            self.backend.overhear(&case)?;
+        }
+        self.world.barrier(self.deadline())?;
+        self.backend.listen(false);
+        if let Some(facts) = self.backend.library() {
+            self.report(&Report::Library(facts))?;
         }
         Ok(())
     }

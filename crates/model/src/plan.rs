@@ -233,7 +233,7 @@ pub struct Plan {
 }
 
 /// One sweep over the sizes: types × operators × roots, in nccl-tests' order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sweep {
     /// Element type.
     pub datatype: DataType,

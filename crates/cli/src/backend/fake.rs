@@ -11,7 +11,7 @@ use model::{
     plan::{Case, Plan},
 };
 
-use super::{Backend, BackendError, Found, Operation, Prepared, Reason, laps};
+use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
 
 /// Part of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;
@@ -63,8 +63,8 @@ struct FakeCase {
 }
 
 impl Prepared for FakeCase {
-    fn algorithm(&self) -> Option<String> {
-        None
+    fn facts(&self) -> CaseFacts {
+        CaseFacts::default()
     }
 
     fn fill(&mut self, _: Operation, _: u64) -> Result<(), BackendError> {

@@ -13,7 +13,7 @@ use model::{
     plan::{Case, Place, Plan, Sweep},
 };
 
-use super::{Backend, BackendError, Found, Operation, Prepared, Reason, laps};
+use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
 
 /// The backend as one rank holds it.
 #[derive(Debug)]
@@ -173,8 +173,8 @@ fn call<'a>(
 }
 
 impl Prepared for HostCase<'_> {
-    fn algorithm(&self) -> Option<String> {
-        Some(self.choice.to_string())
+    fn facts(&self) -> CaseFacts {
+        CaseFacts { algorithm: Some(self.choice.to_string()), predicted_us: None }
     }
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {

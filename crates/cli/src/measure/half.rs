@@ -36,7 +36,7 @@ impl Session<'_> {
         let seed = self.seed(place);
         self.settle(case, place)?;
 
-        let algorithm = self.backend.prepare(case).algorithm();
+        let facts = self.backend.prepare(case).facts();
         let begun = Instant::now();
         let mut findings = Findings::default();
         let mut samples = vec![Vec::new(); self.groups.len()];
@@ -75,7 +75,8 @@ impl Session<'_> {
         let element = case.sweep.datatype.bytes();
         let bw = bandwidth(self.plan.collective, &case.counts, element, ranks, time_us * 1e-6);
         Ok(Half {
-            algorithm,
+            algorithm: facts.algorithm,
+            predicted_us: facts.predicted_us,
             time_us,
             cpu_time_us: median(&enqueued).unwrap_or(f64::NAN),
             algbw: bw.algbw,

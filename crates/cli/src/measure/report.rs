@@ -1,7 +1,7 @@
 //! What a rank tells the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
-use model::{algorithm::Table, record::Row};
+use model::{algorithm::Table, nccl_log::NcclFacts, record::Row};
 use serde::{Deserialize, Serialize};
 
 /// One report.
@@ -16,6 +16,8 @@ pub enum Report {
     },
     /// How fast which algorithm is here, measured before the first row.
     Measured(Table),
+    /// What a process's library said while it came up.
+    Library(Box<NcclFacts>),
     /// A row is complete.
     Row(Box<Row>),
     /// The rank has finished; its largest resident memory, bytes.

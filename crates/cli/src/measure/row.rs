@@ -63,7 +63,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn report(&mut self, report: &Report) -> Result<(), MeasureError> {
+    pub(super) fn report(&mut self, report: &Report) -> Result<(), MeasureError> {
         let bytes = serde_json::to_vec(report).unwrap_or_default();
         Ok(self.world.report(&bytes)?)
     }

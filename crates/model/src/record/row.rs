@@ -64,9 +64,12 @@ impl Row {
 /// One placement of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Half {
-    /// The algorithm that ran, where the backend decides it.
+    /// The algorithm that ran, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
+    /// The library's own prediction of the time, microseconds (ncclGroupSimulateEnd).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_us: Option<f64>,
     /// The time column, microseconds: the median over batches (over launches, when the row stands
     /// for several) of one operation's time.
     #[serde(with = "figure")]
