@@ -1,8 +1,12 @@
 //! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
 //! NVML. Not what is done with them: backends, the preflight and the counters are the program's.
 
+/// Variables of this process's own environment.
+pub mod environment;
 /// GPUs through CUDA's driver or HIP.
 pub mod gpu;
+/// Kernels that fill and verify a GPU's memory.
+pub mod kernels;
 mod library;
 /// NCCL or RCCL.
 pub mod nccl;

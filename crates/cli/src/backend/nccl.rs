@@ -4,6 +4,7 @@
 mod case;
 mod join;
 mod libraries;
+mod log;
 mod operations;
 mod proof;
 mod seat;
@@ -13,7 +14,7 @@ use model::{
     DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
-    layout::Shape,
+    nccl_log::NcclFacts,
     plan::{Case, Plan},
 };
 use native::{
@@ -22,9 +23,10 @@ use native::{
 };
 
 pub use libraries::{Libraries, Opened};
+pub use log::Log;
 
 use self::{case::GpuCase, seat::Seat, survey::Survey};
-use super::{Backend, BackendError, Meet, Prepared, Reason};
+use super::{Backend, BackendError, Prepared, Reason};
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
 const FP8_CAPABILITY: u32 = 90;
@@ -40,24 +42,13 @@ pub struct Nccl<'p> {
     seats: Vec<Seat>,
     /// Ranks of our communicator.
     ranks: usize,
+    /// Its other drivers.
+    peers: Vec<usize>,
     /// Compute capability of the least capable of our GPUs.
     capability: Option<u32>,
     survey: Survey,
     /// Whether the run was stopped elsewhere.
     stopped: Box<dyn Fn() -> bool + 'p>,
-}
-
-impl Nccl<'_> {
-    fn shape<'a>(&'a self, case: &Case) -> Shape<'a> {
-        Shape {
-            collective: self.plan.collective,
-            counts: case.counts,
-            ranks: self.ranks,
-            root: case.sweep.root,
-            traffic: &self.plan.traffic,
-            element_bytes: case.sweep.datatype.bytes(),
-        }
-    }
 }
 
 impl Backend for Nccl<'_> {
@@ -94,8 +85,18 @@ impl Backend for Nccl<'_> {
         Ok(None)
     }
 
-    fn survey(&mut self, cases: &[Case], meet: &mut Meet<'_>) -> Result<(), BackendError> {
-        self.look(cases, meet)
+    fn listen(&mut self, on: bool) -> bool {
+        self.set_listening(on)
+    }
+
+    fn overhear(&mut self, case: &Case) -> Result<(), BackendError> {
+        let predicted_us = GpuCase::new(self, case).predict()?;
+        self.note(case, predicted_us);
+        Ok(())
+    }
+
+    fn library(&mut self) -> Option<Box<NcclFacts>> {
+        self.tell()
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {

@@ -71,6 +71,11 @@ impl GpuError {
         self.code == UNSUPPORTED_PTX
     }
 
+    /// Of a call that was not even made.
+    pub fn of_ours(call: &'static str, why: &str) -> GpuError {
+        GpuError { call, on: String::new(), code: MISSING, name: why.to_owned(), text: String::new() }
+    }
+
     /// The same error, said to be of GPU `ordinal`.
     pub(super) fn on(self, ordinal: i32) -> GpuError {
         GpuError { on: format!(" on GPU {ordinal}"), ..self }

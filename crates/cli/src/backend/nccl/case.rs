@@ -5,10 +5,14 @@
 use std::time::{Duration, Instant};
 
 use engine::Wait;
-use model::{layout::Shape, pattern::Pattern, plan::Case};
+use model::{
+    layout::Shape,
+    pattern::Pattern,
+    plan::{Case, Place, Plan},
+};
 use native::{
     gpu::Graph,
-    nccl::{NcclError, Progress},
+    nccl::{Nccl as Library, NcclError, Progress},
 };
 
 use super::{
@@ -16,7 +20,7 @@ use super::{
     operations::{self, RankOperator, Regions},
     seat::Seat,
 };
-use crate::backend::{BackendError, Found, Operation, Prepared};
+use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
 
 /// Looks at a stream between two looks at everything else that may have gone wrong.
 const LOOKS: u32 = 64;
@@ -35,11 +39,11 @@ pub(super) struct GpuCase<'a> {
 /// The backend's parts that a case works with.
 struct Parts<'a> {
     case: &'a Case,
-    plan: &'a model::plan::Plan,
-    library: &'static native::nccl::Nccl,
+    plan: &'a Plan,
+    library: &'static Library,
     seats: &'a mut Vec<Seat>,
     stopped: &'a (dyn Fn() -> bool + 'a),
-    algorithm: Option<String>,
+    facts: CaseFacts,
     peers: &'a [usize],
 }
 
@@ -66,7 +70,7 @@ impl<'a> GpuCase<'a> {
             case,
             plan: backend.plan,
             library,
-            algorithm: backend.survey.algorithm(case),
+            facts: backend.survey.facts(case),
             seats: &mut backend.seats,
             stopped: &*backend.stopped,
             peers: &backend.peers,
@@ -88,30 +92,45 @@ impl<'a> GpuCase<'a> {
     fn regions(&self, seat: &Seat, operation: Operation) -> Result<Regions, BackendError> {
         let shift = self.backend.plan.shift(self.backend.case, operation.iteration);
         operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(|| {
-            let bytes = seat.buffers.recv.span().bytes();
             let error = NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
-            debug_assert!(bytes > 0);
             nccl(seat.rank, self.backend.library, error)
         })
     }
 
-    /// Runs `calls` for every seat as one group, where that takes more than one call.
-    fn grouped(
-        &self,
-        needed: bool,
-        calls: impl Fn(&Seat, usize) -> Result<(), BackendError>,
-    ) -> Result<(), BackendError> {
-        let seats = &*self.backend.seats;
-        let first = seats.first().map_or(0, |seat| seat.rank);
-        let refused = |error| nccl(first, self.backend.library, error);
-        if !needed {
-            return seats.iter().enumerate().try_for_each(|(at, seat)| calls(seat, at));
+    /// Enqueues a step for every seat.
+    fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
+        let operators = self.operators.as_ref().map_err(Clone::clone)?;
+        let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
+        self.backend.seats.iter().zip(operators).try_for_each(|(seat, operator)| {
+            let regions = self.regions(seat, operation)?;
+            operations::enqueue(&self.shape, datatype, operator.get(), seat, regions, step)
+                .map_err(|error| nccl(seat.rank, library, error))
+        })
+    }
+
+    /// The rank that speaks of what concerns all of ours.
+    fn first(&self) -> usize {
+        self.backend.seats.first().map_or(0, |seat| seat.rank)
+    }
+
+    /// NCCL's prediction for one operation, microseconds; none where it has none. Every rank must ask.
+    pub(super) fn predict(&self) -> Result<Option<f64>, BackendError> {
+        let library = self.backend.library;
+        let collective = self.shape.collective;
+        if !library.predicts()
+            || self.shape.counts.param == 0
+            || operations::steps(collective, self.shape.ranks) > 1
+        {
+            return Ok(None);
         }
-        self.backend.library.group_start().map_err(refused)?;
-        let called = seats.iter().enumerate().try_for_each(|(at, seat)| calls(seat, at));
+        let refused = |error| nccl(self.first(), library, error);
+        library.group_start().map_err(refused)?;
+        let operation = Operation { place: Place::OutOfPlace, iteration: 0, proof: false };
+        let enqueued = self.enqueue_step(operation, 0);
         // The group must end, whatever happened within.
-        let ended = self.backend.library.group_end().map_err(refused);
-        called.and(ended)
+        let predicted = library.group_predict();
+        enqueued?;
+        Ok(predicted.ok().filter(|us| *us > 0.0))
     }
 
     /// Whether something has gone wrong here or elsewhere.
@@ -156,8 +175,8 @@ impl<'a> GpuCase<'a> {
 }
 
 impl Prepared for GpuCase<'_> {
-    fn algorithm(&self) -> Option<String> {
-        self.backend.algorithm.clone()
+    fn facts(&self) -> CaseFacts {
+        self.backend.facts.clone()
     }
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
@@ -203,32 +222,32 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let operators = self.operators.as_ref().map_err(Clone::clone)?;
         let Some(first) = self.backend.seats.first() else { return Ok(()) };
         let collective = self.shape.collective;
         let group = self.backend.seats.len() > 1
             || !operations::is_one_call(collective, &first.communicator);
         for step in 0..operations::steps(collective, self.shape.ranks) {
-            self.grouped(group, |seat, at| {
-                let regions = self.regions(seat, operation)?;
-                let (datatype, operator) = (self.backend.case.sweep.datatype, operators[at].get());
-                operations::enqueue(&self.shape, datatype, operator, seat, regions, step)
-                    .map_err(|error| nccl(seat.rank, self.backend.library, error))
-            })?;
+            if !group {
+                self.enqueue_step(operation, step)?;
+                continue;
+            }
+            self.begin_fused()?;
+            let enqueued = self.enqueue_step(operation, step);
+            // The group must end, whatever happened within.
+            let ended = self.end_fused();
+            enqueued.and(ended)?;
         }
         Ok(())
     }
 
     fn begin_fused(&mut self) -> Result<(), BackendError> {
-        let first = self.backend.seats.first().map_or(0, |seat| seat.rank);
         let library = self.backend.library;
-        library.group_start().map_err(|error| nccl(first, library, error))
+        library.group_start().map_err(|error| nccl(self.first(), library, error))
     }
 
     fn end_fused(&mut self) -> Result<(), BackendError> {
-        let first = self.backend.seats.first().map_or(0, |seat| seat.rank);
         let library = self.backend.library;
-        library.group_end().map_err(|error| nccl(first, library, error))
+        library.group_end().map_err(|error| nccl(self.first(), library, error))
     }
 
     fn delay(&mut self, seconds: f64) {

@@ -14,7 +14,7 @@ use native::{
 };
 
 use super::{
-    Nccl, Opened, gpu, nccl,
+    Log, Nccl, Opened, gpu, nccl,
     proof::Proof,
     seat::{self, Buffers, Failed, Seat},
     survey::Survey,
@@ -25,8 +25,8 @@ use crate::{backend::BackendError, measure::MeasureError};
 const LOOK: Duration = Duration::from_millis(50);
 
 impl<'p> Nccl<'p> {
-    /// Seats this driver's ranks on the GPUs `ordinals`. `stopped` tells whether the run was stopped
-    /// elsewhere.
+    /// Seats this driver's ranks on the GPUs `ordinals`. `log` is where NCCL writes, if it does so for
+    /// us; `stopped` tells whether the run was stopped elsewhere.
     ///
     /// # Errors
     /// [`MeasureError`]: a GPU that cannot be used, ranks that did not come, whatever NCCL refuses.
@@ -35,6 +35,7 @@ impl<'p> Nccl<'p> {
         options: &GpuOptions,
         opened: Opened,
         ordinals: &[usize],
+        log: Option<Arc<Log>>,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Result<Nccl<'p>, MeasureError> {
@@ -102,7 +103,7 @@ impl<'p> Nccl<'p> {
             ranks: group.len(),
             peers,
             capability,
-            survey: Survey::new(first == ours[0]),
+            survey: Survey::new(log, plan.drivers_of(plan.process(driver)).next() == Some(driver)),
             stopped,
         })
     }

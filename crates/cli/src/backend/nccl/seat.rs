@@ -21,8 +21,8 @@ pub(super) struct Seat {
     pub(super) buffers: Buffers,
     pub(super) proof: Proof,
     /// Places that iterations passed (`-I`), and how many of them are in use.
-    pub(super) events: Vec<Event>,
-    pub(super) passed: usize,
+    events: Vec<Event>,
+    passed: usize,
 }
 
 /// A rank's buffers, of `Plan::buffer_bytes` each.
@@ -118,10 +118,35 @@ impl Seat {
         Seat { rank, _registered: registered, communicator, stream, buffers, proof, events, passed }
     }
 
-    /// Makes sure that `count` events are there.
-    pub(super) fn make_events(&mut self, count: usize) -> Result<(), GpuError> {
+    /// Forgets which places were passed, and makes sure that there are events for `count` more: while
+    /// time is taken is no time to make them.
+    pub(super) fn start(&mut self, count: usize) -> Result<(), GpuError> {
+        self.passed = 0;
         while self.events.len() < count {
             self.events.push(Event::create(self.communicator.context())?);
+        }
+        Ok(())
+    }
+
+    /// Puts the next event into the stream.
+    pub(super) fn pass(&mut self) -> Result<(), GpuError> {
+        if self.passed == self.events.len() {
+            self.events.push(Event::create(self.communicator.context())?);
+        }
+        self.events[self.passed].record(&self.stream)?;
+        self.passed += 1;
+        Ok(())
+    }
+
+    /// Seconds between successive events, which must all have been passed.
+    pub(super) fn laps(&self) -> Result<Vec<f64>, GpuError> {
+        self.events[..self.passed].windows(2).map(|pair| pair[0].seconds_to(&pair[1])).collect()
+    }
+
+    /// Waits until the stream has done everything.
+    pub(super) fn settle(&self) -> Result<(), GpuError> {
+        while !self.stream.is_done()? {
+            std::thread::yield_now();
         }
         Ok(())
     }

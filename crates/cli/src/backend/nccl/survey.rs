@@ -50,6 +50,7 @@ impl Nccl<'_> {
         let survey = &mut self.survey;
         let Some(log) = &survey.log else { return self.library.predicts() };
         if survey.listening == on {
+            survey.read = log.end();
             return true;
         }
         survey.listening = on;
@@ -66,23 +67,17 @@ impl Nccl<'_> {
         true
     }
 
-    /// Where the log stands before a case runs.
-    pub(super) fn attend(&mut self) {
-        if let Some(log) = &self.survey.log {
-            self.survey.read = log.end();
+    /// Notes what was said about a case that has just run, and what NCCL predicts for it.
+    pub(super) fn note(&mut self, case: &Case, predicted_us: Option<f64>) {
+        let survey = &mut self.survey;
+        let mut parser = Parser::new();
+        if let Some(log) = &survey.log {
+            survey.read = log.lines(survey.read, |line| parser.line(line));
         }
-    }
-
-    /// What was said about a case that has just run, and what NCCL predicts for it.
-    pub(super) fn overhear(&mut self, case: &Case, predicted_us: Option<f64>) {
-        let algorithm = self.survey.log.as_ref().and_then(|log| {
-            let mut parser = Parser::new();
-            log.lines(self.survey.read, |line| parser.line(line));
-            // One call was made; its first choice is the one.
-            parser.finish().choices.into_iter().next().map(|choice| words(&choice.way))
-        });
-        let facts = CaseFacts { algorithm, predicted_us };
-        self.survey.known.insert(key(case), facts);
+        // One call was made; its first choice is the one.
+        let choice = parser.finish().choices.into_iter().next();
+        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.way)), predicted_us };
+        survey.known.insert(key(case), facts);
     }
 
     /// How NCCL came up, once it is known; each process tells once.

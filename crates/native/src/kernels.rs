@@ -1,0 +1,182 @@
+//! The kernels that fill a GPU's memory with a pattern and verify it: their text and interface.
+//! Not launching them, which is whoever's that holds a device. docs/kernels.md says the rest.
+
+mod loaded;
+
+pub use loaded::Kernels;
+
+use model::{
+    DataType, ReduceOp,
+    pattern::{Content, Mismatch, Pattern, Wrong},
+};
+
+/// PTX of all kernels, for every GPU since Volta: version 8.0, so drivers since 525.60 (CUDA 12.0).
+pub const PTX: &str = include_str!("../kernels/pattern.ptx");
+
+/// Threads of a block: what the kernels were compiled for. A grid of any number of blocks is right.
+pub const BLOCK: u32 = 256;
+
+/// Blocks that keep one multiprocessor busy.
+const BLOCKS_PER_PROCESSOR: u64 = 8;
+
+/// Bytes that a thread handles in one step.
+const PIECE: u64 = 16;
+
+/// What a launch is told: by value, as the kernels' third parameter. `struct Parameters` of
+/// kernels/pattern.h.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    /// The pattern's seed.
+    pub seed: u64,
+    /// Index in the pattern of the first element.
+    pub first: u64,
+    /// What [`Findings::first_index`] counts from: the stretch's place in the buffer, in elements.
+    pub base: u64,
+    /// Index in [`DataType::ALL`].
+    pub datatype: u32,
+    /// 0 copied, 1 contribution, 2 reduced, 3 poison.
+    pub content: u32,
+    /// Index in [`ReduceOp::ALL`].
+    pub op: u32,
+    /// The rank that contributes, or whose data is copied.
+    pub rank: u32,
+    /// Ranks that take part, 1 to 2^20.
+    pub ranks: u32,
+    /// Floats may be so many numbers of their type away from the right one; 0: every bit counts.
+    pub tolerance: u32,
+}
+
+impl Parameters {
+    /// For `content` at the start of a buffer, every bit of it.
+    pub fn new(pattern: &Pattern, content: Content) -> Parameters {
+        let (kind, rank, first) = match content {
+            Content::Copied { source, first } => (0, source, first),
+            Content::Contribution { rank, first } => (1, rank, first),
+            Content::Reduced { first } => (2, 0, first),
+            Content::Poison => (3, 0, 0),
+        };
+        Parameters {
+            seed: pattern.seed,
+            first,
+            base: 0,
+            datatype: index_of(&DataType::ALL, pattern.datatype),
+            content: kind,
+            op: index_of(&ReduceOp::ALL, pattern.op),
+            rank: rank as u32,
+            ranks: pattern.ranks as u32,
+            tolerance: 0,
+        }
+    }
+}
+
+impl Parameters {
+    /// Its bytes in memory.
+    pub(crate) fn to_bytes(self) -> [u8; size_of::<Parameters>()] {
+        let mut bytes = [0; size_of::<Parameters>()];
+        let (words, halves) = bytes.split_at_mut(24);
+        for (place, word) in
+            words.as_chunks_mut::<8>().0.iter_mut().zip([self.seed, self.first, self.base])
+        {
+            *place = word.to_ne_bytes();
+        }
+        let small =
+            [self.datatype, self.content, self.op, self.rank, self.ranks, self.tolerance];
+        for (place, word) in halves.as_chunks_mut::<4>().0.iter_mut().zip(small) {
+            *place = word.to_ne_bytes();
+        }
+        bytes
+    }
+}
+
+fn index_of<T: PartialEq>(all: &[T], one: T) -> u32 {
+    all.iter().take_while(|other| **other != one).count() as u32
+}
+
+/// What verifying found, in device memory: `struct Findings` of kernels/pattern.h. Set to
+/// [`Findings::NONE`] before the first launch; further launches on one stream add to it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Findings {
+    /// Wrong elements.
+    pub wrong: u64,
+    /// [`Parameters::base`] + index of the first of them; all ones when there is none.
+    pub first_index: u64,
+    /// Bits found there.
+    pub got: u64,
+    /// Bits wanted there.
+    pub want: u64,
+    /// Taken by a thread that writes here. 0 between launches.
+    pub lock: u32,
+    /// Nothing.
+    pub padding: u32,
+}
+
+impl Findings {
+    /// Nothing wrong yet.
+    pub const NONE: Findings =
+        Findings { wrong: 0, first_index: u64::MAX, got: 0, want: 0, lock: 0, padding: 0 };
+
+    /// Its bytes in memory.
+    pub(crate) fn to_bytes(self) -> [u8; size_of::<Findings>()] {
+        let mut bytes = [0; size_of::<Findings>()];
+        let words = [self.wrong, self.first_index, self.got, self.want];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        bytes
+    }
+
+    /// From its bytes in memory.
+    pub(crate) fn from_bytes(bytes: &[u8; size_of::<Findings>()]) -> Findings {
+        let word = |at: usize| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]);
+        let (wrong, first_index, got, want) = (word(0), word(1), word(2), word(3));
+        Findings { wrong, first_index, got, want, ..Findings::NONE }
+    }
+
+    /// The same as crate model says it.
+    pub fn mismatch(&self) -> Mismatch {
+        let first = Wrong { index: self.first_index, got: self.got, want: self.want };
+        Mismatch { wrong: self.wrong, first: (self.wrong > 0).then_some(first) }
+    }
+}
+
+/// The kernel that fills: `(memory, elements: u64, Parameters)`. `memory` is aligned to the element.
+pub fn fill_kernel(datatype: DataType, content: Content) -> &'static str {
+    match (reduces(content), datatype.bytes()) {
+        (false, 1) => "fill_data_1",
+        (false, 2) => "fill_data_2",
+        (false, 4) => "fill_data_4",
+        (false, _) => "fill_data_8",
+        (true, 1) => "fill_reduction_1",
+        (true, 2) => "fill_reduction_2",
+        (true, 4) => "fill_reduction_4",
+        (true, _) => "fill_reduction_8",
+    }
+}
+
+/// The kernel that verifies: `(memory, elements: u64, Parameters, findings: *mut Findings)`.
+pub fn verify_kernel(datatype: DataType, content: Content) -> &'static str {
+    match (reduces(content), datatype.bytes()) {
+        (false, 1) => "verify_data_1",
+        (false, 2) => "verify_data_2",
+        (false, 4) => "verify_data_4",
+        (false, _) => "verify_data_8",
+        (true, 1) => "verify_reduction_1",
+        (true, 2) => "verify_reduction_2",
+        (true, 4) => "verify_reduction_4",
+        (true, _) => "verify_reduction_8",
+    }
+}
+
+fn reduces(content: Content) -> bool {
+    matches!(content, Content::Contribution { .. } | Content::Reduced { .. })
+}
+
+/// Blocks for `elements` of a type on a device of so many multiprocessors; 0 for no elements, for
+/// which there is nothing to launch.
+pub fn blocks(elements: u64, datatype: DataType, processors: u32) -> u32 {
+    let pieces = (elements * datatype.bytes() as u64).div_ceil(PIECE);
+    let enough = u64::from(processors.max(1)) * BLOCKS_PER_PROCESSOR;
+    pieces.div_ceil(u64::from(BLOCK)).min(enough) as u32
+}
