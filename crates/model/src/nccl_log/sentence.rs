@@ -1,0 +1,146 @@
+//! The sentence that closes a run: which transports NCCL set up.
+//! It claims set-up and nothing more: that bytes went there, only counters can tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::NcclFacts;
+use super::transport::Transport;
+
+/// The transports in one sentence, such as
+/// `transports set up: 12 connections P2P/CUMEM, 4 NET/Socket/0`.
+/// A connection between two ranks on one channel counts once. Where torn messages may hide more of
+/// them, it says "at least".
+pub fn transports_set_up(facts: &NcclFacts) -> String {
+    let mut kinds: BTreeMap<(u8, String), Kind> = BTreeMap::new();
+    for ends in &facts.transports {
+        let (order, name, device) = kind(&ends.transport);
+        let kind = kinds.entry((order, name)).or_default();
+        kind.connections += ends.connections;
+        kind.ends += ends.send + ends.receive;
+        kind.devices.extend(device);
+        match ends.transport {
+            Transport::Net { gdrdma, pxn, .. } => {
+                kind.gdrdma += u64::from(gdrdma) * (ends.send + ends.receive);
+                kind.pxn += u64::from(pxn.is_some()) * ends.connections;
+            }
+            Transport::CollNet { gdrdma: true, .. } => kind.gdrdma += ends.send + ends.receive,
+            _ => {}
+        }
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for ((_, name), kind) in kinds {
+        let noun = match (parts.is_empty(), kind.connections) {
+            (true, 1) => " connection",
+            (true, _) => " connections",
+            (false, _) => "",
+        };
+        parts.push(format!("{}{noun} {}", kind.connections, kind.told(&name)));
+    }
+    if let Some(nvls) = facts.nvls.filter(|nvls| nvls.buffers > 0) {
+        parts.push(format!("NVLS buffers on {} ranks", nvls.buffers));
+    }
+    if parts.is_empty() {
+        return "transports set up: NCCL's output names none".to_owned();
+    }
+    let bound = if facts.messages.torn > 0 { "at least " } else { "" };
+    format!("transports set up: {bound}{}", parts.join(", "))
+}
+
+#[derive(Default)]
+struct Kind {
+    connections: u64,
+    ends: u64,
+    gdrdma: u64,
+    pxn: u64,
+    devices: BTreeSet<u32>,
+}
+
+/// What is told together: a place in the order, the name, the device.
+fn kind(transport: &Transport) -> (u8, String, Option<u32>) {
+    match transport {
+        Transport::P2p { mapping, read, copy_engine, .. } => {
+            let (mapping, read, copy_engine) = (*mapping, *read, *copy_engine);
+            let any = Transport::P2p { mapping, read, copy_engine, through: None };
+            (0, any.to_string(), None)
+        }
+        Transport::Shm { .. } => (1, transport.to_string(), None),
+        Transport::Net { plugin, device, .. } => (2, format!("NET/{plugin}"), Some(*device)),
+        Transport::CollNet { plugin, device, .. } => {
+            (3, format!("COLLNET/{plugin}"), Some(*device))
+        }
+    }
+}
+
+impl Kind {
+    fn told(&self, name: &str) -> String {
+        if self.devices.is_empty() {
+            return name.to_owned();
+        }
+        let devices: Vec<u32> = self.devices.iter().copied().collect();
+        let mut told = format!("{name}/{}", ranges(&devices));
+        // Each end of a connection has its own NIC, and its own answer.
+        match self.gdrdma {
+            0 => {}
+            all if all == self.ends => told.push_str("/GDRDMA"),
+            some => told.push_str(&format!(" (GDRDMA at {some} of {} ends)", self.ends)),
+        }
+        if self.pxn > 0 {
+            told.push_str(&format!(" ({} of them by PXN)", self.pxn));
+        }
+        told
+    }
+}
+
+/// `0-3,6` of rising numbers.
+fn ranges(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let told = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    told.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::nccl_log::{parse, transports_set_up};
+
+    fn sentence(texts: &[&str]) -> String {
+        let log: String = texts.iter().map(|t| format!("vm:1:1 [0] NCCL INFO {t}\n")).collect();
+        transports_set_up(&parse(&log))
+    }
+
+    #[test]
+    fn a_connection_counts_once() {
+        let told = sentence(&[
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
+            "Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM",
+            "Channel 00/0 : 1[1] -> 2[2] [send] via NET/Socket/0",
+            "Channel 00/0 : 1[1] -> 2[2] [receive] via NET/Socket/0",
+        ]);
+        assert_eq!(told, "transports set up: 2 connections P2P/CUMEM, 1 NET/Socket/0");
+        let told = sentence(&["Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"]);
+        assert_eq!(told, "transports set up: 1 connection SHM/direct");
+    }
+
+    #[test]
+    fn it_never_claims_more_than_both_ends_say() {
+        let told = sentence(&[
+            "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA",
+            "Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/3",
+            "Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/1(2)/GDRDMA",
+            "Channel 01/0 : 0[0] -> 8[0] [receive] via NET/IB/4/GDRDMA",
+            "CollNet 00/0 : 0 [receive] via COLLNET/SHARP/1/GDRDMA",
+            "NVLS comm 0x55 headRank 0 nHeads 8 buffSize 4194304",
+        ]);
+        let expected = "transports set up: 2 connections NET/IB/0-1,3-4 (GDRDMA at 3 of 4 ends) \
+                        (1 of them by PXN), 1 COLLNET/SHARP/1/GDRDMA, NVLS buffers on 1 ranks";
+        assert_eq!(told, expected);
+        assert_eq!(sentence(&["Using network IB"]), "transports set up: NCCL's output names none");
+        let torn = sentence(&[
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+            "Channel 00/0 : 0[0] -> vm:1:1 [0] NCCL INFO Connected all rings",
+        ]);
+        assert_eq!(torn, "transports set up: at least 1 connection P2P/IPC");
+    }
+}
