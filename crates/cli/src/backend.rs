@@ -10,7 +10,7 @@ pub mod nccl;
 
 use std::time::Instant;
 
-use engine::Wait;
+use engine::{Wait, World};
 use model::{
     algorithm::Table,
     exit::Exit,
@@ -19,6 +19,8 @@ use model::{
     plan::{Case, Place},
 };
 use thiserror::Error;
+
+use crate::measure::MeasureError;
 
 /// Why a case cannot run on a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -82,8 +84,8 @@ pub trait Backend {
     /// what it measured of this machine, if that is worth keeping for later runs.
     ///
     /// # Errors
-    /// [`BackendError`].
-    fn warm(&mut self) -> Result<Option<Table>, BackendError>;
+    /// [`MeasureError`]: the backend's own, or ranks that did not come.
+    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
 
     /// Begins or ends finding out how cases will run, before anything is timed; whether there is
     /// something to find out. In between, every case runs once, and [`Backend::overhear`] follows.

@@ -9,6 +9,7 @@ mod memory;
 mod process;
 mod rank;
 
+use invite::Devices;
 pub use rank::run as rank;
 
 use std::ffi::OsString;
@@ -22,17 +23,22 @@ use model::{
 };
 
 use crate::{
+    backend::nccl::Gpus,
     lint_command, local_time, machine, measure,
-    options::{Request, Surroundings},
+    options::{BackendName, BenchArguments, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
 };
 
 /// What planning must know of this machine and moment.
-pub fn surroundings() -> Surroundings {
+pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
     let now = jiff::Timestamp::now().as_nanosecond() as u64;
     Surroundings {
         cores: machine::usable_cores().len(),
+        gpus: match arguments.backend {
+            None | Some(BackendName::Nccl) => Gpus::find(arguments.nccl.as_deref()),
+            Some(BackendName::Host | BackendName::Fake) => Err("another was asked for".to_owned()),
+        },
         seed: now ^ u64::from(std::process::id()) << 32,
     }
 }
@@ -56,7 +62,9 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.backend {
-        BackendChoice::Host => local::run(&request.plan, &describe, &guard, &mut outputs),
+        BackendChoice::Host | BackendChoice::Nccl(_) => {
+            local::run(&request.plan, &describe, &guard, &mut outputs)
+        }
         BackendChoice::Fake(model) => {
             inline::run(&request.plan, model, &describe, &guard, &mut outputs)
         }
@@ -74,6 +82,8 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
 /// Everything of a run's first line but its devices, which are known when the ranks have joined.
 struct Description {
     run: Run,
+    /// The GPUs that it runs on, if it does.
+    gpus: Option<Gpus>,
 }
 
 impl Description {
@@ -87,6 +97,10 @@ impl Description {
         let asked = request.plan.clone();
         let reduced_max_bytes = match request.plan.backend {
             BackendChoice::Host => memory::cap(&mut request.plan, machine)?,
+            BackendChoice::Nccl(_) => {
+                let memory = request.gpus.as_ref().map_or(0, |gpus| gpus.memory);
+                memory::cap_on_gpus(&mut request.plan, memory, machine)?
+            }
             BackendChoice::Fake(_) => None,
         };
         if let Some(reduced) = reduced_max_bytes {
@@ -116,19 +130,35 @@ impl Description {
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };
-        Ok(Description { run })
+        Ok(Description { run, gpus: request.gpus.clone() })
     }
 
-    /// The whole first line.
-    fn with_devices(&self, devices: Vec<Device>) -> Run {
-        Run { devices, ..self.run.clone() }
+    /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
+    fn with_devices(&self, devices: Vec<Device>, library: u32) -> Run {
+        let headers = if library > 0 { native::nccl::HEADER_VERSION } else { 0 };
+        Run { devices, nccl: [headers, library], ..self.run.clone() }
+    }
+
+    /// What the plan's drivers drive.
+    fn devices(&self, plan: &Plan) -> Devices {
+        let Some(gpus) = &self.gpus else {
+            return Devices::of_cores(plan, &self.run.machine.cpu);
+        };
+        // Where ranks share GPUs, numbers begin again.
+        let ordinal = |rank| (plan.first_device + rank) % gpus.count;
+        let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
+        Devices::Gpus {
+            ordinals: (0..plan.drivers()).map(ordinals).collect(),
+            libraries: gpus.libraries.clone(),
+            bind: plan.bind,
+        }
     }
 }
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {
     MemoryFigures {
         buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.check > 0) as u64,
-        control: engine::Control::bytes(plan.ranks()) as u64,
+        control: engine::Control::bytes(plan.drivers()) as u64,
     }
 }
 
@@ -151,9 +181,9 @@ mod tests {
             panic!("it does not parse");
         };
         let environment = Environment::default();
-        let surroundings = Surroundings { cores: 2, seed: 1 };
+        let surroundings = Surroundings { cores: 2, gpus: Err(String::new()), seed: 1 };
         let mut request =
-            options::plan(collective, style, &program, &arguments, &environment, surroundings)
+            options::plan(collective, style, &program, &arguments, &environment, &surroundings)
                 .unwrap();
         let mut machine = machine::read(&machine::Root::system());
         machine.memory_limit = Some(96 << 20);

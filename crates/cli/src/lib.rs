@@ -73,10 +73,10 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     match options::parse(args.clone())? {
         Command::Bench { collective, style, program, arguments } => {
             let environment = Environment::read(|name| std::env::var(name).ok());
-            let surroundings = launch::surroundings();
+            let surroundings = launch::surroundings(&arguments);
             let request =
-                options::plan(collective, style, &program, &arguments, &environment, surroundings)
-                    .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+                options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+                    .map_err(|e| Refusal::new(e.exit, e.to_string()))?;
             launch::run(request, &args)
         }
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),

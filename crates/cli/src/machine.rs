@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use model::record::Machine;
 
 pub use cgroup::memory_limit;
-pub use cpu::usable_cores;
+pub use cpu::{near, processor_list, usable_cores};
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 
 /// A file system root to read from: `/` outside of tests.

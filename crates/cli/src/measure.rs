@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
     /// [`MeasureError`]; rows reported before stay reported.
     pub fn run(&mut self) -> Result<(), MeasureError> {
         self.enter(Phase::Start);
-        if let Some(table) = self.backend.warm()? {
+        if let Some(table) = self.backend.warm(self.world)? {
             self.report_measured(table)?;
         }
         if self.plan.timeout_s.is_some() && self.groups.len() > 1 {

@@ -8,7 +8,7 @@ mod integer;
 mod planning;
 mod questions;
 
-pub use arguments::{BenchArguments, Output};
+pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
     AlgorithmsArguments, Command, LintArguments, RANK_WORD, ShowArguments, parse,
 };

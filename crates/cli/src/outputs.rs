@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{
     exit::Exit,
+    nccl_log::NcclFacts,
     plan::Plan,
     record::{End, Line, Row, Run, SCHEMA, Status},
 };
@@ -172,6 +173,11 @@ impl Outputs {
             let rows = self.progress.length().unwrap_or(0) / u64::from(launches.max(1));
             self.progress.set_position(u64::from(launch) * rows + index);
         }
+    }
+
+    /// What a process's library said while it came up.
+    pub fn library(&mut self, facts: NcclFacts) {
+        self.record_line(&Line::Library(Box::new(facts)));
     }
 
     /// A row is complete. Communicators run side by side: their rows of one index appear together,

@@ -71,15 +71,16 @@ fn show_prints_what_the_run_printed() {
 }
 
 fn fold(lines: &str) -> Folded {
-    let (mut run, mut rows, mut end) = (None, Vec::new(), None);
+    let (mut run, mut library, mut rows, mut end) = (None, Vec::new(), Vec::new(), None);
     for line in lines.lines() {
         match serde_json::from_str(line).unwrap() {
             Line::Run(found) => run = Some(*found),
+            Line::Library(facts) => library.push(*facts),
             Line::Row(row) => rows.push(*row),
             Line::End(found) => end = Some(*found),
         }
     }
-    Folded { run: run.unwrap(), rows, end }
+    Folded { run: run.unwrap(), library, rows, end }
 }
 
 #[test]

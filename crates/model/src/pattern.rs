@@ -5,10 +5,12 @@
 
 mod draw;
 mod fill;
+mod near;
 mod reduction;
 
 pub use draw::{copied, derive_seed};
 pub use fill::{Mismatch, Wrong, fill, verify};
+pub use near::verify_within;
 pub use reduction::Reduction;
 
 use crate::{DataType, ReduceOp};

@@ -170,6 +170,9 @@ pub struct Plan {
     /// Which process and thread holds which ranks.
     #[serde(default)]
     pub seating: Seating,
+    /// Whether drivers of GPUs stay on the processors next to them (`--bind`).
+    #[serde(default)]
+    pub bind: bool,
     /// First device (NCCL_TESTS_DEVICE).
     pub first_device: usize,
     /// First size in bytes.
@@ -360,6 +363,7 @@ mod tests {
             threads: 1,
             devices: 2,
             seating: Seating::Processes,
+            bind: false,
             first_device: 0,
             min_bytes: 8,
             max_bytes: 64,

@@ -11,6 +11,8 @@ pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver}
 
 use serde::{Deserialize, Serialize};
 
+use crate::nccl_log::NcclFacts;
+
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;
 
@@ -20,6 +22,8 @@ pub const SCHEMA: u32 = 1;
 pub enum Line {
     /// The first line: what runs, where, with what.
     Run(Box<Run>),
+    /// What a process's library said while it came up; none, or one for each process.
+    Library(Box<NcclFacts>),
     /// One row.
     Row(Box<Row>),
     /// The last line: how it ended.
@@ -31,6 +35,9 @@ pub enum Line {
 pub struct Folded {
     /// What ran.
     pub run: Run,
+    /// What the processes' libraries said while they came up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<NcclFacts>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// How it ended; missing when the writer was killed.

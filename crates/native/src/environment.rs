@@ -11,4 +11,3 @@ pub fn set(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) {
     // so a reader in another thread sees the old text or the new one.
     unsafe { std::env::set_var(name, value) }
 }
-

@@ -80,8 +80,7 @@ impl Parameters {
         {
             *place = word.to_ne_bytes();
         }
-        let small =
-            [self.datatype, self.content, self.op, self.rank, self.ranks, self.tolerance];
+        let small = [self.datatype, self.content, self.op, self.rank, self.ranks, self.tolerance];
         for (place, word) in halves.as_chunks_mut::<4>().0.iter_mut().zip(small) {
             *place = word.to_ne_bytes();
         }

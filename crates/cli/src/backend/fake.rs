@@ -12,6 +12,8 @@ use model::{
 };
 
 use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
+use crate::measure::MeasureError;
+use engine::World;
 
 /// Part of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;
@@ -36,7 +38,7 @@ impl Backend for Fake {
         super::host::supported(self.collective, self.ranks)
     }
 
-    fn warm(&mut self) -> Result<Option<Table>, BackendError> {
+    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         Ok(None)
     }
 

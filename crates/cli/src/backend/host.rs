@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Buffer, Call, Communicator, Exchange, Region};
+use engine::{Buffer, Call, Communicator, Exchange, Region, World};
 use model::{
     Collective,
     algorithm::{Choice, Table},
@@ -14,6 +14,7 @@ use model::{
 };
 
 use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
+use crate::measure::MeasureError;
 
 /// The backend as one rank holds it.
 #[derive(Debug)]
@@ -68,12 +69,15 @@ impl Backend for Host<'_> {
         self.supported_here()
     }
 
-    fn warm(&mut self) -> Result<Option<Table>, BackendError> {
-        self.communicator.touch()?;
+    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+        self.communicator.touch().map_err(BackendError::from)?;
         if !self.untuned || self.supported_here().is_err() {
             return Ok(None);
         }
-        let table = self.communicator.tune(self.plan.collective, self.plan.buffer_bytes())?;
+        let table = self
+            .communicator
+            .tune(self.plan.collective, self.plan.buffer_bytes())
+            .map_err(BackendError::from)?;
         self.communicator.set_table(table.clone());
         // Nothing fits into the smallest buffers.
         Ok((table.measured_to > 0).then_some(table))

@@ -10,23 +10,27 @@ mod proof;
 mod seat;
 mod survey;
 
+use std::sync::Arc;
+
+use engine::World;
 use model::{
-    DataType, ReduceOp,
+    DataType,
     algorithm::Table,
     exit::Exit,
     nccl_log::NcclFacts,
-    plan::{Case, Plan},
+    plan::{Case, GpuOptions, Plan},
 };
 use native::{
-    gpu::{GpuError, Vendor},
+    gpu::{GpuError, Runtime},
     nccl::{Nccl as Library, NcclError, Version},
 };
 
-pub use libraries::{Libraries, Opened};
+pub use libraries::{Gpus, Libraries, Opened};
 pub use log::Log;
 
 use self::{case::GpuCase, seat::Seat, survey::Survey};
 use super::{Backend, BackendError, Prepared, Reason};
+use crate::measure::MeasureError;
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
 const FP8_CAPABILITY: u32 = 90;
@@ -36,25 +40,49 @@ const FP8_VERSION: Version = Version(22400);
 /// The backend as one driver holds it.
 pub struct Nccl<'p> {
     plan: &'p Plan,
+    options: GpuOptions,
+    runtime: &'static Runtime,
     library: &'static Library,
-    vendor: Vendor,
-    /// One of our communicator's ranks each.
+    /// GPU of each of our ranks.
+    ordinals: Vec<usize>,
+    /// Our ranks, once they have joined their communicator.
     seats: Vec<Seat>,
     /// Ranks of our communicator.
     ranks: usize,
     /// Its other drivers.
     peers: Vec<usize>,
-    /// Compute capability of the least capable of our GPUs.
-    capability: Option<u32>,
     survey: Survey,
     /// Whether the run was stopped elsewhere.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
+impl<'p> Nccl<'p> {
+    /// For a driver whose ranks get the GPUs `ordinals`. `log` is where NCCL writes, if it does so for
+    /// us; `stopped` tells whether the run was stopped elsewhere.
+    pub fn new(
+        plan: &'p Plan,
+        options: GpuOptions,
+        opened: Opened,
+        ordinals: Vec<usize>,
+        log: Option<Arc<Log>>,
+        stopped: Box<dyn Fn() -> bool + 'p>,
+    ) -> Nccl<'p> {
+        let Opened { runtime, nccl: library } = opened;
+        let (seats, peers, survey) = (Vec::new(), Vec::new(), Survey::new(log));
+        Nccl { plan, options, runtime, library, ordinals, seats, ranks: 0, peers, survey, stopped }
+    }
+
+    /// Compute capability of the least capable of our GPUs.
+    fn capability(&self) -> Option<u32> {
+        let facts = |ordinal: &usize| self.runtime.facts(*ordinal).ok()?.capability;
+        self.ordinals.iter().filter_map(facts).min()
+    }
+}
+
 impl Backend for Nccl<'_> {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         super::host::supported(self.plan.collective, self.ranks)?;
-        let (datatype, op) = (case.sweep.datatype, case.sweep.op);
+        let datatype = case.sweep.datatype;
         if matches!(datatype, DataType::F8e4m3 | DataType::F8e5m2) {
             let version = self.library.version();
             if version < FP8_VERSION {
@@ -63,7 +91,7 @@ impl Backend for Nccl<'_> {
                     datatype.name()
                 )));
             }
-            if let Some(capability) = self.capability.filter(|c| *c < FP8_CAPABILITY)
+            if let Some(capability) = self.capability().filter(|c| *c < FP8_CAPABILITY)
                 && self.plan.collective.reduces()
             {
                 return Err(Reason(format!(
@@ -74,14 +102,12 @@ impl Backend for Nccl<'_> {
                 )));
             }
         }
-        if op == ReduceOp::Mulsum && !self.plan.collective.reduces() {
-            return Err(Reason("it does not reduce".to_owned()));
-        }
         Ok(())
     }
 
-    fn warm(&mut self) -> Result<Option<Table>, BackendError> {
-        // Joining was all that costs time only once; there is no table to measure.
+    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+        self.join(world)?;
+        // NCCL chooses its algorithms itself.
         Ok(None)
     }
 

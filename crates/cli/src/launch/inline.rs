@@ -54,7 +54,7 @@ pub(super) fn run(
         let _ = signalled.send(signal);
         let _ = wake.send(Event::Signal);
     });
-    let flow = outputs.begin(describe.with_devices(devices(plan)))?;
+    let flow = outputs.begin(describe.with_devices(devices(plan), 0))?;
     if let Some(ended) = early_end(flow, outputs, &signals)? {
         return Ok(ended);
     }
@@ -144,6 +144,7 @@ fn devices(plan: &Plan) -> Vec<Device> {
             device: plan.first_device + rank,
             address: format!("0000:{:02x}:00", plan.first_device + rank),
             name: "fake".to_owned(),
+            bound: None,
         })
         .collect()
 }

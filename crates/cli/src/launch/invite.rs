@@ -3,7 +3,11 @@
 //! Not the plan: that comes through the hub.
 
 use anyhow::{Context, Result};
-use model::{algorithm::Table, plan::Plan, record::Machine};
+use model::{
+    algorithm::Table,
+    plan::Plan,
+    record::{Cpu, Machine},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{backend::nccl::Libraries, store};
@@ -53,6 +57,8 @@ pub(super) enum Devices {
         cores: Vec<usize>,
         /// Number of the first one.
         first: usize,
+        /// The processor's name.
+        name: String,
     },
     /// GPUs of every driver, and the libraries that reach them.
     Gpus {
@@ -63,6 +69,16 @@ pub(super) enum Devices {
         /// Whether drivers stay on the processors next to their GPUs.
         bind: bool,
     },
+}
+
+impl Devices {
+    /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.
+    pub(super) fn of_cores(plan: &Plan, cpu: &Cpu) -> Devices {
+        let (first, drivers) = (plan.first_device, plan.drivers());
+        let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(drivers).collect();
+        let cores = if cores.len() == drivers { cores } else { Vec::new() };
+        Devices::Cores { cores, first, name: cpu.model.clone() }
+    }
 }
 
 /// What a driver tells when it joins.

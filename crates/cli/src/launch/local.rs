@@ -20,8 +20,8 @@ use engine::{Buffers, Control, Hub, HubEvent};
 use model::{
     algorithm::Table,
     exit::Exit,
-    plan::Plan,
-    record::{Device, Status},
+    plan::{BackendChoice, Plan},
+    record::{Device, Run, Status},
 };
 use rustix::process::WaitStatus;
 
@@ -101,7 +101,7 @@ struct Job<'a> {
     hub: Hub,
     control: Arc<Control>,
     processes: Vec<Process>,
-    /// What ranks said when they joined.
+    /// What drivers said when they joined.
     facts: Vec<Option<Facts>>,
     /// Why the run is ending early, once it is.
     ending: Option<Ended>,
@@ -157,15 +157,17 @@ impl<'a> Job<'a> {
         launch: u32,
         events: &Sender<Event>,
     ) -> Result<Job<'a>> {
-        let ranks = plan.ranks();
+        let drivers = plan.drivers();
         let verified = plan.check > 0;
-        let control_fd = Control::create(ranks)?;
-        let control = Control::map(&control_fd, ranks)?;
-        let buffer_fds = (0..ranks)
+        let control_fd = Control::create(drivers)?;
+        let control = Control::map(&control_fd, drivers)?;
+        // Only our own collectives go through memory that all ranks share.
+        let shared = if plan.backend == BackendChoice::Host { plan.ranks() } else { 0 };
+        let buffer_fds = (0..shared)
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
-        let hub = Hub::open(ranks, &invite::token()?, begin, events.clone())
+        let hub = Hub::open(drivers, &invite::token()?, begin, events.clone())
             .context("cannot open a loopback socket for the ranks")?;
         let invite = Invite {
             hub: hub.address(),
@@ -175,11 +177,10 @@ impl<'a> Job<'a> {
             buffers: buffer_fds.iter().map(AsRawFd::as_raw_fd).collect(),
             buffer_bytes: plan.buffer_bytes(),
             verified,
-            ranks,
+            drivers,
             threads: plan.threads,
-            processes: plan.devices,
-            cores: cores(plan, &describe.run.machine.cpu.cores),
-            first_device: plan.first_device,
+            processes: plan.processes(),
+            devices: describe.devices(plan),
             host: describe.run.machine.host.clone(),
             tables: tables.to_vec(),
             launch,
@@ -191,7 +192,7 @@ impl<'a> Job<'a> {
             hub,
             control,
             processes: Vec::new(),
-            facts: vec![None; ranks],
+            facts: vec![None; drivers],
             ending: None,
             loss: None,
             late: None,
@@ -205,7 +206,7 @@ impl<'a> Job<'a> {
             peak: 0,
             progress: (0, plan.min_bytes),
         };
-        for process in 0..plan.devices {
+        for process in 0..plan.processes() {
             let event = move |status| Event::Child { process, status };
             job.processes.push(process::spawn(process, &invite, events.clone(), event)?);
         }
@@ -235,7 +236,7 @@ impl<'a> Job<'a> {
         if self.ending.is_some() && !self.begun {
             // The record and the table say what was to run, and who had come.
             self.begun = true;
-            outputs.begin(self.describe.with_devices(self.devices()))?;
+            outputs.begin(self.run())?;
         }
         let peak_rank_bytes = self.peak;
         let complete =
@@ -270,7 +271,7 @@ impl<'a> Job<'a> {
                 self.facts[rank] = serde_json::from_slice(&facts).ok();
                 if !self.begun && self.facts.iter().all(Option::is_some) {
                     self.begun = true;
-                    let run = self.describe.with_devices(self.devices());
+                    let run = self.run();
                     let flow = outputs.begin(run)?;
                     self.mind(flow);
                 }
@@ -311,6 +312,7 @@ impl<'a> Job<'a> {
                     Err(error) => format!("{error:#}; the next run measures them again"),
                 });
             }
+            Ok(Report::Library(facts)) => outputs.library(*facts),
             Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
             Err(_) => {
                 self.end(Status::Failed, Exit::Internal, "a rank's report is garbled".to_owned())
@@ -371,28 +373,26 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// The run with everything that drivers said of their places.
+    fn run(&self) -> Run {
+        let library = self.facts.iter().flatten().map(|facts| facts.nccl).max().unwrap_or(0);
+        self.describe.with_devices(self.devices(), library)
+    }
+
     fn devices(&self) -> Vec<Device> {
-        let machine = &self.describe.run.machine;
-        self.facts
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, facts)| facts.as_ref().map(|facts| (rank, facts)))
-            .map(|(rank, facts)| Device {
+        let seats = self.facts.iter().enumerate().filter_map(|(driver, facts)| {
+            let facts = facts.as_ref()?;
+            Some(self.plan.ranks_of(driver).zip(&facts.devices).map(|(rank, seat)| Device {
                 rank,
                 group: self.plan.colour(rank),
                 pid: facts.pid,
-                host: machine.host.clone(),
-                device: facts.device,
-                address: "0000:00:00".to_owned(),
-                name: machine.cpu.model.clone(),
-            })
-            .collect()
+                host: self.describe.run.machine.host.clone(),
+                device: seat.device,
+                address: seat.address.clone(),
+                name: seat.name.clone(),
+                bound: seat.bound.clone(),
+            }))
+        });
+        seats.flatten().collect()
     }
-}
-
-/// Core of every rank, from NCCL_TESTS_DEVICE on; none when ranks must share cores.
-fn cores(plan: &Plan, usable: &[usize]) -> Vec<usize> {
-    let cores: Vec<usize> =
-        usable.iter().skip(plan.first_device).copied().take(plan.ranks()).collect();
-    if cores.len() == plan.ranks() { cores } else { Vec::new() }
 }

@@ -19,14 +19,18 @@ const GIB: u64 = 1 << 30;
 pub(super) fn cap(plan: &mut Plan, machine: &Machine) -> Result<Option<u64>> {
     let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
     let most = most_bytes(memory, plan.ranks() as u64, plan.check > 0);
+    lower(plan, most, memory, &machine.host)
+}
+
+/// Lowers the plan's sizes to `most` bytes.
+fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u64>> {
     if plan.max_bytes <= most {
         return Ok(None);
     }
     if most < 4096 {
         let text = format!(
-            "{} ranks do not fit into the {memory} bytes of memory that are left on {}: use fewer ranks (-g, -t)",
-            plan.ranks(),
-            machine.host
+            "{} ranks do not fit into the {memory} bytes of memory that are left on {host}: use fewer ranks (-g, -t)",
+            plan.ranks()
         );
         return Err(Refusal::new(Exit::Impossible, text).into());
     }
@@ -37,6 +41,14 @@ pub(super) fn cap(plan: &mut Plan, machine: &Machine) -> Result<Option<u64>> {
         return Err(Refusal::new(Exit::Impossible, text).into());
     }
     Ok(Some(most))
+}
+
+/// The same for ranks that have a GPU each, the smallest of `memory` bytes.
+///
+/// # Errors
+/// When not even the smallest size fits.
+pub(super) fn cap_on_gpus(plan: &mut Plan, memory: u64, machine: &Machine) -> Result<Option<u64>> {
+    lower(plan, most_bytes(memory, 1, plan.check > 0), memory, &machine.host)
 }
 
 fn most_bytes(memory: u64, ranks: u64, checked: bool) -> u64 {

@@ -1,5 +1,7 @@
-//! A rank's process: joins the supervisor's hub, measures, reports, and dies with the supervisor.
-//! Not started by people.
+//! A process of ranks: its drivers join the supervisor's hub, measure, report, and die with the
+//! supervisor. Not started by people.
+
+mod station;
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,15 +13,17 @@ use anyhow::{Context, Result, bail};
 use engine::{
     Buffers, Communicator, Control, Member, WaitPolicy, World, WorldError, world::Invitation,
 };
-use model::{exit::Exit, fault::Phase, plan::Plan};
-use rustix::{
-    process::{Signal, getpid, getppid, set_parent_process_death_signal},
-    thread::{CpuSet, sched_setaffinity},
+use model::{
+    exit::Exit,
+    fault::Phase,
+    plan::{BackendChoice, Plan},
 };
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::invite::{Facts, Invite, VARIABLE};
+use self::station::Station;
+use super::invite::{Devices, Facts, Invite, VARIABLE};
 use crate::{
-    backend::{BackendError, host::Host},
+    backend::{Backend, BackendError, host::Host, nccl},
     machine,
     measure::{Failure, MeasureError, Report, Session},
 };
@@ -42,21 +46,49 @@ pub fn run(process: usize) -> Result<Exit> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))
         .context("cannot take SIGINT")?;
 
-    let control = Control::map(inherited(invite.control)?, invite.ranks)?;
-    let files = invite.buffers.iter().map(|fd| inherited(*fd)).collect::<Result<Vec<File>>>()?;
-    let buffers = Buffers::map(&files, invite.buffer_bytes, invite.verified)?;
+    let control = Control::map(inherited(invite.control)?, invite.drivers)?;
+    let buffers = map_buffers(&invite)?;
+    let (cores, log) = match &invite.devices {
+        // None, where drivers share them.
+        Devices::Cores { cores, .. } => (cores.len(), None),
+        Devices::Gpus { .. } => {
+            let log = nccl::Log::capture().context("cannot make a file for NCCL's log")?;
+            (machine::usable_cores().len(), log.map(Arc::new))
+        }
+    };
+    let shared = Shared { process, invite, control, cores, buffers, log };
     let failed = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..invite.threads)
+        let threads: Vec<_> = (0..shared.invite.threads)
             .map(|thread| {
-                let rank = thread * invite.processes + process;
-                let (invite, control, buffers) =
-                    (&invite, Arc::clone(&control), Arc::clone(&buffers));
-                scope.spawn(move || run_rank(rank, invite, control, buffers))
+                let driver = thread * shared.invite.processes + process;
+                let shared = &shared;
+                scope.spawn(move || run_driver(driver, shared))
             })
             .collect();
         threads.into_iter().any(|thread| !matches!(thread.join(), Ok(true)))
     });
     Ok(if failed { Exit::Internal } else { Exit::Ok })
+}
+
+/// What the drivers of a process share.
+struct Shared {
+    process: usize,
+    invite: Invite,
+    control: Arc<Control>,
+    /// Cores for the drivers of all processes, as far as they have one each.
+    cores: usize,
+    /// All ranks' buffers, where they are shared.
+    buffers: Option<Arc<Buffers>>,
+    /// What NCCL writes, if it writes for us.
+    log: Option<Arc<nccl::Log>>,
+}
+
+fn map_buffers(invite: &Invite) -> Result<Option<Arc<Buffers>>> {
+    if invite.buffers.is_empty() {
+        return Ok(None);
+    }
+    let files = invite.buffers.iter().map(|fd| inherited(*fd)).collect::<Result<Vec<File>>>()?;
+    Ok(Some(Buffers::map(&files, invite.buffer_bytes, invite.verified)?))
 }
 
 /// An inherited descriptor as a file of our own.
@@ -69,46 +101,47 @@ fn inherited(fd: i32) -> Result<File> {
         .with_context(|| format!("cannot open the shared memory {path}"))
 }
 
-/// One rank from joining to leaving; whether it got there.
-fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Buffers>) -> bool {
-    bind(rank, &invite.cores);
-    let device = invite.cores.get(rank).copied().unwrap_or(invite.first_device + rank);
-    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, device };
-    let facts = serde_json::to_vec(&facts).unwrap_or_default();
+/// One driver from joining to leaving; whether it got there.
+fn run_driver(driver: usize, shared: &Shared) -> bool {
+    let (invite, control) = (&shared.invite, &shared.control);
+    let (station, seats) = match Station::take(driver, &invite.devices) {
+        Ok((station, seats)) => (Ok(station), seats),
+        Err(failure) => (Err(failure), Vec::new()),
+    };
+    let nccl = station.as_ref().map_or(0, Station::nccl);
+    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices: seats, nccl };
     let invitation = Invitation {
         hub: invite.hub.clone(),
         token: invite.token.clone(),
-        rank,
-        size: invite.ranks,
+        rank: driver,
+        size: invite.drivers,
         host: invite.host.clone(),
     };
-    let policy = WaitPolicy::new(invite.ranks, invite.cores.len());
-    let (mut member, begin) = match Member::join(invitation, &facts, Arc::clone(&control), policy) {
+    let policy = WaitPolicy::new(invite.drivers, shared.cores);
+    let told = serde_json::to_vec(&facts).unwrap_or_default();
+    let (mut member, begin) = match Member::join(invitation, &told, Arc::clone(control), policy) {
         Ok(joined) => joined,
         // The supervisor says why.
         Err(WorldError::Aborted(_)) => return false,
         Err(error) => {
             // A closed stderr must not turn an error into a panic.
-            let _ = writeln!(io::stderr(), "busbw: rank {rank}: {error}");
+            let _ = writeln!(io::stderr(), "busbw: rank process {}: {error}", shared.process);
             return false;
         }
     };
-    let Ok(plan) = serde_json::from_slice::<Plan>(&begin) else {
-        member.abort(&failure(None, "the plan is garbled".to_owned()));
-        return false;
+    let measured = match (station, serde_json::from_slice::<Plan>(&begin)) {
+        (Err(failure), _) => Err(failure),
+        (_, Err(_)) => Err(Failure::new(Exit::Internal, "the plan is garbled".to_owned())),
+        (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy)
+            .map_or_else(|error| explain(&error).map_or(Ok(false), Err), |()| Ok(true)),
     };
-    let groups = plan.groups();
-    let members = groups.iter().find(|g| g.contains(&rank)).map_or(&[][..], Vec::as_slice);
-    let communicator = Communicator::new(members, rank, buffers, Arc::clone(&control), policy);
-    let mut backend = Host::new(&plan, communicator, &invite.tables);
-    let watch = |phase: Phase, row: u64| control.set_place(rank, phase as u32 + 1, row as u32);
-    let measured =
-        Session::new(&plan, &mut member, &mut backend, invite.launch, Box::new(watch)).run();
-    if let Err(error) = measured {
-        if let Some(text) = explain(&error) {
-            member.abort(&text);
+    match measured {
+        Ok(true) => {}
+        Ok(false) => return false,
+        Err(failure) => {
+            member.abort(&serde_json::to_string(&failure).unwrap_or_default());
+            return false;
         }
-        return false;
     }
     let peak_bytes = machine::peak_resident(&machine::Root::system());
     let report = serde_json::to_vec(&Report::Finished { peak_bytes }).unwrap_or_default();
@@ -117,30 +150,56 @@ fn run_rank(rank: usize, invite: &Invite, control: Arc<Control>, buffers: Arc<Bu
     told
 }
 
-/// Binds this thread to its core, when every rank has one of its own.
-fn bind(rank: usize, cores: &[usize]) {
-    if let Some(core) = cores.get(rank) {
-        let mut set = CpuSet::new();
-        set.set(*core);
-        // An unbound rank only measures a little less steadily.
-        let _ = sched_setaffinity(None, &set);
-    }
+/// Measures everything on the station's devices.
+fn measure(
+    plan: &Plan,
+    member: &mut Member,
+    station: Station,
+    shared: &Shared,
+    policy: WaitPolicy,
+) -> Result<(), MeasureError> {
+    let (driver, control) = (member.rank(), &shared.control);
+    let mut backend: Box<dyn Backend + '_> = match (station, &shared.buffers) {
+        (Station::Core, Some(buffers)) => {
+            let groups = plan.groups();
+            let members =
+                groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
+            let (buffers, control) = (Arc::clone(buffers), Arc::clone(control));
+            let communicator = Communicator::new(members, driver, buffers, control, policy);
+            Box::new(Host::new(plan, driver, communicator, &shared.invite.tables))
+        }
+        (Station::Gpus { opened, ordinals }, _) => {
+            let BackendChoice::Nccl(options) = &plan.backend else {
+                return Err(mismatched());
+            };
+            let stopped = Box::new(|| control.is_aborted());
+            let log = shared.log.clone();
+            Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped))
+        }
+        (Station::Core, None) => return Err(mismatched()),
+    };
+    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
+    let launch = shared.invite.launch;
+    Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run()
+}
+
+/// The supervisor invited to other devices than its plan needs.
+fn mismatched() -> MeasureError {
+    let text = "the plan does not fit the invitation".to_owned();
+    MeasureError::Backend(BackendError::Refused { text, exit: Exit::Internal })
 }
 
 /// What to tell the supervisor; nothing when it is the one who stopped us.
-fn explain(error: &MeasureError) -> Option<String> {
-    let missing = match error {
+fn explain(error: &MeasureError) -> Option<Failure> {
+    let (missing, exit) = match error {
         MeasureError::World(WorldError::Aborted(_))
         | MeasureError::Backend(BackendError::Wait(engine::Wait::Aborted)) => return None,
         MeasureError::World(WorldError::TimedOut { missing, .. })
         | MeasureError::Backend(BackendError::Wait(engine::Wait::TimedOut { missing })) => {
-            Some(missing.clone())
+            (Some(missing.clone()), Exit::Timeout)
         }
-        MeasureError::World(_) => None,
+        MeasureError::World(_) => (None, Exit::Internal),
+        MeasureError::Backend(BackendError::Refused { exit, .. }) => (None, *exit),
     };
-    Some(failure(missing, error.to_string()))
-}
-
-fn failure(missing: Option<Vec<usize>>, text: String) -> String {
-    serde_json::to_string(&Failure { missing, text }).unwrap_or_default()
+    Some(Failure { missing, exit, text: error.to_string() })
 }

@@ -14,6 +14,22 @@ pub fn usable_cores() -> Vec<usize> {
     }
 }
 
+/// Processors next to a PCI device, as the kernel lists them (`0-31,64-95`); none where it does not say.
+pub fn near(root: &Root, address: &str) -> Option<String> {
+    let list = root.text(format!("sys/bus/pci/devices/{address}/local_cpulist"))?;
+    (!list.is_empty()).then_some(list)
+}
+
+/// The processors of such a list; what cannot be read is left out.
+pub fn processor_list(list: &str) -> Vec<usize> {
+    let range = |text: &str| {
+        let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        (last < CpuSet::MAX_CPU).then_some(first..=last)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
 pub(super) fn read(root: &Root) -> Cpu {
     let info = root.text("proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -45,5 +61,18 @@ pub(super) fn read(root: &Root) -> Cpu {
         cores: usable_cores(),
         sockets: packages.len().max(1),
         numa_nodes: nodes.iter().filter(is_node).count().max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors() {
+        assert_eq!(processor_list("0-2,8,10-11"), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(processor_list("3"), [3]);
+        assert_eq!(processor_list("x,4-,1-99999999999,5"), [5]);
+        assert!(processor_list("").is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! What a rank tells the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
-use model::{algorithm::Table, nccl_log::NcclFacts, record::Row};
+use model::{algorithm::Table, exit::Exit, nccl_log::NcclFacts, record::Row};
 use serde::{Deserialize, Serialize};
 
 /// One report.
@@ -27,11 +27,20 @@ pub enum Report {
     },
 }
 
-/// What a rank says when it cannot go on.
+/// What a driver says when it cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// World ranks that did not come, when a deadline passed.
+    /// Drivers that did not come, when a deadline passed.
     pub missing: Option<Vec<usize>>,
+    /// How the run ends for it.
+    pub exit: Exit,
     /// The whole text.
     pub text: String,
+}
+
+impl Failure {
+    /// A failure that is nobody else's.
+    pub fn new(exit: Exit, text: String) -> Failure {
+        Failure { missing: None, exit, text }
+    }
 }

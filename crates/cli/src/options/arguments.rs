@@ -25,9 +25,21 @@ pub enum Output {
 pub enum BackendName {
     /// Shared memory of this machine.
     Host,
+    /// GPUs, by the NCCL or RCCL of this machine.
+    Nccl,
     /// A cost model; nothing moves.
     #[value(hide = true)]
     Fake,
+}
+
+/// `--bind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Binding {
+    /// To the processors of the GPU's NUMA node.
+    #[default]
+    Numa,
+    /// Nowhere.
+    None,
 }
 
 /// Options of a benchmark.
@@ -180,9 +192,25 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// Who moves the bytes
+    /// Who moves the bytes; without it nccl where there are GPUs, otherwise host
     #[arg(long, value_name = "NAME", help_heading = "Libraries and devices")]
     pub backend: Option<BackendName>,
+    /// NCCL to use: a file, its folder, or a name for the loader (default: BUSBW_NCCL, then what `busbw
+    /// doctor` lists)
+    #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
+    pub nccl: Option<PathBuf>,
+    /// Keep each rank on the processors next to its GPU, or leave it where it is
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "numa",
+        help_heading = "Libraries and devices"
+    )]
+    pub bind: Binding,
+    /// More ranks than GPUs: several on one, each posing as a host of its own (NCCL_HOSTID). For trying
+    /// things out; no measure of hardware
+    #[arg(long = "share-gpus", help_heading = "Libraries and devices")]
+    pub share_gpus: bool,
 
     /// Break something on purpose
     #[arg(long, value_name = "SPEC", hide = true)]

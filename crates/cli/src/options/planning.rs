@@ -8,14 +8,22 @@ use std::path::PathBuf;
 use model::{
     Collective, DataType, ReduceOp,
     cost::CostModel,
-    plan::{Average, BackendChoice, Blocking, Plan, Sampling, Step, Style},
+    exit::Exit,
+    plan::{
+        Average, BackendChoice, Blocking, GpuOptions, Plan, Registration, Sampling, Seating, Step,
+        Style,
+    },
     record::Waiver,
     size,
 };
 use thiserror::Error;
 
-use super::{BenchArguments, Environment, Output, arguments::BackendName, integer, questions};
-use crate::nearest::nearest;
+use super::{
+    BenchArguments, Environment, Output,
+    arguments::{BackendName, Binding},
+    integer, questions,
+};
+use crate::{backend::nccl::Gpus, nearest::nearest};
 
 /// A plan, and what else the options said.
 #[derive(Debug, Clone)]
@@ -26,6 +34,8 @@ pub struct Request {
     pub waived: Vec<Waiver>,
     /// What looks like a mistake.
     pub remarks: Vec<String>,
+    /// The GPUs that it runs on, if it does.
+    pub gpus: Option<Gpus>,
     /// What stdout carries.
     pub output: Output,
     /// nccl-tests' JSON report.
@@ -45,22 +55,32 @@ pub enum RecordPlace {
     None,
 }
 
-/// Why options cannot be used. The exit code is 2.
+/// Why options cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct BadOption(String);
+#[error("{text}")]
+pub struct BadOption {
+    text: String,
+    /// How the program ends for it: 2, or 5 for what this machine does not have.
+    pub exit: Exit,
+}
 
 impl BadOption {
     fn new(text: impl Into<String>) -> BadOption {
-        BadOption(text.into())
+        BadOption { text: text.into(), exit: Exit::Usage }
+    }
+
+    fn impossible(text: impl Into<String>) -> BadOption {
+        BadOption { text: text.into(), exit: Exit::Impossible }
     }
 }
 
 /// What planning must know of the machine.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Surroundings {
     /// Cores that this process may use.
     pub cores: usize,
+    /// GPUs, or why there are none to use.
+    pub gpus: Result<Gpus, String>,
     /// Seed for patterns, when none is given.
     pub seed: u64,
 }
@@ -71,6 +91,8 @@ const THEIR_STEP: u64 = 1 << 20;
 /// Ours on `host`: 8 B to 128 MiB, doubling.
 const OUR_MIN: u64 = 8;
 const OUR_MAX: u64 = 128 << 20;
+/// And on GPUs: 8 B to 8 GiB.
+const OUR_MAX_ON_GPUS: u64 = 8 << 30;
 /// Six batches: the fewest from which a distribution-free 95 % interval of the median exists.
 const OUR_BATCHES: u32 = 6;
 /// Seconds that `--precision` may take a placement without `--max-time`.
@@ -86,7 +108,7 @@ pub fn plan(
     program: &str,
     arguments: &BenchArguments,
     environment: &Environment,
-    surroundings: Surroundings,
+    surroundings: &Surroundings,
 ) -> Result<Request, BadOption> {
     let a = arguments;
     if let Some(launched) = &environment.launched {
@@ -96,13 +118,12 @@ pub fn plan(
         )));
     }
     let ours = style == Style::Busbw;
-    let backend = match a.backend {
-        Some(BackendName::Fake) => BackendChoice::Fake(CostModel::default()),
-        Some(BackendName::Host) | None => BackendChoice::Host,
-    };
+    let backend = backend(a, surroundings)?;
+    let gpus =
+        surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
     let threads = count("-t", a.threads, 1, 1, 4096)? as usize;
-    let default_devices =
-        if ours { surroundings.cores.max(2) / threads.min(surroundings.cores.max(2)) } else { 1 };
+    let there = gpus.map_or(surroundings.cores.max(2), |gpus| gpus.count);
+    let default_devices = if ours { there / threads.min(there.max(1)) } else { 1 };
     let devices = count("-g", a.devices, default_devices.max(1) as i64, 1, 4096)? as usize;
     let ranks = threads * devices;
     if ranks > 4096 {
@@ -111,22 +132,21 @@ pub fn plan(
         )));
     }
 
-    let (min_bytes, max_bytes, step) = sizes(a, ours)?;
+    let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
+    let (min_bytes, max_bytes, step) = sizes(a, ours, largest)?;
     let iterations = count("-n", a.iterations, 20, 1, 1 << 30)? as u32;
     let traffic = variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?;
-    let mut remarks = questions::ask(
-        a,
-        collective,
-        &traffic,
-        ranks,
-        surroundings.cores,
-        min_bytes,
-        max_bytes,
-        step,
-    );
+    let mut remarks =
+        questions::ask(a, collective, &traffic, ranks, there, min_bytes, max_bytes, step);
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
     let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
     let blocking = blocking(a, graph, &mut remarks)?;
+    let waits = matches!(blocking, Blocking::Inner | Blocking::InnerBarrier);
+    if graph > 0 && waits && gpus.is_some() {
+        return Err(BadOption::new(
+            "-z 1 and -z 2 wait within what -G captures, which CUDA refuses: use one of them",
+        ));
+    }
     let (per_iteration, per_iteration_skip) = per_iteration(a, graph, iterations, &mut remarks);
     let cta = a.device_cta_count.unwrap_or(16);
     if !(1..=128).contains(&cta) {
@@ -151,13 +171,18 @@ pub fn plan(
         ));
     }
     let colours = variables::colours(environment, ranks)?;
-    if !colours.is_empty() && backend != BackendChoice::Host {
+    if !colours.is_empty() && matches!(backend, BackendChoice::Fake(_)) {
         let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
         return Err(BadOption::new(text));
     }
     if let Some(fault) = a.fault.filter(|fault| fault.rank >= ranks) {
         return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
     }
+    let seating = match backend {
+        BackendChoice::Fake(_) => Seating::Alone,
+        BackendChoice::Nccl(_) if !ours => Seating::Threads,
+        BackendChoice::Host | BackendChoice::Nccl(_) => Seating::Processes,
+    };
     let plan = Plan {
         collective,
         program: program.to_owned(),
@@ -165,6 +190,8 @@ pub fn plan(
         backend,
         threads,
         devices,
+        seating,
+        bind: gpus.is_some() && a.bind == Binding::Numa,
         first_device: variables::first_device(environment)?,
         min_bytes,
         max_bytes,
@@ -210,8 +237,18 @@ pub fn plan(
         seed: a.seed.unwrap_or(surroundings.seed),
         fault: a.fault,
     };
+    if let Some(driver) = plan.torn_driver() {
+        return Err(BadOption::new(format!(
+            "NCCL_TESTS_SPLIT puts GPUs of thread {driver} into different communicators, whose times one thread cannot tell apart: use -t {ranks} -g 1, or {} without _perf, which starts a process for each GPU",
+            plan.program.trim_end_matches("_perf")
+        )));
+    }
+    if let Some(gpus) = gpus {
+        enough(&plan, gpus, a.share_gpus)?;
+    }
     let waived = match plan.backend {
         BackendChoice::Host => waived_on_host(a),
+        BackendChoice::Nccl(_) => waived_on_gpus(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
     let record = match (&a.record, a.no_record || environment.no_record) {
@@ -223,10 +260,61 @@ pub fn plan(
         plan,
         waived,
         remarks,
+        gpus: gpus.cloned(),
         output: a.output(),
         json_report: a.json_report.clone(),
         record,
     })
+}
+
+/// Who moves the bytes: what was asked for, or the GPUs if there are some.
+fn backend(a: &BenchArguments, surroundings: &Surroundings) -> Result<BackendChoice, BadOption> {
+    let options = || -> Result<GpuOptions, BadOption> {
+        let register = match count("-R", a.local_register, 0, 0, 2)? {
+            0 => Registration::None,
+            1 => Registration::Local,
+            _ => Registration::Symmetric,
+        };
+        // -1 is nccl-tests' own word for leaving it to NCCL.
+        let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
+        Ok(GpuOptions {
+            register,
+            cta_policy: (cta_policy >= 0).then_some(cta_policy),
+            default_stream: is_on(a.stream_null),
+        })
+    };
+    match (a.backend, &surroundings.gpus) {
+        (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
+        (Some(BackendName::Nccl), Err(why)) => {
+            Err(BadOption::impossible(format!("--backend nccl cannot run here: {why}")))
+        }
+        (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
+        (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
+    }
+}
+
+/// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
+fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
+    let needed = plan.first_device + plan.ranks();
+    if share && plan.seating != Seating::Processes {
+        let text = "--share-gpus needs a process for each rank: leave out _perf";
+        return Err(BadOption::new(text));
+    }
+    if share && plan.ranks() > plan.devices {
+        return Err(BadOption::new("--share-gpus needs a process for each rank: leave out -t"));
+    }
+    if needed <= gpus.count || share {
+        return Ok(());
+    }
+    let from = match plan.first_device {
+        0 => String::new(),
+        first => format!(" from GPU {first} on (NCCL_TESTS_DEVICE)"),
+    };
+    Err(BadOption::impossible(format!(
+        "Invalid number of GPUs: {needed} requested but only {} were found. {} ranks need as many GPUs{from}: lower -g or -t, look at CUDA_VISIBLE_DEVICES, or let ranks share GPUs with --share-gpus",
+        gpus.count,
+        plan.ranks()
+    )))
 }
 
 fn is_on(value: Option<i64>) -> bool {
@@ -247,7 +335,7 @@ fn count(
     Err(BadOption::new(format!("{option} {value}: it must be between {least} and {most}")))
 }
 
-fn sizes(a: &BenchArguments, ours: bool) -> Result<(u64, u64, Step), BadOption> {
+fn sizes(a: &BenchArguments, ours: bool, largest: u64) -> Result<(u64, u64, Step), BadOption> {
     let read = |option: &str, text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => {
@@ -255,7 +343,7 @@ fn sizes(a: &BenchArguments, ours: bool) -> Result<(u64, u64, Step), BadOption> 
         }
     };
     let min = read("-b", &a.min_bytes)?.unwrap_or(if ours { OUR_MIN } else { THEIR_SIZE });
-    let max = read("-e", &a.max_bytes)?.unwrap_or(if ours { OUR_MAX.max(min) } else { THEIR_SIZE });
+    let max = read("-e", &a.max_bytes)?.unwrap_or(if ours { largest.max(min) } else { THEIR_SIZE });
     let by = read("-i", &a.step_bytes)?;
     let factor = count("-f", a.step_factor, 0, 0, 1 << 40)? as u64;
     if min > max {
@@ -367,26 +455,37 @@ fn per_iteration(
     (on, skip as u32)
 }
 
+/// Options that are not built for GPUs.
+fn waived_on_gpus(a: &BenchArguments) -> Vec<Waiver> {
+    let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
+    waived([
+        ("-D", a.device_implementation, kernels),
+        ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
+    ])
+}
+
 /// Options that only mean something on a GPU.
 fn waived_on_host(a: &BenchArguments) -> Vec<Waiver> {
     let graphs = "there are no CUDA graphs on the host backend";
     let streams = "there are no streams on the host backend";
     let memory = "host buffers are shared memory already: nothing is registered";
     let kernels = "the host backend runs no device kernels";
-    [
+    waived([
         ("-G", a.graph, graphs),
         ("-y", a.stream_null, streams),
         ("-R", a.local_register, memory),
         ("-x", a.cta_policy, kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),
-    ]
-    .into_iter()
-    .filter_map(|(option, value, reason)| {
+    ])
+}
+
+fn waived<const N: usize>(options: [(&str, Option<i64>, &str); N]) -> Vec<Waiver> {
+    let waived = options.into_iter().filter_map(|(option, value, reason)| {
         let value = value.filter(|v| *v != 0)?;
         Some(Waiver { option: format!("{option} {value}"), reason: reason.to_owned() })
-    })
-    .collect()
+    });
+    waived.collect()
 }
 
 #[cfg(test)]

@@ -96,8 +96,8 @@ mod tests {
         let Ok(Command::Bench { collective, style, program, arguments }) = parse(words) else {
             panic!("{line} does not parse");
         };
-        let surroundings = Surroundings { cores: 4, seed: 1 };
-        plan(collective, style, &program, &arguments, &Environment::default(), surroundings)
+        let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
+        plan(collective, style, &program, &arguments, &Environment::default(), &surroundings)
             .unwrap()
             .remarks
     }

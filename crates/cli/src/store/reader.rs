@@ -4,7 +4,7 @@
 
 use std::{fs, io, path::Path};
 
-use model::record::{End, Folded, Line, Row, Run, SCHEMA};
+use model::record::{End, Folded, Line, Run, SCHEMA};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -74,11 +74,12 @@ fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         return serde_json::from_str(text).map_err(|e| refuse(e.line(), e.to_string()));
     }
     let mut run: Option<Run> = None;
-    let mut rows: Vec<Row> = Vec::new();
+    let (mut library, mut rows) = (Vec::new(), Vec::new());
     let mut end: Option<End> = None;
     for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         match serde_json::from_str(line) {
             Ok(Line::Run(found)) => run = Some(*found),
+            Ok(Line::Library(facts)) => library.push(*facts),
             Ok(Line::Row(row)) => rows.push(*row),
             Ok(Line::End(found)) => end = Some(*found),
             // Only the last line can be cut, and only when it has no newline.
@@ -87,7 +88,7 @@ fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         }
     }
     let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
-    Ok(Folded { run, rows, end })
+    Ok(Folded { run, library, rows, end })
 }
 
 /// Enough of a first line to tell the two forms and the schema.

@@ -122,6 +122,10 @@ pub struct Device {
     pub address: String,
     /// Device name; on `host` the processor's.
     pub name: String,
+    /// Processors that the rank's thread stays on because they are next to its GPU, as a list of
+    /// ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
 }
 
 /// Memory that a run asks for, in bytes.

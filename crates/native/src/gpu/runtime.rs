@@ -73,7 +73,13 @@ impl GpuError {
 
     /// Of a call that was not even made.
     pub fn of_ours(call: &'static str, why: &str) -> GpuError {
-        GpuError { call, on: String::new(), code: MISSING, name: why.to_owned(), text: String::new() }
+        GpuError {
+            call,
+            on: String::new(),
+            code: MISSING,
+            name: why.to_owned(),
+            text: String::new(),
+        }
     }
 
     /// The same error, said to be of GPU `ordinal`.

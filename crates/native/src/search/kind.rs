@@ -1,6 +1,8 @@
 //! The libraries that busbw looks for: their file names, where vendors put them, and where they keep
 //! their version. A table, not a search.
 
+use std::fmt;
+
 use super::Environment;
 
 /// A library.
@@ -24,6 +26,22 @@ pub enum Kind {
     TunerPlugin,
     /// What NCCL would load as its profiler.
     ProfilerPlugin,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Nccl => "NCCL (libnccl.so.2)",
+            Kind::Rccl => "RCCL (librccl.so.1)",
+            Kind::Cuda => "CUDA driver (libcuda.so.1)",
+            Kind::Hip => "HIP (libamdhip64.so)",
+            Kind::Nvml => "NVML (libnvidia-ml.so.1)",
+            Kind::Mpi => "MPI",
+            Kind::NetPlugin => "net plugin",
+            Kind::TunerPlugin => "tuner plugin",
+            Kind::ProfilerPlugin => "profiler plugin",
+        })
+    }
 }
 
 /// Where a library's own file holds its version.

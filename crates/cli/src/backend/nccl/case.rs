@@ -57,6 +57,11 @@ impl<'a> GpuCase<'a> {
             traffic: &backend.plan.traffic,
             element_bytes: case.sweep.datatype.bytes(),
         };
+        if backend.plan.per_iteration {
+            let places = backend.plan.iterations as usize + 1;
+            // What is missing then is made when it is needed, or refused there.
+            backend.seats.iter_mut().for_each(|seat| drop(seat.make_events(places)));
+        }
         let library = backend.library;
         let operators = backend
             .seats
@@ -75,13 +80,7 @@ impl<'a> GpuCase<'a> {
             stopped: &*backend.stopped,
             peers: &backend.peers,
         };
-        GpuCase {
-            backend: parts,
-            shape,
-            operators,
-            graphs: Vec::new(),
-            started: Instant::now(),
-        }
+        GpuCase { backend: parts, shape, operators, graphs: Vec::new(), started: Instant::now() }
     }
 
     fn pattern(&self, seed: u64) -> Pattern {
@@ -91,10 +90,13 @@ impl<'a> GpuCase<'a> {
 
     fn regions(&self, seat: &Seat, operation: Operation) -> Result<Regions, BackendError> {
         let shift = self.backend.plan.shift(self.backend.case, operation.iteration);
-        operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(|| {
-            let error = NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
-            nccl(seat.rank, self.backend.library, error)
-        })
+        operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(
+            || {
+                let error =
+                    NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
+                nccl(seat.rank, self.backend.library, error)
+            },
+        )
     }
 
     /// Enqueues a step for every seat.
@@ -192,9 +194,10 @@ impl Prepared for GpuCase<'_> {
 
     fn begin_capture(&mut self) -> Result<(), BackendError> {
         self.graphs.clear();
-        self.backend.seats.iter().try_for_each(|seat| {
-            seat.stream.begin_capture().map_err(|error| gpu(seat.rank, error))
-        })
+        self.backend
+            .seats
+            .iter()
+            .try_for_each(|seat| seat.stream.begin_capture().map_err(|error| gpu(seat.rank, error)))
     }
 
     fn end_capture(&mut self) -> Result<(), BackendError> {
@@ -213,7 +216,7 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn start(&mut self) {
-        self.backend.seats.iter_mut().for_each(|seat| seat.passed = 0);
+        self.backend.seats.iter_mut().for_each(Seat::start);
         self.started = Instant::now();
     }
 

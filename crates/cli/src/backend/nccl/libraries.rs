@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use native::{
     LoadError,
-    gpu::{Runtime, Vendor},
+    gpu::{GpuError, Runtime, Vendor},
     nccl::Nccl,
     search::{Environment, Kind, Standing, candidates},
 };
@@ -20,6 +20,36 @@ pub struct Libraries {
     pub driver: PathBuf,
     /// NCCL or RCCL.
     pub nccl: PathBuf,
+}
+
+/// The GPUs of this machine, and what reaches them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpus {
+    /// How many this process may use.
+    pub count: usize,
+    /// Bytes of the smallest one's memory.
+    pub memory: u64,
+    /// The files.
+    pub libraries: Libraries,
+}
+
+impl Gpus {
+    /// Asks the driver, without taking a GPU. `nccl` is the user's own choice (`--nccl`).
+    ///
+    /// # Errors
+    /// What is missing, as a half-sentence.
+    pub fn find(nccl: Option<&Path>) -> Result<Gpus, String> {
+        let libraries = Libraries::find(nccl)?;
+        let runtime = libraries.open_driver().map_err(|error| error.to_string())?;
+        let count = runtime.device_count().map_err(|error| error.to_string())?;
+        let memories = (0..count).map(|ordinal| Ok(runtime.facts(ordinal)?.memory));
+        let memories: Result<Vec<u64>, GpuError> = memories.collect();
+        let memory = memories.map_err(|error| error.to_string())?.into_iter().min();
+        let Some(memory) = memory else {
+            return Err(format!("{} sees no GPU", runtime.vendor().driver()));
+        };
+        Ok(Gpus { count, memory, libraries })
+    }
 }
 
 /// Open libraries.

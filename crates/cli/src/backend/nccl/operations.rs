@@ -39,9 +39,7 @@ impl RankOperator {
             Some(format) => format.encode_exact(i64::from(scalar), 0),
             None => u64::from(scalar),
         };
-        communicator
-            .premultiplied_sum(&mut bits.to_le_bytes(), datatype)
-            .map(RankOperator::Made)
+        communicator.premultiplied_sum(&mut bits.to_le_bytes(), datatype).map(RankOperator::Made)
     }
 
     pub(super) fn get(&self) -> Operator {
@@ -85,15 +83,12 @@ pub(super) fn regions(
     };
     let from = |span: Span, offset: usize| span.part(offset, span.bytes().checked_sub(offset)?);
     let whole = from(memory.span(), base)?;
-    let own = |stride: usize| {
-        from(whole, seat.communicator.rank() * stride * shape.element_bytes)
-    };
+    let own = |stride: usize| from(whole, seat.communicator.rank() * stride * shape.element_bytes);
     let (send, recv) = match operation.place {
         Place::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
-        Place::InPlace => (
-            own(shape.counts.send_in_place_stride)?,
-            own(shape.counts.recv_in_place_stride)?,
-        ),
+        Place::InPlace => {
+            (own(shape.counts.send_in_place_stride)?, own(shape.counts.recv_in_place_stride)?)
+        }
     };
     Some(Regions { send, recv, whole })
 }

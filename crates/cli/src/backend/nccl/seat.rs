@@ -118,10 +118,14 @@ impl Seat {
         Seat { rank, _registered: registered, communicator, stream, buffers, proof, events, passed }
     }
 
-    /// Forgets which places were passed, and makes sure that there are events for `count` more: while
-    /// time is taken is no time to make them.
-    pub(super) fn start(&mut self, count: usize) -> Result<(), GpuError> {
+    /// Forgets which places were passed.
+    pub(super) fn start(&mut self) {
         self.passed = 0;
+    }
+
+    /// Makes sure that there are events for `count` places: while time is taken is no time to make
+    /// them.
+    pub(super) fn make_events(&mut self, count: usize) -> Result<(), GpuError> {
         while self.events.len() < count {
             self.events.push(Event::create(self.communicator.context())?);
         }

@@ -28,11 +28,16 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn new(log: Option<Arc<Log>>, speaks: bool) -> Survey {
+    pub(super) fn new(log: Option<Arc<Log>>) -> Survey {
         // Until somebody says otherwise, NCCL says everything from its start on.
         let listening = log.is_some();
         let (known, came_up) = (HashMap::new(), None);
-        Survey { log, speaks, read: 0, listening, known, came_up, told: false }
+        Survey { log, speaks: false, read: 0, listening, known, came_up, told: false }
+    }
+
+    /// Says whether our driver speaks for its process.
+    pub(super) fn set_speaker(&mut self, speaks: bool) {
+        self.speaks = speaks;
     }
 
     pub(super) fn facts(&self, case: &Case) -> CaseFacts {
@@ -100,7 +105,9 @@ fn words(way: &Way) -> String {
             format!("{algorithm} {protocol}, {} channels", last + 1 - first)
         }
         Way::Tuned { algorithm, protocol, channels: None } => format!("{algorithm} {protocol}"),
-        Way::Symmetric { kernel, channels, .. } => format!("symmetric {kernel}, {channels} channels"),
+        Way::Symmetric { kernel, channels, .. } => {
+            format!("symmetric {kernel}, {channels} channels")
+        }
         Way::CopyEngine { call } => format!("copy engine {call}"),
         Way::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
     }

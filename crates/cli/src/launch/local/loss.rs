@@ -21,10 +21,10 @@ impl Job<'_> {
     /// A rank says that it cannot go on.
     pub(super) fn on_failure(&mut self, rank: usize, why: &str) {
         let failure: Failure = serde_json::from_str(why)
-            .unwrap_or_else(|_| Failure { missing: None, text: why.to_owned() });
+            .unwrap_or_else(|_| Failure::new(Exit::Internal, why.to_owned()));
         let Some(mut missing) = failure.missing else {
             let text = format!("{} cannot go on: {}", self.name(rank), failure.text);
-            return self.end(Status::Failed, Exit::Internal, text);
+            return self.end(Status::Failed, failure.exit, text);
         };
         if missing.is_empty() {
             // It waited in an exchange: the hub knows for whom.

@@ -11,11 +11,19 @@ impl Job<'_> {
         self.name_process(self.plan.process(driver))
     }
 
+    /// Whether a process holds one rank only.
+    pub(super) fn holds_one(&self, process: usize) -> bool {
+        self.ranks_of(process).len() == 1
+    }
+
+    fn ranks_of(&self, process: usize) -> Vec<usize> {
+        let drivers = self.plan.drivers_of(process);
+        drivers.flat_map(|driver| self.plan.ranks_of(driver)).collect()
+    }
+
     /// The same for a process.
     pub(super) fn name_process(&self, process: usize) -> String {
-        let mut ranks: Vec<usize> =
-            self.plan.drivers_of(process).flat_map(|driver| self.plan.ranks_of(driver)).collect();
-        ranks.sort_unstable();
+        let ranks = self.ranks_of(process);
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
         let pid = self.processes.get(process).map_or(0, |p| p.child.id());
         let host = &self.describe.run.machine.host;

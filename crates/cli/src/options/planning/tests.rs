@@ -10,8 +10,8 @@ fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> 
     else {
         panic!("{line} does not parse");
     };
-    let surroundings = Surroundings { cores: 4, seed: 1 };
-    plan(collective, style, &program, &arguments, environment, surroundings)
+    let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
+    plan(collective, style, &program, &arguments, environment, &surroundings)
 }
 
 fn planned(line: &str) -> Plan {
