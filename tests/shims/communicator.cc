@@ -1,0 +1,308 @@
+// Communicators: how ranks join, what is checked between them, how operations get onto streams.
+// Not what operations do: collective.cc.
+#include "launch.h"
+#include "log.h"
+#include "setting.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <set>
+
+namespace shim {
+
+namespace {
+
+#ifdef SHIM_ROCM
+constexpr const char* driver = "libamdhip64.so.6";
+#else
+constexpr const char* driver = "libcuda.so.1";
+#endif
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+uint64_t host_hash() {
+    std::string id = text("NCCL_HOSTID");
+    uint64_t hash = 5381;
+    for (char c : id) hash = hash * 33 + static_cast<unsigned char>(c);
+    return hash;
+}
+
+std::string bus_number(int device) {  // as NCCL logs it: domain, bus, device, function in hex
+    char out[32];
+    std::snprintf(out, sizeof out, "%x",
+                  std::stoi(the_machine()->bus_id_of(the_machine()->physical(device)).substr(5, 2),
+                            nullptr, 16)
+                      << 12);
+    return out;
+}
+
+int channels_of(const Communicator& comm) {
+    int channels = comm.nodes > 1 ? 2 : 24;
+    channels = std::max(channels, static_cast<int>(number("NCCL_MIN_NCHANNELS", 0)));
+    return std::min(channels, static_cast<int>(number("NCCL_MAX_NCHANNELS", 64)));
+}
+
+void say_start(const Communicator& comm, const std::string& line) {
+    int device = comm.device;
+    info(Init, device, "ENV/Plugin: Could not find: libnccl-env.so");
+    info(Init, device, "cudaDriverVersion %d", the_machine()->driver_version());
+    say_version(library_version());
+    info(Init, device, "NET/Plugin: Could not find: libnccl-net.so");
+    info(Init, device, "NET/IB : No device found.");
+    info(Init, device, "Failed to initialize NET plugin IB");
+    info(Init, device, "NET/Socket : Using [0]lo:127.0.0.1<0>");
+    info(Init, device, "Initialized NET plugin Socket");
+    info(Init, device, "Assigned NET plugin Socket to comm");
+    info(Init, device, "Using network Socket");
+    info(Init, device, "%s - Init START", line.c_str());
+}
+
+void say_complete(Communicator& comm, const std::string& line, int local_ranks, int local_rank) {
+    int device = comm.device, channels = channels_of(comm);
+    info(Init, device, "comm %p rank %d nRanks %d nNodes %d localRanks %d localRank %d MNNVL 0",
+         static_cast<void*>(&comm), comm.rank, comm.ranks, comm.nodes, local_ranks, local_rank);
+    for (int c = 0; comm.rank == 0 && c < channels; c++) {
+        std::string ring;
+        for (int r = 0; r < comm.ranks; r++) ring += " " + std::to_string(r);
+        info(Init, device, "Channel %02d/%02d :%s", c, channels, ring.c_str());
+    }
+    info(Init, device, "P2P Chunksize set to 524288");
+    info(Init, device, "%d coll channels, %d collnet channels, 0 nvls channels, 32 p2p channels, 32 "
+         "p2p channels per peer", channels, channels);
+    info(Init, device, "%s - Init COMPLETE", line.c_str());
+}
+
+// In the first collective, as since 2.22: how the ring to the next rank is set up.
+void say_connections(Communicator& comm) {
+    if (comm.ranks < 2) return;
+    int next = (comm.rank + 1) % comm.ranks, before = (comm.rank + comm.ranks - 1) % comm.ranks;
+    Room& room = *comm.room;
+    auto way = [&](int peer) -> std::string {
+        const Seat &mine = room.seat(comm.rank), &other = room.seat(peer);
+        bool peers = !number("BUSBW_SHIM_NO_PEER", 0) && !number("NCCL_P2P_DISABLE", 0);
+        if (mine.host != other.host) return "NET/Socket/0";
+        if (peers) return mine.pid == other.pid ? "P2P/direct pointer" : "P2P/CUMEM";
+        return number("NCCL_SHM_DISABLE", 0) ? "NET/Socket/0" : "SHM/direct/direct";
+    };
+    auto say = [&](int c, int from, int to, const char* side, const std::string& by) {
+        int from_device = room.seat(from).device, to_device = room.seat(to).device;
+        info(Init, comm.device, "Channel %02d/0 : %d[%d] -> %d[%d]%s via %s", c, from, from_device,
+             to, to_device, side, by.c_str());
+    };
+    for (int c = 0; c < channels_of(comm); c++) {
+        std::string by = way(next), by_before = way(before);
+        if (by_before.rfind("NET", 0) == 0) say(c, before, comm.rank, " [receive]", by_before);
+        say(c, comm.rank, next, by.rfind("NET", 0) == 0 ? " [send]" : "", by);
+    }
+    info(Init, comm.device, "Connected all rings, use ring PXN 0 GDR 1");
+}
+
+// The algorithm of NCCL's model is not imitated: sizes decide, or NCCL_ALGO and NCCL_PROTO.
+void say_tuning(const Communicator& comm, const Operation& o) {
+    if (comm.rank != 0 || comm.ranks < 2 || o.what > What::AllGather) return;
+    size_t bytes = o.count * size_of(o.type);
+    std::string algorithm = text("NCCL_ALGO", "RING"), protocol = text("NCCL_PROTO");
+    if (protocol.empty()) protocol = bytes < 65536 ? "LL" : bytes < 1048576 ? "LL128" : "SIMPLE";
+    for (auto* word : {&algorithm, &protocol})
+        std::transform(word->begin(), word->end(), word->begin(), ::toupper);
+    size_t last = std::min<size_t>(bytes / 32768, static_cast<size_t>(channels_of(comm)) - 1);
+    info(Tuning, comm.device, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%zu}",
+         name_of(o.what), bytes, algorithm.c_str(), protocol.c_str(), last);
+}
+
+// What NCCL compares of all ranks once they know each other (src/init.cc, initTransportsRank).
+int compare_ranks(Communicator& comm) {
+    Room& room = *comm.room;
+    std::set<uint64_t> hosts;
+    for (int r = 0; r < comm.ranks; r++) {
+        const Seat& seat = room.seat(r);
+        hosts.insert(seat.host);
+        if (seat.version != room.seat(0).version) {
+            warn("initTransportsRank",
+                 "Mismatched NCCL version detected : rank %d version %d rank %d version %d", comm.rank,
+                 library_version(), r, seat.version);
+            return BadUsage;
+        }
+        for (int other = 0; other < r; other++) {
+            if (room.seat(other).host != seat.host || room.seat(other).device != seat.device) continue;
+            warn("initTransportsRank",
+                 "Duplicate GPU detected : rank %d and rank %d both on CUDA device %x", other, r,
+                 (0x10 + seat.device) << 12);
+            return BadUsage;
+        }
+    }
+    comm.nodes = static_cast<int>(hosts.size());
+    return Ok;
+}
+
+}  // namespace
+
+const Machine* the_machine() {
+    static const Machine* found = [] {
+        void* library = dlopen(driver, RTLD_NOW | RTLD_NOLOAD);
+        if (!library) library = dlopen(driver, RTLD_NOW);
+        using Get = Machine (*)();
+        auto get = library ? reinterpret_cast<Get>(dlsym(library, "busbw_shim_machine")) : nullptr;
+        return get ? new Machine(get()) : nullptr;
+    }();
+    return found;
+}
+
+int join(const Joining& joining) {
+    Communicator& comm = *joining.comm;
+    uint64_t seconds = number("BUSBW_SHIM_INIT_SECONDS", 120);
+    Clock::time_point start = Clock::now();
+    Stop stop = [&] { return comm.aborted || seconds_since(start) > static_cast<double>(seconds); };
+    if (Fault("BUSBW_SHIM_INIT_DIE").strikes(comm.rank, 0)) kill(getpid(), SIGKILL);
+    if (Fault("BUSBW_SHIM_INIT_HANG").strikes(comm.rank, 0))
+        while (!stop()) usleep(2000);
+    Fault error("BUSBW_SHIM_INIT_ERROR");
+    if (error.strikes(comm.rank, 0)) {
+        warn(joining.api, "planted by BUSBW_SHIM_INIT_ERROR");
+        return error.code ? error.code : SystemError;
+    }
+    std::string why;
+    comm.room = Room::enter(joining.id.data(), comm.rank, comm.ranks, &why);
+    if (!comm.room) {
+        warn(joining.api, "%s", why.c_str());
+        return why.find("ncclGetUniqueId") != std::string::npos ? BadArgument : InternalError;
+    }
+    Seat& seat = comm.room->seat(comm.rank);
+    seat.pid = getpid();
+    seat.thread = joining.thread;
+    seat.version = library_version();
+    seat.device = the_machine()->physical(comm.device);
+    seat.host = host_hash();
+    char line[256];
+    std::snprintf(line, sizeof line,
+                  "%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %s commId 0x%lx",
+                  joining.api, static_cast<void*>(&comm), comm.rank, comm.ranks, comm.device,
+                  seat.device, bus_number(comm.device).c_str(), comm.room->nonce());
+    say_start(comm, line);
+    if (!comm.room->hall().init.pass(static_cast<uint32_t>(comm.ranks), stop)) {
+        warn(joining.api, "not all of %d ranks have joined", comm.ranks);
+        return SystemError;
+    }
+    if (int different = compare_ranks(comm)) return different;
+    int local_ranks = 0, local_rank = 0;
+    for (int r = 0; r < comm.ranks; r++) {
+        if (comm.room->seat(r).host != seat.host) continue;
+        if (r < comm.rank) local_rank++;
+        local_ranks++;
+    }
+    say_complete(comm, line, local_ranks, local_rank);
+    return Ok;
+}
+
+namespace {
+
+// NCCL connects in the first operation and waits there for the peers. A thread that gives the
+// operations of its GPUs one by one would wait for itself for ever: here, for five seconds.
+int connect(const std::vector<Communicator*>& comms) {
+    std::vector<std::pair<Communicator*, uint32_t>> waiting;
+    for (Communicator* comm : comms) {
+        if (comm->connected) continue;
+        comm->room->seat(comm->rank).connected = 1;
+        waiting.emplace_back(comm,
+                             comm->room->hall().connect.arrive(static_cast<uint32_t>(comm->ranks)));
+    }
+    Clock::time_point start = Clock::now();
+    for (auto& [comm, ticket] : waiting) {
+        int missing = -1;
+        Stop stop = [&, comm = comm] {
+            if (comm->aborted) return true;
+            if (seconds_since(start) < 5) return false;
+            const Seat& mine = comm->room->seat(comm->rank);
+            for (int r = 0; r < comm->ranks; r++) {
+                Seat& seat = comm->room->seat(r);
+                if (!seat.connected && seat.pid == mine.pid && seat.thread == mine.thread) missing = r;
+            }
+            return missing >= 0;
+        };
+        if (comm->room->hall().connect.await(ticket, stop)) {
+            comm->connected = true;
+            say_connections(*comm);
+            continue;
+        }
+        if (comm->aborted) return InternalError;
+        std::fprintf(stderr,
+                     "busbw shim: rank %d waits for rank %d, which the same thread drives: NCCL would "
+                     "hang here; operations of several GPUs belong between ncclGroupStart and "
+                     "ncclGroupEnd\n", comm->rank, missing);
+        return BadUsage;
+    }
+    return Ok;
+}
+
+bool captured(Stream* stream) {
+    std::lock_guard<std::mutex> hold(stream->mutex);
+    return stream->capture != nullptr;
+}
+
+// `later` goes on when `earlier` has done what it has now; nothing between captured streams.
+Result follow(Stream* later, Stream* earlier) {
+    if (later == earlier || captured(later) || captured(earlier)) return Success;
+    uint64_t ticket = 0;
+    {
+        std::lock_guard<std::mutex> hold(earlier->mutex);
+        ticket = earlier->enqueued;
+    }
+    return the_machine()->enqueue(later, [=] {
+        earlier->wait_for(ticket);
+        return Success;
+    });
+}
+
+int enqueue_all(Communicator* comm, const std::vector<Pending>& pending) {
+    auto operations = std::make_shared<std::vector<Operation>>();
+    std::vector<Stream*> streams;
+    for (const Pending& p : pending) {
+        if (p.comm != comm) continue;
+        operations->push_back(p.operation);
+        say_tuning(*comm, p.operation);
+        if (std::find(streams.begin(), streams.end(), p.stream) == streams.end())
+            streams.push_back(p.stream);
+    }
+    std::lock_guard<std::mutex> hold(comm->mutex);
+    Stream* first = streams[0];
+    if (comm->last_stream) streams.push_back(comm->last_stream);
+    Result result = Success;
+    for (Stream* other : streams)
+        if (result == Success) result = follow(first, other);
+    if (result == Success)
+        result = the_machine()->enqueue(first, [comm, operations] {
+            comm->unfinished++;
+            Result end = run(*comm, *operations);
+            comm->unfinished--;
+            return end;
+        });
+    if (comm->last_stream) streams.pop_back();
+    for (Stream* other : streams)
+        if (result == Success) result = follow(other, first);
+    if (!captured(first)) comm->last_stream = first;
+    if (result == Success) return Ok;
+    warn("ncclLaunchKernel", "Cuda failure %d", result);
+    return CudaError;
+}
+
+}  // namespace
+
+int launch_all(const std::vector<Pending>& pending) {
+    std::vector<Communicator*> comms;
+    for (const Pending& p : pending)
+        if (std::find(comms.begin(), comms.end(), p.comm) == comms.end()) comms.push_back(p.comm);
+    if (int no = connect(comms)) return no;
+    for (Communicator* comm : comms)
+        if (int no = enqueue_all(comm, pending)) return no;
+    return Ok;
+}
+
+}  // namespace shim

@@ -1,0 +1,4 @@
+// The driver's rules: what works, and what each misuse answers.
+// Not the collectives.
+#include "selftest.h"
+void test_driver() {}
