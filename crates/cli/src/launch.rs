@@ -151,6 +151,7 @@ impl Description {
             ordinals: (0..plan.drivers()).map(ordinals).collect(),
             libraries: gpus.libraries.clone(),
             bind: plan.bind,
+            shared: plan.first_device + plan.ranks() > gpus.count,
         }
     }
 }

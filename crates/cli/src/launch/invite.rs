@@ -68,6 +68,8 @@ pub(super) enum Devices {
         libraries: Libraries,
         /// Whether drivers stay on the processors next to their GPUs.
         bind: bool,
+        /// Whether several ranks may sit on one GPU.
+        shared: bool,
     },
 }
 
@@ -78,6 +80,16 @@ impl Devices {
         let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(drivers).collect();
         let cores = if cores.len() == drivers { cores } else { Vec::new() };
         Devices::Cores { cores, first, name: cpu.model.clone() }
+    }
+}
+
+impl Invite {
+    /// Variables that process `process` of ranks gets besides our own. Where ranks share a GPU, each
+    /// process poses as a host of its own: NCCL refuses two ranks of one host on one GPU, and only
+    /// those (nccl's src/init.cc, the check of busId within a hostHash).
+    pub(super) fn environment(&self, process: usize) -> Option<(&'static str, String)> {
+        let shared = matches!(self.devices, Devices::Gpus { shared: true, .. });
+        shared.then(|| ("NCCL_HOSTID", format!("{}-{process}", self.host)))
     }
 }
 

@@ -39,7 +39,7 @@ impl Station {
                 };
                 Ok((Station::Core, vec![seat]))
             }
-            Devices::Gpus { ordinals, libraries, bind } => {
+            Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
                 let opened = libraries.open().map_err(|e| refused(e.to_string()))?;
                 let ordinals = ordinals.get(driver).cloned().unwrap_or_default();
