@@ -1,28 +1,21 @@
 //! From options as typed to a plan: defaults by name, checks, and what is waived on this backend.
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
+mod gpus;
 mod variables;
 
 use std::path::PathBuf;
 
 use model::{
     Collective, DataType, ReduceOp,
-    cost::CostModel,
     exit::Exit,
-    plan::{
-        Average, BackendChoice, Blocking, GpuOptions, Plan, Registration, Sampling, Seating, Step,
-        Style,
-    },
+    plan::{Average, BackendChoice, Blocking, Plan, Sampling, Seating, Step, Style},
     record::Waiver,
     size,
 };
 use thiserror::Error;
 
-use super::{
-    BenchArguments, Environment, Output,
-    arguments::{BackendName, Binding},
-    integer, questions,
-};
+use super::{BenchArguments, Environment, Output, arguments::Binding, integer, questions};
 use crate::{backend::nccl::Gpus, nearest::nearest};
 
 /// A plan, and what else the options said.
@@ -118,7 +111,7 @@ pub fn plan(
         )));
     }
     let ours = style == Style::Busbw;
-    let backend = backend(a, surroundings)?;
+    let backend = gpus::backend(a, surroundings)?;
     let gpus =
         surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
     let threads = count("-t", a.threads, 1, 1, 4096)? as usize;
@@ -136,8 +129,17 @@ pub fn plan(
     let (min_bytes, max_bytes, step) = sizes(a, ours, largest)?;
     let iterations = count("-n", a.iterations, 20, 1, 1 << 30)? as u32;
     let traffic = variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?;
-    let mut remarks =
-        questions::ask(a, collective, &traffic, ranks, there, min_bytes, max_bytes, step);
+    let mut remarks = questions::ask(
+        a,
+        collective,
+        &traffic,
+        ranks,
+        gpus::crowding(gpus, surroundings.cores, ranks),
+        min_bytes,
+        max_bytes,
+        step,
+    );
+    remarks.extend(gpus::absence(a, surroundings));
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
     let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
     let blocking = blocking(a, graph, &mut remarks)?;
@@ -244,11 +246,11 @@ pub fn plan(
         )));
     }
     if let Some(gpus) = gpus {
-        enough(&plan, gpus, a.share_gpus)?;
+        gpus::enough(&plan, gpus, a.share_gpus)?;
     }
     let waived = match plan.backend {
         BackendChoice::Host => waived_on_host(a),
-        BackendChoice::Nccl(_) => waived_on_gpus(a),
+        BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
     let record = match (&a.record, a.no_record || environment.no_record) {
@@ -265,56 +267,6 @@ pub fn plan(
         json_report: a.json_report.clone(),
         record,
     })
-}
-
-/// Who moves the bytes: what was asked for, or the GPUs if there are some.
-fn backend(a: &BenchArguments, surroundings: &Surroundings) -> Result<BackendChoice, BadOption> {
-    let options = || -> Result<GpuOptions, BadOption> {
-        let register = match count("-R", a.local_register, 0, 0, 2)? {
-            0 => Registration::None,
-            1 => Registration::Local,
-            _ => Registration::Symmetric,
-        };
-        // -1 is nccl-tests' own word for leaving it to NCCL.
-        let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
-        Ok(GpuOptions {
-            register,
-            cta_policy: (cta_policy >= 0).then_some(cta_policy),
-            default_stream: is_on(a.stream_null),
-        })
-    };
-    match (a.backend, &surroundings.gpus) {
-        (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
-        (Some(BackendName::Nccl), Err(why)) => {
-            Err(BadOption::impossible(format!("--backend nccl cannot run here: {why}")))
-        }
-        (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
-        (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
-    }
-}
-
-/// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
-fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
-    let needed = plan.first_device + plan.ranks();
-    if share && plan.seating != Seating::Processes {
-        let text = "--share-gpus needs a process for each rank: leave out _perf";
-        return Err(BadOption::new(text));
-    }
-    if share && plan.ranks() > plan.devices {
-        return Err(BadOption::new("--share-gpus needs a process for each rank: leave out -t"));
-    }
-    if needed <= gpus.count || share {
-        return Ok(());
-    }
-    let from = match plan.first_device {
-        0 => String::new(),
-        first => format!(" from GPU {first} on (NCCL_TESTS_DEVICE)"),
-    };
-    Err(BadOption::impossible(format!(
-        "Invalid number of GPUs: {needed} requested but only {} were found. {} ranks need as many GPUs{from}: lower -g or -t, look at CUDA_VISIBLE_DEVICES, or let ranks share GPUs with --share-gpus",
-        gpus.count,
-        plan.ranks()
-    )))
 }
 
 fn is_on(value: Option<i64>) -> bool {
@@ -453,15 +405,6 @@ fn per_iteration(
         return (on, 0);
     }
     (on, skip as u32)
-}
-
-/// Options that are not built for GPUs.
-fn waived_on_gpus(a: &BenchArguments) -> Vec<Waiver> {
-    let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
-    waived([
-        ("-D", a.device_implementation, kernels),
-        ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
-    ])
 }
 
 /// Options that only mean something on a GPU.

@@ -18,7 +18,7 @@ pub(super) fn ask(
     collective: Collective,
     traffic: &Traffic,
     ranks: usize,
-    cores: usize,
+    crowded: Option<String>,
     min: u64,
     max: u64,
     step: Step,
@@ -42,11 +42,7 @@ pub(super) fn ask(
             "-c {checks} repeats the verification of every row {checks} times; -c 1 verifies every element once, and iterations are -n"
         ));
     }
-    if ranks > cores {
-        remarks.push(format!(
-            "{ranks} ranks share the {cores} cores of this machine: times include waiting for a core"
-        ));
-    }
+    remarks.extend(crowded);
     let element = match a.datatype.as_deref() {
         Some("all") | None => 4,
         Some(name) => model::DataType::from_name(name).map_or(4, model::DataType::bytes),

@@ -118,10 +118,9 @@ impl<'a> GpuCase<'a> {
     /// NCCL's prediction for one operation, microseconds; none where it has none. Every rank must ask.
     pub(super) fn predict(&self) -> Result<Option<f64>, BackendError> {
         let library = self.backend.library;
-        let collective = self.shape.collective;
         if !library.predicts()
+            || !operations::is_tuned(self.shape.collective)
             || self.shape.counts.param == 0
-            || operations::steps(collective, self.shape.ranks) > 1
         {
             return Ok(None);
         }

@@ -103,6 +103,20 @@ pub(super) fn steps(collective: Collective, ranks: usize) -> u32 {
     }
 }
 
+/// Whether NCCL's tuning model knows it. Sends and receives, its own alltoall included, must not even
+/// be asked about: seen on 2.28.3, ncclGroupSimulateEnd leaves them in the queue, and the next group
+/// runs them with their old buffers.
+pub(super) fn is_tuned(collective: Collective) -> bool {
+    matches!(
+        collective,
+        Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce
+    )
+}
+
 /// Whether a step is one call of the library for each rank.
 pub(super) fn is_one_call(collective: Collective, communicator: &Communicator) -> bool {
     match collective {

@@ -1,0 +1,101 @@
+//! Whether a run uses GPUs, whether there are enough of them, and what only GPUs would take.
+//! Not finding them: that was done before.
+
+use model::{
+    cost::CostModel,
+    plan::{BackendChoice, GpuOptions, Plan, Registration, Seating},
+    record::Waiver,
+};
+
+use super::{BadOption, BenchArguments, Surroundings, count, is_on};
+use crate::{backend::nccl::Gpus, options::arguments::BackendName};
+
+/// Who moves the bytes: what was asked for, or the GPUs if there are some.
+pub(super) fn backend(
+    a: &BenchArguments,
+    surroundings: &Surroundings,
+) -> Result<BackendChoice, BadOption> {
+    let options = || -> Result<GpuOptions, BadOption> {
+        let register = match count("-R", a.local_register, 0, 0, 2)? {
+            0 => Registration::None,
+            1 => Registration::Local,
+            _ => Registration::Symmetric,
+        };
+        // -1 is nccl-tests' own word for leaving it to NCCL.
+        let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
+        Ok(GpuOptions {
+            register,
+            cta_policy: (cta_policy >= 0).then_some(cta_policy),
+            default_stream: is_on(a.stream_null),
+        })
+    };
+    match (a.backend, &surroundings.gpus) {
+        (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
+        (Some(BackendName::Nccl), Err(why)) => {
+            Err(BadOption::impossible(format!("--backend nccl cannot run here: {why}")))
+        }
+        (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
+        (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
+    }
+}
+
+/// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
+pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
+    let needed = plan.first_device + plan.ranks();
+    if share && plan.seating != Seating::Processes {
+        let text = "--share-gpus needs a process for each rank: leave out _perf";
+        return Err(BadOption::new(text));
+    }
+    if share && plan.ranks() > plan.devices {
+        return Err(BadOption::new("--share-gpus needs a process for each rank: leave out -t"));
+    }
+    if needed <= gpus.count || share {
+        return Ok(());
+    }
+    let from = match plan.first_device {
+        0 => String::new(),
+        first => format!(" from GPU {first} on (NCCL_TESTS_DEVICE)"),
+    };
+    Err(BadOption::impossible(format!(
+        "Invalid number of GPUs: {needed} requested but only {} were found. {} ranks need as many GPUs{from}: lower -g or -t, look at CUDA_VISIBLE_DEVICES, or let ranks share GPUs with --share-gpus",
+        gpus.count,
+        plan.ranks()
+    )))
+}
+
+/// What to say when the host is measured because there is no GPU.
+pub(super) fn absence(a: &BenchArguments, surroundings: &Surroundings) -> Option<String> {
+    let why = surroundings.gpus.as_ref().err().filter(|_| a.backend.is_none())?;
+    Some(format!(
+        "no GPU is used, since {why}: this measures memory of this machine (--backend host)"
+    ))
+}
+
+/// What to say when ranks share what they run on.
+pub(super) fn crowding(gpus: Option<&Gpus>, cores: usize, ranks: usize) -> Option<String> {
+    match gpus {
+        Some(gpus) => (ranks > gpus.count).then(|| {
+            format!(
+                "{ranks} ranks share {} of this machine: that tries out NCCL, and measures no hardware",
+                match gpus.count {
+                    1 => "the one GPU".to_owned(),
+                    count => format!("the {count} GPUs"),
+                }
+            )
+        }),
+        None => (ranks > cores).then(|| {
+            format!(
+                "{ranks} ranks share the {cores} cores of this machine: times include waiting for a core"
+            )
+        }),
+    }
+}
+
+/// Options that are not built for GPUs.
+pub(super) fn waived(a: &BenchArguments) -> Vec<Waiver> {
+    let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
+    super::waived([
+        ("-D", a.device_implementation, kernels),
+        ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
+    ])
+}
