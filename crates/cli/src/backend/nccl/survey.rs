@@ -98,15 +98,15 @@ fn came_up(log: &Log) -> NcclFacts {
     NcclFacts { choices: Vec::new(), ..parser.finish() }
 }
 
-/// "RING LL, 4 channels".
+/// "RING LL, channels 0-3".
 fn words(way: &Way) -> String {
     match way {
         Way::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
-            format!("{algorithm} {protocol}, {} channels", last + 1 - first)
+            format!("{algorithm} {protocol}, channels {first}-{last}")
         }
         Way::Tuned { algorithm, protocol, channels: None } => format!("{algorithm} {protocol}"),
         Way::Symmetric { kernel, channels, .. } => {
-            format!("symmetric {kernel}, {channels} channels")
+            format!("symmetric {kernel}, channels: {channels}")
         }
         Way::CopyEngine { call } => format!("copy engine {call}"),
         Way::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
