@@ -9,55 +9,39 @@
 
 #include "../../crates/native/kernels/pattern.cu"
 
+#define ALL(X)                                                          \
+    X(data, 1) X(data, 2) X(data, 4) X(data, 8)                         \
+    X(integer, 1) X(integer, 4) X(integer, 8)                           \
+    X(float, 1) X(float, 2) X(float, 4) X(float, 8)
+ALL(KERNEL)
+
 // A launch of a kernel by its name, as cuLaunchKernel has it: `params` holds a pointer to each
-// argument. Returns when it is done: 0, or 1 where there is no kernel of that name. It takes a call
+// argument. Returns when it is done: 0, or 1 where there is no kernel of that name, or the grid has
+// more than one dimension. It takes a call
 // and some preparation for each thread of the grid: a pretended device should have few processors.
 extern "C" int busbw_kernel_launch(
     const char *kernel_name, const unsigned grid[3], const unsigned block[3], void **params
 ) {
-    typedef void (*FillKernel)(void *, u64, Parameters);
-    typedef void (*VerifyKernel)(const void *, u64, Parameters, Findings *);
+    typedef void (*Kernel)(void *, u64, Parameters, Findings *);
     static const struct {
         const char *name;
-        FillKernel fill;
-        VerifyKernel verify;
+        Kernel kernel;
     } kernels[] = {
-        {"fill_data_1", fill_data_1, nullptr},
-        {"fill_data_2", fill_data_2, nullptr},
-        {"fill_data_4", fill_data_4, nullptr},
-        {"fill_data_8", fill_data_8, nullptr},
-        {"fill_reduction_1", fill_reduction_1, nullptr},
-        {"fill_reduction_2", fill_reduction_2, nullptr},
-        {"fill_reduction_4", fill_reduction_4, nullptr},
-        {"fill_reduction_8", fill_reduction_8, nullptr},
-        {"verify_data_1", nullptr, verify_data_1},
-        {"verify_data_2", nullptr, verify_data_2},
-        {"verify_data_4", nullptr, verify_data_4},
-        {"verify_data_8", nullptr, verify_data_8},
-        {"verify_reduction_1", nullptr, verify_reduction_1},
-        {"verify_reduction_2", nullptr, verify_reduction_2},
-        {"verify_reduction_4", nullptr, verify_reduction_4},
-        {"verify_reduction_8", nullptr, verify_reduction_8},
+#define ENTRY(KIND, BYTES) {"pattern_" #KIND "_" #BYTES, pattern_##KIND##_##BYTES},
+        ALL(ENTRY)
     };
-    for (const auto &kernel : kernels) {
-        if (std::strcmp(kernel.name, kernel_name) != 0) continue;
-        gridDim = {grid[0], grid[1], grid[2]};
-        blockDim = {block[0], block[1], block[2]};
-        const u64 blocks = (u64)grid[0] * grid[1] * grid[2];
-        const u64 threads = (u64)block[0] * block[1] * block[2];
-        for (u64 b = 0; b < blocks; b++) {
-            blockIdx = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]),
-                        (unsigned)(b / grid[0] / grid[1])};
-            for (u64 t = 0; t < threads; t++) {
-                threadIdx = {(unsigned)(t % block[0]), (unsigned)(t / block[0] % block[1]),
-                             (unsigned)(t / block[0] / block[1])};
-                const u64 count = *(const u64 *)params[1];
-                const Parameters &p = *(const Parameters *)params[2];
-                if (kernel.fill) kernel.fill(*(void **)params[0], count, p);
-                else kernel.verify(*(void **)params[0], count, p, *(Findings **)params[3]);
-            }
-        }
-        return 0;
+    Kernel kernel = nullptr;
+    for (const auto &known : kernels) {
+        if (std::strcmp(known.name, kernel_name) == 0) kernel = known.kernel;
     }
-    return 1;
+    if (!kernel || grid[1] * grid[2] * block[1] * block[2] != 1) return 1;
+    gridDim = {grid[0], 1, 1};
+    blockDim = {block[0], 1, 1};
+    for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++) {
+        for (threadIdx.x = 0; threadIdx.x < block[0]; threadIdx.x++) {
+            kernel(*(void **)params[0], *(const u64 *)params[1], *(const Parameters *)params[2],
+                   *(Findings **)params[3]);
+        }
+    }
+    return 0;
 }

@@ -36,16 +36,25 @@ struct Draw {
     DEVICE Draw(u64 seed, u32 high) : state((u32)mix_wide(seed ^ mix_wide(high))) {}
 
     // `mix` begins with x ^= x >> 16, which for x = a ^ key is (a ^ a >> 16) ^ (key ^ key >> 16):
-    // the latter half is done here, once a stretch, the former in Spot, once for all lanes.
+    // the latter half is done here, the former in Spot, once for all lanes.
     DEVICE u32 key(u32 lane) const {
         const u32 key = mix(state + lane * 0x9e3779b1);
         return key ^ key >> 16;
     }
+    DEVICE void keys(u32 lane, Lane<u32> &keys) const { keys.low = key(lane); }
+    DEVICE void keys(u32 lane, Lane<u64> &keys) const {
+        keys.low = key(lane), keys.high = key(lane | 1u << 31);
+    }
 
-    DEVICE void lane(u32 lane, Lane<u32> &keys) const { keys.low = key(lane); }
-    DEVICE void lane(u32 lane, Lane<u64> &keys) const {
-        keys.low = key(lane);
-        keys.high = key(lane | 1u << 31);
+    // The same for a whole stretch, by way of memory: ptxas would rather compute so long an
+    // expression anew in every step of a loop than give it a register.
+    DEVICE u32 kept_key(u32 lane) const {
+        volatile u32 memory = key(lane);
+        return memory;
+    }
+    DEVICE void kept_keys(u32 lane, Lane<u32> &keys) const { keys.low = kept_key(lane); }
+    DEVICE void kept_keys(u32 lane, Lane<u64> &keys) const {
+        keys.low = kept_key(lane), keys.high = kept_key(lane | 1u << 31);
     }
 };
 

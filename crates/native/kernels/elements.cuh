@@ -13,19 +13,16 @@
 #define WINNER 0x40000002u
 #define FACTORS 3u
 
+// The sums of floats: how many ranks contribute at an element, and how many levels the u(k) have.
 // What Reduction::new prepares.
-template <class Word> struct Reduction {
-    Type<Word> type;
-    u32 ranks;
+template <class Word> struct Steps {
     u32 contributors;
     Word levels;
 
-    DEVICE Reduction(Type<Word> type, u32 ranks) : type(type), ranks(ranks) {
-        contributors = ranks, levels = 1;
-        if (type.integer) return;
+    DEVICE Steps(const Type<Word> &type, u32 ranks) {
         const u64 bound = 2ull << type.mantissa_bits;
-        const u64 most = 2 * bound - 1 < 1 << 20 ? 2 * bound - 1 : 1 << 20;
-        contributors = ranks < most ? ranks : (u32)most;
+        const u32 most = 2 * bound - 1 < 1 << 20 ? (u32)(2 * bound - 1) : 1 << 20;
+        contributors = ranks < most ? ranks : most;
         levels = (Word)(2 * bound / (contributors + 1)) + 1;
     }
 };
@@ -35,7 +32,7 @@ struct Place {
     u32 rank, ranks;
     u32 rotation;
 
-    DEVICE void enter(Draw draw) { rotation = draw.key(ROTATION); }
+    DEVICE void enter(Draw draw) { rotation = draw.kept_key(ROTATION); }
     DEVICE u32 at(Spot spot) const {
         const u32 rotated = rank + below(spot.word(rotation), ranks);
         return rotated >= ranks ? rotated - ranks : rotated;
@@ -58,7 +55,7 @@ template <class Word> struct Copied {
     u32 source;
     Lane<Word> lane;
 
-    DEVICE void enter(Draw draw) { draw.lane(source, lane); }
+    DEVICE void enter(Draw draw) { draw.kept_keys(source, lane); }
     DEVICE Word at(Spot spot) const { return spot.draw(lane); }
 };
 
@@ -67,45 +64,47 @@ template <class Word> struct IntegerDifference {
     u32 high, low, times;
     Lane<Word> highs, lows;
 
-    DEVICE void enter(Draw draw) { draw.lane(high, highs), draw.lane(low, lows); }
+    DEVICE void enter(Draw draw) { draw.kept_keys(high, highs), draw.kept_keys(low, lows); }
     DEVICE Word at(Spot spot) const { return (spot.draw(highs) - spot.draw(lows)) * times; }
 };
 
 template <class Word> struct FloatDifference {
     static constexpr u32 AT_ONCE = 4;
-    Reduction<Word> r;
+    Type<Word> type;
+    Steps<Word> steps;
     u32 high, low, times;
     Lane<Word> highs, lows;
     u32 exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.lane(high, highs), draw.lane(low, lows), exponents = draw.key(EXPONENT);
+        draw.kept_keys(high, highs), draw.kept_keys(low, lows), exponents = draw.kept_key(EXPONENT);
     }
     DEVICE Word at(Spot spot) const {
-        const Word step = below(spot.draw(highs), r.levels) - below(spot.draw(lows), r.levels);
+        const Word step = below(spot.draw(highs), steps.levels) - below(spot.draw(lows), steps.levels);
         const int exponent = exponent_of(spot.word(exponents));
-        return encode_exact(r.type, step * times, exponent);
+        return encode_exact(type, step * times, exponent);
     }
 };
 
 // Floats of so few bits that not every rank contributes to a sum at every element.
 struct Rotated {
     static constexpr u32 AT_ONCE = 1;
-    Reduction<u32> r;
+    Type<u32> type;
+    Steps<u32> steps;
     Place place;
     u32 times;
     Draw draw;
     u32 exponents;
 
-    DEVICE void enter(Draw now) { draw = now, place.enter(now), exponents = now.key(EXPONENT); }
+    DEVICE void enter(Draw now) { draw = now, place.enter(now), exponents = now.kept_key(EXPONENT); }
     DEVICE u32 level(Spot spot, u32 lane) const {
-        return below(spot.word(draw.key(lane)), r.levels);
+        return below(spot.word(draw.key(lane)), steps.levels);
     }
     DEVICE u32 at(Spot spot) const {
         const u32 p = place.at(spot);
         const u32 step = (level(spot, p + 1) - level(spot, p)) * times;
         const int exponent = exponent_of(spot.word(exponents));
-        return encode_exact(r.type, p < r.contributors ? step : 0, exponent);
+        return encode_exact(type, p < steps.contributors ? step : 0, exponent);
     }
 };
 
@@ -118,7 +117,7 @@ template <class Word> struct IntegerFactor {
     DEVICE Word at(Spot spot) const {
         const u32 p = place.at(spot);
         Lane<Word> lane;
-        draw.lane(p, lane);
+        draw.keys(p, lane);
         return p < FACTORS ? spot.draw(lane) | 1 : 1;
     }
 };
@@ -127,12 +126,12 @@ template <class Word> struct IntegerFactor {
 template <class Word> DEVICE Word held(bool there) { return there ? ~(Word)0 : 0; }
 
 template <class Word> struct IntegerProduct {
-    static constexpr u32 AT_ONCE = 4;
+    static constexpr u32 AT_ONCE = 1;
     u32 ranks;
     Lane<Word> first, second, third;
 
     DEVICE void enter(Draw draw) {
-        draw.lane(0, first), draw.lane(1, second), draw.lane(2, third);
+        draw.kept_keys(0, first), draw.kept_keys(1, second), draw.kept_keys(2, third);
     }
     DEVICE Word at(Spot spot) const {
         const Word b = spot.draw(second) & held<Word>(ranks > 1);
@@ -147,7 +146,7 @@ template <class Word> struct Significand {
     u32 signs, exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.lane(0, values), signs = draw.key(WINNER), exponents = draw.key(EXPONENT);
+        draw.kept_keys(0, values), signs = draw.kept_key(WINNER), exponents = draw.kept_key(EXPONENT);
     }
     DEVICE typename Type<Word>::Signed value(const Type<Word> &type, Spot spot) const {
         const Word largest = ((Word)2 << type.mantissa_bits) - 1;
@@ -176,14 +175,14 @@ template <class Word> struct FloatFactor {
 };
 
 template <class Word> struct FloatProduct {
-    static constexpr u32 AT_ONCE = 4;
+    static constexpr u32 AT_ONCE = 1;
     Type<Word> type;
     u32 ranks;
     Significand<Word> significand;
     u32 second, third;
 
     DEVICE void enter(Draw draw) {
-        significand.enter(draw), second = draw.key(1), third = draw.key(2);
+        significand.enter(draw), second = draw.kept_key(1), third = draw.kept_key(2);
     }
     DEVICE Word at(Spot spot) const {
         const u32 b = spot.word(second) & held<u32>(ranks > 1);
@@ -195,13 +194,13 @@ template <class Word> struct FloatProduct {
 
 // The result of max, and of min where `direction` is −1.
 template <class Word> struct Winner {
-    static constexpr u32 AT_ONCE = 4;
+    static constexpr u32 AT_ONCE = 1;
     typedef typename Type<Word>::Signed Signed;
     Type<Word> type;
     int direction;
     Lane<u64> winners;
 
-    DEVICE void enter(Draw draw) { draw.lane(WINNER, winners); }
+    DEVICE void enter(Draw draw) { draw.kept_keys(WINNER, winners); }
     // Ordinals from the lowest of all, which is −half_range; at least 1.
     DEVICE Word above(Spot spot) const {
         return 1 + below(spot.draw(winners), 2 * type.half_range());
@@ -224,19 +223,19 @@ template <class Word> struct Ranked {
         const u32 p = place.at(spot);
         const Word room = winner.above(spot);
         Lane<u64> lane;
-        draw.lane(p, lane);
+        draw.keys(p, lane);
         return winner.encode(p == 0 ? room : below(spot.draw(lane), room));
     }
 };
 
 template <class Word> struct IntegerAverage {
-    static constexpr u32 AT_ONCE = 4;
+    static constexpr u32 AT_ONCE = 1;
     Type<Word> type;
     u32 ranks;
     Divisor<Word> divisor;
     Lane<Word> highs, lows;
 
-    DEVICE void enter(Draw draw) { draw.lane(ranks, highs), draw.lane(0, lows); }
+    DEVICE void enter(Draw draw) { draw.kept_keys(ranks, highs), draw.kept_keys(0, lows); }
     DEVICE Word at(Spot spot) const {
         // The sum wraps to the type, and is then divided towards zero.
         const u32 unused = 8 * sizeof(Word) - type.bits;
@@ -249,16 +248,18 @@ template <class Word> struct IntegerAverage {
 };
 
 template <class Word> struct FloatAverage {
-    static constexpr u32 AT_ONCE = 4;
-    Reduction<Word> r;
+    static constexpr u32 AT_ONCE = 1;
+    Type<Word> type;
+    Steps<Word> steps;
+    u32 ranks;
     Lane<Word> highs, lows;
     u32 exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.lane(r.contributors, highs), draw.lane(0, lows), exponents = draw.key(EXPONENT);
+        draw.kept_keys(steps.contributors, highs), draw.kept_keys(0, lows), exponents = draw.kept_key(EXPONENT);
     }
     DEVICE Word at(Spot spot) const {
-        const Word sum = below(spot.draw(highs), r.levels) - below(spot.draw(lows), r.levels);
-        return encode_ratio(r.type, sum, r.ranks, exponent_of(spot.word(exponents)));
+        const Word sum = below(spot.draw(highs), steps.levels) - below(spot.draw(lows), steps.levels);
+        return encode_ratio(type, sum, ranks, exponent_of(spot.word(exponents)));
     }
 };

@@ -34,39 +34,35 @@ template <class Word> struct Type {
         const Word moved = integer && !has_sign ? sign() : 0;
         return (((Word)ordinal ^ mirrored) - mirrored) ^ (mirrored & sign()) ^ moved;
     }
-
-    // Whether `got` is a number, with at most `tolerance` steps of the type between it and `want`.
-    DEVICE bool near(Word got, Word want, u32 tolerance) const {
-        if (integer || tolerance == 0) return false;
-        const Word a = got & (sign() - 1), b = want & (sign() - 1);
-        if (a > largest || b > largest) return false;
-        const bool same = ((got ^ want) & sign()) == 0;
-        return (same ? (a > b ? a - b : b - a) : a + b) <= tolerance;
-    }
 };
 
-// For 4 and 8 bytes the float's constants do not depend on anything, so that they cost nothing.
-template <int BYTES, class Word> DEVICE Type<Word> type_of(u32 datatype) {
-    Type<Word> type;
-    type.integer = datatype <= UINT64;
+template <int BYTES, class Word> DEVICE Type<Word> integer_type(u32 datatype) {
+    Type<Word> type = {};
+    type.integer = true;
     type.has_sign = datatype == INT8 || datatype == INT32 || datatype == INT64;
     type.bits = 8 * BYTES;
-    if (BYTES == 8) {
-        type.mantissa_bits = 52, type.bias = 1023, type.largest = (Word)0x7fefffffffffffff;
-    } else if (BYTES == 4) {
-        type.mantissa_bits = 23, type.bias = 127, type.largest = 0x7f7fffff;
-    } else if (BYTES == 2) {
-        const bool half = datatype == HALF;
-        type.mantissa_bits = half ? 10 : 7;
-        type.bias = half ? 15 : 127;
-        type.largest = half ? 0x7bff : 0x7f7f;
-    } else {
-        const bool e4m3 = datatype == F8E4M3;
-        type.mantissa_bits = e4m3 ? 3 : 2;
-        type.bias = e4m3 ? 7 : 15;
-        type.largest = e4m3 ? 0x7e : 0x7b;
-    }
     return type;
+}
+
+template <int BYTES, class Word> DEVICE Type<Word> float_type(u32 datatype) {
+    if (BYTES == 8) return {false, true, 64, 52, 1023, (Word)0x7fefffffffffffff};
+    if (BYTES == 4) return {false, true, 32, 23, 127, 0x7f7fffff};
+    if (BYTES == 2 && datatype == HALF) return {false, true, 16, 10, 15, 0x7bff};
+    if (BYTES == 2) return {false, true, 16, 7, 127, 0x7f7f};
+    if (datatype == F8E4M3) return {false, true, 8, 3, 7, 0x7e};
+    return {false, true, 8, 2, 15, 0x7b};
+}
+
+// Whether `got` is a number with at most `tolerance` steps of the type between it and `want`. Of
+// integers none is near another.
+template <int BYTES, class Word>
+DEVICE bool near(u32 datatype, Word got, Word want, u32 tolerance) {
+    if (datatype <= UINT64 || tolerance == 0) return false;
+    const Type<Word> type = float_type<BYTES, Word>(datatype);
+    const Word a = got & (type.sign() - 1), b = want & (type.sign() - 1);
+    if (a > type.largest || b > type.largest) return false;
+    const bool same = ((got ^ want) & type.sign()) == 0;
+    return (same ? (a > b ? a - b : b - a) : a + b) <= tolerance;
 }
 
 // Bits of `value` × 2^`exponent`, exact: FloatFormat::encode_exact_by_f32, and its sibling for

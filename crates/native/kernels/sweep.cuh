@@ -57,30 +57,68 @@ template <int BYTES> DEVICE u64 element_of(uint4 quad, u32 at) {
     return (typename Element<BYTES>::type)(bits >> at * BYTES % 4 * 8);
 }
 
-// Hands `action` all 16-byte pieces that hold any of the `count` elements at `memory`, of which
-// the first has index `first`: pieces of the address space, so that every access is aligned. At the
-// ends only elements begin .. end of a piece are meant. Pieces in which the upper 32 bits of the
-// index change come twice, once with either end.
-template <int BYTES, class Elements, class Action>
-DEVICE void sweep(char *memory, u64 count, u64 first, u64 seed, Elements elements, Action &action) {
-    const u32 per = 16 / BYTES;
-    const u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    const u64 threads = (u64)gridDim.x * blockDim.x;
-    for (u64 done = 0; done < count;) {
+// Memory whose indices share their upper 32 bits, as the aligned 16-byte pieces of the address space
+// that hold any of it. Of the first and the last piece, only elements from .. to may be meant.
+template <int BYTES> struct Stretch {
+    static constexpr u32 PER = 16 / BYTES;
+    static constexpr u32 NOWHERE = ~0u;
+
+    Draw draw;
+    uint4 *pieces;
+    u32 last;            // piece; at most 2^31
+    u32 head, tail;      // pieces of which a part is meant
+    u32 before, behind;  // elements of `head` that are not meant, of `tail` that are
+    u32 low;             // of the index of the first element of the first piece
+    u64 offset;          // of that element in the memory; may be negative
+
+    DEVICE bool whole(u32 piece) const { return piece != head && piece != tail; }
+    DEVICE u32 index(u32 piece) const { return low + piece * PER; }
+    DEVICE u32 from(u32 piece) const { return piece == head ? before : 0; }
+    DEVICE u32 to(u32 piece) const { return piece == tail ? behind : PER; }
+};
+
+// All stretches of `count` elements at `memory`, of which the first has index `first`. A piece in
+// which the upper 32 bits of the index change belongs to two of them. Not inlined, here and below,
+// what is rare: every kind of element has a loop of its own, and would repeat it.
+template <int BYTES> struct Walk {
+    char *memory;
+    u64 count, first, seed;
+    u64 done;
+    Stretch<BYTES> stretch;
+
+    __device__ __noinline__ bool next() {
+        if (done >= count) return false;
         const u64 index = first + done;
         const u64 room = (1ull << 32) - (u32)index;
         const u64 now = room < count - done ? room : count - done;
         const u64 address = (u64)(memory + done * BYTES);
         const u32 before = (u32)(address & 15) / BYTES;
-        uint4 *pieces = (uint4 *)(address & ~15ull);
-        elements.enter(Draw(seed, (u32)(index >> 32)));
-        const u64 end = before + now;
-        for (u64 piece = thread; piece * per < end; piece += threads) {
-            const u64 at = piece * per;
-            const u32 low = (u32)index - before + (u32)at;
-            const u32 to = end - at < per ? (u32)(end - at) : per;
-            action(pieces + piece, elements, low, piece == 0 ? before : 0, to, done + at - before);
-        }
+        const u32 behind = (u32)(before + now) % stretch.PER;
+        const u32 last = (u32)((before + now - 1) / stretch.PER);
+        stretch.draw = Draw(seed, (u32)(index >> 32));
+        stretch.pieces = (uint4 *)(address - before * BYTES);
+        stretch.last = last;
+        stretch.head = before == 0 ? stretch.NOWHERE : 0;
+        stretch.tail = behind == 0 ? stretch.NOWHERE : last;
+        stretch.before = before, stretch.behind = behind;
+        stretch.low = (u32)index - before;
+        stretch.offset = done - before;
         done += now;
+        return true;
     }
+};
+
+// Hands `action` every piece of the walk's stretches, dealt out to the threads of the grid. The walk
+// has come to its first.
+template <int BYTES, class Elements, class Action>
+DEVICE void sweep(Walk<BYTES> &walk, Elements elements, Action action) {
+    const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 threads = gridDim.x * blockDim.x;
+    do {
+        const Stretch<BYTES> stretch = walk.stretch;
+        elements.enter(stretch.draw);
+        for (u32 piece = thread; piece <= stretch.last; piece += threads) {
+            action(stretch, piece, elements);
+        }
+    } while (walk.next());
 }

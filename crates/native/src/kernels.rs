@@ -1,4 +1,4 @@
-//! The kernels that fill a GPU's memory with a pattern and verify it: their text and interface.
+//! The kernels that fill a GPU's memory with a pattern or compare it with one: text and interface.
 //! Not launching them, which is whoever's that holds a device. docs/kernels.md says the rest.
 
 mod loaded;
@@ -7,20 +7,67 @@ pub use loaded::Kernels;
 
 use model::{
     DataType, ReduceOp,
+    number::FloatFormat,
     pattern::{Content, Mismatch, Pattern, Wrong},
 };
 
-/// PTX of all kernels, for every GPU since Volta: version 8.0, so drivers since 525.60 (CUDA 12.0).
-pub const PTX: &str = include_str!("../kernels/pattern.ptx");
+/// One kernel: `(memory, elements: u64, Parameters, *mut Findings)`. With findings it compares
+/// the memory, without (null) it writes it. `memory` is aligned to the element.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its name in the module.
+    pub name: &'static str,
+    /// The module: PTX for every GPU since Volta, version 8.0, so drivers of CUDA 12.0 (525.60) on.
+    /// Of its own, since a driver takes a twentieth of a second to translate it.
+    pub ptx: &'static str,
+}
 
-/// Threads of a block: what the kernels were compiled for. A grid of any number of blocks is right.
+macro_rules! kernel {
+    ($name:literal) => {
+        &Kernel {
+            name: concat!("pattern_", $name),
+            ptx: include_str!(concat!("../kernels/", $name, ".ptx")),
+        }
+    };
+}
+
+/// The kernel for `content` of elements of a type.
+pub fn kernel(datatype: DataType, content: Content) -> &'static Kernel {
+    let reduces = matches!(content, Content::Contribution { .. } | Content::Reduced { .. });
+    let float = FloatFormat::of(datatype).is_some();
+    match (reduces, float, datatype.bytes()) {
+        (false, _, 1) => kernel!("data_1"),
+        (false, _, 2) => kernel!("data_2"),
+        (false, _, 4) => kernel!("data_4"),
+        (false, _, _) => kernel!("data_8"),
+        (true, false, 1) => kernel!("integer_1"),
+        (true, false, 4) => kernel!("integer_4"),
+        (true, false, _) => kernel!("integer_8"),
+        (true, true, 1) => kernel!("float_1"),
+        (true, true, 2) => kernel!("float_2"),
+        (true, true, 4) => kernel!("float_4"),
+        (true, true, _) => kernel!("float_8"),
+    }
+}
+
+/// Threads of a block: what the kernels were compiled for. Any grid of one dimension is right, as
+/// long as it has fewer than 2^31 threads.
 pub const BLOCK: u32 = 256;
 
-/// Blocks that keep one multiprocessor busy.
-const BLOCKS_PER_PROCESSOR: u64 = 8;
+/// Blocks for each multiprocessor: a multiple of 4, 5, 6 and 8, however many of which run there at a
+/// time, so that the last of them do not run alone.
+const BLOCKS_PER_PROCESSOR: u64 = 120;
 
 /// Bytes that a thread handles in one step.
 const PIECE: u64 = 16;
+
+/// Blocks for `elements` of a type on a device of so many multiprocessors; 0 for no elements, for
+/// which there is nothing to launch.
+pub fn blocks(elements: u64, datatype: DataType, processors: u32) -> u32 {
+    let pieces = (elements * datatype.bytes() as u64).div_ceil(PIECE);
+    let enough = u64::from(processors.max(1)) * BLOCKS_PER_PROCESSOR;
+    pieces.div_ceil(u64::from(BLOCK)).min(enough) as u32
+}
 
 /// What a launch is told: by value, as the kernels' third parameter. `struct Parameters` of
 /// kernels/pattern.h.
@@ -138,44 +185,4 @@ impl Findings {
         let first = Wrong { index: self.first_index, got: self.got, want: self.want };
         Mismatch { wrong: self.wrong, first: (self.wrong > 0).then_some(first) }
     }
-}
-
-/// The kernel that fills: `(memory, elements: u64, Parameters)`. `memory` is aligned to the element.
-pub fn fill_kernel(datatype: DataType, content: Content) -> &'static str {
-    match (reduces(content), datatype.bytes()) {
-        (false, 1) => "fill_data_1",
-        (false, 2) => "fill_data_2",
-        (false, 4) => "fill_data_4",
-        (false, _) => "fill_data_8",
-        (true, 1) => "fill_reduction_1",
-        (true, 2) => "fill_reduction_2",
-        (true, 4) => "fill_reduction_4",
-        (true, _) => "fill_reduction_8",
-    }
-}
-
-/// The kernel that verifies: `(memory, elements: u64, Parameters, findings: *mut Findings)`.
-pub fn verify_kernel(datatype: DataType, content: Content) -> &'static str {
-    match (reduces(content), datatype.bytes()) {
-        (false, 1) => "verify_data_1",
-        (false, 2) => "verify_data_2",
-        (false, 4) => "verify_data_4",
-        (false, _) => "verify_data_8",
-        (true, 1) => "verify_reduction_1",
-        (true, 2) => "verify_reduction_2",
-        (true, 4) => "verify_reduction_4",
-        (true, _) => "verify_reduction_8",
-    }
-}
-
-fn reduces(content: Content) -> bool {
-    matches!(content, Content::Contribution { .. } | Content::Reduced { .. })
-}
-
-/// Blocks for `elements` of a type on a device of so many multiprocessors; 0 for no elements, for
-/// which there is nothing to launch.
-pub fn blocks(elements: u64, datatype: DataType, processors: u32) -> u32 {
-    let pieces = (elements * datatype.bytes() as u64).div_ceil(PIECE);
-    let enough = u64::from(processors.max(1)) * BLOCKS_PER_PROCESSOR;
-    pieces.div_ceil(u64::from(BLOCK)).min(enough) as u32
 }

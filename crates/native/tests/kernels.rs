@@ -10,7 +10,7 @@ use model::{
     number::FloatFormat,
     pattern::{self, Content, Mismatch, Pattern, Wrong},
 };
-use native::kernels::{BLOCK, Findings, Parameters, blocks, fill_kernel, verify_kernel};
+use native::kernels::{Findings, Kernel, Parameters, blocks, kernel};
 use proptest::prelude::*;
 
 type Launch = unsafe extern "C" fn(
@@ -39,29 +39,29 @@ static KERNELS: LazyLock<Library> = LazyLock::new(|| {
     unsafe { Library::new(&library) }.unwrap()
 });
 
-/// Runs a kernel on `processors` multiprocessors' worth of blocks.
-fn launch<P>(
-    name: &str,
-    memory: *mut P,
-    elements: u64,
+/// Runs a kernel. Blocks are small, so that short stretches have several.
+fn launch(
+    kernel: &Kernel,
+    memory: &mut [u8],
+    elements: usize,
     blocks: u32,
     p: Parameters,
-    f: &mut Findings,
+    findings: Option<&mut Findings>,
 ) {
     // SAFETY: the symbol has this type in tests/shims/kernels_host.cc.
     let launch: Symbol<Launch> = unsafe { KERNELS.get(b"busbw_kernel_launch") }.unwrap();
-    let (grid, block) = ([blocks, 1, 1], [BLOCK.min(32), 1, 1]);
-    let (mut memory, mut elements, mut p, mut findings) =
-        (memory, elements, p, std::ptr::from_mut(f));
+    let (grid, block) = ([blocks, 1, 1], [32, 1, 1]);
+    let (mut memory, mut elements, mut p) = (memory.as_mut_ptr(), elements as u64, p);
+    let mut findings = findings.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let mut params = [
         std::ptr::from_mut(&mut memory).cast(),
         std::ptr::from_mut(&mut elements).cast(),
         std::ptr::from_mut(&mut p).cast(),
         std::ptr::from_mut(&mut findings).cast(),
     ];
-    let name = CString::new(name).unwrap();
-    // SAFETY: every parameter points to what the kernel of that name takes; `memory` holds
-    // `elements` elements.
+    let name = CString::new(kernel.name).unwrap();
+    // SAFETY: the parameters are the kernels', `memory` holds `elements` elements, and nobody else
+    // looks at either.
     let rc = unsafe { launch(name.as_ptr(), grid.as_ptr(), block.as_ptr(), params.as_mut_ptr()) };
     assert_eq!(rc, 0, "{name:?}");
 }
@@ -114,24 +114,19 @@ impl Case {
         Buffer::new(self.elements, self.shift, self.pattern.datatype)
     }
 
-    fn blocks(&self) -> u32 {
-        blocks(self.elements as u64, self.pattern.datatype, 1).max(1)
+    fn launch(&self, buffer: &mut Buffer, p: Parameters, findings: Option<&mut Findings>) {
+        let datatype = self.pattern.datatype;
+        let blocks = blocks(self.elements as u64, datatype, 1).max(1);
+        launch(kernel(datatype, self.content), buffer.bytes(), self.elements, blocks, p, findings);
     }
 
     fn fill(&self, buffer: &mut Buffer) {
-        let name = fill_kernel(self.pattern.datatype, self.content);
-        let parameters = Parameters::new(&self.pattern, self.content);
-        let memory = buffer.bytes().as_mut_ptr();
-        let elements = self.elements as u64;
-        launch(name, memory, elements, self.blocks(), parameters, &mut Findings::NONE.clone());
+        self.launch(buffer, Parameters::new(&self.pattern, self.content), None);
     }
 
     fn verify(&self, buffer: &mut Buffer, tolerance: u32, findings: &mut Findings, base: u64) {
-        let name = verify_kernel(self.pattern.datatype, self.content);
-        let parameters =
-            Parameters { tolerance, base, ..Parameters::new(&self.pattern, self.content) };
-        let memory = buffer.bytes().as_mut_ptr();
-        launch(name, memory, self.elements as u64, self.blocks(), parameters, findings);
+        let p = Parameters { tolerance, base, ..Parameters::new(&self.pattern, self.content) };
+        self.launch(buffer, p, Some(findings));
     }
 
     fn mismatch(&self, buffer: &mut Buffer, tolerance: u32) -> Mismatch {
@@ -329,14 +324,12 @@ fn any_grid_will_do() {
     pattern::fill(&mut want, &pattern, content);
     for grid in [1, 2, 3, 7, 64, 1000] {
         let mut buffer = Buffer::new(3001, 3, pattern.datatype);
-        let (memory, parameters) =
-            (buffer.bytes().as_mut_ptr(), Parameters::new(&pattern, content));
-        let name = fill_kernel(pattern.datatype, content);
-        launch(name, memory, 3001, grid, parameters, &mut Findings::NONE.clone());
+        let p = Parameters::new(&pattern, content);
+        launch(kernel(pattern.datatype, content), buffer.bytes(), 3001, grid, p, None);
         assert!(*buffer.bytes() == want[..], "{grid} blocks");
     }
     Case { pattern, content, elements: 0, shift: 0 }.agrees();
     assert_eq!(blocks(0, DataType::Float, 132), 0);
     assert_eq!(blocks(1, DataType::Float, 132), 1);
-    assert_eq!(blocks(1 << 32, DataType::Float, 132), 1056);
+    assert_eq!(blocks(1 << 32, DataType::Float, 132), 15_840);
 }

@@ -1,36 +1,60 @@
-//! The kernels on one GPU: loaded there, launched on its streams, what they found read back.
+//! The kernels on one GPU: loaded as they are needed, launched on its streams, what they found read.
 //! Not what they compute (`pattern.cu`).
 
-use std::{ffi::CString, sync::Arc};
+use std::{
+    collections::HashMap,
+    ffi::CString,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use model::{
     DataType,
     pattern::{Content, Mismatch, Pattern},
 };
 
-use super::{BLOCK, Findings, PTX, Parameters, blocks, fill_kernel, verify_kernel};
-use crate::gpu::{Argument, Context, GpuError, Memory, Module, Span, Stream};
+use super::{BLOCK, Findings, Kernel, Parameters, blocks, kernel};
+use crate::gpu::{Argument, Context, Function, GpuError, Memory, Module, Span, Stream};
 
 /// The kernels on one GPU, with room for what they find.
 #[derive(Debug)]
 pub struct Kernels {
-    module: Module,
+    /// By the kernel's name: a run needs few of them, and a driver takes its time over each.
+    loaded: Mutex<HashMap<&'static str, (Module, Function)>>,
     findings: Memory,
     multiprocessors: u32,
 }
 
 impl Kernels {
-    /// Has the driver compile them for the context's GPU.
+    /// Has the driver compile the first of them for the context's GPU; the others follow when they
+    /// are first used.
     ///
     /// # Errors
     /// [`GpuError`]: among others when the driver is older than the PTX.
     pub fn load(context: &Arc<Context>) -> Result<Kernels, GpuError> {
-        // The text has no zero in it; if it had, the driver would refuse what is left.
-        let ptx = CString::new(PTX).unwrap_or_default();
-        let module = Module::load(context, &ptx)?;
         let findings = Memory::allocate(context, size_of::<Findings>())?;
         let facts = context.runtime().facts(context.ordinal() as usize)?;
-        Ok(Kernels { module, findings, multiprocessors: facts.multiprocessors.unwrap_or(1) })
+        let multiprocessors = facts.multiprocessors.unwrap_or(1);
+        let kernels = Kernels { loaded: Mutex::default(), findings, multiprocessors };
+        kernels.with(kernel(DataType::Float, Content::Poison), |_, _| Ok(()))?;
+        Ok(kernels)
+    }
+
+    /// Hands over a kernel, loaded if it was not.
+    fn with<T>(
+        &self,
+        kernel: &'static Kernel,
+        then: impl FnOnce(&Module, Function) -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((module, function)) = loaded.get(kernel.name) {
+            return then(module, *function);
+        }
+        // The texts have no zero in them; if one had, the driver would refuse what is left.
+        let module =
+            Module::load(self.findings.context(), &CString::new(kernel.ptx).unwrap_or_default())?;
+        let function = module.function(&CString::new(kernel.name).unwrap_or_default())?;
+        let (module, function) = loaded.entry(kernel.name).or_insert((module, function));
+        then(module, *function)
     }
 
     /// Fills `elements` elements from the start of a span. Enqueued, not waited for.
@@ -45,9 +69,9 @@ impl Kernels {
         pattern: &Pattern,
         content: Content,
     ) -> Result<(), GpuError> {
-        let name = fill_kernel(pattern.datatype, content);
+        let kernel = kernel(pattern.datatype, content);
         let parameters = Parameters::new(pattern, content);
-        self.launch(stream, name, span, elements, pattern.datatype, &parameters, None)
+        self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, None)
     }
 
     /// Forgets what was found. Enqueued.
@@ -76,10 +100,10 @@ impl Kernels {
         at: u64,
         tolerance: u32,
     ) -> Result<(), GpuError> {
-        let name = verify_kernel(pattern.datatype, content);
+        let kernel = kernel(pattern.datatype, content);
         let parameters = Parameters { base: at, tolerance, ..Parameters::new(pattern, content) };
         let findings = Some(self.findings.span());
-        self.launch(stream, name, span, elements, pattern.datatype, &parameters, findings)
+        self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, findings)
     }
 
     /// What was found since [`Kernels::forget`]; waits for nothing: the stream must be done.
@@ -96,7 +120,7 @@ impl Kernels {
     fn launch(
         &self,
         stream: &Stream,
-        kernel: &str,
+        kernel: &'static Kernel,
         span: Span,
         elements: usize,
         datatype: DataType,
@@ -111,16 +135,16 @@ impl Kernels {
         if blocks == 0 {
             return Ok(());
         }
-        let name = CString::new(kernel).unwrap_or_default();
-        let function = self.module.function(&name)?;
-        let mut arguments = vec![
+        let mut arguments = [
             Argument::span(span),
             Argument::word(elements as u64),
             Argument::bytes(parameters.to_bytes().to_vec()),
+            findings.map_or(Argument::word(0), Argument::span),
         ];
-        arguments.extend(findings.map(Argument::span));
-        // SAFETY: these are the parameters of the kernels in pattern.cu; they touch `elements`
-        // elements of the span, which holds them, and the findings.
-        unsafe { self.module.launch(function, stream, blocks, BLOCK, &mut arguments) }
+        self.with(kernel, |module, function| {
+            // SAFETY: these are the parameters of the kernels in pattern.cu; they touch `elements`
+            // elements of the span, which holds them, and the findings, if there are any.
+            unsafe { module.launch(function, stream, blocks, BLOCK, &mut arguments) }
+        })
     }
 }
