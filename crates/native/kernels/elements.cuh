@@ -25,6 +25,11 @@ template <class Word> struct Steps {
         contributors = ranks < most ? ranks : most;
         levels = (Word)(2 * bound / (contributors + 1)) + 1;
     }
+
+    // u(high) − u(low), from the draws for either.
+    DEVICE Word between(Word low, Word high) const {
+        return below(high, levels) - below(low, levels);
+    }
 };
 
 // Where a rank stands at an element.
@@ -77,12 +82,12 @@ template <class Word> struct FloatDifference {
     u32 exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.kept_keys(high, highs), draw.kept_keys(low, lows), exponents = draw.kept_key(EXPONENT);
+        draw.kept_keys(high, highs), draw.kept_keys(low, lows);
+        exponents = draw.kept_key(EXPONENT);
     }
     DEVICE Word at(Spot spot) const {
-        const Word step = below(spot.draw(highs), steps.levels) - below(spot.draw(lows), steps.levels);
-        const int exponent = exponent_of(spot.word(exponents));
-        return encode_exact(type, step * times, exponent);
+        const Word step = steps.between(spot.draw(lows), spot.draw(highs));
+        return encode_exact(type, step * times, exponent_of(spot.word(exponents)));
     }
 };
 
@@ -96,15 +101,14 @@ struct Rotated {
     Draw draw;
     u32 exponents;
 
-    DEVICE void enter(Draw now) { draw = now, place.enter(now), exponents = now.kept_key(EXPONENT); }
-    DEVICE u32 level(Spot spot, u32 lane) const {
-        return below(spot.word(draw.key(lane)), steps.levels);
+    DEVICE void enter(Draw now) {
+        draw = now, place.enter(now), exponents = now.kept_key(EXPONENT);
     }
     DEVICE u32 at(Spot spot) const {
         const u32 p = place.at(spot);
-        const u32 step = (level(spot, p + 1) - level(spot, p)) * times;
-        const int exponent = exponent_of(spot.word(exponents));
-        return encode_exact(type, p < steps.contributors ? step : 0, exponent);
+        const u32 low = spot.word(draw.key(p)), high = spot.word(draw.key(p + 1));
+        const u32 step = p < steps.contributors ? steps.between(low, high) : 0;
+        return encode_exact(type, step * times, exponent_of(spot.word(exponents)));
     }
 };
 
@@ -146,7 +150,8 @@ template <class Word> struct Significand {
     u32 signs, exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.kept_keys(0, values), signs = draw.kept_key(WINNER), exponents = draw.kept_key(EXPONENT);
+        draw.kept_keys(0, values);
+        signs = draw.kept_key(WINNER), exponents = draw.kept_key(EXPONENT);
     }
     DEVICE typename Type<Word>::Signed value(const Type<Word> &type, Spot spot) const {
         const Word largest = ((Word)2 << type.mantissa_bits) - 1;
@@ -256,10 +261,11 @@ template <class Word> struct FloatAverage {
     u32 exponents;
 
     DEVICE void enter(Draw draw) {
-        draw.kept_keys(steps.contributors, highs), draw.kept_keys(0, lows), exponents = draw.kept_key(EXPONENT);
+        draw.kept_keys(steps.contributors, highs), draw.kept_keys(0, lows);
+        exponents = draw.kept_key(EXPONENT);
     }
     DEVICE Word at(Spot spot) const {
-        const Word sum = below(spot.draw(highs), steps.levels) - below(spot.draw(lows), steps.levels);
+        const Word sum = steps.between(spot.draw(lows), spot.draw(highs));
         return encode_ratio(type, sum, ranks, exponent_of(spot.word(exponents)));
     }
 };

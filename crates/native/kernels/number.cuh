@@ -27,8 +27,8 @@ template <class Word> struct Type {
     // Half the numbers of the type, as Reduction::half_range.
     DEVICE Word half_range() const { return integer ? sign() - 1 : largest; }
 
-    // The number at a place of the type's rising order: Reduction::at_ordinal. Of the three kinds of
-    // types none branches: floats mirror what is negative, integers without a sign move.
+    // The number at a place of the type's rising order: Reduction::at_ordinal. Without branches:
+    // floats mirror what is negative, integers without a sign move.
     DEVICE Word at_ordinal(Signed ordinal) const {
         const Word mirrored = ordinal < 0 && !integer ? ~(Word)0 : 0;
         const Word moved = integer && !has_sign ? sign() : 0;
@@ -70,6 +70,7 @@ DEVICE bool near(u32 datatype, Word got, Word want, u32 tolerance) {
 DEVICE u32 encode_exact(const Type<u32> &type, int value, int exponent) {
     const float scale = __uint_as_float((u32)(127 + exponent) << 23);
     const u32 bits = __float_as_uint((float)value * scale);
+    if (type.mantissa_bits == 23) return bits;
     const u32 magnitude = (bits & 0x7fffffff) >> (23 - type.mantissa_bits);
     const u32 rebias = (127 - type.bias) << type.mantissa_bits;
     const u32 sign = bits >> 31 << (type.bits - 1);

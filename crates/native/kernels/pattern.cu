@@ -1,7 +1,7 @@
 // Kernels that fill memory with a pattern, or compare memory with it: one for each element size of
 // data, integers and floats. Not the pattern (elements.cuh). docs/kernels.md holds the interface;
-// tools/kernels.sh makes PTX of this, a file for each kernel, so that a run has the driver translate
-// only what it needs; tests/shims/kernels_host.cc makes it run on a processor.
+// tools/kernels.sh makes PTX of this, a file for each kernel, so that a run has the driver
+// translate only what it needs; tests/shims/kernels_host.cc makes it run on a processor.
 #include "sweep.cuh"
 
 // Hand `visitor` the elements that the parameters name, crate model's fill::visit: those of COPIED
@@ -72,8 +72,8 @@ template <int BYTES> struct Task {
     u64 wrong, index;
     Word got, want;
 
-    // A piece of which only a part is meant, or in which something differs. A thread comes here with
-    // rising indices.
+    // A piece of which only a part is meant, or in which something differs. A thread comes here
+    // with rising indices.
     __device__ __noinline__ void one_by_one(u32 piece, uint4 wanted) {
         const Stretch<BYTES> &stretch = walk.stretch;
         Stored *memory = (Stored *)(stretch.pieces + piece);
@@ -95,20 +95,23 @@ template <int BYTES> struct Task {
     }
 
     // Adds to what all threads found. The lock keeps the words about the first wrong element
-    // together; only threads that may hold an earlier one than is known take it.
+    // together; only threads that hold an earlier one than is known take it. That the loop ends on
+    // what memory says keeps the lock's release inside it, where a warp's other threads cannot keep
+    // its holder from it.
     DEVICE void report(Findings *findings) const {
         if (wrong == 0) return;
         atomicAdd(&findings->wrong, wrong);
         volatile Findings *known = findings;
-        for (bool told = known->first_index <= index; !told;) {
+        while (index < known->first_index) {
             if (atomicCAS(&findings->lock, 0u, 1u) != 0) continue;
             __threadfence();
             if (index < known->first_index) {
-                known->got = got, known->want = want, known->first_index = index;
+                known->got = got;
+                known->want = want;
+                known->first_index = index;
             }
             __threadfence();
             atomicExch(&findings->lock, 0u);
-            told = true;
         }
     }
 };

@@ -21,8 +21,8 @@ template <> struct Element<8> {
     typedef u64 Word;
 };
 
-// 16 bytes: the elements from index `low` on. Each word, and each element of less than a word, comes
-// in from the top, so that the loops are the same whether they are unrolled or not.
+// 16 bytes: the elements from index `low` on. Each word, and each element of less than a word,
+// comes in from the top, so that the loops are the same whether they are unrolled or not.
 template <int BYTES, class Elements> DEVICE uint4 quad_of(const Elements &elements, u32 low) {
     const u32 in_word = BYTES < 4 ? 4 / BYTES : 1;
     const u32 words = Elements::AT_ONCE < in_word ? 1 : Elements::AT_ONCE / in_word;
@@ -57,8 +57,8 @@ template <int BYTES> DEVICE u64 element_of(uint4 quad, u32 at) {
     return (typename Element<BYTES>::type)(bits >> at * BYTES % 4 * 8);
 }
 
-// Memory whose indices share their upper 32 bits, as the aligned 16-byte pieces of the address space
-// that hold any of it. Of the first and the last piece, only elements from .. to may be meant.
+// Memory whose indices share their upper 32 bits, as the aligned 16-byte pieces of the address
+// space that hold any of it. Of the first and the last, only elements from .. to may be meant.
 template <int BYTES> struct Stretch {
     static constexpr u32 PER = 16 / BYTES;
     static constexpr u32 NOWHERE = ~0u;
@@ -108,8 +108,8 @@ template <int BYTES> struct Walk {
     }
 };
 
-// Hands `action` every piece of the walk's stretches, dealt out to the threads of the grid. The walk
-// has come to its first.
+// Hands `action` every piece of the walk's stretches, dealt out to the threads of the grid. The
+// walk has come to its first.
 template <int BYTES, class Elements, class Action>
 DEVICE void sweep(Walk<BYTES> &walk, Elements elements, Action action) {
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;

@@ -199,6 +199,19 @@ fn long_stretches_agree() {
     }
 }
 
+/// Ratios so close to the middle between two numbers of the type that 24 bits cannot tell: multiples
+/// of these divisors are one off a power of two. Only absurd numbers of ranks give them.
+#[test]
+fn averages_are_rounded_once() {
+    for ranks in [8_193, 12_153, 24_573, 55_831, 87_211, 262_657, 699_051] {
+        for datatype in [DataType::Half, DataType::Bfloat16, DataType::F8e4m3, DataType::F8e5m2] {
+            let pattern = Pattern { seed: 2, datatype, op: ReduceOp::Avg, ranks };
+            Case { pattern, content: Content::Reduced { first: 0 }, elements: 500, shift: 0 }
+                .agrees();
+        }
+    }
+}
+
 fn case() -> impl Strategy<Value = Case> {
     let first = prop_oneof![
         0u64..100_000,
