@@ -9,16 +9,16 @@
 
 #include "../../crates/native/kernels/pattern.cu"
 
-#define ALL(X)                                                          \
-    X(data, 1) X(data, 2) X(data, 4) X(data, 8)                         \
-    X(integer, 1) X(integer, 4) X(integer, 8)                           \
+#define ALL(X)                                    \
+    X(data, 1) X(data, 2) X(data, 4) X(data, 8)   \
+    X(integer, 1) X(integer, 4) X(integer, 8)     \
     X(float, 1) X(float, 2) X(float, 4) X(float, 8)
 ALL(KERNEL)
 
 // A launch of a kernel by its name, as cuLaunchKernel has it: `params` holds a pointer to each
 // argument. Returns when it is done: 0, or 1 where there is no kernel of that name, or the grid has
-// more than one dimension. It takes a call
-// and some preparation for each thread of the grid: a pretended device should have few processors.
+// more than one dimension. It takes a call and some preparation for each thread of the grid: a
+// pretended device should have few processors.
 extern "C" int busbw_kernel_launch(
     const char *kernel_name, const unsigned grid[3], const unsigned block[3], void **params
 ) {

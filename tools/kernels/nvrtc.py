@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 
-# The oldest architecture of this NVRTC that CUDA 13's drivers still translate; no contraction of
+# Volta: the first whose threads of one warp all get on when some wait for a lock. No contraction of
 # products and sums, so that a device rounds where a processor does.
 OPTIONS = [b"--gpu-architecture=compute_70", b"--std=c++17", b"--fmad=false"]
 

@@ -34,3 +34,5 @@ struct Findings {
     u32 lock;
     u32 padding;
 };
+
+static_assert(sizeof(Parameters) == 48 && sizeof(Findings) == 40, "as in native::kernels");

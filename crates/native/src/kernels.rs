@@ -186,3 +186,5 @@ impl Findings {
         Mismatch { wrong: self.wrong, first: (self.wrong > 0).then_some(first) }
     }
 }
+
+const _: () = assert!(size_of::<Parameters>() == 48 && size_of::<Findings>() == 40);

@@ -199,6 +199,18 @@ fn long_stretches_agree() {
     }
 }
 
+/// Every kernel that is asked for is in its module.
+#[test]
+fn modules_hold_their_kernels() {
+    for datatype in DataType::ALL {
+        for content in [Content::Poison, Content::Reduced { first: 0 }] {
+            let Kernel { name, ptx } = kernel(datatype, content);
+            assert!(ptx.starts_with(".version 8.0\n.target sm_70\n"), "{name}");
+            assert!(ptx.contains(&format!(".visible .entry {name}(\n")), "{name}");
+        }
+    }
+}
+
 /// Ratios so close to the middle between two numbers of the type that 24 bits cannot tell: multiples
 /// of these divisors are one off a power of two. Only absurd numbers of ranks give them.
 #[test]
