@@ -8,6 +8,8 @@
 
 using namespace shim;
 
+const char* shim::visible_variable() { return "CUDA_VISIBLE_DEVICES"; }
+
 namespace {
 
 struct Name {

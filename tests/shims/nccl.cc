@@ -172,9 +172,14 @@ int check_operator(Communicator& comm, Operation& o) {
     return Ok;
 }
 
+// Ok without a stream: the operation has failed already, in the way of a kernel.
 int check(Communicator* comm, Operation& o, void* handle, Stream** stream) {
     const char* name = name_of(o.what);
     if (int no = usable(comm, name)) return no;
+    if (comm->finalised) {
+        warn(name, "the communicator was finalised");
+        return BadArgument;
+    }
     bool rooted = o.what != What::AllReduce && o.what != What::ReduceScatter &&
                   o.what != What::AllGather && o.what != What::AllToAll;
     if (rooted && (o.root < 0 || o.root >= comm->ranks)) {
@@ -203,8 +208,10 @@ int check(Communicator* comm, Operation& o, void* handle, Stream** stream) {
                      "memory of device %d over that length\n",
                      comm->rank, name, o.count, o.type, o.send, o.recv, comm->device);
         if (number("NCCL_CHECK_POINTERS", 0)) return BadArgument;
-        // Without that setting the kernel runs, and faults.
-        return the_machine()->enqueue(*stream, [] { return IllegalAddress; }) ? CudaError : Ok;
+        // Without that setting the kernel runs, and faults; the other ranks wait for ever.
+        Stream* faulting = *stream;
+        *stream = nullptr;
+        return the_machine()->enqueue(faulting, [] { return IllegalAddress; }) ? CudaError : Ok;
     }
     if (!tangled(*comm, o)) return Ok;
     std::fprintf(stderr, "busbw shim: rank %d, %s: send %p and recv %p overlap, but not in place\n",
@@ -216,7 +223,7 @@ int give(Operation o, Communicator* comm, void* handle) {
     Stream* stream = nullptr;
     int answer = check(comm, o, handle, &stream);
     bool letter = o.what == What::Send || o.what == What::Recv;
-    if (answer == Ok && (o.count > 0 || letter)) group.pending.push_back({comm, stream, o});
+    if (answer == Ok && stream && (o.count > 0 || letter)) group.pending.push_back({comm, stream, o});
     return grouped(answer);
 }
 
@@ -352,6 +359,7 @@ int ncclCommDestroy(Communicator* comm) {
     if (comm->unfinished)
         std::fprintf(stderr, "busbw shim: rank %d destroys its communicator while it works\n",
                      comm->rank);
+    comm->destroyed = true;
     say_gone(comm, "Destroy");
     return Ok;
 }
