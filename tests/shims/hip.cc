@@ -278,6 +278,13 @@ int hipModuleLoadData(void** out, const void* image) { return out && image ? Inv
 int hipModuleLoadDataEx(void** out, const void* image, unsigned, int*, void**) {
     return hipModuleLoadData(out, image);
 }
+// So there is never a module, nor a function of one.
+int hipModuleUnload(void*) { return InvalidHandle; }
+int hipModuleGetFunction(void**, void*, const char*) { return InvalidHandle; }
+int hipModuleLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          void*, void**, void**) {
+    return InvalidHandle;
+}
 
 }  // extern "C"
 #pragma GCC visibility pop
