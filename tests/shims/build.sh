@@ -31,18 +31,20 @@ link() {
 objects() { for name in "$@"; do printf '%s/objects/%s.o ' "$out" "$name"; done; }
 
 machine="device memory stream capture module"
-for name in $machine cuda; do compile "$name" "$name"; done
+for name in $machine cuda cuda_errors; do compile "$name" "$name"; done
 kernels=
 if [ -e "$here/kernels_host.cc" ]; then
-    # The kernels restated for the host have the flags that they ask for.
-    g++ -std=c++17 -O2 -fPIC -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
-        -c "$here/kernels_host.cc" -o "$out/objects/kernels_host.o"
     kernels=kernels_host
+    newest=$(ls -t "$here"/*.h "$here/kernels_host.cc" "$here"/../../crates/native/kernels/*.*[uh] | head -n 1)
+    # The flags are those that the kernels ask for.
+    [ "$out/objects/kernels_host.o" -nt "$newest" ] ||
+        g++ -std=c++17 -O2 -fPIC -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
+            -c "$here/kernels_host.cc" -o "$out/objects/kernels_host.o"
 fi
 # shellcheck disable=SC2046,SC2086
-link "$out/libcuda.so.1" libcuda.so.1 $(objects $machine cuda $kernels)
+link "$out/libcuda.so.1" libcuda.so.1 $(objects $machine cuda cuda_errors $kernels)
 
-collectives="communicator collective reduction room log config"
+collectives="communicator call collective reduction room log config"
 for name in $collectives; do compile "$name" "$name"; done
 for version in 22809 22703 21805; do compile nccl "nccl-$version" -DSHIM_NCCL_VERSION=$version; done
 # shellcheck disable=SC2046,SC2086
@@ -50,4 +52,18 @@ for version in 22809 22703 21805; do compile nccl "nccl-$version" -DSHIM_NCCL_VE
     link "$out/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-22809)
     link "$out/nccl-2.27/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-22703)
     link "$out/nccl-2.18/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-21805)
+}
+
+for name in nvml nvml_state; do compile "$name" "$name"; done
+# shellcheck disable=SC2046
+link "$out/libnvidia-ml.so.1" libnvidia-ml.so.1 $(objects nvml nvml_state)
+
+compile hip hip
+compile nccl nccl-rccl -DSHIM_NCCL_VERSION=22203 -DSHIM_ROCM
+compile communicator communicator-rccl -DSHIM_ROCM
+# shellcheck disable=SC2046,SC2086
+{
+    link "$out/rocm/libamdhip64.so.6" libamdhip64.so.6 $(objects $machine hip)
+    link "$out/rocm/librccl.so.1" librccl.so.1 \
+        $(objects communicator-rccl call collective reduction room log config nccl-rccl)
 }

@@ -191,6 +191,7 @@ int join(const Joining& joining) {
         warn(joining.api, "not all of %d ranks have joined", comm.ranks);
         return SystemError;
     }
+    Room::forget(comm.room->nonce());
     if (int different = compare_ranks(comm)) return different;
     int local_ranks = 0, local_rank = 0;
     for (int r = 0; r < comm.ranks; r++) {
@@ -279,6 +280,11 @@ int enqueue_all(Communicator* comm, const std::vector<Pending>& pending) {
         if (result == Success) result = follow(first, other);
     if (result == Success)
         result = the_machine()->enqueue(first, [comm, operations] {
+            if (comm->destroyed) {
+                std::fprintf(stderr, "busbw shim: rank %d works on a communicator that is destroyed\n",
+                             comm->rank);
+                return IllegalAddress;
+            }
             comm->unfinished++;
             Result end = run(*comm, *operations);
             comm->unfinished--;

@@ -46,7 +46,7 @@ struct Communicator {
     uint64_t serial = 0;
     Room* room = nullptr;
     bool blocking = true, connected = false;
-    std::atomic<bool> aborted{false}, finalised{false};
+    std::atomic<bool> aborted{false}, finalised{false}, destroyed{false};
     std::atomic<int> async{Ok};
     std::atomic<int64_t> started{0};
     std::atomic<int> unfinished{0};

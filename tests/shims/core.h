@@ -110,8 +110,9 @@ struct Allocation {
 Result initialise();
 Result ready();  // Success, or why the driver cannot be used: before cuInit, or in a forked child
 int driver_version();
+const char* visible_variable();  // of the driver that this is linked into: cuda.cc, hip.cc
 int device_count();
-int physical(int device);  // CUDA_VISIBLE_DEVICES: which GPU of the machine this ordinal is
+int physical(int device);  // which GPU of the machine this ordinal is
 size_t memory_of_device();
 void uuid_of(int physical_device, unsigned char* sixteen);
 std::string bus_id_of(int physical_device);

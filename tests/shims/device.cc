@@ -45,12 +45,12 @@ std::string uuid_text(int physical_device) {
     return out;
 }
 
-// As the driver reads CUDA_VISIBLE_DEVICES: ordinals or beginnings of UUIDs; the first entry that
+// As the driver reads CUDA_VISIBLE_DEVICES (HIP: HIP_VISIBLE_DEVICES): ordinals or beginnings of UUIDs; the first entry that
 // names no device ends the list (CUDA C++ Programming Guide, "CUDA Environment Variables").
 std::vector<int> visible_devices(int present) {
     std::vector<int> all;
     for (int i = 0; i < present; i++) all.push_back(i);
-    const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+    const char* list = std::getenv(visible_variable());
     if (!list) return all;
     std::vector<int> chosen;
     std::string rest = list;

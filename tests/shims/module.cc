@@ -22,6 +22,7 @@ struct Function {
     Module* module = nullptr;
     std::string name;
     std::vector<size_t> parameter_bytes;
+    unsigned most_threads = 1024;  // of a block: .maxntid
     int ptx_version = 0;  // 10 * major + minor
 };
 
@@ -112,6 +113,10 @@ bool parse_entries(const std::string& ptx, int version, Module* module) {
                 function->parameter_bytes.push_back(bytes);
             }
         }
+        size_t body = ptx.find('{', at), bound = ptx.find(".maxntid", at);
+        unsigned x = 1, y = 1, z = 1;
+        if (bound < body && std::sscanf(&ptx[bound], ".maxntid %u, %u, %u", &x, &y, &z) >= 1)
+            function->most_threads = x * y * z;
         module->functions[function->name] = function;
     }
     return true;
@@ -186,8 +191,8 @@ Result launch_kernel(Function* function, const unsigned grid[3], const unsigned 
         if (grid[i] == 0 || block[i] == 0) return InvalidValue;
     if (grid[0] > 0x7fffffffu || grid[1] > 65535 || grid[2] > 65535) return InvalidValue;
     if (block[0] > 1024 || block[1] > 1024 || block[2] > 64) return InvalidValue;
-    if (uint64_t{block[0]} * block[1] * block[2] > 1024 || shared_bytes > 48 * 1024)
-        return InvalidValue;
+    if (uint64_t{block[0]} * block[1] * block[2] > function->most_threads) return InvalidValue;
+    if (shared_bytes > 48 * 1024) return InvalidValue;
     size_t count = function->parameter_bytes.size();
     if (count && !parameters) return InvalidValue;
 
@@ -225,7 +230,7 @@ Result function_attribute(int* value, int attribute, Function* function) {
     if (!value) return InvalidValue;
     if (!functions().has(function)) return InvalidHandle;
     switch (attribute) {
-        case 0: *value = 1024; return Success;  // MAX_THREADS_PER_BLOCK
+        case 0: *value = static_cast<int>(function->most_threads); return Success;
         case 4: *value = 32; return Success;    // NUM_REGS
         case 5: *value = function->ptx_version; return Success;
         case 6: *value = compute_capability; return Success;  // BINARY_VERSION

@@ -156,17 +156,16 @@ Room* Room::enter(const char id[128], int rank, int ranks, std::string* why) {
     return room;
 }
 
+void Room::forget(uint64_t nonce) {
+    std::lock_guard<std::mutex> hold(held().mutex);
+    auto at = held().files.find(nonce);
+    if (at == held().files.end()) return;
+    close(at->second);
+    held().files.erase(at);
+}
+
 Room::~Room() {
-    if (!hall_) return;
-    {
-        std::lock_guard<std::mutex> hold(held().mutex);
-        auto at = held().files.find(hall_->nonce);
-        if (at != held().files.end() && hall_->entered == hall_->ranks) {
-            close(at->second);
-            held().files.erase(at);
-        }
-    }
-    munmap(hall_, bytes_);
+    if (hall_) munmap(hall_, bytes_);
 }
 
 }  // namespace shim

@@ -60,6 +60,8 @@ class Room {
     // Null with the reason in `why`: a foreign id, its process gone, another number of ranks, a
     // seat taken.
     static Room* enter(const char id[128], int rank, int ranks, std::string* why);
+    // Closes the memory of an id that was made here, once all ranks are in.
+    static void forget(uint64_t nonce);
     ~Room();
 
     Hall& hall() { return *hall_; }

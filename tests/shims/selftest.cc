@@ -137,7 +137,8 @@ int main() {
         const char* name;
         std::function<void()> body;
     } parts[] = {{"1 process, 4 threads", four_threads},   {"4 processes", four_processes},
-                 {"1 thread, 4 GPUs in a group", one_thread}, {"driver", test_driver}};
+                 {"1 thread, 4 GPUs in a group", one_thread}, {"driver", test_driver},
+                 {"NVML, RCCL and older releases", test_libraries}};
     for (auto& part : parts) {
         int ended = in_child(120, part.body);
         std::printf("%s: %s\n", part.name, ended == 0 ? "ok" : ended < 0 ? "TIMED OUT" : "FAILED");

@@ -62,6 +62,7 @@ int ncclGetUniqueId(UniqueId*);
 int ncclCommInitRank(void**, int, UniqueId, int);
 int ncclCommInitRankConfig(void**, int, UniqueId, int, void*);
 int ncclCommInitAll(void**, int, const int*);
+int ncclCommFinalize(void*);
 int ncclCommDestroy(void*);
 int ncclCommAbort(void*);
 int ncclCommGetAsyncError(void*, int*);
@@ -101,6 +102,7 @@ struct Rank {
     void* context = nullptr;
     void* stream = nullptr;
     void* comm = nullptr;
+    void* block = nullptr;
 };
 
 // Runs `body` in a forked child, which must not have used CUDA before; its exit status, or -1 where
@@ -110,4 +112,5 @@ int in_child(int seconds, const std::function<void()>& body);
 void test_collectives(std::vector<Rank>& mine);  // selftest_collectives.cc
 void test_driver();                              // selftest_driver.cc
 void test_faults();                              // selftest_faults.cc
+void test_libraries();                           // selftest_libraries.cc
 void open_rank(Rank& rank, int device);          // context and stream
