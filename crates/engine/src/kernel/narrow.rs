@@ -20,12 +20,17 @@ pub(super) trait Narrow: Copy {
     /// What [`Narrow::widen`] divides values by, and rounding multiplies them by.
     const SCALE: f32 = 1.0;
 
-    /// Numbers to f32.
+    /// Numbers to f32, in an order that rounding undoes.
     fn widen<I: Isa>(narrow: &[Self; GROUP]) -> [f32; GROUP];
     /// Sums and products of two numbers to the nearest number, ties to even.
     fn round<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
     /// Any f32 to the nearest number, ties to even.
     fn round_any<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
+    /// Results with NaN where a or b is, for formats whose NaN [`Narrow::widen`] takes for a number.
+    #[inline(always)]
+    fn with_nan(result: &[Self; GROUP], _a: &[Self; GROUP], _b: &[Self; GROUP]) -> [Self; GROUP] {
+        *result
+    }
     /// Whether a < b, which nothing is where one of them is NaN.
     fn less(self, other: Self) -> bool;
 }
@@ -102,11 +107,14 @@ fn groups<F: Narrow, S: Step, I: Isa>(
 /// One group.
 #[inline(always)]
 fn group<F: Narrow, S: Step, I: Isa>(a: &[F; GROUP], b: &[F; GROUP], scalar: f32) -> [F; GROUP] {
-    let (mut wide, b) = (F::widen::<I>(a), F::widen::<I>(b));
-    for (a, b) in wide.iter_mut().zip(b) {
+    // Copies, which the result cannot overlap: loops over them need no checks.
+    let (a, b) = (&{ *a }, &{ *b });
+    let (mut wide, wide_b) = (F::widen::<I>(a), F::widen::<I>(b));
+    for (a, b) in wide.iter_mut().zip(wide_b) {
         *a = S::step::<F>(*a, b, scalar);
     }
-    if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) }
+    let narrow = if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) };
+    F::with_nan(&narrow, a, b)
 }
 
 impl<F: Narrow> Element for Packed<F> {
