@@ -24,7 +24,7 @@ pub(super) struct Divisor<T> {
 
 impl<T> Divisor<T> {
     /// Whether [`Divide::shift`] divides by it.
-    pub(super) fn is_power_of_two(self) -> bool {
+    pub(super) fn is_power_of_two(&self) -> bool {
         self.power
     }
 }

@@ -66,6 +66,15 @@ impl<const CUT: u32, const LARGEST: u8> Fp8<CUT, LARGEST> {
 impl<const CUT: u32, const LARGEST: u8> Narrow for Fp8<CUT, LARGEST> {
     const ZERO: Self = Fp8(0);
     const SCALE: f32 = if CUT == 7 { 256.0 } else { 1.0 };
+    const MAGNITUDES: Option<[Self; GROUP]> = Some({
+        let mut all = [Fp8(0); GROUP];
+        let mut bits = 0;
+        while bits < GROUP {
+            all[bits] = Fp8(bits as u8);
+            bits += 1;
+        }
+        all
+    });
 
     #[inline(always)]
     fn widen<I: Isa>(narrow: &[Self; GROUP]) -> [f32; GROUP] {
@@ -81,8 +90,8 @@ impl<const CUT: u32, const LARGEST: u8> Narrow for Fp8<CUT, LARGEST> {
         let upper = together(&bits, 0, |a, b| a >> 8 | b & 0xff00, u16::to_le_bytes);
         let lower = together(&bits, 0, |a, b| a & 0xff | b << 8, u16::to_le_bytes);
         let mut narrow = [Self::ZERO; GROUP];
-        for ((to, upper), lower) in narrow.iter_mut().zip(upper).zip(lower) {
-            *to = Self::nearest(upper, lower);
+        for ((to, upper), lower) in narrow.iter_mut().zip(&upper).zip(&lower) {
+            *to = Self::nearest(*upper, *lower);
         }
         narrow
     }
@@ -107,6 +116,16 @@ impl<const CUT: u32, const LARGEST: u8> Narrow for Fp8<CUT, LARGEST> {
             *to = if a.is_number() & b.is_number() { *result } else { Fp8(NAN) };
         }
         narrow
+    }
+
+    #[inline(always)]
+    fn look_up<I: Isa>(table: &[Self; GROUP], at: &[Self; GROUP]) -> [Self; GROUP] {
+        let found = I::look_up(&convert(table, 0, |x| x.0), &convert(at, 0, |x| x.0));
+        let mut signed = [Self::ZERO; GROUP];
+        for ((to, found), at) in signed.iter_mut().zip(&found).zip(at) {
+            *to = Fp8(found | at.0 & 0x80);
+        }
+        signed
     }
 
     #[inline(always)]

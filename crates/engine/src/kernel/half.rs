@@ -82,9 +82,9 @@ impl Narrow for Brain16 {
         let kept = together(&bits, 0, |a, b| a >> 16 | b & 0xffff_0000, Brain16::pair);
         let cut = together(&bits, 0, |a, b| a & 0xffff | b << 16, Brain16::pair);
         let mut narrow = [Self::ZERO; GROUP];
-        for ((to, kept), cut) in narrow.iter_mut().zip(kept).zip(cut) {
+        for ((to, kept), cut) in narrow.iter_mut().zip(&kept).zip(&cut) {
             // To nearest even; it carries into the exponent as it must.
-            let rounded = kept + u16::from(cut | kept & 1 > 0x8000);
+            let rounded = kept.wrapping_add(u16::from(cut | kept & 1 > 0x8000));
             // What steps make of NaN shows in the kept part: there NaN came from, and quiet it is.
             *to = Brain16(if kept & 0x7fff > 0x7f80 { 0x7fc0 } else { rounded });
         }

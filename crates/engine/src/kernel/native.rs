@@ -55,7 +55,7 @@ impl<T: Lane> Element for T {
         each(to, a, |a| a.product(scalar));
     }
 
-    fn ranks(ranks: usize) -> T::Ranks {
+    fn ranks<I: Isa>(ranks: usize) -> T::Ranks {
         T::ranks(ranks)
     }
 
