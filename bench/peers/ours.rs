@@ -163,9 +163,9 @@ impl<'c> Point<'c> {
         self.comm.run_by(choice, &call)
     }
 
-    /// Seconds of this rank in `iterations` operations; what lies between them is not counted.
-    fn run(&mut self, touched: bool, iterations: u64) -> Result<f64, Wait> {
-        let mut timer = 0.0;
+    /// Seconds of this rank in `iterations` operations, without and with what lies between them.
+    fn run(&mut self, touched: bool, iterations: u64) -> Result<(f64, f64), Wait> {
+        let (mut timer, begun) = (0.0, Instant::now());
         for iteration in 0..iterations {
             if touched {
                 rewrite(self.comm.own(self.send.buffer, 0, self.send_bytes), iteration);
@@ -178,7 +178,7 @@ impl<'c> Point<'c> {
                 read(self.comm.own(Buffer::Recv, 0, self.recv_bytes));
             }
         }
-        Ok(timer)
+        Ok((timer, begun.elapsed().as_secs_f64()))
     }
 
     /// A few for warmth, then as many as rank 0 thinks fit into the budget, as loop.c.
@@ -193,8 +193,10 @@ impl<'c> Point<'c> {
             each = before.elapsed().as_secs_f64() / 3.0;
         }
         let iterations = (budget_us * 1e-6 / self.agree(each)?).clamp(2.0, 20_000.0) as u64;
-        let mine = self.run(touched, iterations)? / iterations as f64 * 1e6;
-        self.print(if touched { "touched" } else { "untouched" }, mine)
+        let (operations, whole) = self.run(touched, iterations)?;
+        let each = |seconds| seconds / iterations as f64 * 1e6;
+        self.print(if touched { "touched" } else { "untouched" }, each(operations))?;
+        if touched { self.print("loop", each(whole)) } else { Ok(()) }
     }
 
     /// The same bytes moved within this rank's own memory by all ranks at once, an n-th of the whole

@@ -70,10 +70,10 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
         "\nbusbw's buffers lie in memory that all ranks share, and its table of algorithms was measured at the start of each launch; the peers' buffers are private, and their algorithms those of their defaults"
     );
     println!(
-        "{ranks} ranks on {cores} cores; microseconds, medians over launches; ratio = busbw / faster peer, 95 % interval"
+        "{ranks} ranks on {cores} cores; microseconds, medians over launches; ratio = busbw / faster peer, 95 % interval; loop = one pass of the loop over touched buffers, barrier and all"
     );
     println!(
-        "{:<15}{:>9} {:>10} {:>10} {:>10}  {:<20} {:<20} {:<8} {:>6}  {:>9} {:>9} {:>6}",
+        "{:<15}{:>9} {:>10} {:>10} {:>10}  {:<20} {:<20} {:<8} {:>6}  {:>9} {:>9} {:>6}  {:>9} {:>9}  ratio",
         "collective",
         "bytes",
         "busbw",
@@ -85,7 +85,9 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
         "limit",
         "untouched",
         "peer",
-        "ratio"
+        "ratio",
+        "loop",
+        "peer"
     );
     let (mut slower, mut missing, mut compared) = (Vec::new(), 0, 0);
     for &point in points {
@@ -118,8 +120,11 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
         let untouched = times.of(Side::Busbw, "untouched", point);
         let peer_untouched = times.of(side, "untouched", point);
         let untouched_ratio = ratio(&untouched, &peer_untouched).map_or(f64::NAN, |r| r.median);
+        let (pass, peer_pass) =
+            (times.of(Side::Busbw, "loop", point), times.of(side, "loop", point));
+        let pass_ratio = ratio(&pass, &peer_pass).map_or(String::new(), |r| r.to_string());
         println!(
-            "{:<15}{:>9} {:>10.2} {:>10.2} {:>10.2}  {:<20} {:<20} {:<8} {:>6}  {:>9.2} {:>9.2} {:>6.2}",
+            "{:<15}{:>9} {:>10.2} {:>10.2} {:>10.2}  {:<20} {:<20} {:<8} {:>6}  {:>9.2} {:>9.2} {:>6.2}  {:>9.2} {:>9.2} {}",
             point.collective,
             point.size,
             median_of(&ours),
@@ -131,7 +136,10 @@ pub fn print(points: &[Point], times: &Times, ranks: usize, sides: &[Side]) -> b
             share,
             median_of(&untouched),
             median_of(&peer_untouched),
-            untouched_ratio
+            untouched_ratio,
+            median_of(&pass),
+            median_of(&peer_pass),
+            pass_ratio
         );
     }
     println!("slower at {} of {compared} points: {}", slower.len(), slower.join(" "));

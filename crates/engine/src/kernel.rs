@@ -9,6 +9,7 @@ mod half;
 mod isa;
 mod narrow;
 mod native;
+mod pairs;
 mod reduce;
 mod slices;
 #[cfg(test)]

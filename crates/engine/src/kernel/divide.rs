@@ -18,12 +18,23 @@ pub(super) struct Divisor<T> {
     after: u32,
     /// The divisor is larger than any number of the type.
     beyond: bool,
+    /// The divisor is a power of two: the multiplier adds nothing.
+    power: bool,
+}
+
+impl<T> Divisor<T> {
+    /// Whether [`Divide::shift`] divides by it.
+    pub(super) fn is_power_of_two(&self) -> bool {
+        self.power
+    }
 }
 
 /// Division of an integer type.
 pub(super) trait Divide<T> {
     /// Towards zero.
     fn divide(self, by: Divisor<T>) -> Self;
+    /// The same by a power of two that the type can hold.
+    fn shift(self, by: Divisor<T>) -> Self;
 }
 
 macro_rules! divide {
@@ -44,6 +55,7 @@ macro_rules! divide {
                     before: log.min(1),
                     after: log.saturating_sub(1).min(width - 1),
                     beyond,
+                    power: by.is_power_of_two() && !beyond,
                 }
             }
         }
@@ -54,12 +66,22 @@ macro_rules! divide {
                 let quotient = (high + ((self - high) >> by.before)) >> by.after;
                 if by.beyond { 0 } else { quotient }
             }
+            #[inline(always)]
+            fn shift(self, by: Divisor<$type>) -> $type {
+                self >> (by.before + by.after)
+            }
         }
         impl Divide<$type> for $signed {
             #[inline(always)]
             fn divide(self, by: Divisor<$type>) -> $signed {
                 let quotient = self.unsigned_abs().divide(by) as $signed;
                 if self < 0 { quotient.wrapping_neg() } else { quotient }
+            }
+            #[inline(always)]
+            fn shift(self, by: Divisor<$type>) -> $signed {
+                // Shifting rounds down: what is negative is one less than the divisor nearer to zero.
+                let (log, sign) = (by.before + by.after, self >> (<$type>::BITS - 1));
+                self.wrapping_add(sign & !(-1 << log)) >> log
             }
         }
     )*};
@@ -92,13 +114,14 @@ mod tests {
         for by in (1..=300).chain([65536, 1 << 40, usize::MAX]) {
             let divisor = Divisor::<u8>::new(by);
             for n in 0..=255u8 {
-                assert_eq!(n.divide(divisor) as usize, n as usize / by, "{n} / {by}");
-                let signed = n as i8;
-                assert_eq!(
-                    signed.divide(divisor) as i128,
-                    signed as i128 / by as i128,
-                    "{signed} / {by}"
-                );
+                let (signed, by) = (n as i8, by as i128);
+                let (quotient, of_signed) = (i128::from(n) / by, i128::from(signed) / by);
+                assert_eq!(i128::from(n.divide(divisor)), quotient, "{n} / {by}");
+                assert_eq!(i128::from(signed.divide(divisor)), of_signed, "{signed} / {by}");
+                if divisor.is_power_of_two() {
+                    assert_eq!(i128::from(n.shift(divisor)), quotient, "{n} / {by}");
+                    assert_eq!(i128::from(signed.shift(divisor)), of_signed, "{signed} / {by}");
+                }
             }
         }
     }
@@ -112,13 +135,22 @@ mod tests {
         ) {
             let multiple = (by as u64).wrapping_mul(u64::from(times)).wrapping_add_signed(near);
             for n in [n, multiple] {
-                prop_assert_eq!(n.divide(Divisor::<u64>::new(by)), n / by as u64);
-                let signed = n as i64;
-                prop_assert_eq!(i128::from(signed.divide(Divisor::<u64>::new(by))), i128::from(signed) / by as i128);
-                let short = n as u32;
-                prop_assert_eq!(u128::from(short.divide(Divisor::<u32>::new(by))), u128::from(short) / by as u128);
-                let signed = n as i32;
-                prop_assert_eq!(i128::from(signed.divide(Divisor::<u32>::new(by))), i128::from(signed) / by as i128);
+                macro_rules! check {
+                    ($unsigned:ty, $signed:ty) => {
+                        let divisor = Divisor::<$unsigned>::new(by);
+                        let (n, signed) = (n as $unsigned, n as $signed);
+                        let quotient = i128::from(n) / by as i128;
+                        let of_signed = i128::from(signed) / by as i128;
+                        prop_assert_eq!(i128::from(n.divide(divisor)), quotient);
+                        prop_assert_eq!(i128::from(signed.divide(divisor)), of_signed);
+                        if divisor.is_power_of_two() {
+                            prop_assert_eq!(i128::from(n.shift(divisor)), quotient);
+                            prop_assert_eq!(i128::from(signed.shift(divisor)), of_signed);
+                        }
+                    };
+                }
+                check!(u64, i64);
+                check!(u32, i32);
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) trait Element: Copy {
     /// to = a × `scalar`.
     fn scale<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], scalar: u8);
     /// Prepares division by `ranks`.
-    fn ranks(ranks: usize) -> Self::Ranks;
+    fn ranks<I: Isa>(ranks: usize) -> Self::Ranks;
     /// to = a / `ranks`; integers towards zero.
     fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: Self::Ranks);
 }

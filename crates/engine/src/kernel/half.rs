@@ -4,6 +4,7 @@
 use super::{
     isa::{GROUP, Isa},
     narrow::Narrow,
+    pairs::{apart, together},
 };
 
 /// IEEE binary16, by the processor's own conversions where it has them.
@@ -15,6 +16,20 @@ pub(super) struct Binary16(u16);
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Brain16(u16);
+
+impl Brain16 {
+    /// Two neighbours as a word.
+    #[inline(always)]
+    fn word(pair: [Brain16; 2]) -> u32 {
+        u32::from(pair[0].0) | u32::from(pair[1].0) << 16
+    }
+
+    /// The halves of a word of two neighbours.
+    #[inline(always)]
+    fn pair(word: u32) -> [u16; 2] {
+        [word as u16, (word >> 16) as u16]
+    }
+}
 
 /// Whether a < b for floats of 16 bits whose largest magnitude is `infinity`.
 #[inline(always)]
@@ -57,18 +72,23 @@ impl Narrow for Brain16 {
 
     #[inline(always)]
     fn widen<I: Isa>(narrow: &[Self; GROUP]) -> [f32; GROUP] {
-        convert(narrow, 0.0, |x| f32::from_bits(u32::from(x.0) << 16))
+        let upper = |word| f32::from_bits(word & 0xffff_0000);
+        apart(narrow, 0.0, Brain16::word, |word| f32::from_bits(word << 16), upper)
     }
 
     #[inline(always)]
     fn round<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP] {
-        convert(wide, Self::ZERO, |x| {
-            let bits = x.to_bits();
-            // Adding half of the cut part, less one where the kept part is even, rounds to nearest
-            // even and carries into the exponent as it must.
-            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-            Brain16(if x.is_nan() { 0x7fc0 } else { rounded as u16 })
-        })
+        let bits = convert(wide, 0, f32::to_bits);
+        let kept = together(&bits, 0, |a, b| a >> 16 | b & 0xffff_0000, Brain16::pair);
+        let cut = together(&bits, 0, |a, b| a & 0xffff | b << 16, Brain16::pair);
+        let mut narrow = [Self::ZERO; GROUP];
+        for ((to, kept), cut) in narrow.iter_mut().zip(&kept).zip(&cut) {
+            // To nearest even; it carries into the exponent as it must.
+            let rounded = kept.wrapping_add(u16::from(cut | kept & 1 > 0x8000));
+            // What steps make of NaN shows in the kept part: there NaN came from, and quiet it is.
+            *to = Brain16(if kept & 0x7fff > 0x7f80 { 0x7fc0 } else { rounded });
+        }
+        narrow
     }
 
     #[inline(always)]

@@ -12,6 +12,15 @@ pub(super) const LINE: usize = 64;
 
 /// What cannot be left to the compiler's vectoriser.
 pub(super) trait Isa {
+    /// Whether [`Isa::look_up`] is an instruction or two.
+    const TABLES: bool = false;
+
+    /// The entries of a table of bytes, by the lower 7 bits of every one of `at`.
+    #[inline(always)]
+    fn look_up(table: &[u8; GROUP], at: &[u8; GROUP]) -> [u8; GROUP] {
+        half::convert(at, 0, |at| table[usize::from(at & 0x7f)])
+    }
+
     /// f16 bits to f32.
     fn widen(bits: &[u16; GROUP]) -> [f32; GROUP];
     /// f32 to f16 bits, to nearest even; infinity beyond the largest.
@@ -54,6 +63,9 @@ pub(super) enum Level {
     /// AVX-512 as every processor with byte and word lanes has it.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// The same with VBMI: tables of bytes in registers.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vbmi,
 }
 
 impl Level {
@@ -64,6 +76,8 @@ impl Level {
         Level::Avx2,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi,
     ];
 
     /// Whether this processor has it. The answer is looked up once a process.
@@ -79,6 +93,8 @@ impl Level {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vbmi => Level::Avx512.here() && is_x86_feature_detected!("avx512vbmi"),
         }
     }
 
@@ -101,6 +117,9 @@ impl Level {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { x86::avx512(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vbmi => unsafe { x86::avx512_vbmi(work) },
         }
     }
 }
@@ -160,9 +179,19 @@ mod x86 {
         unsafe { work.run::<Avx512>() }
     }
 
+    /// # Safety
+    /// That of the work.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+    pub(super) unsafe fn avx512_vbmi(work: impl Work) {
+        // SAFETY: the caller vouches for the work, and this function for the instruction set.
+        unsafe { work.run::<Avx512Vbmi>() }
+    }
+
     pub(super) struct Avx2;
 
     pub(super) struct Avx512;
+
+    pub(super) struct Avx512Vbmi;
 
     /// # Safety
     /// `to` is valid for a line and aligned to it.
@@ -248,6 +277,39 @@ mod x86 {
         unsafe fn stream(to: *mut u8, line: [u8; LINE]) {
             // SAFETY: as in `widen`; the caller vouches for `to`.
             unsafe { _mm512_stream_si512(to.cast(), transmute::<[u8; LINE], __m512i>(line)) }
+        }
+    }
+
+    impl Isa for Avx512Vbmi {
+        const TABLES: bool = true;
+
+        #[inline(always)]
+        fn look_up(table: &[u8; GROUP], at: &[u8; GROUP]) -> [u8; GROUP] {
+            // SAFETY: only `avx512_vbmi` hands this set to work; arrays and vectors are plain bits.
+            unsafe {
+                let [low, high]: [__m512i; 2] = transmute(*table);
+                let mut at: [__m512i; GROUP / LINE] = transmute(*at);
+                for at in &mut at {
+                    *at = _mm512_permutex2var_epi8(low, *at, high);
+                }
+                transmute(at)
+            }
+        }
+
+        #[inline(always)]
+        fn widen(bits: &[u16; GROUP]) -> [f32; GROUP] {
+            Avx512::widen(bits)
+        }
+
+        #[inline(always)]
+        fn round(wide: &[f32; GROUP]) -> [u16; GROUP] {
+            Avx512::round(wide)
+        }
+
+        #[inline(always)]
+        unsafe fn stream(to: *mut u8, line: [u8; LINE]) {
+            // SAFETY: the caller vouches for it.
+            unsafe { Avx512::stream(to, line) }
         }
     }
 }

@@ -19,13 +19,25 @@ pub(super) trait Narrow: Copy {
     const ZERO: Self;
     /// What [`Narrow::widen`] divides values by, and rounding multiplies them by.
     const SCALE: f32 = 1.0;
+    /// Every number without a sign, for formats of so few that a table holds them.
+    const MAGNITUDES: Option<[Self; GROUP]> = None;
 
-    /// Numbers to f32.
+    /// Numbers to f32, in an order that rounding undoes.
     fn widen<I: Isa>(narrow: &[Self; GROUP]) -> [f32; GROUP];
     /// Sums and products of two numbers to the nearest number, ties to even.
     fn round<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
     /// Any f32 to the nearest number, ties to even.
     fn round_any<I: Isa>(wide: &[f32; GROUP]) -> [Self; GROUP];
+    /// Results with NaN where a or b is, for formats whose NaN [`Narrow::widen`] takes for a number.
+    #[inline(always)]
+    fn with_nan(result: &[Self; GROUP], _a: &[Self; GROUP], _b: &[Self; GROUP]) -> [Self; GROUP] {
+        *result
+    }
+    /// What a table has for the magnitudes of `at`, with their signs; for formats that have such tables.
+    #[inline(always)]
+    fn look_up<I: Isa>(_table: &[Self; GROUP], at: &[Self; GROUP]) -> [Self; GROUP] {
+        *at
+    }
     /// Whether a < b, which nothing is where one of them is NaN.
     fn less(self, other: Self) -> bool;
 }
@@ -77,40 +89,71 @@ steps! {
     Divide(a, _b, s) = a / s, ANY;
 }
 
-/// to = `S` of a and b, group after group; the last is filled up with zeros.
+/// What is done to whole groups.
+trait Groupwise<F> {
+    fn apply<I: Isa>(&self, a: &[F; GROUP], b: &[F; GROUP]) -> [F; GROUP];
+}
+
+/// A step with its scalar.
+struct Stepped<S>(S, f32);
+
+impl<F: Narrow, S: Step> Groupwise<F> for Stepped<S> {
+    #[inline(always)]
+    fn apply<I: Isa>(&self, a: &[F; GROUP], b: &[F; GROUP]) -> [F; GROUP] {
+        let (mut wide, wide_b) = (F::widen::<I>(a), F::widen::<I>(b));
+        for (a, b) in wide.iter_mut().zip(&wide_b) {
+            *a = S::step::<F>(*a, *b, self.1);
+        }
+        let narrow = if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) };
+        F::with_nan(&narrow, a, b)
+    }
+}
+
+/// A table that has the results for a.
+struct Looked<'t, F>(&'t [F; GROUP]);
+
+impl<F: Narrow> Groupwise<F> for Looked<'_, F> {
+    #[inline(always)]
+    fn apply<I: Isa>(&self, a: &[F; GROUP], _b: &[F; GROUP]) -> [F; GROUP] {
+        F::look_up::<I>(self.0, a)
+    }
+}
+
+/// to = what is done to a and b, group after group; the last is filled up with zeros.
 #[inline(always)]
-fn groups<F: Narrow, S: Step, I: Isa>(
+fn groups<F: Narrow, I: Isa>(
     to: &mut [MaybeUninit<Packed<F>>],
     a: &[Packed<F>],
     b: &[Packed<F>],
-    scalar: f32,
+    what: impl Groupwise<F>,
 ) {
     let (groups, rest) = room(to).as_chunks_mut::<GROUP>();
     let (groups_a, rest_a) = numbers(a).as_chunks::<GROUP>();
     let (groups_b, rest_b) = numbers(b).as_chunks::<GROUP>();
     for ((to, a), b) in groups.iter_mut().zip(groups_a).zip(groups_b) {
-        to.write_copy_of_slice(&group::<F, S, I>(a, b, scalar));
+        // Copies, which the result cannot overlap: loops over them need no checks.
+        to.write_copy_of_slice(&what.apply::<I>(&{ *a }, &{ *b }));
     }
     if !rest.is_empty() {
         let (mut a, mut b) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
         a[..rest.len()].copy_from_slice(rest_a);
         b[..rest.len()].copy_from_slice(rest_b);
-        rest.write_copy_of_slice(&group::<F, S, I>(&a, &b, scalar)[..rest.len()]);
+        rest.write_copy_of_slice(&what.apply::<I>(&a, &b)[..rest.len()]);
     }
 }
 
-/// One group.
-#[inline(always)]
-fn group<F: Narrow, S: Step, I: Isa>(a: &[F; GROUP], b: &[F; GROUP], scalar: f32) -> [F; GROUP] {
-    let (mut wide, b) = (F::widen::<I>(a), F::widen::<I>(b));
-    for (a, b) in wide.iter_mut().zip(b) {
-        *a = S::step::<F>(*a, b, scalar);
-    }
-    if S::ANY { F::round_any::<I>(&wide) } else { F::round::<I>(&wide) }
+/// Division by a number of ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Over<F> {
+    ranks: f32,
+    /// One over them, where that is exact: multiplication is faster.
+    exact: Option<f32>,
+    /// Of [`Narrow::MAGNITUDES`], where looking them up is faster still.
+    quotients: Option<[F; GROUP]>,
 }
 
 impl<F: Narrow> Element for Packed<F> {
-    type Ranks = f32;
+    type Ranks = Over<F>;
 
     #[inline(always)]
     fn combine<O: Operator, I: Isa>(
@@ -121,30 +164,36 @@ impl<F: Narrow> Element for Packed<F> {
     ) {
         let scalar = f32::from(scalar);
         match O::OP {
-            ReduceOp::Sum | ReduceOp::Avg => groups::<F, Add, I>(to, a, b, scalar),
-            ReduceOp::Prod => groups::<F, Multiply, I>(to, a, b, scalar),
+            ReduceOp::Sum | ReduceOp::Avg => groups::<F, I>(to, a, b, Stepped(Add, scalar)),
+            ReduceOp::Prod => groups::<F, I>(to, a, b, Stepped(Multiply, scalar)),
             ReduceOp::Max => zip(to, a, b, |a, b| if a.0.less(b.0) { b } else { a }),
             ReduceOp::Min => zip(to, a, b, |a, b| if b.0.less(a.0) { b } else { a }),
-            ReduceOp::Mulsum => groups::<F, AddScaled, I>(to, a, b, scalar),
+            ReduceOp::Mulsum => groups::<F, I>(to, a, b, Stepped(AddScaled, scalar)),
         }
     }
 
     #[inline(always)]
     fn scale<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], scalar: u8) {
-        groups::<F, Scale, I>(to, a, a, f32::from(scalar));
-    }
-
-    fn ranks(ranks: usize) -> f32 {
-        ranks as f32
+        groups::<F, I>(to, a, a, Stepped(Scale, f32::from(scalar)));
     }
 
     #[inline(always)]
-    fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: f32) {
-        // One over a power of two is exact, and multiplication is faster.
-        if ranks.to_bits() << 9 == 0 {
-            groups::<F, Scale, I>(to, a, a, ranks.recip());
-        } else {
-            groups::<F, Divide, I>(to, a, a, ranks);
+    fn ranks<I: Isa>(ranks: usize) -> Over<F> {
+        let ranks = ranks as f32;
+        let exact = (ranks.to_bits() << 9 == 0).then(|| ranks.recip());
+        let quotients = match F::MAGNITUDES {
+            Some(all) if I::TABLES => Some(Stepped(Divide, ranks).apply::<I>(&all, &all)),
+            _ => None,
+        };
+        Over { ranks, exact, quotients }
+    }
+
+    #[inline(always)]
+    fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: Over<F>) {
+        match ranks {
+            Over { quotients: Some(table), .. } => groups::<F, I>(to, a, a, Looked(&table)),
+            Over { exact: Some(exact), .. } => groups::<F, I>(to, a, a, Stepped(Scale, exact)),
+            Over { ranks, .. } => groups::<F, I>(to, a, a, Stepped(Divide, ranks)),
         }
     }
 }

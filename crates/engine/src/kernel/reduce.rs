@@ -64,11 +64,11 @@ impl<T: Element> Work for Typed<'_, T> {
         // SAFETY: the caller vouches for the job.
         unsafe {
             match self.job.op {
-                ReduceOp::Sum | ReduceOp::Avg => Pass::<T>::new(self.job).run::<Sum, I>(),
-                ReduceOp::Prod => Pass::<T>::new(self.job).run::<Prod, I>(),
-                ReduceOp::Max => Pass::<T>::new(self.job).run::<Max, I>(),
-                ReduceOp::Min => Pass::<T>::new(self.job).run::<Min, I>(),
-                ReduceOp::Mulsum => Pass::<T>::new(self.job).run::<Mulsum, I>(),
+                ReduceOp::Sum | ReduceOp::Avg => Pass::<T>::new::<I>(self.job).run::<Sum, I>(),
+                ReduceOp::Prod => Pass::<T>::new::<I>(self.job).run::<Prod, I>(),
+                ReduceOp::Max => Pass::<T>::new::<I>(self.job).run::<Max, I>(),
+                ReduceOp::Min => Pass::<T>::new::<I>(self.job).run::<Min, I>(),
+                ReduceOp::Mulsum => Pass::<T>::new::<I>(self.job).run::<Mulsum, I>(),
             }
         }
     }
@@ -92,8 +92,9 @@ struct Pass<'a, T: Element> {
 }
 
 impl<'a, T: Element> Pass<'a, T> {
-    fn new(job: Job<'a>) -> Self {
-        let ranks = (job.op == ReduceOp::Avg).then(|| T::ranks(job.sources.len()));
+    #[inline(always)]
+    fn new<I: Isa>(job: Job<'a>) -> Self {
+        let ranks = (job.op == ReduceOp::Avg).then(|| T::ranks::<I>(job.sources.len()));
         let direct = match job.destinations {
             &[first, ..] if job.store == Store::Cached => {
                 let in_place = job.sources.iter().any(|s| std::ptr::eq(s.at, first));
