@@ -61,6 +61,7 @@ impl Session<'_> {
         if let Some(seed) = fill {
             self.backend.prepare(case).fill(last, seed)?;
         }
+        self.settle(case, place)?;
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         // Whoever waited long above was resting and comes out late; out of this one all come together.
@@ -76,6 +77,15 @@ impl Session<'_> {
         }
         let found = fill.map(|seed| prepared.verify(last, seed)).transpose()?;
         Ok((times, found))
+    }
+
+    /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
+    fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        prepared.finish(deadline)?;
+        Ok(())
     }
 
     fn time_iterations(&mut self, case: &Case, place: Place) -> Result<BatchTimes, MeasureError> {

@@ -34,8 +34,6 @@ impl Session<'_> {
         let checked = self.plan.check > 0
             && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
         let seed = self.seed(place);
-        self.settle(case, place)?;
-
         let facts = self.backend.prepare(case).facts();
         let begun = Instant::now();
         let mut findings = Findings::default();
@@ -118,15 +116,6 @@ impl Session<'_> {
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(place == Place::InPlace);
         derive_seed(launch, half)
-    }
-
-    /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
-    fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
-        let deadline = self.deadline();
-        let mut prepared = self.backend.prepare(case);
-        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
-        prepared.finish(deadline)?;
-        Ok(())
     }
 
     /// `-c` operations with fresh data each, every element verified; ends at the first wrong one.

@@ -86,7 +86,8 @@ impl Nccl {
     /// [`LoadError`]: not there, no NCCL, or older than 2.18.
     pub fn open(path: &Path) -> Result<&'static Nccl, LoadError> {
         let library = Library::open(path)?;
-        let table = Table::open(&library, 0);
+        let mut table = Table::open(&library, 0);
+        table.all_to_all = table.all_to_all.or(table.all_to_all_of_rccl);
         let shown = path.display().to_string();
         if table.version.is_none() {
             return Err(LoadError::Missing {

@@ -51,6 +51,9 @@ table! {
             (*const c_void, *mut c_void, usize, c_int, Handle, Handle) -> c_int;
         all_to_all = [c"ncclAlltoAll"]
             (*const c_void, *mut c_void, usize, c_int, Handle, Handle) -> c_int;
+        // RCCL's own name for it, since long before NCCL had one.
+        all_to_all_of_rccl = [c"ncclAllToAll"]
+            (*const c_void, *mut c_void, usize, c_int, Handle, Handle) -> c_int;
         gather = [c"ncclGather"]
             (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> c_int;
         scatter = [c"ncclScatter"]
