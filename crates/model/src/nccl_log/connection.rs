@@ -11,7 +11,7 @@ use super::transport::Transport;
 /// Pairs of ranks that are told one by one: all of 128 ranks with each other.
 const MOST_PAIRS: usize = 16_384;
 /// Distinct transports of all pairs together.
-const MOST_TRANSPORTS: usize = 65_536;
+const MOST_TRANSPORTS: usize = 32_768;
 
 /// How many messages tell of a transport. P2P and SHM are told by the sender alone, NET by both
 /// ends, so a connection is counted by the end that tells more of them.
