@@ -112,7 +112,7 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
         || segment(text)
 }
 
-/// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: the order of ranks and devices.
+/// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: orders of ranks and GPUs.
 fn path_of_a_graph(text: &str) -> bool {
     let number = text.trim_start_matches("Channel ").trim_start_matches("Ring ");
     let rest = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '/');

@@ -9,8 +9,9 @@ use super::transport::Transport;
 /// The transports in one sentence, such as
 /// `transports set up: 12 connections P2P/CUMEM, 4 NET/Socket/0`.
 /// A connection between two ranks on one channel counts once. Where torn messages may hide more of
-/// them, or there were too many to keep, it says "at least". NCCL prints a connection before it connects: where no message says that
-/// a structure or a communicator was completed, the transports were only chosen.
+/// them, or there were too many to keep, it says "at least". NCCL prints a connection before it
+/// connects: where no message says that a structure or a communicator was completed, the transports
+/// were only chosen.
 pub fn transports_set_up(facts: &NcclFacts) -> String {
     let mut kinds: BTreeMap<(u8, String), Kind> = BTreeMap::new();
     for ends in &facts.transports {
