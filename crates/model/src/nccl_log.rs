@@ -52,7 +52,7 @@ const EXAMPLES: usize = 16;
 /// Distinct plugins and what happened to them that are kept.
 const PLUGINS: usize = 512;
 
-/// Reads a log line by line. Lines of several ranks may be mixed, or follow each other file by file.
+/// Reads a log line by line. Ranks' lines may be mixed, or follow each other file by file.
 #[derive(Debug)]
 pub struct Parser {
     versions: version::Versions,

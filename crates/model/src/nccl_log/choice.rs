@@ -1,7 +1,7 @@
 //! `… Bytes -> …` of the TUNING subsystem: which algorithm and protocol NCCL chose for a call.
 //! Rank 0 alone says it, once a call; not a measurement.
 //!
-//! Formats: NCCL's src/enqueue.cc and src/scheduler/symmetric_sched.cc; docs/nccl_log.md has the table.
+//! Formats: NCCL's src/enqueue.cc, src/scheduler/symmetric_sched.cc; a table in docs/nccl_log.md.
 
 use std::collections::BTreeMap;
 

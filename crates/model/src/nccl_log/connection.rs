@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
+use super::tally::is_zero;
 use super::transport::Transport;
 
 /// Pairs of ranks that are told one by one: all of 128 ranks with each other.
 const MOST_PAIRS: usize = 16_384;
 /// Distinct transports of all pairs together.
-const MOST_TRANSPORTS: usize = 65_536;
+const MOST_TRANSPORTS: usize = 32_768;
 
 /// How many messages tell of a transport. P2P and SHM are told by the sender alone, NET by both
 /// ends, so a connection is counted by the end that tells more of them.
@@ -38,11 +39,6 @@ pub struct Pair {
     pub to: Option<u32>,
     /// Each transport between them.
     pub transports: Vec<Ends>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 type Key = (u32, Option<u32>);

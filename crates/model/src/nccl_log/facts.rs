@@ -14,7 +14,7 @@ use super::network::{GpuDirect, NetDevice, SocketThreads};
 use super::nvlink::{Fabric, Nvls};
 use super::plugin::Plugin;
 use super::settings::Settings;
-use super::tally::Counted;
+use super::tally::{Counted, is_zero};
 use super::timing::InitTime;
 use super::version::NcclVersion;
 use super::warning::Warning;
@@ -121,9 +121,4 @@ impl NcclFacts {
     pub fn is_empty(&self) -> bool {
         *self == NcclFacts::default()
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }

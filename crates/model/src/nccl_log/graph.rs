@@ -1,4 +1,4 @@
-//! `Pattern …` of the GRAPH subsystem: the graphs that NCCL found, their bandwidth and their worst path.
+//! `Pattern …` of the GRAPH subsystem: the graphs that NCCL found, their bandwidth and worst path.
 //! Not the rings and trees themselves, and not a measurement.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ const MOST: usize = 256;
 pub struct Graph {
     /// NCCL_TOPO_PATTERN: 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNetDirect.
     pub pattern: u32,
-    /// Whether rings or trees may use different NICs on different nodes: 0 no, 1 yes, 2 alternating.
+    /// Whether a ring or tree may use different NICs on different nodes: 0 no, 1 yes, 2 alternating.
     pub cross_nic: u32,
     /// Channels.
     pub channels: u32,

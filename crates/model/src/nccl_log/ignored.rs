@@ -2,7 +2,7 @@
 //! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const BEGINNINGS: [&str; 88] = [
+const BEGINNINGS: [&str; 84] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -41,12 +41,8 @@ const BEGINNINGS: [&str; 88] = [
     "Topology detection : ",
     // NET
     "NET/IB: ",
-    "NET/IB : ",
-    "NET/Socket : ",
-    "NET/OFI ",
     "SHARP ",
     "dlvsym failed on ",
-    "P2P plugin",
     // NVLS
     "NVLS Head ",
     "NVLS Trees ",
@@ -101,19 +97,22 @@ const BEGINNINGS: [&str; 88] = [
     "Failed to load ",
 ];
 
+/// The same, where another message with that beginning is read: a cut one may have been that.
+const WHOLE: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
+
 /// Whether a message is passed over on purpose.
 pub(super) fn ignored(text: &str, cut: bool) -> bool {
     let text = text.trim_start();
     text.is_empty()
         || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
-        || !cut && path_of_a_graph(text)
+        || !cut && (path_of_a_graph(text) || WHOLE.iter().any(|b| text.starts_with(b)))
         || of_a_plugin_search(text)
         || of_a_source_line(text)
         || call(text)
         || segment(text)
 }
 
-/// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: the order of ranks and devices.
+/// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: orders of ranks and GPUs.
 fn path_of_a_graph(text: &str) -> bool {
     let number = text.trim_start_matches("Channel ").trim_start_matches("Ring ");
     let rest = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '/');
@@ -188,6 +187,8 @@ mod tests {
         ] {
             assert!(!ignored(text, false), "{text}");
         }
-        assert!(!ignored("Channel 00/0 : 0[0", true), "it may have been a connection");
+        for text in ["Channel 00/0 : 0[0", "NET/IB : Using [0]ml"] {
+            assert!(!ignored(text, true), "{text}: it may have been more");
+        }
     }
 }

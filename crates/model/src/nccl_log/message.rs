@@ -106,7 +106,7 @@ struct Speaker<'a> {
 fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
     let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(LONGEST_PREFIX)));
     let before = line.get(lower..marker)?;
-    let with_device = before.rmatch_indices("] ").find_map(|(at, _)| {
+    let with_device = before.rmatch_indices("] ").take(3).find_map(|(at, _)| {
         let (head, device) = before[..at].rsplit_once(" [")?;
         let plain = !device.is_empty() && device.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         plain.then(|| (head, device.parse().ok(), before[at + 2..].trim()))

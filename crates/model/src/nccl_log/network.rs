@@ -130,17 +130,18 @@ impl Network {
     fn add_devices(&mut self, network: &str, text: &str) -> Option<()> {
         for entry in text.split(' ') {
             let Some((name, tail)) = entry
-                .split_once(']')
-                .filter(|(number, _)| number[1.min(number.len())..].parse::<u32>().is_ok())
+                .strip_prefix('[')
+                .and_then(|numbered| numbered.split_once(']'))
+                .filter(|(number, _)| number.parse::<u32>().is_ok())
                 .and_then(|(_, device)| device.split_once(':'))
             else {
                 continue;
             };
             let (mut port, mut link) = (None, None);
             if network == "IB" {
-                let (number, layer) = tail.split_once('/')?;
+                let Some((number, layer)) = tail.split_once('/') else { continue };
                 // 2.30 puts rail and plane between port and link.
-                port = number.split(':').next()?.parse().ok();
+                port = number.split(':').next().and_then(|port| port.parse().ok());
                 link = Some(keep(layer));
             }
             let network = network.to_owned();
@@ -212,6 +213,13 @@ mod tests {
             ("veth26", None, None, None),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_spoilt_device_is_passed_over() {
+        let network =
+            heard(&["NET/IB : Using [0]mlx5_0:1/RoCE \u{fffd}1]mlx5_1:1/IB [x]y:1/IB []"]);
+        assert_eq!(network.devices.finish(&mut 0).len(), 1);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::tally::{Tally, keep};
 /// Distinct fabrics that are kept.
 const MOST: usize = 256;
 
-/// NVLink SHARP: multicast and reduction in the NVSwitch. All figures are messages, one of each rank
-/// and communicator.
+/// NVLink SHARP: multicast and reduction in the NVSwitch. All figures are messages, one of each
+/// rank and communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Nvls {
     /// `NVLS multicast support is available`.

@@ -126,7 +126,7 @@ fn named_by_kind(mut at: Cursor<'_>) -> Option<Plugin> {
     }
 }
 
-/// What is printed by other hands: `Using tuner plugin: 'x'` (2.19 and 2.20), `P2P plugin v8 IBext_v8`
+/// Words of their own: `Using tuner plugin: 'x'` (2.19 and 2.20), `P2P plugin v8 IBext_v8`
 /// (nccl-rdma-sharp-plugins), `NET/OFI Using aws-ofi-nccl 1.6.0`.
 fn otherwise(mut at: Cursor<'_>) -> Option<Plugin> {
     let saying = at.one_of(&[

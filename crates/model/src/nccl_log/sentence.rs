@@ -1,5 +1,5 @@
 //! The sentence that closes a run: which transports NCCL set up.
-//! It claims set-up and nothing more: that bytes went there, only counters can tell.
+//! It claims set-up and nothing more: whether bytes went there, only counters can tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,9 @@ use super::transport::Transport;
 /// The transports in one sentence, such as
 /// `transports set up: 12 connections P2P/CUMEM, 4 NET/Socket/0`.
 /// A connection between two ranks on one channel counts once. Where torn messages may hide more of
-/// them, it says "at least".
+/// them, or there were too many to keep, it says "at least". NCCL prints a connection before it
+/// connects: where no message says that a structure or a communicator was completed, the transports
+/// were only chosen.
 pub fn transports_set_up(facts: &NcclFacts) -> String {
     let mut kinds: BTreeMap<(u8, String), Kind> = BTreeMap::new();
     for ends in &facts.transports {
@@ -37,13 +39,17 @@ pub fn transports_set_up(facts: &NcclFacts) -> String {
         parts.push(format!("{}{noun} {}", kind.connections, kind.told(&name)));
     }
     if let Some(nvls) = facts.nvls.filter(|nvls| nvls.buffers > 0) {
-        parts.push(format!("NVLS buffers on {} ranks", nvls.buffers));
+        let ranks = if nvls.buffers == 1 { "rank" } else { "ranks" };
+        parts.push(format!("NVLS buffers on {} {ranks}", nvls.buffers));
     }
     if parts.is_empty() {
         return "transports set up: NCCL's output names none".to_owned();
     }
-    let bound = if facts.messages.torn > 0 { "at least " } else { "" };
-    format!("transports set up: {bound}{}", parts.join(", "))
+    let whole = !facts.connected.is_empty()
+        || facts.communicators.iter().flat_map(|c| &c.ranks).any(|rank| rank.initialized);
+    let what = if whole { "set up" } else { "chosen, with no word of their completion" };
+    let bound = if facts.messages.torn + facts.left_out > 0 { "at least " } else { "" };
+    format!("transports {what}: {bound}{}", parts.join(", "))
 }
 
 #[derive(Default)]
@@ -106,7 +112,8 @@ mod tests {
     use crate::nccl_log::{parse, transports_set_up};
 
     fn sentence(texts: &[&str]) -> String {
-        let log: String = texts.iter().map(|t| format!("vm:1:1 [0] NCCL INFO {t}\n")).collect();
+        let texts = texts.iter().chain(&["Connected all rings"]);
+        let log: String = texts.map(|t| format!("vm:1:1 [0] NCCL INFO {t}\n")).collect();
         transports_set_up(&parse(&log))
     }
 
@@ -124,6 +131,13 @@ mod tests {
     }
 
     #[test]
+    fn without_a_word_of_completion_they_were_only_chosen() {
+        let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0";
+        let expected = "transports chosen, with no word of their completion: 1 connection NET/IB/0";
+        assert_eq!(transports_set_up(&parse(line)), expected);
+    }
+
+    #[test]
     fn it_never_claims_more_than_both_ends_say() {
         let told = sentence(&[
             "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA",
@@ -134,7 +148,7 @@ mod tests {
             "NVLS comm 0x55 headRank 0 nHeads 8 buffSize 4194304",
         ]);
         let expected = "transports set up: 2 connections NET/IB/0-1,3-4 (GDRDMA at 3 of 4 ends) \
-                        (1 of them by PXN), 1 COLLNET/SHARP/1/GDRDMA, NVLS buffers on 1 ranks";
+                        (1 of them by PXN), 1 COLLNET/SHARP/1/GDRDMA, NVLS buffers on 1 rank";
         assert_eq!(told, expected);
         assert_eq!(sentence(&["Using network IB"]), "transports set up: NCCL's output names none");
         let torn = sentence(&[

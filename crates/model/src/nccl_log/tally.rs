@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes kept of a free text, such as a value or a warning.
 const LONGEST: usize = 1024;
 
-/// Distinct things and how many messages said each. Beyond `most` things, new ones are only counted.
+/// Distinct things, and how many messages said each. Beyond `most`, new ones are only counted.
 #[derive(Debug)]
 pub(super) struct Tally<K> {
     counts: BTreeMap<K, u64>,
@@ -52,6 +52,11 @@ pub struct Counted<T> {
 /// The same for a map of counts.
 pub(super) fn counted<T>(counts: BTreeMap<T, u64>) -> Vec<Counted<T>> {
     counts.into_iter().map(|(what, said)| Counted { what, said }).collect()
+}
+
+/// Whether a count need not be written down.
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The part of a free text that is kept: at most 1024 bytes, ended between characters.

@@ -1,7 +1,7 @@
 //! What a `via …` names: the way from one rank to another that NCCL set up.
 //! It proves that the way was set up, and no byte on it.
 //!
-//! Formats: NCCL's src/transport/p2p.cc, shm.cc, net.cc, coll_net.cc (2.18 to 2.30), RCCL's likewise.
+//! Formats: NCCL's src/transport/p2p.cc, shm.cc, net.cc, coll_net.cc (2.18 to 2.30), and RCCL's.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What NCCL says in words that are worth keeping as they are: warnings, and why it does not use something.
+//! What NCCL says that is worth keeping word for word: warnings, and why it does not use something.
 //! Not what to do about it.
 
 use serde::{Deserialize, Serialize};
