@@ -11,7 +11,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use busbw::options::{self, Command, Environment, Request, Surroundings};
+use busbw::{
+    backend::nccl::{Gpus, Libraries},
+    options::{self, Command, Environment, Request, Surroundings},
+};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
@@ -60,27 +63,35 @@ fuzz_target!(|data: &[u8]| {
     let first = lines.iter().position(|line| variable(line).is_none()).unwrap_or(lines.len());
     let (settings, words) = lines.split_at(first);
     let words = words.iter().map(|word| OsString::from_vec(word.to_vec()));
-    let planned = match options::parse(words) {
+    let planned: Vec<Request> = match options::parse(words) {
         Ok(Command::Bench { collective, style, program, arguments }) => {
             let environment = environment(settings);
-            let surroundings = Surroundings { cores: 4, seed: 1 };
-            options::plan(collective, style, &program, &arguments, &environment, surroundings)
-                .map_err(|refusal| assert!(!refusal.to_string().is_empty()))
-                .ok()
+            // Once on a machine without GPUs, once on one with eight.
+            let libraries = Libraries {
+                amd: false,
+                driver: "libcuda.so.1".into(),
+                nccl: "libnccl.so.2".into(),
+            };
+            let eight = Gpus { count: 8, memory: 1 << 37, libraries };
+            let planned = [Err("there are none".to_owned()), Ok(eight)].map(|gpus| {
+                let surroundings = Surroundings { cores: 4, gpus, seed: 1 };
+                options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+                    .map_err(|refusal| assert!(!refusal.to_string().is_empty()))
+                    .ok()
+            });
+            planned.into_iter().flatten().collect()
         }
-        Ok(_) => None,
+        Ok(_) => Vec::new(),
         Err(refusal) => {
             assert!(!refusal.render().to_string().is_empty());
             // Help and version leave with 0, every mistake with 2.
             let wanted = if refusal.use_stderr() { 2 } else { 0 };
             assert_eq!(refusal.exit_code(), wanted, "{refusal:?}");
-            None
+            Vec::new()
         }
     };
-    share::count(planned.is_some());
-    if let Some(request) = planned {
-        check(&request);
-    }
+    share::count(!planned.is_empty());
+    planned.iter().for_each(check);
 });
 
 /// `NAME=value` of a name that busbw reads.
