@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
+    fs,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::{Duration, Instant},
 };
 
-use busbw::doctor::{Report, Verdict};
+use busbw::doctor::{Report, Topic, Verdict};
 
 fn doctor(words: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
@@ -71,7 +73,7 @@ fn ranks_are_compared() {
     let output = doctor(&["--json", "-g", "3"], &[]);
     let compared = report(&output);
     assert_eq!(compared.ranks, Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!compared.findings.iter().any(|f| f.topic == busbw::doctor::Topic::Ranks));
+    assert!(!compared.findings.iter().any(|f| f.topic == Topic::Ranks));
 }
 
 #[test]
@@ -79,4 +81,56 @@ fn help_names_the_exit_codes() {
     let output = doctor(&["--help"], &[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("0 nothing slow or broken, 1 something is"), "{text}");
+}
+
+/// The shim of NVML: tests/shims/README.md. None where there is no C++ compiler.
+fn nvml_shim() -> Option<PathBuf> {
+    let shims = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/shims");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor-libnvidia-ml.so.1");
+    let built = Command::new("g++")
+        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-o"])
+        .arg(&library)
+        .args([shims.join("nvml.cc"), shims.join("nvml_state.cc")])
+        .args(["-ldl", "-lpthread"])
+        .status();
+    match built {
+        Ok(status) => {
+            assert!(status.success(), "the shim of NVML does not compile");
+            Some(library)
+        }
+        Err(_) => None,
+    }
+}
+
+#[test]
+fn gpus_are_judged_by_what_nvml_says() {
+    let Some(library) = nvml_shim() else {
+        return println!("waived: no g++ to build the shim of NVML with");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let planted = folder.path().join("nvml");
+    fs::write(&planted, "1 throttle 0x48\n2 nvlink.4.state 0\n3 ecc.uncorrected 1\n").unwrap();
+    let variables = [
+        ("BUSBW_NVML", library.to_str().unwrap()),
+        ("BUSBW_SHIM_GPUS", "4"),
+        ("BUSBW_SHIM_NVML_FILE", planted.to_str().unwrap()),
+    ];
+    let output = doctor(&["--json", "-g", "4"], &variables);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Vec<(String, String)> = report(&output)
+        .findings
+        .into_iter()
+        .filter(|f| f.verdict.is_wrong() && f.topic != Topic::Cores && f.topic != Topic::Libraries)
+        .map(|f| (f.subject, f.seen))
+        .collect();
+    let want = [
+        ("GPU 1", "the hardware slows its clocks down: heat"),
+        ("GPU 3", "uncorrected memory errors since the driver was loaded: 1"),
+        ("GPU 2", "17 of 18 NVLinks are up"),
+        ("rank 2", "NVLinks up 17 where 3 others have 18"),
+    ];
+    assert_eq!(found, want.map(|(subject, seen)| (subject.to_owned(), seen.to_owned())));
+
+    let many = doctor(&["-g", "5"], &variables);
+    assert_eq!(many.status.code(), Some(5), "more ranks than GPUs");
 }

@@ -36,7 +36,7 @@ fn nccl(node: &Node) -> Vec<Finding> {
             },
         )];
     }
-    let used = node.used_nccl().map(|candidate| version(candidate));
+    let used = node.used_nccl().map(version);
     node.nccl.iter().map(|candidate| one_nccl(candidate, used.as_deref())).collect()
 }
 

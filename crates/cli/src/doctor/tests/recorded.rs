@@ -24,7 +24,7 @@ impl Recorded {
     /// A machine with nothing but a processor: a laptop, a container.
     pub(super) fn laptop() -> Recorded {
         let node = Recorded {
-            folder: tempfile::tempdir().unwrap(),
+            folder: folder(),
             environment: Environment::default(),
             driver: Err("libnvidia-ml.so.1: cannot open shared object file".to_owned()),
         };
@@ -216,6 +216,11 @@ pub(super) fn gpu_at(index: usize) -> String {
 /// See `gpu_at`.
 pub(super) fn nic_at(index: usize) -> String {
     format!("0000:{:02x}:00.0", 0x14 + index * 0x10)
+}
+
+/// In memory where there is such a place: a node is hundreds of small files.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn link(root: &Path, from: &str, to: &str) {
