@@ -81,12 +81,15 @@ fn judge(
             None => format!("{from:.1} instead of {to:.1} GB/s before packet headers"),
         }
     };
+    let is_gpu = gpu.is_some() || machine::is_gpu(device);
     if now.width < best.width {
+        // GPUs lower the speed of an idle link, and raise it under load.
+        let loaded = if is_gpu { Link { speed: best.speed, ..now } } else { now };
         findings.push(ABOUT.slow(
             name,
             format!("{now} where device and slot can do x{}", best.width),
             &Advice {
-                cost: &cost(now, best),
+                cost: &cost(loaded, best),
                 remedy: "reseat the card, clean its contacts, check riser and BIOS bifurcation; then a cold boot",
                 confirm,
             },
@@ -94,8 +97,7 @@ fn judge(
     }
     if now.speed < best.speed {
         let cause = format!("{now} where device and slot can do {best}");
-        if gpu.is_some() || machine::is_gpu(device) {
-            // GPUs lower the speed of an idle link, and raise it under load.
+        if is_gpu {
             let seen = format!("{cause}; an idle GPU may lower it");
             findings.push(ABOUT.note(name, seen, &format!("{confirm}, under load")));
         } else {
