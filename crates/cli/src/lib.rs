@@ -5,6 +5,9 @@
 mod algorithms_command;
 /// Who moves the bytes.
 pub mod backend;
+/// The preflight of a node.
+pub mod doctor;
+mod doctor_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.
@@ -82,6 +85,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
+        Command::Doctor(arguments) => doctor_command::run(&arguments),
+        Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { process } => launch::rank(process),
     }
 }

@@ -4,15 +4,26 @@
 mod cgroup;
 mod cpu;
 mod devices;
+mod kernel_log;
 mod out_of_memory;
+mod pci;
+mod process;
+mod rdma;
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use model::record::Machine;
 
 pub use cgroup::memory_limit;
 pub use cpu::{near, processor_list, usable_cores};
+pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
+pub use pci::{Access, Link, PciDevice, is_gpu};
+pub use process::{Limit, allowed_cores, locked_memory, may_lock};
+pub use rdma::{Gid, Port, RdmaDevice};
 
 /// A file system root to read from: `/` outside of tests.
 #[derive(Debug, Clone)]
@@ -29,18 +40,18 @@ impl Root {
         Root::new("/")
     }
 
-    fn path(&self, relative: &str) -> PathBuf {
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.0.join(relative)
     }
 
     /// A file's text without the trailing newline; none where it cannot be read.
-    fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
+    pub(crate) fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(relative)).ok()?;
         Some(text.trim_end().to_owned())
     }
 
     /// Names in a folder, sorted.
-    fn names(&self, relative: &str) -> Vec<String> {
+    pub(crate) fn names(&self, relative: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(relative)) else { return Vec::new() };
         let mut names: Vec<String> =
             entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -48,8 +59,38 @@ impl Root {
         names
     }
 
+    /// A file's bytes, at most `most` of them; none where it cannot be read.
+    pub(crate) fn bytes(&self, relative: impl AsRef<Path>, most: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(self.0.join(relative)).ok()?;
+        file.take(most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// A number in a file of its own.
+    pub(crate) fn number<T: std::str::FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
+        self.text(relative)?.trim().parse().ok()
+    }
+
+    /// Whether something is there.
+    pub(crate) fn exists(&self, relative: impl AsRef<Path>) -> bool {
+        self.0.join(relative).exists()
+    }
+
+    /// Where a link leads, below the root.
+    pub(crate) fn real(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
+        let real = std::fs::canonicalize(self.0.join(relative)).ok()?;
+        let root = std::fs::canonicalize(&self.0).ok()?;
+        real.strip_prefix(root).ok().map(Path::to_owned)
+    }
+
+    /// The root itself.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+
     /// A field of /proc/meminfo in bytes.
-    fn meminfo(&self, field: &str) -> Option<u64> {
+    pub(crate) fn meminfo(&self, field: &str) -> Option<u64> {
         let text = self.text("proc/meminfo")?;
         let line = text.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
@@ -80,6 +121,17 @@ pub fn read(root: &Root) -> Machine {
         nics: devices::nics(root),
         gpus: devices::gpus(root),
     }
+}
+
+/// Network devices, GPUs, bridges and accelerators on the PCI bus, by address. Takes longer than the
+/// plain names that [`read`] asks for.
+pub fn pci(root: &Root) -> Vec<PciDevice> {
+    pci::read(root)
+}
+
+/// Every RDMA device, by name.
+pub fn rdma(root: &Root) -> Vec<RdmaDevice> {
+    rdma::read(root)
 }
 
 /// Names of all network interfaces and RDMA devices.

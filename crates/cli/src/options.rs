@@ -10,7 +10,8 @@ mod questions;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AlgorithmsArguments, Command, LintArguments, RANK_WORD, ShowArguments, parse,
+    AlgorithmsArguments, Command, DoctorArguments, FINGERPRINT_WORD, LintArguments, RANK_WORD,
+    ShowArguments, parse,
 };
 pub use environment::Environment;
 pub use planning::{RecordPlace, Request, Surroundings, plan};

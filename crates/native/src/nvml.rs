@@ -1,14 +1,93 @@
 //! NVIDIA's management library: opened where the driver installed it, absent without a panic.
-//! Not what is asked of it.
+//! Not what follows from what it says.
 
+mod fabric;
+mod gpu;
+
+pub use fabric::{Fabric, FabricState};
+pub use gpu::{Gpu, NvLinks, RemappedRows, throttle};
 pub use nvml_wrapper as wrapper;
-use nvml_wrapper::Nvml;
+use nvml_wrapper::{Nvml, error::NvmlError};
 
 /// Opens NVML; the environment variable `BUSBW_NVML` names another file than `libnvidia-ml.so.1`.
 ///
 /// # Errors
 /// Why there is none: no such library, or no driver behind it.
-pub fn open() -> Result<Nvml, nvml_wrapper::error::NvmlError> {
+pub fn open() -> Result<Nvml, NvmlError> {
     let path = std::env::var_os("BUSBW_NVML");
     Nvml::builder().lib_path(path.as_deref().unwrap_or("libnvidia-ml.so.1".as_ref())).init()
+}
+
+/// One answer of the driver.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Reading<T> {
+    /// What it says.
+    Value(T),
+    /// This device has no such thing.
+    Unsupported,
+    /// It does not say, and why.
+    Unknown(String),
+    /// It was not asked.
+    #[default]
+    Unasked,
+}
+
+impl<T> Reading<T> {
+    /// The answer, where there is one.
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Reading::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Value(value) => Reading::Value(f(value)),
+            Reading::Unsupported => Reading::Unsupported,
+            Reading::Unknown(why) => Reading::Unknown(why),
+            Reading::Unasked => Reading::Unasked,
+        }
+    }
+}
+
+impl<T> From<Result<T, NvmlError>> for Reading<T> {
+    fn from(answer: Result<T, NvmlError>) -> Reading<T> {
+        match answer {
+            Ok(value) => Reading::Value(value),
+            Err(NvmlError::NotSupported) => Reading::Unsupported,
+            Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => {
+                Reading::Unknown("this driver's NVML has no such function".to_owned())
+            }
+            Err(why) => Reading::Unknown(why.to_string()),
+        }
+    }
+}
+
+/// The driver and its GPUs at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Driver {
+    /// Its version, such as 580.82.07.
+    pub version: Reading<String>,
+    /// The newest CUDA that it runs, as major and minor.
+    pub cuda: Reading<(u32, u32)>,
+    /// GPUs by NVML's number; those that do not answer with the reason.
+    pub gpus: Vec<Result<Gpu, String>>,
+}
+
+/// Asks the driver for everything that [`Driver`] holds. Nothing is changed on any device.
+///
+/// # Errors
+/// What [`open`] says.
+pub fn driver() -> Result<Driver, NvmlError> {
+    let nvml = open()?;
+    let cuda = Reading::from(nvml.sys_cuda_driver_version());
+    let count = nvml.device_count()?;
+    let read = |index| gpu::read(&nvml, index).map_err(|why| why.to_string());
+    Ok(Driver {
+        version: nvml.sys_driver_version().into(),
+        // 13000 is 13.0: nvmlSystemGetCudaDriverVersion, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR.
+        cuda: cuda.map(|v| u32::try_from(v).map_or((0, 0), |v| (v / 1000, v % 1000 / 10))),
+        gpus: (0..count).map(read).collect(),
+    })
 }

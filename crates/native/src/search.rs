@@ -34,8 +34,13 @@ impl Environment {
     }
 
     /// A variable that is set to more than nothing.
-    fn get(&self, name: &str) -> Option<&OsString> {
+    pub fn get(&self, name: &str) -> Option<&OsString> {
         self.0.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// Every variable.
+    pub fn all(&self) -> impl Iterator<Item = (&String, &OsString)> {
+        self.0.iter()
     }
 
     /// The folders of a list such as PATH; relative ones from where this process stands.

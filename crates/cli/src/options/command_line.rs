@@ -32,6 +32,13 @@ pub enum Command {
     Algorithms(AlgorithmsArguments),
     /// Look for mistakes in scripts and environments.
     Lint(LintArguments),
+    /// Look at this node.
+    Doctor(DoctorArguments),
+    /// Be a rank that `doctor` asks for its fingerprint.
+    Fingerprint {
+        /// Which.
+        rank: usize,
+    },
     /// Be a rank: started by a supervisor only.
     Rank {
         /// Which of its processes.
@@ -79,6 +86,23 @@ pub struct LintArguments {
     pub json: bool,
 }
 
+/// Options of `busbw doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArguments {
+    /// Have N ranks, one a GPU, say what they see, and print what differs between them
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub ranks: Option<u16>,
+    /// NCCL library to use (also BUSBW_NCCL)
+    #[arg(long, value_name = "PATH")]
+    pub nccl: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The hidden word that `doctor` starts its ranks with.
+pub const FINGERPRINT_WORD: &str = "__fingerprint";
+
 /// The hidden word that a supervisor starts its ranks with.
 pub const RANK_WORD: &str = "__rank";
 
@@ -89,9 +113,18 @@ const EXAMPLES: &str = "Examples:
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+  busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
             6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
+
+const DOCTOR_HELP: &str = "Verdicts: fine; absent (not here, not needed); note; unknown (cannot be read here); slow (costs
+performance); broken (something fails). Nothing on the machine is changed.
+Examples:
+  busbw doctor
+  sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
+  busbw doctor -g 8 --json
+Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
 
 const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
 Examples:
@@ -123,6 +156,8 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
+        FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
             let arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
@@ -161,6 +196,10 @@ fn grammar() -> Grammar {
     let algorithms = AlgorithmsArguments::augment_args(Grammar::new("algorithms"))
         .about("Which algorithm the host backend takes at which size on this machine")
         .after_help("Examples:\n  busbw algorithms\n  busbw algorithms --measure -g 4");
+    let doctor = DoctorArguments::augment_args(Grammar::new("doctor"))
+        .about("Look at this node, in seconds and without a benchmark: what is wrong, its cost, its remedy")
+        .after_help(DOCTOR_HELP);
+    let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     Grammar::new("busbw")
         .version(env!("CARGO_PKG_VERSION"))
@@ -176,6 +215,8 @@ fn grammar() -> Grammar {
         .subcommand(show)
         .subcommand(lint)
         .subcommand(algorithms)
+        .subcommand(doctor)
+        .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
 

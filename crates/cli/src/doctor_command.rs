@@ -1,0 +1,135 @@
+//! `busbw doctor`: looks at this node, and with `-g` has every rank take its fingerprint.
+//! Not the judging (`doctor`).
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use model::exit::Exit;
+use native::{
+    nvml,
+    search::{Environment, Kind},
+};
+
+use crate::{
+    Refusal,
+    doctor::{self, Fingerprint, Node, Report},
+    machine,
+    options::{DoctorArguments, FINGERPRINT_WORD},
+};
+
+/// How long ranks may take for their fingerprints: drivers that are not loaded start within seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks, prints, and says by the exit code whether something is wrong: 0 no, 1 yes.
+///
+/// # Errors
+/// Ranks that give no fingerprint, and stdout.
+pub fn run(arguments: &DoctorArguments) -> Result<Exit> {
+    let mut environment = Environment::of_process();
+    if let Some(path) = &arguments.nccl {
+        environment = environment.with(Kind::Nccl.variable(), path);
+    }
+    let node = read(environment);
+    let mut findings = doctor::look(&node);
+    let ranks = arguments.ranks.map(usize::from);
+    if let Some(ranks) = ranks {
+        let gpus = node.gpu_count();
+        if gpus > 0 && ranks > gpus {
+            let text = format!("-g {ranks}: this node has {gpus} GPUs");
+            return Err(Refusal::new(Exit::Impossible, text).into());
+        }
+        let taken = fingerprints(ranks, arguments)?;
+        findings.extend(doctor::compare(&taken).iter().flat_map(doctor::Difference::findings));
+    }
+    let report = Report::new(&machine::host_name(), ranks, findings);
+    let exit = if report.verdict.is_wrong() { Exit::Internal } else { Exit::Ok };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let printed = if arguments.json {
+        serde_json::to_writer(&mut out, &report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(out))
+    } else {
+        let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        report.print(&mut out, colour)
+    };
+    match printed.and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(exit),
+        other => other.map(|()| exit).context("cannot write to stdout"),
+    }
+}
+
+/// One rank's part: its fingerprint as a line of JSON on stdout.
+///
+/// # Errors
+/// When stdout fails.
+pub fn fingerprint(rank: usize) -> Result<Exit> {
+    let node = read(Environment::of_process());
+    let gpu = u32::try_from(rank).ok();
+    let taken = Fingerprint::take(&node, &machine::host_name(), rank, gpu);
+    let line = serde_json::to_string(&taken).context("cannot serialise a fingerprint")?;
+    writeln!(io::stdout(), "{line}").context("cannot write to stdout")?;
+    Ok(Exit::Ok)
+}
+
+fn read(environment: Environment) -> Node {
+    let driver = nvml::driver().map_err(|why| why.to_string());
+    Node::read(machine::Root::system(), environment, driver)
+}
+
+/// Starts a process for each rank and gathers what they say; none outlives this function.
+fn fingerprints(ranks: usize, arguments: &DoctorArguments) -> Result<Vec<Fingerprint>> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut started = Started(Vec::new());
+    let (said, heard) = mpsc::channel();
+    for rank in 0..ranks {
+        let mut command = Command::new(&program);
+        command.arg(FINGERPRINT_WORD).arg(rank.to_string());
+        if let Some(path) = &arguments.nccl {
+            command.env(Kind::Nccl.variable(), path);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start rank {rank}, {}", program.display()))?;
+        let stdout = child.stdout.take();
+        started.0.push(child);
+        let said = said.clone();
+        std::thread::Builder::new()
+            .name("fingerprint".to_owned())
+            .spawn(move || {
+                let text = stdout.map(io::read_to_string).transpose();
+                let _ = said.send((rank, text.map(Option::unwrap_or_default)));
+            })
+            .context("cannot start a thread for a rank")?;
+    }
+    let by = Instant::now() + PATIENCE;
+    let mut taken: Vec<Option<Fingerprint>> = vec![None; ranks];
+    while let Some(missing) = taken.iter().position(Option::is_none) {
+        let left = by.saturating_duration_since(Instant::now());
+        let Ok((rank, text)) = heard.recv_timeout(left) else {
+            bail!("rank {missing} gave no fingerprint within {} s", PATIENCE.as_secs());
+        };
+        let text = text.with_context(|| format!("cannot read from rank {rank}"))?;
+        let read = serde_json::from_str(&text);
+        taken[rank] = Some(read.with_context(|| format!("rank {rank} gave no fingerprint"))?);
+    }
+    Ok(taken.into_iter().flatten().collect())
+}
+
+/// Processes that end with this value.
+struct Started(Vec<Child>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

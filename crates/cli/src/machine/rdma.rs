@@ -1,0 +1,152 @@
+//! RDMA devices and their ports as /sys/class/infiniband shows them: InfiniBand and RoCE alike.
+//! Not their counters, and no verb is called.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::Root;
+
+/// One device, such as mlx5_0.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RdmaDevice {
+    /// Its name.
+    pub name: String,
+    /// Its PCI address; none for software devices such as rxe.
+    pub address: Option<String>,
+    /// Network interfaces of the same PCI function.
+    pub interfaces: Vec<String>,
+    /// Firmware version.
+    pub firmware: Option<String>,
+    /// Board, such as MT_0000000838; devices of one kind share it.
+    pub board: Option<String>,
+    /// Its ports.
+    pub ports: Vec<Port>,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Port {
+    /// From 1.
+    pub number: u32,
+    /// ACTIVE, INIT, DOWN and so on.
+    pub state: String,
+    /// LinkUp, Polling, Disabled and so on.
+    pub physical: String,
+    /// Line rate, Gb/s.
+    pub gbps: Option<f64>,
+    /// As the kernel writes it: 400 Gb/sec (4X NDR).
+    pub rate: String,
+    /// Ethernet (RoCE) or InfiniBand.
+    pub ethernet: bool,
+    /// Addresses.
+    pub gids: Vec<Gid>,
+}
+
+/// An entry of a port's address table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gid {
+    /// What NCCL_IB_GID_INDEX takes.
+    pub index: u32,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Whether it is for RoCEv2, which is routed; none where the kernel does not say.
+    pub version_two: Option<bool>,
+    /// The network interface whose address it is.
+    pub interface: Option<String>,
+}
+
+impl Gid {
+    /// The IPv4 address that it stands for.
+    pub fn ipv4(&self) -> Option<IpAddr> {
+        self.address.to_ipv4_mapped().map(IpAddr::V4)
+    }
+}
+
+pub(super) fn read(root: &Root) -> Vec<RdmaDevice> {
+    root.names("sys/class/infiniband").into_iter().map(|name| device(root, name)).collect()
+}
+
+fn device(root: &Root, name: String) -> RdmaDevice {
+    let at = format!("sys/class/infiniband/{name}");
+    let numbers = root.names(&format!("{at}/ports")).into_iter().filter_map(|n| n.parse().ok());
+    let address = root.real(format!("{at}/device"));
+    RdmaDevice {
+        address: address.and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned())),
+        interfaces: root.names(&format!("{at}/device/net")),
+        firmware: root.text(format!("{at}/fw_ver")).filter(|version| !version.is_empty()),
+        board: root.text(format!("{at}/board_id")).filter(|board| !board.is_empty()),
+        ports: numbers.map(|number| port(root, &at, number)).collect(),
+        name,
+    }
+}
+
+fn port(root: &Root, device: &str, number: u32) -> Port {
+    let at = format!("{device}/ports/{number}");
+    let read = |file: &str| root.text(format!("{at}/{file}")).unwrap_or_default();
+    let rate = read("rate");
+    let gids = root.names(&format!("{at}/gids")).into_iter().filter_map(|n| n.parse().ok());
+    let mut gids: Vec<Gid> = gids.filter_map(|index| gid(root, &at, index)).collect();
+    gids.sort_by_key(|gid| gid.index);
+    Port {
+        number,
+        state: after_number(&read("state")),
+        physical: after_number(&read("phys_state")),
+        gbps: gbps(&rate),
+        rate,
+        ethernet: read("link_layer") == "Ethernet",
+        gids,
+    }
+}
+
+/// "4: ACTIVE" says ACTIVE.
+fn after_number(text: &str) -> String {
+    text.split_once(": ").map_or(text, |(_, word)| word).to_owned()
+}
+
+/// "400 Gb/sec (4X NDR)"; a port that is down may say 0 or nothing.
+fn gbps(rate: &str) -> Option<f64> {
+    let number = rate.split_whitespace().next()?.parse::<f64>().ok()?;
+    (number > 0.0 && number.is_finite()).then_some(number)
+}
+
+/// An entry that is in use: unused ones are all zeros, or cannot be read.
+fn gid(root: &Root, port: &str, index: u32) -> Option<Gid> {
+    let address: Ipv6Addr = root.number(format!("{port}/gids/{index}"))?;
+    let kind = root.text(format!("{port}/gid_attrs/types/{index}"));
+    // "RoCE v2", "IB/RoCE v1": drivers/infiniband/core/cache.c, gid_type_str.
+    (!address.is_unspecified()).then(|| Gid {
+        index,
+        address,
+        version_two: kind.map(|kind| kind == "RoCE v2"),
+        interface: root.text(format!("{port}/gid_attrs/ndevs/{index}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_of_the_kernel() {
+        assert_eq!(after_number("4: ACTIVE"), "ACTIVE");
+        assert_eq!(after_number(""), "");
+        assert_eq!(gbps("400 Gb/sec (4X NDR)"), Some(400.0));
+        assert_eq!(gbps("2.5 Gb/sec (1X SDR)"), Some(2.5));
+        assert_eq!(gbps("0 Gb/sec"), None);
+    }
+
+    #[test]
+    fn an_address_of_version_four() {
+        let address = "0000:0000:0000:0000:0000:ffff:0a00:0102".parse().unwrap();
+        let gid = Gid { index: 3, address, version_two: Some(true), interface: None };
+        assert_eq!(gid.ipv4().unwrap().to_string(), "10.0.1.2");
+    }
+
+    proptest! {
+        #[test]
+        fn any_rate(text in ".{0,30}") {
+            prop_assert!(gbps(&text).is_none_or(|rate| rate > 0.0));
+            let _ = after_number(&text);
+        }
+    }
+}
