@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""busbw against nccl-tests on the GPUs of one host: the same NCCL, the same boot, launches in turns.
+
+Not a judgement of NCCL: both sides call the same library, and what differs is the program around it.
+Needs Python 3.8, a busbw, and a folder with nccl-tests' *_perf built against the NCCL in use.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall"]
+ROW = re.compile(r"^\s+\d+\s+\d+\s+\w+\s")
+
+
+def rows(text):
+    """(size, placement) -> microseconds, from a table of either program."""
+    found = {}
+    for line in text.splitlines():
+        if ROW.match(line):
+            words = line.split()
+            # Time, two bandwidths and the wrong elements, twice.
+            found[int(words[0]), "out"] = float(words[-8])
+            found[int(words[0]), "in"] = float(words[-4])
+    return found
+
+
+class Side:
+    """One program's way of running a collective."""
+
+    def __init__(self, name, command):
+        self.name, self.command = name, command
+        self.launches, self.walls = [], []
+
+    def launch(self, collective, words):
+        command = self.command(collective) + words.split()
+        begun = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        self.walls.append(time.monotonic() - begun)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        self.launches.append(rows(done.stdout))
+
+    def times(self, key):
+        return [launch[key] for launch in self.launches if key in launch]
+
+    def forget(self):
+        self.launches, self.walls = [], []
+
+
+def in_turns(sides, rounds, collective, words):
+    for side in sides:
+        side.forget()
+    for number in range(rounds):
+        # Who goes first changes, so that warm GPUs favour nobody.
+        for side in sides if number % 2 == 0 else reversed(sides):
+            side.launch(collective, words[side.name] if isinstance(words, dict) else words)
+
+
+def spread(times):
+    """Half the range of a side's own launches, over their median: what A against A differs by."""
+    return (max(times) - min(times)) / 2 / statistics.median(times)
+
+
+def table(title, theirs, ours, allowed):
+    """Prints a table and returns how many points are slower than `allowed` says."""
+    print(f"\n## {title}\n")
+    print(f"| size | place | {theirs.name} us | A/A | {ours.name} us | A/A | ratio | |")
+    print("|---:|---|---:|---:|---:|---:|---:|---|")
+    slower = points = 0
+    for key in sorted(theirs.launches[0]):
+        a, b = theirs.times(key), ours.times(key)
+        if not b or statistics.median(a) == 0:
+            continue
+        ratio = statistics.median(b) / statistics.median(a)
+        limit = 1 + (allowed if allowed is not None else max(spread(a), spread(b)))
+        verdict = "slower" if ratio > limit else "faster" if ratio < 2 - limit else "same"
+        slower, points = slower + (verdict == "slower"), points + 1
+        print(
+            f"| {key[0]} | {key[1]} | {statistics.median(a):.2f} | {spread(a):.1%} "
+            f"| {statistics.median(b):.2f} | {spread(b):.1%} | {ratio:.3f} | {verdict} |"
+        )
+    print(f"\nslower at {slower} of {points}")
+    return slower
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--busbw", required=True)
+    parser.add_argument("--nccl-tests", required=True, help="folder with *_perf")
+    parser.add_argument("--gpus", type=int, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--collectives", default=",".join(COLLECTIVES))
+    parser.add_argument("--only", default="large,small,latency,wall")
+    options = parser.parse_args()
+    n, rounds, only = options.gpus, options.rounds, options.only.split(",")
+    os.environ["BUSBW_NO_RECORD"] = "1"
+    layout = ["-t", str(n), "-g", "1"]
+    theirs = Side(
+        "nccl-tests", lambda c: [os.path.join(options.nccl_tests, c + "_perf"), *layout]
+    )
+    ours = Side("busbw", lambda c: [options.busbw, c + "_perf", *layout])
+    apart = Side("busbw, a process a GPU", lambda c: [options.busbw, c, "-g", str(n), "--batches", "1"])
+    print(f"# busbw against nccl-tests, {n} GPUs, {rounds} launches a side in turns")
+    print(subprocess.run([options.busbw, "--version"], capture_output=True, text=True).stdout.strip())
+    slower = 0
+    for collective in options.collectives.split(","):
+        if "large" in only:
+            in_turns([theirs, ours], rounds, collective, "-b 64M -e 8G -f 2 -c 1")
+            slower += table(f"{collective}, {' '.join(layout)}, 64 MiB to 8 GiB", theirs, ours, 0.01)
+        if "small" in only:
+            in_turns([theirs, ours], rounds, collective, "-b 8 -e 32M -f 4 -c 1")
+            slower += table(f"{collective}, {' '.join(layout)}, 8 B to 32 MiB", theirs, ours, None)
+    if "latency" in only:
+        for graph in ["", " -G 20"]:
+            small = "-b 8 -e 256K -f 4 -c 0"
+            words = {theirs.name: small, apart.name: small + graph}
+            in_turns([theirs, apart], rounds, "all_reduce", words)
+            title = f"all_reduce, a process for each GPU{graph} against {' '.join(layout)}"
+            slower += table(title, theirs, apart, None)
+    if "wall" in only:
+        in_turns([theirs, ours], rounds, "all_reduce", "-b 8 -e 8G -f 2 -c 1")
+        a, b = statistics.median(theirs.walls), statistics.median(ours.walls)
+        print("\n## the whole table, 8 B to 8 GiB, -c 1: wall time\n")
+        for side in (theirs, ours):
+            print(f"{side.name}: {', '.join(f'{wall:.2f}' for wall in side.walls)} s")
+        print(f"medians {a:.2f} and {b:.2f} s, ratio {b / a:.3f}")
+        slower += b > a
+    print(f"\npoints that miss their bar: {slower}")
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
