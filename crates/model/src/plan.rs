@@ -57,6 +57,25 @@ pub struct GpuOptions {
     pub cta_policy: Option<i32>,
     /// Operations go to the default stream (`-y`).
     pub default_stream: bool,
+    /// Who makes the data, and who judges it.
+    #[serde(default)]
+    pub proof: ProofBy,
+}
+
+/// Who fills buffers with the pattern, and who compares results with it: GPU and host say the same,
+/// and each can be held against the other (`--proof`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProofBy {
+    /// The GPU does both; on GPUs that take no PTX, the host.
+    #[default]
+    Gpu,
+    /// The host does both.
+    Host,
+    /// The host fills, the GPU verifies.
+    HostFills,
+    /// The GPU fills, the host verifies.
+    HostVerifies,
 }
 
 /// How buffers are registered.

@@ -42,6 +42,20 @@ pub enum Binding {
     None,
 }
 
+/// `--proof`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Proof {
+    /// The GPU fills and verifies.
+    #[default]
+    Gpu,
+    /// The host fills and verifies.
+    Host,
+    /// The host fills, the GPU verifies.
+    HostFills,
+    /// The GPU fills, the host verifies.
+    HostVerifies,
+}
+
 /// Options of a benchmark.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
@@ -212,6 +226,9 @@ pub struct BenchArguments {
     #[arg(long = "share-gpus", help_heading = "Libraries and devices")]
     pub share_gpus: bool,
 
+    /// Who fills and verifies buffers of GPUs
+    #[arg(long, value_name = "WHO", default_value = "gpu", hide = true)]
+    pub proof: Proof,
     /// Break something on purpose
     #[arg(long, value_name = "SPEC", hide = true)]
     pub fault: Option<Fault>,

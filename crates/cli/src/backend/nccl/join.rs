@@ -71,8 +71,9 @@ impl Nccl<'_> {
                 true => Stream::default_of(&context),
                 false => Stream::create(&context).map_err(|e| gpu(*rank, e))?,
             };
-            let proof = Proof::new(&context, self.runtime.vendor(), plan.check > 0)
-                .map_err(|e| gpu(*rank, e))?;
+            let proof =
+                Proof::new(&context, self.runtime.vendor(), self.options.proof, plan.check > 0)
+                    .map_err(|e| gpu(*rank, e))?;
             self.seats.push(Seat::new(*rank, registered, ranked, stream, proof));
         }
         Ok(())

@@ -8,7 +8,7 @@ use model::{
     DataType, ReduceOp,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
-    plan::Place,
+    plan::{Place, ProofBy},
 };
 use native::{
     gpu::{Context, GpuError, Span, Vendor},
@@ -25,28 +25,38 @@ const CHUNK: usize = 64 << 20;
 const AVERAGE_TOLERANCE: u32 = 2;
 
 /// How a rank's data is made and judged.
-pub(super) enum Proof {
-    /// Kernels on the GPU.
-    Gpu(Kernels),
-    /// The host, to which everything is copied.
+pub(super) struct Proof {
+    /// The kernels, where somebody needs them.
+    kernels: Option<Kernels>,
+    fills: Who,
+    verifies: Who,
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Gpu,
     Host,
-    /// Nothing is checked.
-    Nothing,
 }
 
 impl Proof {
-    /// For a GPU of `vendor`, if there is something to check.
+    /// For a GPU of `vendor`; nothing is loaded where nothing is checked.
     pub(super) fn new(
         context: &Arc<Context>,
         vendor: Vendor,
+        by: ProofBy,
         checks: bool,
     ) -> Result<Proof, GpuError> {
-        match vendor {
-            _ if !checks => Ok(Proof::Nothing),
-            Vendor::Nvidia => Kernels::load(context).map(Proof::Gpu),
+        let (fills, verifies) = match (vendor, by) {
             // PTX is NVIDIA's.
-            Vendor::Amd => Ok(Proof::Host),
-        }
+            (Vendor::Amd, _) | (_, ProofBy::Host) => (Who::Host, Who::Host),
+            (_, ProofBy::Gpu) => (Who::Gpu, Who::Gpu),
+            (_, ProofBy::HostFills) => (Who::Host, Who::Gpu),
+            (_, ProofBy::HostVerifies) => (Who::Gpu, Who::Host),
+        };
+        let needed = checks && [fills, verifies].contains(&Who::Gpu);
+        let kernels = if needed { Some(Kernels::load(context)?) } else { None };
+        Ok(Proof { kernels, fills, verifies })
     }
 
     /// Writes the input of an operation, and poison where its result goes.
@@ -62,11 +72,9 @@ impl Proof {
         seat.stream.set(part(regions.whole, 0, poisoned)?, POISON)?;
         let rank = seat.communicator.rank();
         let (elements, input) = (shape.send_elements(rank), shape.input(rank));
-        match self {
-            Proof::Gpu(kernels) => {
-                kernels.fill(&seat.stream, regions.send, elements, pattern, input)
-            }
-            Proof::Host => {
+        match self.kernels.as_ref().filter(|_| self.fills == Who::Gpu) {
+            Some(kernels) => kernels.fill(&seat.stream, regions.send, elements, pattern, input),
+            None => {
                 seat.settle()?;
                 in_chunks(elements, element, |at, len| {
                     let mut bytes = vec![0; len * element];
@@ -75,7 +83,6 @@ impl Proof {
                     seat.communicator.context().write(&bytes, to)
                 })
             }
-            Proof::Nothing => Ok(()),
         }
     }
 
@@ -97,8 +104,8 @@ impl Proof {
             Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
         stretches.push(behind);
         stretches.retain(|stretch| stretch.len > 0);
-        match self {
-            Proof::Gpu(kernels) => {
+        match self.kernels.as_ref().filter(|_| self.verifies == Who::Gpu) {
+            Some(kernels) => {
                 kernels.forget()?;
                 for Stretch { at, len, content } in stretches {
                     let span = part(regions.recv, at * element, len * element)?;
@@ -109,7 +116,7 @@ impl Proof {
                 seat.settle()?;
                 kernels.found()
             }
-            Proof::Host => {
+            None => {
                 seat.settle()?;
                 let mut found = Mismatch::default();
                 for Stretch { at, len, content } in stretches {
@@ -130,7 +137,6 @@ impl Proof {
                 }
                 Ok(found)
             }
-            Proof::Nothing => Ok(Mismatch::default()),
         }
     }
 }

@@ -3,12 +3,15 @@
 
 use model::{
     cost::CostModel,
-    plan::{BackendChoice, GpuOptions, Plan, Registration, Seating},
+    plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating},
     record::Waiver,
 };
 
 use super::{BadOption, BenchArguments, Surroundings, count, is_on};
-use crate::{backend::nccl::Gpus, options::arguments::BackendName};
+use crate::{
+    backend::nccl::Gpus,
+    options::arguments::{BackendName, Proof},
+};
 
 /// Who moves the bytes: what was asked for, or the GPUs if there are some.
 pub(super) fn backend(
@@ -27,6 +30,12 @@ pub(super) fn backend(
             register,
             cta_policy: (cta_policy >= 0).then_some(cta_policy),
             default_stream: is_on(a.stream_null),
+            proof: match a.proof {
+                Proof::Gpu => ProofBy::Gpu,
+                Proof::Host => ProofBy::Host,
+                Proof::HostFills => ProofBy::HostFills,
+                Proof::HostVerifies => ProofBy::HostVerifies,
+            },
         })
     };
     match (a.backend, &surroundings.gpus) {
