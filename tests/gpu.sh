@@ -1,11 +1,14 @@
 #!/bin/bash
-# Everything that needs a GPU, on 1, 2 or more of them: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS]
+# Everything that needs a GPU, on 1, 2 or more of them:
+#   tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]
 # With nccl-tests' *_perf beside it, its tables are held against ours. Exit 1 when a test fails, or when
-# what ran and what was waived is not what tests/gpu/expected.tsv says for so many GPUs.
+# what ran and what was waived is not what tests/gpu/expected.tsv says for so many GPUs; with tests named,
+# only these run.
 # Not speed: bench/nccl_tests.py measures that.
 set -u
-busbw=$(realpath "${1:?usage: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS]}")
+busbw=$(realpath "${1:?usage: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]}")
 theirs=${2:+$(realpath "$2")}
+named=" ${*:3} "
 here=$(realpath "$(dirname "$0")/gpu")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,10 +18,9 @@ few=$((gpus > 4 ? 4 : gpus))
 ran=0 waived=0 failed=0
 : >"$work/ran"
 
-# test NAME GPUS COMMAND…: runs it in a shell of its own, in an empty folder, if there are so many GPUs.
-test_() {
+# run_test NAME GPUS: runs it in a shell of its own, in an empty folder, if there are so many GPUs.
+run_test() {
     local name=$1 needed=$2 code
-    shift 2
     if [ "$gpus" -lt "$needed" ]; then
         echo "waived   $name: takes $needed GPUs, there are $gpus"
         waived=$((waived + 1))
@@ -30,7 +32,7 @@ test_() {
         return
     fi
     mkdir -p "$work/$name"
-    (cd "$work/$name" && timeout 170 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $*") >"$work/$name.txt" 2>&1
+    (cd "$work/$name" && timeout 170 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1
     code=$?
     ran=$((ran + 1))
     echo "$name" >>"$work/ran"
@@ -48,10 +50,12 @@ begun=$(date +%s)
 echo "# $("$busbw" --version), $gpus × $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
 while IFS=$'\t' read -r name needed; do
     case $name in '' | '#'*) continue ;; esac
-    test_ "$name" "$needed" "$name"
+    case $named in '  ' | *" $name "*) ;; *) continue ;; esac
+    run_test "$name" "$needed"
 done <"$here/expected.tsv"
 wanted=$(awk -F'\t' -v gpus="$gpus" -v theirs="${theirs:-}" \
     '!/^#/ && NF == 2 && $2 <= gpus && ($1 != "same_layout" || theirs != "") {n++} END {print n + 0}' "$here/expected.tsv")
 left=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | wc -l)
 echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left on a GPU; $(($(date +%s) - begun)) s"
+[ "$named" = "  " ] || wanted=$ran
 [ $failed = 0 ] && [ "$ran" = "$wanted" ] && [ "$left" = 0 ]
