@@ -31,16 +31,18 @@ run_test() {
         waived=$((waived + 1))
         return
     fi
+    local since
+    since=$(date +%s)
     mkdir -p "$work/$name"
     (cd "$work/$name" && timeout 170 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1
     code=$?
     ran=$((ran + 1))
     echo "$name" >>"$work/ran"
     if [ $code = 0 ]; then
-        echo "ok       $name"
+        echo "ok       $name ($(($(date +%s) - since)) s)"
     else
         failed=$((failed + 1))
-        echo "FAILED   $name: exit $code"
+        echo "FAILED   $name: exit $code ($(($(date +%s) - since)) s)"
         tail -n 25 "$work/$name.txt" | sed 's/^/         /'
     fi
 }

@@ -11,7 +11,7 @@ wants() {
 # rows: how many rows of the last table are right and complete.
 rows() { grep -cE '^ +[0-9]+ +[0-9]+ ' out; }
 right() { grep -q '^# Out of bounds values : 0 OK' out; }
-said() { grep -qE "$1" err || { echo "stderr does not say: $1"; cat err; return 1; }; }
+said() { grep -qE -e "$1" err || { echo "stderr does not say: $1"; cat err; return 1; }; }
 # facts EXPRESSION: a Python expression over lines, the record's objects, is true.
 facts() {
     python3 -c 'import json, sys
@@ -165,10 +165,9 @@ registration() {
 }
 graphs() {
     for collective in all_reduce all_gather reduce_scatter broadcast alltoall sendrecv; do
-        for launches in 1 7; do
-            wants 0 "$busbw" $collective -b 1K -e 1M -f 32 -g "$few" -G $launches --batches 2
-            right
-            wants 0 "$busbw" ${collective}_perf -b 1K -e 1M -f 32 -g "$few" -G $launches
+        for layout in "$collective -g 2 -G 7 --batches 2" "${collective}_perf -t 2 -g 1 -G 1" "${collective}_perf -t 1 -g 2 -G 7"; do
+            echo "$layout"
+            wants 0 timeout 20 "$busbw" $layout -b 1K -e 1M -f 32
             right
         done
     done

@@ -106,6 +106,9 @@ pub trait Backend {
         None
     }
 
+    /// Ends what is under way after a failure that was told already: it may take for ever.
+    fn give_up(&mut self) {}
+
     /// Makes a case ready.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
 }

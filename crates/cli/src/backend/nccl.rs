@@ -125,6 +125,10 @@ impl Backend for Nccl<'_> {
         self.tell()
     }
 
+    fn give_up(&mut self) {
+        self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
+    }
+
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         Box::new(GpuCase::new(self, case))
     }

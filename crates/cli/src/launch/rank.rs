@@ -130,18 +130,19 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
         }
     };
     let measured = match (station, serde_json::from_slice::<Plan>(&begin)) {
-        (Err(failure), _) => Err(failure),
-        (_, Err(_)) => Err(Failure::new(Exit::Internal, "the plan is garbled".to_owned())),
-        (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy)
-            .map_or_else(|error| explain(&error).map_or(Ok(false), Err), |()| Ok(true)),
-    };
-    match measured {
-        Ok(true) => {}
-        Ok(false) => return false,
-        Err(failure) => {
-            member.abort(&serde_json::to_string(&failure).unwrap_or_default());
-            return false;
+        (Err(failure), _) => {
+            member.abort(&failure.to_text());
+            false
         }
+        (_, Err(_)) => {
+            let failure = Failure::new(Exit::Internal, "the plan is garbled".to_owned());
+            member.abort(&failure.to_text());
+            false
+        }
+        (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy),
+    };
+    if !measured {
+        return false;
     }
     let peak_bytes = machine::peak_resident(&machine::Root::system());
     let report = serde_json::to_vec(&Report::Finished { peak_bytes }).unwrap_or_default();
@@ -150,43 +151,62 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
     told
 }
 
-/// Measures everything on the station's devices.
+/// Measures everything on the station's devices; whether it got to the end. A failure is told before
+/// anything else: what is under way may never end.
 fn measure(
     plan: &Plan,
     member: &mut Member,
     station: Station,
     shared: &Shared,
     policy: WaitPolicy,
-) -> Result<(), MeasureError> {
+) -> bool {
     let (driver, control) = (member.rank(), &shared.control);
-    let mut backend: Box<dyn Backend + '_> = match (station, &shared.buffers) {
-        (Station::Core, Some(buffers)) => {
+    let mut backend = match backend(plan, driver, station, shared, policy) {
+        Ok(backend) => backend,
+        Err(failure) => {
+            member.abort(&failure.to_text());
+            return false;
+        }
+    };
+    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
+    let launch = shared.invite.launch;
+    let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
+    let Err(error) = measured else { return true };
+    if let Some(failure) = explain(&error) {
+        member.abort(&failure.to_text());
+    }
+    backend.give_up();
+    // The process ends: whatever would wait for the other ranks is left to the system.
+    std::mem::forget(backend);
+    false
+}
+
+/// The plan's backend on the station's devices.
+fn backend<'a>(
+    plan: &'a Plan,
+    driver: usize,
+    station: Station,
+    shared: &'a Shared,
+    policy: WaitPolicy,
+) -> Result<Box<dyn Backend + 'a>, Failure> {
+    let control = &shared.control;
+    match (station, &shared.buffers, &plan.backend) {
+        (Station::Core, Some(buffers), BackendChoice::Host) => {
             let groups = plan.groups();
             let members =
                 groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
             let (buffers, control) = (Arc::clone(buffers), Arc::clone(control));
             let communicator = Communicator::new(members, driver, buffers, control, policy);
-            Box::new(Host::new(plan, driver, communicator, &shared.invite.tables))
+            Ok(Box::new(Host::new(plan, driver, communicator, &shared.invite.tables)))
         }
-        (Station::Gpus { opened, ordinals }, _) => {
-            let BackendChoice::Nccl(options) = &plan.backend else {
-                return Err(mismatched());
-            };
+        (Station::Gpus { opened, ordinals }, _, BackendChoice::Nccl(options)) => {
             let stopped = Box::new(|| control.is_aborted());
             let log = shared.log.clone();
-            Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped))
+            Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
         }
-        (Station::Core, None) => return Err(mismatched()),
-    };
-    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
-    let launch = shared.invite.launch;
-    Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run()
-}
-
-/// The supervisor invited to other devices than its plan needs.
-fn mismatched() -> MeasureError {
-    let text = "the plan does not fit the invitation".to_owned();
-    MeasureError::Backend(BackendError::Refused { text, exit: Exit::Internal })
+        // The supervisor invited to other devices than its plan needs.
+        _ => Err(Failure::new(Exit::Internal, "the plan does not fit the invitation".to_owned())),
+    }
 }
 
 /// What to tell the supervisor; nothing when it is the one who stopped us.

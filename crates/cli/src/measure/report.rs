@@ -43,4 +43,9 @@ impl Failure {
     pub fn new(exit: Exit, text: String) -> Failure {
         Failure { missing: None, exit, text }
     }
+
+    /// As it is sent.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }

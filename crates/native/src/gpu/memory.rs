@@ -113,20 +113,25 @@ impl Context {
         call!(self.runtime, copy_to_host(to.as_mut_ptr().cast(), from.address, bytes))
             .map_err(|e| e.on(self.ordinal()))
     }
+}
 
-    /// Copies `from` into a span, as many bytes as there are in both.
+impl Stream {
+    /// Copies `from` into a span, as many bytes as there are in both, in the stream's order, and waits
+    /// for it: a plain copy from ordinary memory may return before it has arrived, and no other stream
+    /// than the default one waits for it (CUDA driver API, "API synchronization behavior").
     ///
     /// # Errors
     /// [`GpuError`].
     pub fn write(&self, from: &[u8], to: Span) -> Result<(), GpuError> {
-        self.enter()?;
+        let context = self.context();
+        context.enter()?;
         let bytes = to.bytes.min(from.len());
-        call!(self.runtime, copy_to_device(to.address, from.as_ptr().cast(), bytes))
-            .map_err(|e| e.on(self.ordinal()))
+        let source = from.as_ptr().cast();
+        call!(context.runtime, copy_to_device(to.address, source, bytes, self.handle()))
+            .and_then(|()| call!(context.runtime, stream_wait(self.handle())))
+            .map_err(|e| e.on(context.ordinal()))
     }
-}
 
-impl Stream {
     /// Sets every byte of a span, in the stream's order.
     ///
     /// # Errors

@@ -34,8 +34,9 @@ table! {
         allocate = [c"cuMemAlloc_v2", c"hipMalloc"] (*mut Address, usize) -> c_int;
         free = [c"cuMemFree_v2", c"hipFree"] (Address) -> c_int;
         copy_to_host = [c"cuMemcpyDtoH_v2", c"hipMemcpyDtoH"] (*mut c_void, Address, usize) -> c_int;
-        copy_to_device = [c"cuMemcpyHtoD_v2", c"hipMemcpyHtoD"]
-            (Address, *const c_void, usize) -> c_int;
+        copy_to_device = [c"cuMemcpyHtoDAsync_v2", c"hipMemcpyHtoDAsync"]
+            (Address, *const c_void, usize, Handle) -> c_int;
+        stream_wait = [c"cuStreamSynchronize", c"hipStreamSynchronize"] (Handle) -> c_int;
         set_bytes = [c"cuMemsetD8Async", c"hipMemsetD8Async"]
             (Address, u8, usize, Handle) -> c_int;
         stream_create = [c"cuStreamCreate", c"hipStreamCreateWithFlags"]

@@ -74,13 +74,12 @@ impl Kernels {
         self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, None)
     }
 
-    /// Forgets what was found. Enqueued.
+    /// Forgets what was found, after everything that was enqueued on `stream`, and waits for that.
     ///
     /// # Errors
     /// [`GpuError`].
-    pub fn forget(&self) -> Result<(), GpuError> {
-        let context = self.findings.context();
-        context.write(&Findings::NONE.to_bytes(), self.findings.span())
+    pub fn forget(&self, stream: &Stream) -> Result<(), GpuError> {
+        stream.write(&Findings::NONE.to_bytes(), self.findings.span())
     }
 
     /// Compares `elements` elements from the start of a span with what they must be. `at` is the

@@ -80,7 +80,7 @@ impl Proof {
                     let mut bytes = vec![0; len * element];
                     pattern::fill(&mut bytes, pattern, from(input, at as u64));
                     let to = part(regions.send, at * element, bytes.len())?;
-                    seat.communicator.context().write(&bytes, to)
+                    seat.stream.write(&bytes, to)
                 })
             }
         }
@@ -106,7 +106,7 @@ impl Proof {
         stretches.retain(|stretch| stretch.len > 0);
         match self.kernels.as_ref().filter(|_| self.verifies == Who::Gpu) {
             Some(kernels) => {
-                kernels.forget()?;
+                kernels.forget(&seat.stream)?;
                 for Stretch { at, len, content } in stretches {
                     let span = part(regions.recv, at * element, len * element)?;
                     let tolerance = tolerance(pattern, content);
