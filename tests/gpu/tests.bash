@@ -186,7 +186,7 @@ lost_rank() {
         wants 6 "$busbw" all_reduce -b 1K -e 1K -g 2 --fault rank=1,phase=$phase,do=kill
         said 'rank 1 \(process [0-9]+ on .*\) was killed by signal 9'
     done
-    ! pgrep -f 'busbw __rank' >/dev/null
+    ! pgrep -f "^$busbw __rank" >/dev/null
 }
 stopped_rank() {
     wants 6 "$busbw" all_reduce -b 1K -e 1K -g 2 --fault rank=0,phase=timed,do=stop
@@ -205,7 +205,7 @@ interrupt() {
     wait $running || code=$?
     [ $code = 130 ]
     facts 'len(rows) > 3 and lines[-1]["kind"] == "end"'
-    ! pgrep -f 'busbw __rank' >/dev/null
+    ! pgrep -f "^$busbw __rank" >/dev/null
 }
 same_layout() {
     local all=0 same=0 line
