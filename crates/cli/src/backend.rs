@@ -17,6 +17,7 @@ use model::{
     nccl_log::NcclFacts,
     pattern::Mismatch,
     plan::{Case, Place},
+    record::GpuMemory,
 };
 use thiserror::Error;
 
@@ -103,6 +104,11 @@ pub trait Backend {
 
     /// What a library said of itself while it came up, once it is known.
     fn library(&mut self) -> Option<Box<NcclFacts>> {
+        None
+    }
+
+    /// What became of GPUs' memory so far; the most of any GPU. Nothing where nobody asked (`-M`).
+    fn gpu_memory(&self) -> Option<GpuMemory> {
         None
     }
 

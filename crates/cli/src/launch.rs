@@ -75,6 +75,7 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         exit: Exit::Internal,
         message: Some(format!("{error:#}")),
         peak_rank_bytes: 0,
+        gpu_memory: None,
     });
     outputs.end(&ended, || guard.heard())
 }
@@ -127,6 +128,7 @@ impl Description {
             reduced_max_bytes,
             memory: memory_figures(&request.plan),
             clock: measure::measure_clock(),
+            counted: None,
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };

@@ -17,14 +17,14 @@ use model::{
     exit::Exit,
     nccl_log::NcclFacts,
     plan::Plan,
-    record::{End, Line, Row, Run, SCHEMA, Status},
+    record::{End, GpuMemory, Line, Row, Run, SCHEMA, Status},
 };
 
 use self::{launches::over_launches, stream::Stream};
 use crate::{
     Refusal, local_time,
     options::{Output, RecordPlace, Request},
-    render::{self, Csv, JsonLines, NcclReport, Render, Table, Totals},
+    render::{self, Closing, Csv, JsonLines, NcclReport, Render, Table, Totals},
     store,
 };
 
@@ -39,6 +39,16 @@ pub struct Ended {
     pub message: Option<String>,
     /// Largest resident memory of any rank's process, bytes.
     pub peak_rank_bytes: u64,
+    /// What became of GPUs' memory, where that was asked.
+    pub gpu_memory: Option<GpuMemory>,
+}
+
+impl Ended {
+    /// An end without incident, of ranks of which nothing is known.
+    pub fn complete() -> Ended {
+        let (status, exit) = (Status::Complete, Exit::Ok);
+        Ended { status, exit, message: None, peak_rank_bytes: 0, gpu_memory: None }
+    }
 }
 
 /// Whether the run should go on.
@@ -78,6 +88,8 @@ pub struct Outputs {
     waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
+    /// What libraries said, and what devices counted, for the closing sentence.
+    closing: Closing,
 }
 
 impl Outputs {
@@ -128,6 +140,7 @@ impl Outputs {
             waiting: Vec::new(),
             totals: Totals::default(),
             warnings,
+            closing: Closing::default(),
         })
     }
 
@@ -177,6 +190,7 @@ impl Outputs {
 
     /// What a process's library said while it came up.
     pub fn library(&mut self, facts: NcclFacts) {
+        self.closing.library(&facts);
         self.record_line(&Line::Library(Box::new(facts)));
     }
 
@@ -222,6 +236,7 @@ impl Outputs {
         let row = if row.shown && several { over_launches(row, &self.rows) } else { row };
         self.record_line(&Line::Row(Box::new(row.clone())));
         self.totals.add_checks(&row);
+        self.closing.row(&row);
         if row.shown && row.group == first_group {
             self.totals.add(&row);
         }
@@ -313,6 +328,7 @@ impl Outputs {
             min_bandwidth_held,
             finished: local_time::now(),
             peak_rank_bytes: ended.peak_rank_bytes,
+            gpu_memory: ended.gpu_memory,
             warnings: self.warnings.clone(),
         };
         let printed = self.print(|output| output.end(&end));
@@ -321,6 +337,9 @@ impl Outputs {
         self.record_line(&Line::End(Box::new(end)));
         for warning in &self.warnings {
             self.say(warning);
+        }
+        if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
+            self.say(&sentence);
         }
         let record = self.record_path();
         match (&ended.message, record) {

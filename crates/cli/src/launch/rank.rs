@@ -17,6 +17,7 @@ use model::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
+    record::GpuMemory,
 };
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -133,31 +134,32 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
         (Err(failure), _) => Err(failure),
         (_, Err(_)) => Err(Failure::new(Exit::Internal, "the plan is garbled".to_owned())),
         (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy)
-            .map_or_else(|error| explain(&error).map_or(Ok(false), Err), |()| Ok(true)),
+            .map_or_else(|error| explain(&error).map_or(Ok(None), Err), |used| Ok(Some(used))),
     };
-    match measured {
-        Ok(true) => {}
-        Ok(false) => return false,
+    let gpu_memory = match measured {
+        Ok(Some(gpu_memory)) => gpu_memory,
+        Ok(None) => return false,
         Err(failure) => {
             member.abort(&serde_json::to_string(&failure).unwrap_or_default());
             return false;
         }
-    }
+    };
     let peak_bytes = machine::peak_resident(&machine::Root::system());
-    let report = serde_json::to_vec(&Report::Finished { peak_bytes }).unwrap_or_default();
+    let report =
+        serde_json::to_vec(&Report::Finished { peak_bytes, gpu_memory }).unwrap_or_default();
     let told = member.report(&report).is_ok();
     member.leave();
     told
 }
 
-/// Measures everything on the station's devices.
+/// Measures everything on the station's devices; what became of GPUs' memory.
 fn measure(
     plan: &Plan,
     member: &mut Member,
     station: Station,
     shared: &Shared,
     policy: WaitPolicy,
-) -> Result<(), MeasureError> {
+) -> Result<Option<GpuMemory>, MeasureError> {
     let (driver, control) = (member.rank(), &shared.control);
     let mut backend: Box<dyn Backend + '_> = match (station, &shared.buffers) {
         (Station::Core, Some(buffers)) => {
@@ -180,7 +182,8 @@ fn measure(
     };
     let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
-    Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run()
+    Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run()?;
+    Ok(backend.gpu_memory())
 }
 
 /// The supervisor invited to other devices than its plan needs.
