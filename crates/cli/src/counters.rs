@@ -7,6 +7,7 @@ mod interfaces;
 mod rdma;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Something that can be read again and again; its devices do not wait for those of others.
 trait Source: Send + Sync {
-    /// Its devices as they are now, without those that do not answer.
+    /// Its devices as they are now; one that does not answer is missing, or has no counts.
     fn read(&self) -> Vec<Reading>;
 }
 
@@ -49,6 +50,19 @@ struct Count {
     narrow: bool,
 }
 
+/// A device of which there is nothing to say.
+fn silent(device: String, kind: DeviceKind) -> DeviceCounters {
+    DeviceCounters {
+        device,
+        kind,
+        grown: BTreeMap::new(),
+        reset: Vec::new(),
+        throttled: Vec::new(),
+        xids: Vec::new(),
+        lost: false,
+    }
+}
+
 /// The counters of this host.
 #[derive(Default)]
 pub struct Counters {
@@ -56,6 +70,8 @@ pub struct Counters {
     counted: Option<Counted>,
     /// Readings from before the row under way.
     before: Option<Vec<Reading>>,
+    /// Errors that GPUs' drivers reported and no row has yet.
+    xids: BTreeMap<String, Vec<u64>>,
 }
 
 impl fmt::Debug for Counters {
@@ -98,7 +114,20 @@ impl Counters {
     /// A row was measured: what was counted since [`Counters::before_row`].
     pub fn after_row(&mut self) -> Vec<DeviceCounters> {
         let Some(before) = self.before.take() else { return Vec::new() };
-        difference::difference(&before, &self.look())
+        let mut devices = difference::difference(&before, &self.look());
+        for (name, xids) in std::mem::take(&mut self.xids) {
+            match devices.iter_mut().find(|other| other.device == name) {
+                Some(device) => device.xids = xids,
+                None => devices.push(DeviceCounters { xids, ..silent(name, DeviceKind::Gpu) }),
+            }
+        }
+        devices
+    }
+
+    /// The errors that GPUs' drivers reported since the last row, by GPU: why a run failed, perhaps.
+    pub fn unclaimed_xids(&mut self) -> BTreeMap<String, Vec<u64>> {
+        self.look();
+        std::mem::take(&mut self.xids)
     }
 
     /// Reads every source in a thread of its own. One that does not answer in time is given up.
@@ -123,6 +152,9 @@ impl Counters {
         }
         let mut number = 0..;
         self.sources.retain(|_| number.next().is_none_or(|number| !missing.contains(&number)));
+        for reading in readings.iter_mut().filter(|reading| !reading.xids.is_empty()) {
+            self.xids.entry(reading.device.clone()).or_default().append(&mut reading.xids);
+        }
         readings.sort_by(|a, b| (a.kind, &a.device).cmp(&(b.kind, &b.device)));
         readings
     }
@@ -149,6 +181,28 @@ mod tests {
         assert!(begun.elapsed() < 2 * PATIENCE);
         assert!(counters.after_row().is_empty());
         assert!(counters.sources.is_empty());
+    }
+
+    /// A GPU that reports an error at every look.
+    struct Failing;
+
+    impl Source for Failing {
+        fn read(&self) -> Vec<Reading> {
+            let (device, kind) = ("0000:19:00".to_owned(), DeviceKind::Gpu);
+            let (counts, throttled) = (Vec::new(), Vec::new());
+            vec![Reading { device, kind, counts, throttled, xids: vec![79] }]
+        }
+    }
+
+    #[test]
+    fn no_error_of_a_gpu_is_forgotten() {
+        let mut counters = Counters { sources: vec![Arc::new(Failing)], ..Counters::default() };
+        counters.look();
+        counters.before_row();
+        let [gpu] = &counters.after_row()[..] else { panic!("there is one GPU") };
+        assert_eq!(gpu.xids, [79, 79, 79]);
+        assert_eq!(counters.unclaimed_xids()["0000:19:00"], [79]);
+        assert!(counters.xids.is_empty());
     }
 
     #[test]

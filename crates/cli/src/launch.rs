@@ -74,8 +74,7 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         status: Status::Failed,
         exit: Exit::Internal,
         message: Some(format!("{error:#}")),
-        peak_rank_bytes: 0,
-        gpu_memory: None,
+        ..Ended::complete()
     });
     outputs.end(&ended, || guard.heard())
 }

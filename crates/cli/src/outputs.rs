@@ -1,6 +1,7 @@
 //! Everything a run writes while it goes on: stdout, the JSON report, the record, progress.
 //! Not how ranks run: the supervisor hands rows in as they come.
 
+mod ended;
 mod launches;
 mod stream;
 
@@ -17,8 +18,10 @@ use model::{
     exit::Exit,
     nccl_log::NcclFacts,
     plan::Plan,
-    record::{End, GpuMemory, Line, Row, Run, SCHEMA, Status},
+    record::{End, Line, Row, Run, SCHEMA, Status},
 };
+
+pub use ended::Ended;
 
 use self::{launches::over_launches, stream::Stream};
 use crate::{
@@ -27,29 +30,6 @@ use crate::{
     render::{self, Closing, Csv, JsonLines, NcclReport, Render, Table, Totals},
     store,
 };
-
-/// How the ranks ended.
-#[derive(Debug, Clone)]
-pub struct Ended {
-    /// How.
-    pub status: Status,
-    /// The exit code's meaning, as far as the ranks go.
-    pub exit: Exit,
-    /// What to say about it.
-    pub message: Option<String>,
-    /// Largest resident memory of any rank's process, bytes.
-    pub peak_rank_bytes: u64,
-    /// What became of GPUs' memory, where that was asked.
-    pub gpu_memory: Option<GpuMemory>,
-}
-
-impl Ended {
-    /// An end without incident, of ranks of which nothing is known.
-    pub fn complete() -> Ended {
-        let (status, exit) = (Status::Complete, Exit::Ok);
-        Ended { status, exit, message: None, peak_rank_bytes: 0, gpu_memory: None }
-    }
-}
 
 /// Whether the run should go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::record::DeviceCounters;
 
-use super::{Count, Reading};
+use super::{Count, Reading, silent};
 
 /// The devices of which there is something to say.
 pub(super) fn difference(before: &[Reading], after: &[Reading]) -> Vec<DeviceCounters> {
@@ -27,23 +27,17 @@ fn device(before: &Reading, after: Option<&Reading>) -> Option<DeviceCounters> {
             None => reset.push(count.name.to_owned()),
         }
     }
-    let both = || [before].into_iter().chain(after);
-    let reasons: BTreeSet<&str> = both().flat_map(|r| r.throttled.iter().copied()).collect();
+    let both = [before].into_iter().chain(after);
+    let reasons: BTreeSet<&str> = both.flat_map(|r| r.throttled.iter().copied()).collect();
+    let nothing = silent(before.device.clone(), before.kind);
     let counters = DeviceCounters {
-        device: before.device.clone(),
-        kind: before.kind,
         grown,
         reset,
         throttled: reasons.into_iter().map(str::to_owned).collect(),
-        xids: both().flat_map(|r| r.xids.iter().copied()).collect(),
-        lost: after.is_none(),
+        lost: later.is_empty() && !before.counts.is_empty(),
+        ..nothing.clone()
     };
-    let silent = counters.grown.is_empty()
-        && counters.reset.is_empty()
-        && counters.throttled.is_empty()
-        && counters.xids.is_empty()
-        && !counters.lost;
-    (!silent).then_some(counters)
+    (counters != nothing).then_some(counters)
 }
 
 /// By how much a counter grew, in the unit of its name; none when it ran backwards. One of 32 bits that
@@ -92,22 +86,19 @@ mod tests {
         let before = [
             reading("still", vec![count(5, 1, false)]),
             reading("gone", vec![count(5, 1, false)]),
-            Reading { xids: vec![79], ..reading("fallen", vec![]) },
             Reading { throttled: vec!["power cap"], ..reading("hot", vec![count(9, 1, false)]) },
         ];
         let mut after = before.to_vec();
         after.remove(1);
-        after[1].xids = vec![31];
-        after[2].counts[0].value = 3;
-        after[2].throttled = vec!["power cap", "thermal"];
+        after[1].counts[0].value = 3;
+        after[1].throttled = vec!["power cap", "thermal"];
         after.push(reading("new", vec![count(5, 1, false)]));
         let found = difference(&before, &after);
         let names: Vec<&str> = found.iter().map(|d| d.device.as_str()).collect();
-        assert_eq!(names, ["gone", "fallen", "hot"]);
+        assert_eq!(names, ["gone", "hot"]);
         assert!(found[0].lost && found[0].grown.is_empty());
-        assert_eq!(found[1].xids, [79, 31]);
-        assert_eq!(found[2].reset, ["tx_bytes"]);
-        assert_eq!(found[2].throttled, ["power cap", "thermal"]);
+        assert_eq!(found[1].reset, ["tx_bytes"]);
+        assert_eq!(found[1].throttled, ["power cap", "thermal"]);
     }
 
     proptest! {

@@ -128,7 +128,8 @@ impl Source for Gpu {
             [] => Ok(Vec::new()),
             fields => nvml::field_values(self.nvml, &self.device, fields),
         };
-        let Ok(values) = values else { return Vec::new() };
+        // One that fell off the bus has no counts any more, but may have said why.
+        let values = values.unwrap_or_default();
         let counts = self.names.iter().zip(values).filter_map(|((name, step), value)| {
             Some(Count { name, value: value?, step: *step, narrow: false })
         });

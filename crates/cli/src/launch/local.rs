@@ -2,6 +2,7 @@
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
+mod counting;
 mod loss;
 mod patience;
 mod whereabouts;
@@ -21,10 +22,11 @@ use model::{
     algorithm::Table,
     exit::Exit,
     plan::{BackendChoice, Plan},
-    record::{Counted, Device, GpuMemory, Run, Status},
+    record::{Device, GpuMemory, Run, Status},
 };
 use rustix::process::WaitStatus;
 
+use self::counting::larger;
 use super::{
     Description,
     guard::{self, Guard},
@@ -96,11 +98,6 @@ pub(super) fn run(
         }
     }
     Ok(Ended { peak_rank_bytes: peak, gpu_memory, ..Ended::complete() })
-}
-
-/// The larger of each figure, of what is known.
-fn larger(one: Option<GpuMemory>, other: Option<GpuMemory>) -> Option<GpuMemory> {
-    one.into_iter().chain(other).reduce(GpuMemory::max)
 }
 
 /// One launch.
@@ -254,6 +251,7 @@ impl<'a> Job<'a> {
             outputs.begin(self.run())?;
         }
         let ended = self.ending.take().unwrap_or_else(Ended::complete);
+        self.tell_xids(&ended, outputs);
         Ok(Ended { peak_rank_bytes: self.peak, gpu_memory: self.gpu_memory, ..ended })
     }
 
@@ -397,14 +395,6 @@ impl<'a> Job<'a> {
     fn run(&self) -> Run {
         let library = self.facts.iter().flatten().map(|facts| facts.nccl).max().unwrap_or(0);
         self.describe.with_devices(self.devices(), library)
-    }
-
-    /// Begins to count on every device that may move bytes; none does where only memory moves.
-    fn watch(&mut self) -> Option<Counted> {
-        let gpus = self.describe.gpus.as_ref()?;
-        let addresses: Vec<String> = self.devices().into_iter().map(|d| d.address).collect();
-        let asked = (!gpus.libraries.amd).then_some(&addresses[..]);
-        Some(self.counters.watch(&machine::Root::system(), asked).clone())
     }
 
     fn devices(&self) -> Vec<Device> {
