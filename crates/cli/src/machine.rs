@@ -51,8 +51,8 @@ impl Root {
     }
 
     /// Names in a folder, sorted.
-    pub(crate) fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.0.join(relative)) else { return Vec::new() };
+    pub(crate) fn names(&self, relative: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(relative)) else { return Vec::new() };
         let mut names: Vec<String> =
             entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort();

@@ -11,10 +11,13 @@ use native::nvml::{
 
 use super::{Count, Reading, Source};
 
-/// A counter: its name in the record, what a step of it stands for, and the fields (identifier, scope)
-/// that may have it, the newest first (nvml.h, NVML_FI_DEV_*). One link's errors are its own field only
-/// on GPUs before Hopper, and NVLINK_THROUGHPUT counts KiB.
-const COUNTERS: [(&str, u64, &[(u32, u32)]); 9] = [
+/// A field of NVML: its identifier and its scope.
+type Field = (u32, u32);
+
+/// A counter: its name in the record, what a step of it stands for, and the fields
+/// that may have it (nvml.h, NVML_FI_DEV_*): Hopper counts NVLink's errors in others than the GPUs before
+/// it. Bytes are counted in KiB.
+const COUNTERS: [(&str, u64, &[Field]); 9] = [
     ("nvlink_tx_bytes", 1024, &[(138, ALL_LINKS)]),
     ("nvlink_rx_bytes", 1024, &[(139, ALL_LINKS)]),
     ("nvlink_replays", 1, &[(161, ALL_LINKS), (52, 0)]),
@@ -38,7 +41,7 @@ struct Gpu {
     address: String,
     /// Names and steps of the fields that it has.
     names: Vec<(&'static str, u64)>,
-    fields: Vec<(u32, u32)>,
+    fields: Vec<Field>,
     xids: Option<Xids>,
 }
 
@@ -93,10 +96,9 @@ impl Gpu {
         address: &str,
         unread: &mut Vec<Unread>,
     ) -> Result<Gpu, String> {
-        let all: Vec<(u32, u32)> =
-            COUNTERS.iter().flat_map(|(.., fields)| *fields).copied().collect();
+        let all: Vec<Field> = COUNTERS.iter().flat_map(|(.., fields)| *fields).copied().collect();
         let values = nvml::field_values(nvml, &device, &all).map_err(|error| error.to_string())?;
-        let has = |field: &(u32, u32)| {
+        let has = |field: &Field| {
             all.iter().zip(&values).any(|(asked, value)| asked == field && value.is_some())
         };
         let (mut names, mut fields) = (Vec::new(), Vec::new());

@@ -36,7 +36,8 @@ pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut
         unread.push(missing(None, Vec::new(), reason));
         return;
     }
-    let has_device = |name: &String| !root.names(format!("sys/class/net/{name}/device")).is_empty();
+    let has_device =
+        |name: &String| !root.names(&format!("sys/class/net/{name}/device")).is_empty();
     let adapters: Vec<String> = found.into_iter().map(|r| r.device).filter(has_device).collect();
     if !adapters.is_empty() {
         let reason = "Linux has them in ethtool's statistics only, which are not read";

@@ -11,42 +11,59 @@ use crate::machine::Root;
 /// Where RDMA devices are.
 const DEVICES: &str = "sys/class/infiniband";
 
-/// Files of a port in the order of the names in the record, the step of each, and whether it may have
-/// 32 bits. Of several with one name the first that there is counts. Each driver has some of them.
-/// (Linux, Documentation/ABI/stable/sysfs-class-infiniband; NVIDIA, "Understanding mlx5 Linux Counters
-/// and Status Parameters"; drivers/infiniband/sw/rxe/rxe_hw_counters.c; drivers/infiniband/hw/efa.)
-const FILES: [(&str, &str, u64, bool); 31] = [
-    ("tx_bytes", "counters/port_xmit_data", 4, true),
-    ("tx_bytes", "hw_counters/tx_bytes", 1, false),
-    ("rx_bytes", "counters/port_rcv_data", 4, true),
-    ("rx_bytes", "hw_counters/rx_bytes", 1, false),
-    ("xmit_wait", "counters/port_xmit_wait", 1, true),
-    ("xmit_discards", "counters/port_xmit_discards", 1, false),
-    ("rx_errors", "counters/port_rcv_errors", 1, false),
-    ("symbol_errors", "counters/symbol_error", 1, false),
-    ("link_recoveries", "counters/link_error_recovery", 1, false),
-    ("link_downs", "counters/link_downed", 1, false),
-    ("integrity_errors", "counters/local_link_integrity_errors", 1, false),
-    ("out_of_sequence", "hw_counters/out_of_sequence", 1, false),
-    ("out_of_sequence", "hw_counters/out_of_seq_request", 1, false),
-    ("sequence_errors", "hw_counters/packet_seq_err", 1, false),
-    ("sequence_errors", "hw_counters/rcvd_seq_err", 1, false),
-    ("implied_sequence_errors", "hw_counters/implied_nak_seq_err", 1, false),
-    ("ack_timeouts", "hw_counters/local_ack_timeout_err", 1, false),
-    ("ack_timeouts", "hw_counters/completer_retry_err", 1, false),
-    ("rnr_retries", "hw_counters/rnr_nak_retry_err", 1, false),
-    ("rnr_retries", "hw_counters/send_rnr_err", 1, false),
-    ("retries_exceeded", "hw_counters/req_transport_retries_exceeded", 1, false),
-    ("retries_exceeded", "hw_counters/retry_exceeded_err", 1, false),
-    ("adaptive_retransmits", "hw_counters/roce_adp_retrans", 1, false),
-    ("icrc_errors", "hw_counters/rx_icrc_encapsulated", 1, false),
-    ("retransmitted_bytes", "hw_counters/retrans_bytes", 1, false),
-    ("cnp_sent", "hw_counters/np_cnp_sent", 1, false),
-    ("cnp_handled", "hw_counters/rp_cnp_handled", 1, false),
-    ("cnp_ignored", "hw_counters/rp_cnp_ignored", 1, false),
-    ("ecn_marked", "hw_counters/np_ecn_marked_roce_packets", 1, false),
-    ("rx_dropped", "hw_counters/rx_drops", 1, false),
-    ("link_downs", "hw_counters/link_downed", 1, false),
+/// A file of a port, and the name of its counter in the record.
+#[derive(Debug, Clone, Copy)]
+struct File {
+    name: &'static str,
+    path: &'static str,
+    /// Bytes, or events, that a step of it stands for.
+    step: u64,
+    /// Whether it may have 32 bits.
+    narrow: bool,
+}
+
+/// A counter of 64 bits, of events or bytes.
+const fn file(name: &'static str, path: &'static str) -> File {
+    File { name, path, step: 1, narrow: false }
+}
+
+/// What ports may have; each driver has some of it. Of several files with one name the first that there
+/// is counts. Data is counted in units of four octets (Linux,
+/// Documentation/ABI/stable/sysfs-class-infiniband), the rest in events (NVIDIA, "Understanding mlx5
+/// Linux Counters and Status Parameters"; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c and
+/// drivers/infiniband/hw/efa/efa_verbs.c). Old ports have 32 bits.
+const FILES: [File; 31] = [
+    File { step: 4, narrow: true, ..file("tx_bytes", "counters/port_xmit_data") },
+    file("tx_bytes", "hw_counters/tx_bytes"),
+    File { step: 4, narrow: true, ..file("rx_bytes", "counters/port_rcv_data") },
+    file("rx_bytes", "hw_counters/rx_bytes"),
+    File { step: 1, narrow: true, ..file("xmit_wait", "counters/port_xmit_wait") },
+    file("xmit_discards", "counters/port_xmit_discards"),
+    file("rx_errors", "counters/port_rcv_errors"),
+    file("symbol_errors", "counters/symbol_error"),
+    file("link_recoveries", "counters/link_error_recovery"),
+    file("link_downs", "counters/link_downed"),
+    file("integrity_errors", "counters/local_link_integrity_errors"),
+    file("out_of_sequence", "hw_counters/out_of_sequence"),
+    file("out_of_sequence", "hw_counters/out_of_seq_request"),
+    file("sequence_errors", "hw_counters/packet_seq_err"),
+    file("sequence_errors", "hw_counters/rcvd_seq_err"),
+    file("implied_sequence_errors", "hw_counters/implied_nak_seq_err"),
+    file("ack_timeouts", "hw_counters/local_ack_timeout_err"),
+    file("ack_timeouts", "hw_counters/completer_retry_err"),
+    file("rnr_retries", "hw_counters/rnr_nak_retry_err"),
+    file("rnr_retries", "hw_counters/send_rnr_err"),
+    file("retries_exceeded", "hw_counters/req_transport_retries_exceeded"),
+    file("retries_exceeded", "hw_counters/retry_exceeded_err"),
+    file("adaptive_retransmits", "hw_counters/roce_adp_retrans"),
+    file("icrc_errors", "hw_counters/rx_icrc_encapsulated"),
+    file("retransmitted_bytes", "hw_counters/retrans_bytes"),
+    file("cnp_sent", "hw_counters/np_cnp_sent"),
+    file("cnp_handled", "hw_counters/rp_cnp_handled"),
+    file("cnp_ignored", "hw_counters/rp_cnp_ignored"),
+    file("ecn_marked", "hw_counters/np_ecn_marked_roce_packets"),
+    file("rx_dropped", "hw_counters/rx_drops"),
+    file("link_downs", "hw_counters/link_downed"),
 ];
 
 /// A port, and which of the files it has.
@@ -54,25 +71,23 @@ struct Port {
     root: Root,
     name: String,
     folder: String,
-    files: Vec<(&'static str, &'static str, u64, bool)>,
+    files: Vec<File>,
 }
 
 /// Adds every port of every RDMA device: firmware answers slowly, so each is a source of its own.
 pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut Vec<Unread>) {
     let mut silent = Vec::new();
     for device in root.names(DEVICES) {
-        for number in root.names(format!("{DEVICES}/{device}/ports")) {
+        for number in root.names(&format!("{DEVICES}/{device}/ports")) {
             let folder = format!("{DEVICES}/{device}/ports/{number}");
             let name = format!("{device}/{number}");
             let mut port = Port { root: root.clone(), name, folder, files: Vec::new() };
             for file in FILES {
-                if port.files.iter().all(|(name, ..)| *name != file.0)
-                    && port.value(file.1).is_some()
-                {
+                if !port.has(file.name) && port.value(file.path).is_some() {
                     port.files.push(file);
                 }
             }
-            if !port.files.iter().any(|(name, ..)| *name == "tx_bytes") {
+            if !port.has("tx_bytes") {
                 silent.push(port.name.clone());
             }
             if !port.files.is_empty() {
@@ -91,6 +106,10 @@ pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut
 }
 
 impl Port {
+    fn has(&self, counter: &str) -> bool {
+        self.files.iter().any(|file| file.name == counter)
+    }
+
     fn value(&self, file: &str) -> Option<u64> {
         self.root.text(Path::new(&self.folder).join(file))?.parse().ok()
     }
@@ -101,8 +120,8 @@ impl Source for Port {
         let counts: Vec<Count> = self
             .files
             .iter()
-            .filter_map(|(name, file, step, narrow)| {
-                let value = self.value(file)?;
+            .filter_map(|File { name, path, step, narrow }| {
+                let value = self.value(path)?;
                 Some(Count { name, value, step: *step, narrow: *narrow })
             })
             .collect();
@@ -127,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_counter_means_something() {
-        for (name, ..) in FILES {
+        for File { name, .. } in FILES {
             assert!(Meaning::of(name).is_some(), "{name}");
         }
     }
