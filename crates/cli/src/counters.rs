@@ -98,8 +98,11 @@ impl Counters {
             rdma::find(root, &mut sources, &mut unread);
             interfaces::find(root, &mut sources, &mut unread);
             self.sources = sources;
+            let begun = Instant::now();
             let devices = self.look().into_iter().map(|reading| (reading.device, reading.kind));
-            self.counted = Some(Counted { devices: devices.collect(), unread });
+            let devices = devices.collect();
+            let reading_us = begun.elapsed().as_micros() as u64;
+            self.counted = Some(Counted { devices, reading_us, unread });
         }
         self.counted.get_or_insert_default()
     }

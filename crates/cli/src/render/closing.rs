@@ -130,7 +130,7 @@ mod tests {
             reason: "why".to_owned(),
         });
         let devices = devices.map(|(name, kind)| (name.to_owned(), kind)).into();
-        Counted { devices, unread: unread.collect() }
+        Counted { devices, reading_us: 0, unread: unread.collect() }
     }
 
     fn closing(gpu: u64, lo: u64) -> Closing {

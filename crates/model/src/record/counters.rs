@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Counted {
     /// Devices whose counters are read before and after each row.
     pub devices: BTreeMap<String, DeviceKind>,
+    /// How long it took at the start to read all of them once, microseconds.
+    pub reading_us: u64,
     /// What is not read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
