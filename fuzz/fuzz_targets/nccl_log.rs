@@ -41,7 +41,7 @@ fn adds_up(facts: &NcclFacts) {
         assert!(communicator.ranks.is_sorted_by(|a, b| a.rank < b.rank));
     }
     assert_eq!(facts.left_out, 0, "an input is too short for that");
-    let sentence = transports_set_up(facts);
+    let sentence = transports_set_up(std::slice::from_ref(facts));
     assert!(sentence.starts_with("transports "));
     assert_eq!(
         facts.transports.is_empty() && facts.nvls.is_none_or(|n| n.buffers == 0),

@@ -136,7 +136,7 @@ int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
     if (Return no = valid(device)) return no;
     if (!values || count < 1) return InvalidArgument;
     static const std::map<unsigned, unsigned long long> known = {
-        {38, 0}, {45, 0}, {52, 0}, {59, 0}, {90, 26562}, {91, links}, {138, 0}, {139, 0}, {140, 0},
+        {3, 0}, {4, 0}, {38, 0}, {45, 0}, {52, 0}, {59, 0}, {74, 0}, {75, 0}, {90, 26562}, {91, links}, {138, 0}, {139, 0}, {140, 0},
         {141, 0}, {142, 0}, {143, 0}, {144, 0}, {145, 0}, {160, 0}, {161, 0}, {162, 0}, {163, 0},
         {230, 0}};
     for (int i = 0; i < count; i++) {

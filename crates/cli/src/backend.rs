@@ -17,6 +17,7 @@ use model::{
     nccl_log::NcclFacts,
     pattern::Mismatch,
     plan::{Case, Place},
+    record::GpuMemory,
 };
 use thiserror::Error;
 
@@ -108,6 +109,11 @@ pub trait Backend {
 
     /// Ends what is under way after a failure that was told already: it may take for ever.
     fn give_up(&mut self) {}
+
+    /// What became of GPUs' memory so far; the most of any GPU. Nothing where nobody asked (`-M`).
+    fn gpu_memory(&self) -> Option<GpuMemory> {
+        None
+    }
 
     /// Makes a case ready.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;

@@ -74,7 +74,7 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
         status: Status::Failed,
         exit: Exit::Internal,
         message: Some(format!("{error:#}")),
-        peak_rank_bytes: 0,
+        ..Ended::complete()
     });
     outputs.end(&ended, || guard.heard())
 }
@@ -127,6 +127,7 @@ impl Description {
             reduced_max_bytes,
             memory: memory_figures(&request.plan),
             clock: measure::measure_clock(),
+            counted: None,
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };

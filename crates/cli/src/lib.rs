@@ -5,6 +5,8 @@
 mod algorithms_command;
 /// Who moves the bytes.
 pub mod backend;
+/// What devices count meanwhile.
+pub mod counters;
 /// The preflight of a node.
 pub mod doctor;
 mod doctor_command;

@@ -1,6 +1,7 @@
 //! Everything a run writes while it goes on: stdout, the JSON report, the record, progress.
 //! Not how ranks run: the supervisor hands rows in as they come.
 
+mod ended;
 mod launches;
 mod stream;
 
@@ -20,26 +21,15 @@ use model::{
     record::{End, Line, Row, Run, SCHEMA, Status},
 };
 
+pub use ended::Ended;
+
 use self::{launches::over_launches, stream::Stream};
 use crate::{
     Refusal, local_time,
     options::{Output, RecordPlace, Request},
-    render::{self, Csv, JsonLines, NcclReport, Render, Table, Totals},
+    render::{self, Closing, Csv, JsonLines, NcclReport, Render, Table, Totals},
     store,
 };
-
-/// How the ranks ended.
-#[derive(Debug, Clone)]
-pub struct Ended {
-    /// How.
-    pub status: Status,
-    /// The exit code's meaning, as far as the ranks go.
-    pub exit: Exit,
-    /// What to say about it.
-    pub message: Option<String>,
-    /// Largest resident memory of any rank's process, bytes.
-    pub peak_rank_bytes: u64,
-}
 
 /// Whether the run should go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +68,8 @@ pub struct Outputs {
     waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
+    /// What libraries said, and what devices counted, for the closing sentence.
+    closing: Closing,
 }
 
 impl Outputs {
@@ -128,6 +120,7 @@ impl Outputs {
             waiting: Vec::new(),
             totals: Totals::default(),
             warnings,
+            closing: Closing::default(),
         })
     }
 
@@ -177,6 +170,7 @@ impl Outputs {
 
     /// What a process's library said while it came up.
     pub fn library(&mut self, facts: NcclFacts) {
+        self.closing.library(&facts);
         self.record_line(&Line::Library(Box::new(facts)));
     }
 
@@ -222,6 +216,7 @@ impl Outputs {
         let row = if row.shown && several { over_launches(row, &self.rows) } else { row };
         self.record_line(&Line::Row(Box::new(row.clone())));
         self.totals.add_checks(&row);
+        self.closing.row(&row);
         if row.shown && row.group == first_group {
             self.totals.add(&row);
         }
@@ -313,6 +308,7 @@ impl Outputs {
             min_bandwidth_held,
             finished: local_time::now(),
             peak_rank_bytes: ended.peak_rank_bytes,
+            gpu_memory: ended.gpu_memory,
             warnings: self.warnings.clone(),
         };
         let printed = self.print(|output| output.end(&end));
@@ -321,6 +317,9 @@ impl Outputs {
         self.record_line(&Line::End(Box::new(end)));
         for warning in &self.warnings {
             self.say(warning);
+        }
+        if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
+            self.say(&sentence);
         }
         let record = self.record_path();
         match (&ended.message, record) {

@@ -2,8 +2,10 @@
 //! else, so that `show` prints what the run printed.
 //! Not measuring, and not the record's own file (`store`).
 
+mod closing;
 mod csv;
 mod footer;
+mod incidents;
 mod json_lines;
 mod nccl_report;
 mod number;
@@ -15,6 +17,7 @@ use std::io;
 
 use model::record::{End, Row, Run};
 
+pub use closing::Closing;
 pub use csv::Csv;
 pub use footer::{Totals, gate_held};
 pub use json_lines::JsonLines;

@@ -1,11 +1,13 @@
 //! What is written down about a run: JSON Lines of `run`, `row` … and `end`, or one folded object.
 //! Not where it is stored and not how it is printed.
 
+mod counters;
 mod end;
 mod row;
 mod run;
 
-pub use end::{End, Status};
+pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
+pub use end::{End, GpuMemory, Status};
 pub use row::{Half, IterationReport, Row, WrongPlace};
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 

@@ -89,7 +89,7 @@ fn two_nodes_over_sockets_seen_by_two_of_eight_ranks() {
     let init = facts.init.iter().find(|t| t.call.as_deref() == Some("ncclCommInitRankConfig"));
     assert_eq!(init.map(|t| (t.said, t.nranks)), Some((2, Some(8))));
     assert_eq!(
-        transports_set_up(&facts),
+        transports_set_up(std::slice::from_ref(&facts)),
         "transports set up: 8 connections P2P/CUMEM, 8 NET/Socket/0"
     );
 }
@@ -99,7 +99,7 @@ fn one_process_with_the_table_of_nccl_tests_around() {
     let facts = parse(SINGLE_PROCESS);
     assert_eq!((facts.messages.unknown, facts.messages.torn), (0, 0));
     assert_eq!(facts.config["nvlinkCentricSched"], counts(&[("1", 2)]));
-    let sentence = transports_set_up(&facts);
+    let sentence = transports_set_up(std::slice::from_ref(&facts));
     assert_eq!(sentence, "transports set up: 9 connections P2P/direct pointer");
     assert_eq!(facts.channels[0].what.coll, 24);
     assert_eq!(facts.communicators.len(), 1);
@@ -131,7 +131,7 @@ fn pxn_nvls_and_plugins() {
     );
     let sentence = "transports set up: 10 connections P2P/CUMEM, 4 NET/IBext/5-6/GDRDMA (2 of them by PXN), \
                     NVLS buffers on 1 rank";
-    assert_eq!(transports_set_up(&facts), sentence);
+    assert_eq!(transports_set_up(std::slice::from_ref(&facts)), sentence);
     // 2.19 does not say how many nodes there are.
     assert_eq!(facts.communicators[0].nodes, None);
 }
@@ -180,7 +180,7 @@ fn a_start_that_fails_has_chosen_and_not_set_up() {
     assert_eq!(facts.networks, counts(&[("AWS Libfabric", 1)]));
     assert!(facts.plugins.iter().any(|p| p.what.version.as_deref() == Some("1.6.0")));
     assert!(!facts.communicators[0].ranks[0].initialized);
-    let sentence = transports_set_up(&facts);
+    let sentence = transports_set_up(std::slice::from_ref(&facts));
     assert!(
         sentence.starts_with("transports chosen, with no word of their completion: "),
         "{sentence}"
@@ -227,7 +227,10 @@ fn of_torn_messages_only_what_is_whole_counts() {
     assert_eq!(pairs(&facts), [(1, Some(0), "SHM/direct".to_owned(), 2)]);
     // One `2 coll channels …` is torn before its last figure.
     assert!(facts.channels.is_empty());
-    assert_eq!(transports_set_up(&facts), "transports set up: at least 2 connections SHM/direct");
+    assert_eq!(
+        transports_set_up(std::slice::from_ref(&facts)),
+        "transports set up: at least 2 connections SHM/direct"
+    );
     // All three connections end in `SHM/direct/dir`.
     let facts = parse(TORN_NEW);
     assert!(facts.transports.is_empty());
@@ -327,7 +330,7 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "(\\PC|\n|\x1b|\r|NCCL INFO |NCCL WARN |h:1:2 \\[0\\] |Channel | via ){0,60}") {
         let facts = parse(&text);
-        let _ = transports_set_up(&facts);
+        let _ = transports_set_up(std::slice::from_ref(&facts));
         let twice = parse(&format!("{text}\n{text}"));
         prop_assert_eq!(twice.messages.read, 2 * facts.messages.read);
     }

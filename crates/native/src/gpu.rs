@@ -12,7 +12,7 @@ mod table;
 
 pub use context::{Context, Facts};
 pub use event::Event;
-pub use graph::Graph;
+pub use graph::{Captured, Graph};
 pub use memory::{Memory, Span};
 pub use module::{Argument, Function, Module};
 pub use runtime::{GpuError, Runtime, Vendor};

@@ -2,12 +2,16 @@
 //! Not what follows from what it says.
 
 mod fabric;
+mod fields;
 mod gpu;
+mod xids;
 
 pub use fabric::{Fabric, FabricState};
+pub use fields::{ALL_LINKS, field_values};
 pub use gpu::{Gpu, NvLinks, RemappedRows, throttle};
 pub use nvml_wrapper as wrapper;
 use nvml_wrapper::{Nvml, error::NvmlError};
+pub use xids::Xids;
 
 /// Opens NVML; the environment variable `BUSBW_NVML` names another file than `libnvidia-ml.so.1`.
 ///

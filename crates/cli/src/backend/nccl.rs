@@ -5,6 +5,7 @@ mod case;
 mod join;
 mod libraries;
 mod log;
+mod memory;
 mod operations;
 mod proof;
 mod seat;
@@ -19,6 +20,7 @@ use model::{
     exit::Exit,
     nccl_log::NcclFacts,
     plan::{Case, GpuOptions, Plan},
+    record::GpuMemory,
 };
 use native::{
     gpu::{GpuError, Runtime},
@@ -28,7 +30,7 @@ use native::{
 pub use libraries::{Gpus, Libraries, Opened};
 pub use log::Log;
 
-use self::{case::GpuCase, seat::Seat, survey::Survey};
+use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::Survey};
 use super::{Backend, BackendError, Prepared, Reason};
 use crate::measure::MeasureError;
 
@@ -52,6 +54,8 @@ pub struct Nccl<'p> {
     /// Its other drivers.
     peers: Vec<usize>,
     survey: Survey,
+    /// Where GPUs' memory went, if that is asked.
+    memory: Option<Ledger>,
     /// Whether the run was stopped elsewhere.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
@@ -69,7 +73,21 @@ impl<'p> Nccl<'p> {
     ) -> Nccl<'p> {
         let Opened { runtime, nccl: library } = opened;
         let (seats, peers, survey) = (Vec::new(), Vec::new(), Survey::new(log));
-        Nccl { plan, options, runtime, library, ordinals, seats, ranks: 0, peers, survey, stopped }
+        let memory = plan.memory_report.then(Ledger::default);
+        let ranks = 0;
+        Nccl {
+            plan,
+            options,
+            runtime,
+            library,
+            ordinals,
+            seats,
+            ranks,
+            peers,
+            survey,
+            memory,
+            stopped,
+        }
     }
 
     /// Compute capability of the least capable of our GPUs.
@@ -127,6 +145,10 @@ impl Backend for Nccl<'_> {
 
     fn give_up(&mut self) {
         self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
+    }
+
+    fn gpu_memory(&self) -> Option<GpuMemory> {
+        self.memory.as_ref()?.used(&self.seats)
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {

@@ -131,7 +131,7 @@ fn row(bytes: &[u8]) -> Option<Row> {
 
 fn stopped(status: Status, exit: Exit, message: Option<String>) -> Ended {
     let peak_rank_bytes = machine::peak_resident(&machine::Root::system());
-    Ended { status, exit, message, peak_rank_bytes }
+    Ended { status, exit, message, peak_rank_bytes, ..Ended::complete() }
 }
 
 fn devices(plan: &Plan) -> Vec<Device> {

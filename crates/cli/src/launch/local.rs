@@ -2,6 +2,7 @@
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
+mod counting;
 mod loss;
 mod patience;
 mod whereabouts;
@@ -21,10 +22,11 @@ use model::{
     algorithm::Table,
     exit::Exit,
     plan::{BackendChoice, Plan},
-    record::{Device, Run, Status},
+    record::{Device, GpuMemory, Run, Status},
 };
 use rustix::process::WaitStatus;
 
+use self::counting::larger;
 use super::{
     Description,
     guard::{self, Guard},
@@ -32,6 +34,7 @@ use super::{
     process::{self, Process},
 };
 use crate::{
+    counters::Counters,
     machine::{self, OutOfMemoryKills},
     measure::Report,
     outputs::{Ended, Flow, Outputs},
@@ -78,19 +81,23 @@ pub(super) fn run(
     let signals = events.clone();
     // Nobody hears of signals that come when the last rank has ended: the guard notes them.
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
-    let mut peak = 0;
+    let (mut peak, mut gpu_memory) = (0, None);
+    let mut counters = Counters::default();
     let mut tables = invite::tables(plan, &describe.run.machine);
     for launch in 0..plan.sampling.launches {
         let mut job = Job::start(plan, describe, &tables, launch, &events)?;
+        job.counters = counters;
         let ended = job.follow(&heard, outputs)?;
+        counters = std::mem::take(&mut job.counters);
         // The next launch measures nothing again, also where no cache can be written.
         tables.append(&mut job.measured);
         peak = peak.max(ended.peak_rank_bytes);
+        gpu_memory = larger(gpu_memory, ended.gpu_memory);
         if ended.status != Status::Complete {
             return Ok(ended);
         }
     }
-    Ok(Ended { status: Status::Complete, exit: Exit::Ok, message: None, peak_rank_bytes: peak })
+    Ok(Ended { peak_rank_bytes: peak, gpu_memory, ..Ended::complete() })
 }
 
 /// One launch.
@@ -122,6 +129,9 @@ struct Job<'a> {
     /// What ranks measured of this machine.
     measured: Vec<Table>,
     peak: u64,
+    gpu_memory: Option<GpuMemory>,
+    /// What devices count while rows are measured.
+    counters: Counters,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
 }
@@ -204,6 +214,8 @@ impl<'a> Job<'a> {
             held: Vec::new(),
             measured: Vec::new(),
             peak: 0,
+            gpu_memory: None,
+            counters: Counters::default(),
             progress: (0, plan.min_bytes),
         };
         for process in 0..plan.processes() {
@@ -238,10 +250,9 @@ impl<'a> Job<'a> {
             self.begun = true;
             outputs.begin(self.run())?;
         }
-        let peak_rank_bytes = self.peak;
-        let complete =
-            Ended { status: Status::Complete, exit: Exit::Ok, message: None, peak_rank_bytes };
-        Ok(self.ending.take().map_or(complete, |ended| Ended { peak_rank_bytes, ..ended }))
+        let ended = self.ending.take().unwrap_or_else(Ended::complete);
+        self.tell_xids(&ended, outputs);
+        Ok(Ended { peak_rank_bytes: self.peak, gpu_memory: self.gpu_memory, ..ended })
     }
 
     /// How long to wait for one more event when every process has ended.
@@ -271,7 +282,7 @@ impl<'a> Job<'a> {
                 self.facts[rank] = serde_json::from_slice(&facts).ok();
                 if !self.begun && self.facts.iter().all(Option::is_some) {
                     self.begun = true;
-                    let run = self.run();
+                    let run = Run { counted: self.watch(), ..self.run() };
                     let flow = outputs.begin(run)?;
                     self.mind(flow);
                 }
@@ -295,13 +306,17 @@ impl<'a> Job<'a> {
 
     fn on_report(&mut self, bytes: &[u8], outputs: &mut Outputs) -> Result<()> {
         match serde_json::from_slice(bytes) {
-            Ok(Report::Row(row)) => {
+            Ok(Report::Row(mut row)) => {
+                if row.group == self.plan.colour(0) {
+                    row.counters = self.counters.after_row();
+                }
                 let flow = outputs.row(*row)?;
                 self.mind(flow);
             }
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
                 outputs.progress(index, bytes, self.launch);
+                self.counters.before_row();
             }
             Ok(Report::Measured(table)) => {
                 let (name, ranks) = (table.collective.name(), table.ranks);
@@ -313,7 +328,10 @@ impl<'a> Job<'a> {
                 });
             }
             Ok(Report::Library(facts)) => outputs.library(*facts),
-            Ok(Report::Finished { peak_bytes }) => self.peak = self.peak.max(peak_bytes),
+            Ok(Report::Finished { peak_bytes, gpu_memory }) => {
+                self.peak = self.peak.max(peak_bytes);
+                self.gpu_memory = larger(self.gpu_memory, gpu_memory);
+            }
             Err(_) => {
                 self.end(Status::Failed, Exit::Internal, "a rank's report is garbled".to_owned())
             }
@@ -354,14 +372,14 @@ impl<'a> Job<'a> {
     fn end(&mut self, status: Status, exit: Exit, text: String) {
         if self.ending.is_none() {
             self.stop(&text);
-            self.ending = Some(Ended { status, exit, message: Some(text), peak_rank_bytes: 0 });
+            self.ending = Some(Ended { status, exit, message: Some(text), ..Ended::complete() });
         }
     }
 
     fn end_quietly(&mut self, status: Status, exit: Exit) {
         if self.ending.is_none() {
             self.stop("nobody reads the results any more");
-            self.ending = Some(Ended { status, exit, message: None, peak_rank_bytes: 0 });
+            self.ending = Some(Ended { status, exit, ..Ended::complete() });
         }
     }
 

@@ -17,6 +17,7 @@ use model::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
+    record::GpuMemory,
 };
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -130,28 +131,32 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
         }
     };
     let measured = match (station, serde_json::from_slice::<Plan>(&begin)) {
-        (Err(failure), _) => {
-            member.abort(&failure.to_text());
-            false
-        }
+        (Err(failure), _) => Err(tell(&mut member, &failure)),
         (_, Err(_)) => {
             let failure = Failure::new(Exit::Internal, "the plan is garbled".to_owned());
-            member.abort(&failure.to_text());
-            false
+            Err(tell(&mut member, &failure))
         }
         (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy),
     };
-    if !measured {
-        return false;
-    }
+    let Ok(gpu_memory) = measured else { return false };
     let peak_bytes = machine::peak_resident(&machine::Root::system());
-    let report = serde_json::to_vec(&Report::Finished { peak_bytes }).unwrap_or_default();
+    let report =
+        serde_json::to_vec(&Report::Finished { peak_bytes, gpu_memory }).unwrap_or_default();
     let told = member.report(&report).is_ok();
     member.leave();
     told
 }
 
-/// Measures everything on the station's devices; whether it got to the end. A failure is told before
+/// A failure that the supervisor was told of, or that it caused.
+struct Told;
+
+/// Tells the supervisor of a failure.
+fn tell(member: &mut Member, failure: &Failure) -> Told {
+    member.abort(&failure.to_text());
+    Told
+}
+
+/// Measures everything on the station's devices; what became of GPUs' memory. A failure is told before
 /// anything else: what is under way may never end.
 fn measure(
     plan: &Plan,
@@ -159,26 +164,23 @@ fn measure(
     station: Station,
     shared: &Shared,
     policy: WaitPolicy,
-) -> bool {
+) -> Result<Option<GpuMemory>, Told> {
     let (driver, control) = (member.rank(), &shared.control);
     let mut backend = match backend(plan, driver, station, shared, policy) {
         Ok(backend) => backend,
-        Err(failure) => {
-            member.abort(&failure.to_text());
-            return false;
-        }
+        Err(failure) => return Err(tell(member, &failure)),
     };
     let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
-    let Err(error) = measured else { return true };
+    let Err(error) = measured else { return Ok(backend.gpu_memory()) };
     if let Some(failure) = explain(&error) {
-        member.abort(&failure.to_text());
+        tell(member, &failure);
     }
     backend.give_up();
     // The process ends: whatever would wait for the other ranks is left to the system.
     std::mem::forget(backend);
-    false
+    Err(Told)
 }
 
 /// The plan's backend on the station's devices.

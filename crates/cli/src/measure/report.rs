@@ -1,7 +1,12 @@
 //! What a rank tells the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
-use model::{algorithm::Table, exit::Exit, nccl_log::NcclFacts, record::Row};
+use model::{
+    algorithm::Table,
+    exit::Exit,
+    nccl_log::NcclFacts,
+    record::{GpuMemory, Row},
+};
 use serde::{Deserialize, Serialize};
 
 /// One report.
@@ -24,6 +29,8 @@ pub enum Report {
     Finished {
         /// VmHWM of its process.
         peak_bytes: u64,
+        /// What became of its GPUs' memory, where that was asked.
+        gpu_memory: Option<GpuMemory>,
     },
 }
 

@@ -94,6 +94,7 @@ impl Session<'_> {
             out_of_place: None,
             in_place: None,
             notes: Vec::new(),
+            counters: Vec::new(),
         }
     }
 

@@ -1,7 +1,10 @@
 //! What holds for a run as a whole: the last lines of the table, and the figures in them.
 //! Not the rows.
 
-use model::record::{End, Row, Run};
+use model::{
+    plan::BackendChoice,
+    record::{End, GpuMemory, Row, Run},
+};
 
 use super::number::general;
 
@@ -65,21 +68,29 @@ pub(super) fn text(run: &Run, end: &End) -> String {
     text += &format!("# {:<20} : {average} {gate}\n", "Avg bus bandwidth");
     text += &format!("#\n# Collective test concluded: {}\n", run.plan.program);
     if run.plan.memory_report {
-        text += &memory(run);
+        text += &memory(run, end);
     }
     text + "#\n\n"
 }
 
 /// `-M`. On `host`: control pages, buffers, and no memory that operations take while they run.
-fn memory(run: &Run) -> String {
-    let (control, buffers) = (run.memory.control, run.memory.buffers_per_rank);
+fn memory(run: &Run, end: &End) -> String {
+    let used = match (&run.plan.backend, end.gpu_memory) {
+        (_, Some(used)) => used,
+        (BackendChoice::Nccl(_), None) => return "# GPU memory usage   : not known\n".to_owned(),
+        (_, None) => GpuMemory {
+            initialization: run.memory.control,
+            allocated: run.memory.buffers_per_rank,
+            collective: 0,
+        },
+    };
     format!(
         "# {:<20} : Initialization {} | User-Allocated {} | Collective {} | Total  {}\n",
         "GPU memory usage",
-        amount(control),
-        amount(buffers),
-        amount(0),
-        amount(control + buffers)
+        amount(used.initialization),
+        amount(used.allocated),
+        amount(used.collective),
+        amount(used.total())
     )
 }
 

@@ -1,14 +1,15 @@
 //! Advice about figures, after the table: what was noisy, drifted, wrong or waived.
 //! Not errors, and not about options (`options::questions`).
 
+use super::incidents::incidents;
 use model::{
     record::{Half, Row, Run},
     stats::summarise,
 };
 
-/// What a row's reader should know: wrong elements with their places.
+/// What a row's reader should know: wrong elements with their places, and what happened to devices.
 pub fn row_warnings(row: &Row) -> Vec<String> {
-    halves(row)
+    let wrong = halves(row)
         .flat_map(|(place, half)| half.wrong_places.iter().map(move |wrong| (place, wrong)))
         .map(|(place, wrong)| {
             format!(
@@ -16,8 +17,8 @@ pub fn row_warnings(row: &Row) -> Vec<String> {
                 row.collective.name(), row.size, row.datatype.name(), row.redop, wrong.rank, wrong.got,
                 wrong.want, wrong.element, wrong.check
             )
-        })
-        .collect()
+        });
+    wrong.chain(incidents(row)).collect()
 }
 
 /// What a run's reader should know: how many rows are noisy or drift.

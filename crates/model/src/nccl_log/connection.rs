@@ -70,6 +70,18 @@ impl Connections {
         Some(())
     }
 
+    /// Adds what another log told of pairs: one end of a connection may be in each.
+    pub(super) fn add_pairs(&mut self, pairs: &[Pair]) {
+        for pair in pairs {
+            let told = self.pairs.entry((pair.from, pair.to)).or_default();
+            for ends in &pair.transports {
+                let (send, receive) = told.entry(ends.transport.clone()).or_default();
+                *send += ends.send;
+                *receive += ends.receive;
+            }
+        }
+    }
+
     fn add(&mut self, key: Key, transport: Transport, receive: bool) {
         let full = self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&key);
         let told = if full {

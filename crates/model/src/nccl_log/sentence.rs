@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::connection::{Connections, Ends};
 use super::facts::NcclFacts;
 use super::transport::Transport;
 
-/// The transports in one sentence, such as
+/// The transports in one sentence, over what every process's log said, such as
 /// `transports set up: 12 connections P2P/CUMEM, 4 NET/Socket/0`.
 /// A connection between two ranks on one channel counts once. Where torn messages may hide more of
 /// them, or there were too many to keep, it says "at least". NCCL prints a connection before it
 /// connects: where no message says that a structure or a communicator was completed, the transports
 /// were only chosen.
-pub fn transports_set_up(facts: &NcclFacts) -> String {
+pub fn transports_set_up(facts: &[NcclFacts]) -> String {
     let mut kinds: BTreeMap<(u8, String), Kind> = BTreeMap::new();
-    for ends in &facts.transports {
+    for ends in &over_all(facts) {
         let (order, name, device) = kind(&ends.transport);
         let kind = kinds.entry((order, name)).or_default();
         kind.connections += ends.connections;
@@ -38,18 +39,33 @@ pub fn transports_set_up(facts: &NcclFacts) -> String {
         };
         parts.push(format!("{}{noun} {}", kind.connections, kind.told(&name)));
     }
-    if let Some(nvls) = facts.nvls.filter(|nvls| nvls.buffers > 0) {
-        let ranks = if nvls.buffers == 1 { "rank" } else { "ranks" };
-        parts.push(format!("NVLS buffers on {} {ranks}", nvls.buffers));
+    let buffers: u64 = facts.iter().filter_map(|one| one.nvls).map(|nvls| nvls.buffers).sum();
+    if buffers > 0 {
+        let ranks = if buffers == 1 { "rank" } else { "ranks" };
+        parts.push(format!("NVLS buffers on {buffers} {ranks}"));
     }
     if parts.is_empty() {
         return "transports set up: NCCL's output names none".to_owned();
     }
-    let whole = !facts.connected.is_empty()
-        || facts.communicators.iter().flat_map(|c| &c.ranks).any(|rank| rank.initialized);
+    let whole = facts.iter().any(|one| {
+        let mut ranks = one.communicators.iter().flat_map(|communicator| &communicator.ranks);
+        !one.connected.is_empty() || ranks.any(|rank| rank.initialized)
+    });
     let what = if whole { "set up" } else { "chosen, with no word of their completion" };
-    let bound = if facts.messages.torn + facts.left_out > 0 { "at least " } else { "" };
+    let hidden = facts.iter().any(|one| one.messages.torn + one.left_out > 0);
+    let bound = if hidden { "at least " } else { "" };
     format!("transports {what}: {bound}{}", parts.join(", "))
+}
+
+/// The transports over all logs. Of several, the pairs are told together: a connection's ends may be
+/// in different ones.
+fn over_all(facts: &[NcclFacts]) -> Vec<Ends> {
+    if let [one] = facts {
+        return one.transports.clone();
+    }
+    let mut connections = Connections::default();
+    facts.iter().for_each(|one| connections.add_pairs(&one.pairs));
+    connections.finish(&mut 0).0
 }
 
 #[derive(Default)]
@@ -114,7 +130,16 @@ mod tests {
     fn sentence(texts: &[&str]) -> String {
         let texts = texts.iter().chain(&["Connected all rings"]);
         let log: String = texts.map(|t| format!("vm:1:1 [0] NCCL INFO {t}\n")).collect();
-        transports_set_up(&parse(&log))
+        transports_set_up(&[parse(&log)])
+    }
+
+    #[test]
+    fn ends_in_several_logs_are_one_connection() {
+        let facts = ["send", "receive"].map(|end| {
+            let line = format!("Channel 00/0 : 0[0] -> 1[1] [{end}] via NET/IB/0");
+            parse(&format!("vm:1:1 [0] NCCL INFO {line}\nvm:1:1 [0] NCCL INFO Connected all rings"))
+        });
+        assert_eq!(transports_set_up(&facts), "transports set up: 1 connection NET/IB/0");
     }
 
     #[test]
@@ -134,7 +159,7 @@ mod tests {
     fn without_a_word_of_completion_they_were_only_chosen() {
         let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0";
         let expected = "transports chosen, with no word of their completion: 1 connection NET/IB/0";
-        assert_eq!(transports_set_up(&parse(line)), expected);
+        assert_eq!(transports_set_up(&[parse(line)]), expected);
     }
 
     #[test]

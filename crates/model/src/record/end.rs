@@ -47,6 +47,37 @@ pub struct End {
     pub finished: String,
     /// Largest resident memory of any rank, bytes, as the kernel counted it.
     pub peak_rank_bytes: u64,
+    /// What became of GPUs' memory (`-M`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory: Option<GpuMemory>,
     /// Advice about the figures: noise, drift, waived options.
     pub warnings: Vec<String>,
+}
+
+/// By how much a GPU's free memory shrank (cudaMemGetInfo), bytes, the most of any GPU each
+/// (nccl-tests src/common.cu:974, 1035, 1651).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GpuMemory {
+    /// While communicators were made.
+    pub initialization: u64,
+    /// While buffers were allocated and registered.
+    pub allocated: u64,
+    /// From then until the last row.
+    pub collective: u64,
+}
+
+impl GpuMemory {
+    /// The larger of each.
+    pub fn max(self, other: GpuMemory) -> GpuMemory {
+        GpuMemory {
+            initialization: self.initialization.max(other.initialization),
+            allocated: self.allocated.max(other.allocated),
+            collective: self.collective.max(other.collective),
+        }
+    }
+
+    /// All of them together.
+    pub fn total(self) -> u64 {
+        self.initialization + self.allocated + self.collective
+    }
 }

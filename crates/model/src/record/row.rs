@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figure;
+use super::{DeviceCounters, figure};
 use crate::{Collective, DataType, stats::Summary};
 
 /// A row of the table, or the reason why there is none.
@@ -50,6 +50,11 @@ pub struct Row {
     /// Lines that belong to this row and follow it (alltoallv's summary).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What devices of the supervisor's host counted from before the first batch until after the last
+    /// check; devices of which there is nothing to say are left out. Communicators run side by side:
+    /// only the first one's row has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<DeviceCounters>,
 }
 
 impl Row {

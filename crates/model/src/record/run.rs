@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Counted;
 use crate::plan::Plan;
 
 /// The run.
@@ -43,6 +44,9 @@ pub struct Run {
     pub memory: MemoryFigures,
     /// The clock that times batches.
     pub clock: Clock,
+    /// What is counted while rows are measured; nothing where no device but memory moves bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// Options that mean nothing on this backend.
     pub waived: Vec<Waiver>,
     /// What was said about the options and the environment.

@@ -10,44 +10,66 @@ use super::{
     table::Handle,
 };
 
+/// What was captured, not launchable yet.
+#[derive(Debug)]
+pub struct Captured {
+    context: Arc<Context>,
+    graph: Handle,
+}
+
 /// A graph that can be launched.
 #[derive(Debug)]
 pub struct Graph {
-    context: Arc<Context>,
-    graph: Handle,
+    captured: Captured,
     executable: Handle,
 }
 
 // SAFETY: a graph may be launched from any thread.
 unsafe impl Send for Graph {}
 
-impl Graph {
-    pub(super) fn instantiate(context: &Arc<Context>, graph: Handle) -> Result<Graph, GpuError> {
-        let mut made = Graph { context: Arc::clone(context), graph, executable: graph };
-        let mut executable = std::ptr::null_mut();
-        let result = call!(context.runtime, graph_instantiate(&mut executable, graph, 0))
-            .map_err(|e| e.on(context.ordinal()));
-        made.executable = executable;
-        result.map(|()| made)
+impl Captured {
+    pub(super) fn new(context: &Arc<Context>, graph: Handle) -> Captured {
+        Captured { context: Arc::clone(context), graph }
     }
 
+    /// Makes it launchable.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    pub fn instantiate(self) -> Result<Graph, GpuError> {
+        self.context.enter()?;
+        let mut executable = std::ptr::null_mut();
+        call!(self.context.runtime, graph_instantiate(&mut executable, self.graph, 0))
+            .map_err(|e| e.on(self.context.ordinal()))?;
+        Ok(Graph { captured: self, executable })
+    }
+}
+
+impl Graph {
     /// Launches it on a stream of its GPU.
     ///
     /// # Errors
     /// [`GpuError`].
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        call!(self.context.runtime, graph_launch(self.executable, stream.handle()))
-            .map_err(|e| e.on(self.context.ordinal()))
+        let context = &self.captured.context;
+        call!(context.runtime, graph_launch(self.executable, stream.handle()))
+            .map_err(|e| e.on(context.ordinal()))
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            let _ = call!(self.context.runtime, graph_destroy(self.graph));
+        }
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        if self.context.enter().is_ok() {
-            if !self.executable.is_null() {
-                let _ = call!(self.context.runtime, graph_exec_destroy(self.executable));
-            }
-            let _ = call!(self.context.runtime, graph_destroy(self.graph));
+        let context = &self.captured.context;
+        if context.enter().is_ok() {
+            let _ = call!(context.runtime, graph_exec_destroy(self.executable));
         }
     }
 }

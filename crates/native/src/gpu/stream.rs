@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     context::Context,
-    graph::Graph,
+    graph::Captured,
     runtime::{GpuError, call},
     table::Handle,
 };
@@ -76,16 +76,17 @@ impl Stream {
             .map_err(|e| e.on(self.context.ordinal()))
     }
 
-    /// Ends the capture and makes what was enqueued launchable.
+    /// Ends the capture. What was captured becomes launchable by [`Captured::instantiate`], which CUDA
+    /// refuses a thread that still captures on another stream.
     ///
     /// # Errors
     /// [`GpuError`].
-    pub fn end_capture(&self) -> Result<Graph, GpuError> {
+    pub fn end_capture(&self) -> Result<Captured, GpuError> {
         self.context.enter()?;
         let mut graph = std::ptr::null_mut();
         call!(self.context.runtime, stream_captured(self.handle, &mut graph))
             .map_err(|e| e.on(self.context.ordinal()))?;
-        Graph::instantiate(&self.context, graph)
+        Ok(Captured::new(&self.context, graph))
     }
 }
 

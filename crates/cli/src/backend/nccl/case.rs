@@ -197,9 +197,14 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn end_capture(&mut self) -> Result<(), BackendError> {
+        // All captures end before the first graph is made.
+        let mut captured = Vec::new();
         for seat in &*self.backend.seats {
-            let graph = seat.stream.end_capture().map_err(|error| gpu(seat.rank, error))?;
-            self.graphs.push(graph);
+            let ended = seat.stream.end_capture().map_err(|error| gpu(seat.rank, error))?;
+            captured.push((seat.rank, ended));
+        }
+        for (rank, captured) in captured {
+            self.graphs.push(captured.instantiate().map_err(|error| gpu(rank, error))?);
         }
         Ok(())
     }

@@ -21,7 +21,9 @@ use native::{
 };
 
 use super::{
-    Nccl, gpu, nccl,
+    Nccl, gpu,
+    memory::Ledger,
+    nccl,
     proof::Proof,
     seat::{self, Buffers, Failed, Seat},
 };
@@ -54,9 +56,14 @@ impl Nccl<'_> {
             let context = Context::take(self.runtime, *ordinal).map_err(|e| gpu(*rank, e))?;
             members.push((Arc::new(context), group.iter().position(|r| r == rank).unwrap_or(0)));
         }
+        weigh(&mut self.memory, members.iter().map(|(context, _)| context.as_ref()));
         let id = exchange_id(plan, library, world, group.first().copied().unwrap_or(first))?;
         let communicators = self.wait_for_nccl(id, members, config, first)?;
 
+        weigh(
+            &mut self.memory,
+            communicators.iter().map(|communicator| communicator.context().as_ref()),
+        );
         let mut ranks = Vec::new();
         for (communicator, rank) in communicators.into_iter().zip(&ours) {
             let buffers = Buffers::allocate(plan, library, communicator.context())
@@ -65,6 +72,10 @@ impl Nccl<'_> {
         }
         let registered = seat::register(&self.options, library, &ranks)
             .map_err(|error| nccl(first, library, error))?;
+        weigh(
+            &mut self.memory,
+            ranks.iter().map(|(communicator, _)| communicator.context().as_ref()),
+        );
         for ((ranked, registered), rank) in ranks.into_iter().zip(registered).zip(&ours) {
             let context = Arc::clone(ranked.0.context());
             let stream = match self.options.default_stream {
@@ -76,6 +87,7 @@ impl Nccl<'_> {
                     .map_err(|e| gpu(*rank, e))?;
             self.seats.push(Seat::new(*rank, registered, ranked, stream, proof));
         }
+        weigh(&mut self.memory, self.seats.iter().map(|seat| seat.communicator.context().as_ref()));
         Ok(())
     }
 
@@ -137,6 +149,13 @@ impl Nccl<'_> {
                 return Err(BackendError::Wait(Wait::TimedOut { missing }));
             }
         }
+    }
+}
+
+/// Notes how much memory our GPUs have left, if that is asked.
+fn weigh<'c>(ledger: &mut Option<Ledger>, contexts: impl Iterator<Item = &'c Context>) {
+    if let Some(ledger) = ledger {
+        ledger.weigh(contexts);
     }
 }
 

@@ -1,0 +1,97 @@
+//! Network interfaces: bytes and errors of each, all from one file.
+//! Not RDMA, whose bytes pass the interface by.
+
+use std::sync::Arc;
+
+use model::record::{DeviceKind, Unread};
+
+use super::{Count, Reading, Source};
+use crate::machine::Root;
+
+/// Columns of /proc/net/dev after the name, and their names in the record (Linux,
+/// net/core/net-procfs.c, dev_seq_printf_stats).
+const COLUMNS: [(usize, &str); 6] = [
+    (0, "rx_bytes"),
+    (2, "rx_errors"),
+    (3, "rx_dropped"),
+    (8, "tx_bytes"),
+    (10, "tx_errors"),
+    (11, "tx_dropped"),
+];
+
+struct Interfaces(Root);
+
+/// Adds this host's interfaces.
+pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut Vec<Unread>) {
+    let all = Interfaces(root.clone());
+    let found = all.read();
+    let missing = |counter, devices, reason: &str| Unread {
+        kind: DeviceKind::Interface,
+        counter,
+        devices,
+        reason: reason.to_owned(),
+    };
+    if found.is_empty() {
+        let reason = "/proc/net/dev cannot be read, or names none";
+        unread.push(missing(None, Vec::new(), reason));
+        return;
+    }
+    let has_device =
+        |name: &String| !root.names(&format!("sys/class/net/{name}/device")).is_empty();
+    let adapters: Vec<String> = found.into_iter().map(|r| r.device).filter(has_device).collect();
+    if !adapters.is_empty() {
+        let reason = "Linux has them in ethtool's statistics only, which are not read";
+        unread.push(missing(Some("pause_frames".to_owned()), adapters, reason));
+    }
+    sources.push(Arc::new(all));
+}
+
+impl Source for Interfaces {
+    fn read(&self) -> Vec<Reading> {
+        let text = self.0.text("proc/net/dev").unwrap_or_default();
+        text.lines().filter_map(line).collect()
+    }
+}
+
+/// `eth0: 123 1 0 …`; nothing of the two lines of headings.
+fn line(line: &str) -> Option<Reading> {
+    let (name, columns) = line.split_once(':')?;
+    let columns: Vec<&str> = columns.split_whitespace().collect();
+    let count = |(column, name): (usize, &'static str)| {
+        let value = columns.get(column)?.parse().ok()?;
+        Some(Count { name, value, step: 1, narrow: false })
+    };
+    Some(Reading {
+        device: name.trim().to_owned(),
+        kind: DeviceKind::Interface,
+        counts: COLUMNS.into_iter().map(count).collect::<Option<_>>()?,
+        throttled: Vec::new(),
+        xids: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_linux() {
+        let eth0 = line("  eth0: 1002345 900 3 4 0 0 0 12 800123 700 5 6 0 0 0 0").unwrap();
+        let values: Vec<u64> = eth0.counts.iter().map(|count| count.value).collect();
+        assert_eq!(
+            (eth0.device.as_str(), &values[..]),
+            ("eth0", &[1002345, 3, 4, 800123, 5, 6][..])
+        );
+        assert_eq!(line(" face |bytes    packets errs drop fifo frame compressed multicast"), None);
+        assert_eq!(line("eth0: 1 2"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in ".{0,200}") {
+            let _ = line(&text);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the supervisor learns of GPUs and of the network besides what ranks report.
+//! Not the counters themselves (`counters`).
+
+use model::record::{Counted, GpuMemory, Status};
+
+use super::Job;
+use crate::{
+    machine,
+    outputs::{Ended, Outputs},
+};
+
+impl Job<'_> {
+    /// Begins to count on every device that may move bytes; none does where only memory moves.
+    pub(super) fn watch(&mut self) -> Option<Counted> {
+        let gpus = self.describe.gpus.as_ref()?;
+        let addresses: Vec<String> = self.devices().into_iter().map(|d| d.address).collect();
+        let asked = (!gpus.libraries.amd).then_some(&addresses[..]);
+        Some(self.counters.watch(&machine::Root::system(), asked).clone())
+    }
+
+    /// Errors that GPUs' drivers reported shortly before a run failed may be why.
+    pub(super) fn tell_xids(&mut self, ended: &Ended, outputs: &Outputs) {
+        if ended.status != Status::Failed {
+            return;
+        }
+        for (gpu, xids) in self.counters.unclaimed_xids() {
+            let xids = xids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            outputs.say(&format!("the driver of GPU {gpu} reported errors (XID): {xids}"));
+        }
+    }
+}
+
+/// The larger of each figure, of what is known.
+pub(super) fn larger(one: Option<GpuMemory>, other: Option<GpuMemory>) -> Option<GpuMemory> {
+    one.into_iter().chain(other).reduce(GpuMemory::max)
+}
