@@ -183,7 +183,8 @@ fn exchange_id(
     } else {
         Vec::new()
     };
-    let all = world.allgather(&mine, None)?;
+    let deadline = plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let all = world.allgather(&mine, deadline)?;
     let id = all.get(maker).and_then(|bytes| UniqueId::from_bytes(bytes));
     id.ok_or_else(|| WorldError::Aborted(format!("rank {first} gave out no NCCL id")).into())
 }

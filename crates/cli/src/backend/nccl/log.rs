@@ -40,7 +40,7 @@ impl Log {
         if chosen().next().is_some() {
             return Ok(None);
         }
-        let file = File::from(memfd_create("nccl log", MemfdFlags::CLOEXEC)?);
+        let file = File::from(memfd_create("busbw-nccl-log", MemfdFlags::CLOEXEC)?);
         environment::set(FILE, format!("/proc/self/fd/{}", file.as_raw_fd()));
         environment::set(PARTS, HEARD);
         environment::set(LEVEL, "INFO");
