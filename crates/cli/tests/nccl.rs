@@ -19,6 +19,8 @@ mod cells;
 #[path = "faults/traces.rs"]
 mod traces;
 
+#[path = "nccl/build.rs"]
+mod build;
 #[path = "nccl/data.rs"]
 mod data;
 #[path = "nccl/groups.rs"]
