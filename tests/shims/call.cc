@@ -57,17 +57,18 @@ int open_windows(const std::vector<Registration>& windows) {
 }  // namespace
 
 int join_all(const std::vector<Joining>& joining) {
-    std::vector<int> answers(joining.size());
+    std::atomic<int> failed{Ok};
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < joining.size(); i++)
-        threads.emplace_back([&, i] { answers[i] = join(joining[i]); });
+    for (const Joining& one : joining)
+        threads.emplace_back([&] {
+            int answer = join(one), none = Ok;
+            one.comm->async = answer;
+            // The first failure ends the group: groupCleanup of src/group.cc.
+            if (answer == Ok || !failed.compare_exchange_strong(none, answer)) return;
+            for (const Joining& other : joining) other.comm->aborted = true;
+        });
     for (auto& thread : threads) thread.join();
-    int answer = Ok;
-    for (size_t i = 0; i < joining.size(); i++) {
-        if (answers[i] != Ok) answer = answers[i];
-        joining[i].comm->async = answers[i];
-    }
-    return answer;
+    return failed;
 }
 
 namespace {

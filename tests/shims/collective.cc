@@ -54,6 +54,8 @@ class Run {
     End collective() {
         Words& mine = comm_.room->seat(comm_.rank).words;
         mine = {static_cast<int32_t>(o_.what), o_.type, o_.op, o_.root, o_.count};
+        const void* scalar = o_.scale.device ? o_.scale.device : o_.scale.host.data();
+        std::memcpy(comm_.room->seat(comm_.rank).scalar, scalar, size_);
         bool apart = o_.what == What::ReduceScatter || o_.what == What::AllToAll ||
                      o_.what == What::Scatter;  // a part for each rank goes into every stage
         size_t chunk = stage_bytes / size_ / (apart ? n_ : 1);
@@ -112,11 +114,12 @@ class Run {
     }
 
     void reduce_stages(size_t from, size_t count, void* to) {
-        std::vector<const void*> inputs;
-        for (size_t r = 0; r < n_; r++)
-            inputs.push_back(comm_.room->stage(static_cast<int>(r)) + from * size_);
-        const void* scalar = o_.scale.device ? o_.scale.device : o_.scale.host.data();
-        reduce(o_.type, o_.op, inputs.data(), comm_.ranks, to, count, scalar);
+        std::vector<const void*> inputs, scalars;
+        for (int r = 0; r < comm_.ranks; r++) {
+            inputs.push_back(comm_.room->stage(r) + from * size_);
+            scalars.push_back(comm_.room->seat(r).scalar);
+        }
+        reduce(o_.type, o_.op, inputs.data(), comm_.ranks, to, count, scalars.data());
     }
 
     void share(size_t m) {

@@ -188,6 +188,7 @@ int join(const Joining& joining) {
                   seat.device, bus_number(comm.device).c_str(), comm.room->nonce());
     say_start(comm, line);
     if (!comm.room->hall().init.pass(static_cast<uint32_t>(comm.ranks), stop)) {
+        if (comm.aborted) return InternalError;
         warn(joining.api, "not all of %d ranks have joined", comm.ranks);
         return SystemError;
     }

@@ -102,17 +102,21 @@ T step(int op, T left, T right) {
 }
 
 template <typename T>
-void reduce_as(int op, const void* const* in, int n, void* out, size_t count, const void* scalar) {
+void reduce_as(int op, const void* const* in, int n, void* out, size_t count,
+               const void* const* scalars) {
     using W = typename Wide<T>::type;
     bool scaled = op == ScaledSum || (op == Average && !integer<T>);
-    T factor = T();
-    if (op == ScaledSum) std::memcpy(&factor, scalar, sizeof factor);
-    else if constexpr (!integer<T>)
-        factor = static_cast<T>(static_cast<W>(1.0 / n));
+    auto factor = [&](int rank) {
+        T own = T();
+        if (op == ScaledSum) std::memcpy(&own, scalars[rank], sizeof own);
+        else if constexpr (!integer<T>)
+            own = static_cast<T>(static_cast<W>(1.0 / n));
+        return own;
+    };
     auto load = [&](int rank, size_t i) {
         T value;  // buffers may start anywhere (-u)
         std::memcpy(&value, static_cast<const char*>(in[rank]) + i * sizeof(T), sizeof(T));
-        return scaled ? step<T>(Product, value, factor) : value;
+        return scaled ? step<T>(Product, value, factor(rank)) : value;
     };
     for (size_t i = 0; i < count; i++) {
         T total = load(0, i);
@@ -131,20 +135,20 @@ size_t size_of(int type) {
 }
 
 void reduce(int type, int op, const void* const* in, int n, void* out, size_t count,
-            const void* scalar) {
+            const void* const* scalars) {
     switch (type) {
-        case 0: return reduce_as<int8_t>(op, in, n, out, count, scalar);
-        case 1: return reduce_as<uint8_t>(op, in, n, out, count, scalar);
-        case 2: return reduce_as<int32_t>(op, in, n, out, count, scalar);
-        case 3: return reduce_as<uint32_t>(op, in, n, out, count, scalar);
-        case 4: return reduce_as<int64_t>(op, in, n, out, count, scalar);
-        case 5: return reduce_as<uint64_t>(op, in, n, out, count, scalar);
-        case 6: return reduce_as<_Float16>(op, in, n, out, count, scalar);
-        case 7: return reduce_as<float>(op, in, n, out, count, scalar);
-        case 8: return reduce_as<double>(op, in, n, out, count, scalar);
-        case 9: return reduce_as<Bfloat16>(op, in, n, out, count, scalar);
-        case 10: return reduce_as<E4m3>(op, in, n, out, count, scalar);
-        case 11: return reduce_as<E5m2>(op, in, n, out, count, scalar);
+        case 0: return reduce_as<int8_t>(op, in, n, out, count, scalars);
+        case 1: return reduce_as<uint8_t>(op, in, n, out, count, scalars);
+        case 2: return reduce_as<int32_t>(op, in, n, out, count, scalars);
+        case 3: return reduce_as<uint32_t>(op, in, n, out, count, scalars);
+        case 4: return reduce_as<int64_t>(op, in, n, out, count, scalars);
+        case 5: return reduce_as<uint64_t>(op, in, n, out, count, scalars);
+        case 6: return reduce_as<_Float16>(op, in, n, out, count, scalars);
+        case 7: return reduce_as<float>(op, in, n, out, count, scalars);
+        case 8: return reduce_as<double>(op, in, n, out, count, scalars);
+        case 9: return reduce_as<Bfloat16>(op, in, n, out, count, scalars);
+        case 10: return reduce_as<E4m3>(op, in, n, out, count, scalars);
+        case 11: return reduce_as<E5m2>(op, in, n, out, count, scalars);
     }
 }
 

@@ -12,10 +12,10 @@ enum Operator { Sum = 0, Product = 1, Maximum = 2, Minimum = 3, Average = 4, Sca
 
 size_t size_of(int type);
 
-// out[i] = in[0][i] op in[1][i] op …, rounded to the type after each step. `scalar`: of ScaledSum,
-// one element. Average is the sum divided for integers, and the sum of each input times 1/n
+// out[i] = in[0][i] op in[1][i] op …, rounded to the type after each step. `scalars`: of ScaledSum,
+// one element for each input. Average is the sum divided for integers, and the sum of each input times 1/n
 // (rounded to the type) for floats, as NCCL does it: src/enqueue.cc, hostToDevRedOp.
 void reduce(int type, int op, const void* const* in, int n, void* out, size_t count,
-            const void* scalar);
+            const void* const* scalars);
 
 }  // namespace shim

@@ -32,6 +32,7 @@ struct Seat {
     uint64_t host;                 // hash of NCCL_HOSTID, or of nothing
     std::atomic<uint32_t> connected;
     Words words;
+    unsigned char scalar[8];  // of a scaled sum: each rank's own
 };
 
 constexpr size_t stage_bytes = 256 << 10;

@@ -8,7 +8,10 @@ namespace {
 
 constexpr int types = 12;
 constexpr size_t sizes[types] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-constexpr int premul = 5;  // stands for an operator of ncclRedOpCreatePreMulSum with scalar 2
+constexpr int premul = 5;  // stands for an operator of ncclRedOpCreatePreMulSum
+
+// Each rank's own.
+double scalar(int rank) { return 1 + rank % 2; }
 
 double small_float(unsigned bits, int mantissa, int bias, int width) {
     int exponent = static_cast<int>(bits >> mantissa) & ((1 << (width - 1 - mantissa)) - 1);
@@ -75,13 +78,13 @@ double input(int rank, size_t i) {
 
 double combined(int op, int type, int ranks, size_t i) {
     double total = input(0, i);
-    if (op == premul) total *= 2;
+    if (op == premul) total *= scalar(0);
     for (int r = 1; r < ranks; r++) {
         double next = input(r, i);
         if (op == 1) total *= next;
         else if (op == 2) total = std::max(total, next);
         else if (op == 3) total = std::min(total, next);
-        else total += op == premul ? 2 * next : next;
+        else total += op == premul ? scalar(r) * next : next;
     }
     if (op == 4) total = type < 6 ? std::floor(total / ranks) : total / ranks;
     return total;
@@ -168,9 +171,9 @@ void run_case(const Case& c, std::vector<Rank>& mine) {
         for (size_t i = 0; i < send / size; i++) store(c.type, input(at.rank, i), &host[i * size]);
         EXPECT(cuMemcpyHtoD_v2(b.send, host.data(), send), 0);
         if (c.op == premul) {
-            char two[8];
-            store(c.type, 2, two);
-            EXPECT(ncclRedOpCreatePreMulSum(&ops[k], two, c.type, 1, at.comm), 0);
+            char own[8];
+            store(c.type, scalar(at.rank), own);
+            EXPECT(ncclRedOpCreatePreMulSum(&ops[k], own, c.type, 1, at.comm), 0);
         }
     }
     if (mine.size() > 1) ncclGroupStart();

@@ -23,7 +23,7 @@ use model::{
 };
 
 use crate::{
-    backend::nccl::Gpus,
+    backend::nccl::{Gpus, Log},
     lint_command, local_time, machine, measure,
     options::{BackendName, BenchArguments, Request, Surroundings},
     outputs::{self, Ended, Outputs},
@@ -53,6 +53,10 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
     request.remarks.extend(lint_command::look_at_environment());
+    if let Some(gpus) = &request.gpus {
+        request.remarks.extend(gpus.apart(&ordinals(&request.plan, gpus).collect::<Vec<_>>()));
+        request.remarks.extend(Log::absence());
+    }
     let machine = machine::read(&machine::Root::system());
     let describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
@@ -145,16 +149,20 @@ impl Description {
         let Some(gpus) = &self.gpus else {
             return Devices::of_cores(plan, &self.run.machine.cpu);
         };
-        // Where ranks share GPUs, numbers begin again.
-        let ordinal = |rank| (plan.first_device + rank) % gpus.count;
-        let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
+        let by_rank: Vec<usize> = ordinals(plan, gpus).collect();
+        let of_driver = |driver| plan.ranks_of(driver).map(|rank| by_rank[rank]).collect();
         Devices::Gpus {
-            ordinals: (0..plan.drivers()).map(ordinals).collect(),
+            ordinals: (0..plan.drivers()).map(of_driver).collect(),
             libraries: gpus.libraries.clone(),
             bind: plan.bind,
             shared: plan.first_device + plan.ranks() > gpus.count,
         }
     }
+}
+
+/// Every rank's GPU. Where ranks share GPUs, numbers begin again.
+fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
+    (0..plan.ranks()).map(|rank| (plan.first_device + rank) % gpus.count)
 }
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {

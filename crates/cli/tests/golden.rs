@@ -9,6 +9,8 @@ mod differences;
 mod report;
 #[path = "golden/run.rs"]
 mod run;
+#[path = "nccl/build.rs"]
+mod shims;
 #[path = "golden/table.rs"]
 mod table;
 
@@ -62,6 +64,11 @@ fn on_the_cost_model() {
 #[test]
 fn on_this_machine() {
     compare_all(Backend::Host, 150);
+}
+
+#[test]
+fn on_gpus() {
+    compare_all(Backend::Gpu, 40);
 }
 
 /// A run whose sizes were lowered needs a machine that is too small, so its record is made: only the

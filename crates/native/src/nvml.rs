@@ -4,6 +4,7 @@
 mod fabric;
 mod fields;
 mod gpu;
+mod users;
 mod xids;
 
 pub use fabric::{Fabric, FabricState};
@@ -11,6 +12,7 @@ pub use fields::{ALL_LINKS, field_values};
 pub use gpu::{Gpu, NvLinks, RemappedRows, throttle};
 pub use nvml_wrapper as wrapper;
 use nvml_wrapper::{Nvml, error::NvmlError};
+pub use users::{User, users};
 pub use xids::Xids;
 
 /// Opens NVML; the environment variable `BUSBW_NVML` names another file than `libnvidia-ml.so.1`.

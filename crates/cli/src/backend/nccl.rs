@@ -6,6 +6,7 @@ mod join;
 mod libraries;
 mod log;
 mod memory;
+mod occupants;
 mod operations;
 mod proof;
 mod seat;

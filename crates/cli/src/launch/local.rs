@@ -2,6 +2,7 @@
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
+mod agreement;
 mod counting;
 mod loss;
 mod patience;
@@ -285,6 +286,9 @@ impl<'a> Job<'a> {
                     let run = Run { counted: self.watch(), ..self.run() };
                     let flow = outputs.begin(run)?;
                     self.mind(flow);
+                    if let Some(text) = self.disagreement() {
+                        self.end(Status::Failed, Exit::Library, text);
+                    }
                 }
             }
             HubEvent::Report { rank, bytes } => {

@@ -144,10 +144,8 @@ pub fn plan(
     let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
     let blocking = blocking(a, graph, &mut remarks)?;
     let waits = matches!(blocking, Blocking::Inner | Blocking::InnerBarrier);
-    if graph > 0 && waits && gpus.is_some() {
-        return Err(BadOption::new(
-            "-z 1 and -z 2 wait within what -G captures, which CUDA refuses: use one of them",
-        ));
+    if gpus.is_some() {
+        gpus::capturable(a, graph, waits)?;
     }
     let (per_iteration, per_iteration_skip) = per_iteration(a, graph, iterations, &mut remarks);
     let cta = a.device_cta_count.unwrap_or(16);

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::shims;
+
 pub const BUSBW: &str = env!("CARGO_BIN_EXE_busbw");
 
 /// No run here takes more than a second or two, however busy the machine is.
@@ -21,6 +23,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub enum Backend {
     Fake,
     Host,
+    /// GPUs, by the shims of tests/shims.
+    Gpu,
 }
 
 /// One stored run of the original.
@@ -101,7 +105,29 @@ impl Case {
         let large = |option: &str| self.value(option).is_some_and(|size| size.contains('G'));
         let by_graph = self.value("-G").is_some()
             && (self.value("-I").is_some() || self.value("-z") == Some("3"));
-        backend == Backend::Fake || !(self.ranks() > 8 || large("-b") || large("-e") || by_graph)
+        let small = self.ranks() <= 8 && !large("-b") && !large("-e");
+        match backend {
+            Backend::Fake => true,
+            Backend::Host => small && !by_graph,
+            // Types, operators and sizes differ by nothing that a backend does; options do. CUDA
+            // refuses to wait within a graph.
+            Backend::Gpu => {
+                small
+                    && self.asks_of_gpus()
+                    && !(self.value("-G").is_some() && self.value("-z") == Some("1"))
+            }
+        }
+    }
+
+    /// Whether an option is given that GPUs answer in their own way, or a layout, or a report.
+    fn asks_of_gpus(&self) -> bool {
+        let options = [
+            "-C", "-D", "-G", "-I", "-J", "-M", "-N", "-R", "-S", "-m", "-p", "-t", "-u", "-x",
+            "-y", "-z",
+        ];
+        options.iter().any(|option| self.value(option).is_some())
+            || self.variable("NCCL_TESTS_DEVICE").is_some()
+            || self.name.starts_with("plain_")
     }
 
     /// Runs ours: as `busbw PROGRAM`, or by a link of the program's name with a suffix.
@@ -134,6 +160,9 @@ impl Case {
         // Ours go in front: words behind `--` are not options.
         if backend == Backend::Fake {
             command.args(["--backend", "fake"]);
+        }
+        if backend == Backend::Gpu {
+            command.env("LD_LIBRARY_PATH", shims::folder()).args(["--backend", "nccl"]);
         }
         if self.variable("STUB_WRONG").is_some() {
             // The library that the original ran on made errors; ours makes one.

@@ -165,7 +165,9 @@ impl Runtime {
         }
         let name = self.words(code, self.table.error_name, self.table.returned_error_name);
         let text = self.words(code, self.table.error_text, self.table.returned_error_text);
-        let text = if text.is_empty() { text } else { format!(": {text}") };
+        // A sentence of ours goes on behind it.
+        let text = text.trim_end_matches('.');
+        let text = if text.is_empty() { String::new() } else { format!(": {text}") };
         Err(GpuError { call, on: String::new(), code, name, text })
     }
 

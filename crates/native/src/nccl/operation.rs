@@ -81,7 +81,10 @@ impl Communicator {
 
     /// Gives back what [`Communicator::premultiplied_sum`] made.
     pub fn destroy_operator(&self, operator: Operator) {
-        let _ = call!(self.nccl, operator_destroy(operator.0, self.handle));
+        // After an abort there is nothing to give it back to.
+        if !self.handle.is_null() {
+            let _ = call!(self.nccl, operator_destroy(operator.0, self.handle));
+        }
     }
 
     /// Every rank gets the reduction of all.

@@ -13,7 +13,7 @@ use engine::{Wait, World, WorldError};
 use model::{
     Collective,
     exit::Exit,
-    plan::{Plan, Style},
+    plan::{Plan, Registration, Style},
 };
 use native::{
     gpu::{Context, Stream},
@@ -23,7 +23,7 @@ use native::{
 use super::{
     Nccl, gpu,
     memory::Ledger,
-    nccl,
+    nccl, occupants,
     proof::Proof,
     seat::{self, Buffers, Failed, Seat},
 };
@@ -54,6 +54,7 @@ impl Nccl<'_> {
         let mut members = Vec::new();
         for (rank, ordinal) in ours.iter().zip(&self.ordinals) {
             let context = Context::take(self.runtime, *ordinal).map_err(|e| gpu(*rank, e))?;
+            occupants::make_sure_of_room(plan, *rank, &context)?;
             members.push((Arc::new(context), group.iter().position(|r| r == rank).unwrap_or(0)));
         }
         weigh(&mut self.memory, members.iter().map(|(context, _)| context.as_ref()));
@@ -97,10 +98,20 @@ impl Nccl<'_> {
         let version = self.library.version();
         let theirs = self.plan.style == Style::NcclTests;
         let ring = self.plan.collective == Collective::SendRecv;
-        if let Some(policy) = self.options.cta_policy {
-            let needed = if policy == 2 { Version(22800) } else { Version(22700) };
+        let registers = match self.options.register {
+            Registration::None => None,
+            Registration::Local => Some(("-R 1".to_owned(), Version(21900))),
+            Registration::Symmetric => Some(("-R 2".to_owned(), Version(22700))),
+        };
+        let policy = self.options.cta_policy.map(|policy| {
+            (format!("-x {policy}"), Version(if policy == 2 { 22800 } else { 22700 }))
+        });
+        for (option, needed) in registers.into_iter().chain(policy) {
             if version < needed {
-                let text = format!("-x {policy} needs NCCL {needed}; this is {version}");
+                let text = format!(
+                    "{option} needs NCCL {needed}; this is {version}, {}: name a newer one with --nccl",
+                    self.library.path().display()
+                );
                 return Err(BackendError::Refused { text, exit: Exit::Impossible });
             }
         }
@@ -172,7 +183,8 @@ fn exchange_id(
     } else {
         Vec::new()
     };
-    let all = world.allgather(&mine, None)?;
+    let deadline = plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let all = world.allgather(&mine, deadline)?;
     let id = all.get(maker).and_then(|bytes| UniqueId::from_bytes(bytes));
     id.ok_or_else(|| WorldError::Aborted(format!("rank {first} gave out no NCCL id")).into())
 }

@@ -52,6 +52,21 @@ impl Gpus {
     }
 }
 
+impl Gpus {
+    /// What to say when two of the GPUs `ordinals` cannot reach each other's memory: the first two.
+    pub fn apart(&self, ordinals: &[usize]) -> Option<String> {
+        let runtime = self.libraries.open_driver().ok()?;
+        let pairs = ordinals.iter().flat_map(|a| ordinals.iter().map(move |b| (*a, *b)));
+        let apart = |(a, b): &(usize, usize)| {
+            a != b && runtime.can_access_peer(*a, *b).is_ok_and(|can| !can)
+        };
+        let (a, b) = pairs.into_iter().find(apart)?;
+        Some(format!(
+            "GPU {a} has no peer access to GPU {b}: between such GPUs NCCL goes through host memory; `busbw doctor` looks for the cause"
+        ))
+    }
+}
+
 /// Open libraries.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {

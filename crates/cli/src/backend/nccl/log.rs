@@ -19,6 +19,11 @@ const HEARD: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM,NVLS,TUNING";
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 16;
 
+/// Which of them the user has set.
+fn chosen() -> impl Iterator<Item = &'static str> {
+    [LEVEL, PARTS, FILE].into_iter().filter(|name| std::env::var_os(name).is_some())
+}
+
 /// The log of this process.
 #[derive(Debug)]
 pub struct Log {
@@ -32,14 +37,29 @@ impl Log {
     /// # Errors
     /// When the system has no file for us.
     pub fn capture() -> io::Result<Option<Log>> {
-        if [LEVEL, PARTS, FILE].iter().any(|name| std::env::var_os(name).is_some()) {
+        if chosen().next().is_some() {
             return Ok(None);
         }
-        let file = File::from(memfd_create("nccl log", MemfdFlags::CLOEXEC)?);
+        let file = File::from(memfd_create("busbw-nccl-log", MemfdFlags::CLOEXEC)?);
         environment::set(FILE, format!("/proc/self/fd/{}", file.as_raw_fd()));
         environment::set(PARTS, HEARD);
         environment::set(LEVEL, "INFO");
         Ok(Some(Log { file }))
+    }
+
+    /// What to say when the user has settings of their own.
+    pub fn absence() -> Option<String> {
+        let names: Vec<&str> = chosen().collect();
+        let (verb, it, say) = match names.len() {
+            1 => ("is", "it", "it says"),
+            _ => ("are", "them", "they say"),
+        };
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} {verb} set: NCCL writes as {say}, and the record holds neither transports nor algorithms; unset {it} to have both",
+                names.join(" and ")
+            )
+        })
     }
 
     /// Sets how much NCCL says from its next look at its settings on: everything above, or only

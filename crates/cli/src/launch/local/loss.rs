@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use model::{exit::Exit, record::Status};
+use model::{exit::Exit, plan::BackendChoice, record::Status};
 use rustix::process::WaitStatus;
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGSEGV, SIGTERM,
@@ -42,18 +42,29 @@ impl Job<'_> {
     pub(super) fn end_for_lateness(&mut self) {
         let Some(Late { waited, missing, .. }) = self.late.take() else { return };
         let stopped = |rank: &&usize| self.processes[self.plan.process(**rank)].stopped.is_some();
-        let guilty = missing
-            .iter()
-            .find(stopped)
-            .or_else(|| missing.iter().find(|rank| !waited.contains(rank)))
-            .or(missing.first());
-        let late = guilty.map_or("some rank".to_owned(), |rank| self.name(*rank));
+        let waits = |rank: &&usize| waited.contains(rank);
+        let guilty = missing.iter().find(stopped).or_else(|| missing.iter().find(|r| !waits(r)));
+        // Ranks that wait within NCCL know only that they do, and for everybody.
+        let in_nccl = matches!(self.plan.backend, BackendChoice::Nccl(_));
+        let guilty = if in_nccl { guilty } else { guilty.or(missing.first()) };
         let seconds = self.plan.timeout_s.unwrap_or(0);
-        let text = format!(
-            "{late} did not come within {seconds} s (-T), {}; rank {} and others waited. Give it more time with -T, or see what that process does",
-            self.place(*guilty.unwrap_or(&waited[0])),
-            waited[0]
-        );
+        let place = self.place(*guilty.unwrap_or(&waited[0]));
+        let text = match guilty {
+            Some(rank) => format!(
+                "{} did not come within {seconds} s (-T), {place}; rank {} and others waited. Give it more time with -T, or see what that process does",
+                self.name(*rank),
+                waited[0]
+            ),
+            None => {
+                let mut names: Vec<String> = waited.iter().map(|rank| self.name(*rank)).collect();
+                names.sort();
+                names.dedup();
+                format!(
+                    "nobody came back from NCCL within {seconds} s (-T), {place}: {} wait for each other. Give it more time with -T, or see with NCCL_DEBUG=INFO how far each of them is",
+                    names.join(", ")
+                )
+            }
+        };
         self.end(Status::Failed, Exit::Timeout, text);
     }
 

@@ -71,6 +71,6 @@ impl Job<'_> {
 }
 
 /// "0, 1, 2".
-fn list(ranks: &[usize]) -> String {
+pub(super) fn list(ranks: &[usize]) -> String {
     ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -43,9 +43,28 @@ pub(super) fn backend(
         (Some(BackendName::Nccl), Err(why)) => {
             Err(BadOption::impossible(format!("--backend nccl cannot run here: {why}")))
         }
+        // Who names a library means GPUs: another backend would hide the mistake.
+        (None, Err(why)) if a.nccl.is_some() => {
+            Err(BadOption::impossible(format!("--nccl cannot be used here: {why}")))
+        }
         (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
         (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
     }
+}
+
+/// What no graph can hold.
+pub(super) fn capturable(a: &BenchArguments, graph: u32, waits: bool) -> Result<(), BadOption> {
+    if graph > 0 && waits {
+        return Err(BadOption::new(
+            "-z 1 and -z 2 wait within what -G captures, which CUDA refuses: use one of them",
+        ));
+    }
+    if graph > 0 && is_on(a.stream_null) {
+        return Err(BadOption::new(
+            "-y 1 uses the default stream, which CUDA does not capture into a graph (-G): use one of them",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
