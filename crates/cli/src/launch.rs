@@ -29,7 +29,7 @@ use rustix::process::Signal;
 use crate::{
     Refusal,
     backend::nccl::Gpus,
-    exit_of, lint_command, local_time, machine, measure,
+    complain, lint_command, local_time, machine, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
@@ -64,15 +64,13 @@ pub fn lead(
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
     });
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
-    let ended = match request {
-        Ok(request) => supervise(request, args, Some(&mut door)),
-        Err(refusal) => Err(refusal.into()),
-    };
-    door.dismiss(match &ended {
-        Ok(exit) => *exit,
-        Err(error) => exit_of(error),
-    });
-    ended
+    let ended = request
+        .map_err(anyhow::Error::from)
+        .and_then(|request| supervise(request, args, Some(&mut door)));
+    // Said before the others exit: then their launcher may kill us.
+    let exit = ended.unwrap_or_else(|error| complain(&error));
+    door.dismiss(exit);
+    Ok(exit)
 }
 
 /// Runs a request: opens its outputs, starts its ranks, follows them to the end.

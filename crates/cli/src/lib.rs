@@ -62,15 +62,15 @@ pub fn main() -> ExitCode {
             let _ = usage.print();
             return if usage.exit_code() == 0 { Exit::Ok } else { Exit::Usage };
         }
-        // A closed stderr must not turn an exit code into a panic's.
-        let _ = writeln!(io::stderr(), "busbw: {error:#}");
-        exit_of(&error)
+        complain(&error)
     });
     ExitCode::from(exit.code())
 }
 
-/// How the program ends for an error.
-fn exit_of(error: &anyhow::Error) -> Exit {
+/// Says what went wrong, and how the program ends for it.
+fn complain(error: &anyhow::Error) -> Exit {
+    // A closed stderr must not turn an exit code into a panic's.
+    let _ = writeln!(io::stderr(), "busbw: {error:#}");
     error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
 }
 

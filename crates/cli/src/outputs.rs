@@ -78,6 +78,8 @@ pub struct Outputs {
     waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
+    /// Whether it was said already why the run ends.
+    told: bool,
 }
 
 impl Outputs {
@@ -128,6 +130,7 @@ impl Outputs {
             waiting: Vec::new(),
             totals: Totals::default(),
             warnings,
+            told: false,
         })
     }
 
@@ -144,6 +147,12 @@ impl Outputs {
             let _ = stderr.write_all(format!("busbw: {text}\n").as_bytes());
             let _ = stderr.flush();
         });
+    }
+
+    /// Says why the run is about to end, where we may be killed before it has.
+    pub fn say_early(&mut self, message: &str) {
+        self.say(message);
+        self.told = true;
     }
 
     /// The run begins: its line goes to every output. Later launches of it begin silently.
@@ -280,7 +289,7 @@ impl Outputs {
         }
         self.progress.finish_and_clear();
         let Some(run) = self.run.take() else {
-            if let Some(message) = &ended.message {
+            if let Some(message) = ended.message.as_ref().filter(|_| !self.told) {
                 self.say(message);
             }
             return Ok(ended.exit);
@@ -323,13 +332,12 @@ impl Outputs {
             self.say(warning);
         }
         let record = self.record_path();
-        match (&ended.message, record) {
-            (Some(message), Some(path)) => {
-                self.say(&format!(
-                    "{message}; rows measured so far: busbw show {}",
-                    path.display()
-                ));
-            }
+        let rows =
+            record.map(|path| format!("rows measured so far: busbw show {}", path.display()));
+        match (&ended.message, rows) {
+            (Some(_), Some(rows)) if self.told => self.say(&rows),
+            (Some(_), None) if self.told => {}
+            (Some(message), Some(rows)) => self.say(&format!("{message}; {rows}")),
             (Some(message), None) => self.say(message),
             (None, _) => {}
         }

@@ -290,7 +290,7 @@ impl<'a> Job<'a> {
         match event {
             Event::Hub(event) => self.on_hub(event, outputs)?,
             Event::Child { process, status } => self.on_child(process, status),
-            Event::Guest { process, news } => self.on_guest(process, news),
+            Event::Guest { process, news } => self.on_guest(process, news, outputs),
             Event::Signal(signal) => self.on_signal(signal),
         }
         Ok(())

@@ -41,6 +41,10 @@ impl Process {
         Process { pid, host, handle: Handle::Guest(guest), stopped: None, running: true }
     }
 
+    pub(super) fn is_guest(&self) -> bool {
+        matches!(self.handle, Handle::Guest(_))
+    }
+
     /// Tells it that waits are to end. Ours shares the control memory, which says so.
     pub(super) fn stop(&self) {
         if let Handle::Guest(guest) = &self.handle {

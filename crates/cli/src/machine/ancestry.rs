@@ -1,5 +1,5 @@
-//! Which processes this one comes from.
-//! Not what they are doing.
+//! Which processes this one comes from, and whether one is stopped.
+//! Not what else they are doing.
 
 use super::Root;
 
@@ -8,19 +8,30 @@ use super::Root;
 pub fn ancestor(root: &Root, name: &str) -> Option<String> {
     let mut pid = "self".to_owned();
     loop {
-        let stat = root.text(format!("proc/{pid}/stat"))?;
-        // The name is in brackets, and may hold any letter.
-        let (head, tail) = stat.rsplit_once(')')?;
-        let comm = head.split_once('(')?.1;
-        let fields: Vec<&str> = tail.split_whitespace().collect();
-        if pid != "self" && comm == &name[..name.len().min(15)] {
+        let (comm, fields) = stat(root, &pid)?;
+        if pid != "self" && name.get(..15).unwrap_or(name) == comm {
             return Some(format!("{name} {pid} {}", fields.get(19)?));
         }
-        pid = (*fields.get(1)?).to_owned();
+        pid.clone_from(fields.get(1)?);
         if pid == "0" {
             return None;
         }
     }
+}
+
+/// Whether a process is stopped, by a signal or a debugger (field 3).
+pub fn is_stopped(root: &Root, pid: u32) -> bool {
+    stat(root, &pid.to_string())
+        .is_some_and(|(_, fields)| fields.first().is_some_and(|s| matches!(s.as_str(), "T" | "t")))
+}
+
+/// A process's name, and the fields after it.
+fn stat(root: &Root, pid: &str) -> Option<(String, Vec<String>)> {
+    let text = root.text(format!("proc/{pid}/stat"))?;
+    // The name is in brackets, and may hold any letter.
+    let (head, tail) = text.rsplit_once(')')?;
+    let comm = head.split_once('(')?.1.to_owned();
+    Some((comm, tail.split_whitespace().map(str::to_owned).collect()))
 }
 
 #[cfg(test)]
@@ -45,5 +56,6 @@ mod tests {
         let root = Root::new(folder.path());
         assert_eq!(ancestor(&root, "hydra_pmi_proxy").as_deref(), Some("hydra_pmi_proxy 20 777"));
         assert_eq!(ancestor(&root, "slurmstepd"), None);
+        assert!(!is_stopped(&root, 20) && !is_stopped(&root, 99));
     }
 }

@@ -62,7 +62,7 @@ impl Job<'_> {
     }
 
     /// A process of the launcher has something to tell, or is gone.
-    pub(super) fn on_guest(&mut self, process: usize, news: News) {
+    pub(super) fn on_guest(&mut self, process: usize, news: News, outputs: &mut Outputs) {
         match news {
             News::Ended => self.processes[process].running = false,
             News::Gone if self.processes[process].running => {
@@ -73,6 +73,10 @@ impl Job<'_> {
                     if self.holds_one(process) { "was" } else { "were" },
                     self.places(process)
                 );
+                if self.ending.is_none() {
+                    // Some launchers kill the whole job at once for it (Hydra).
+                    outputs.say_early(&text);
+                }
                 self.end(Status::Failed, Exit::RankLost, text);
             }
             News::Gone => {}
@@ -86,6 +90,17 @@ impl Job<'_> {
                 );
                 self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
             }
+        }
+    }
+
+    /// Looks whether guests of this host are stopped: nobody tells who is not their parent.
+    pub(super) fn look_at_guests(&mut self, now: Instant) {
+        let ours = &self.describe.run.machine.host;
+        for process in self.processes.iter_mut().filter(|p| p.is_guest() && p.host == *ours) {
+            process.stopped = match machine::is_stopped(&machine::Root::system(), process.pid) {
+                true => process.stopped.or(Some(now)),
+                false => None,
+            };
         }
     }
 }

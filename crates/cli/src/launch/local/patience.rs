@@ -19,6 +19,7 @@ impl Job<'_> {
                 *since = now;
             }
         }
+        self.look_at_guests(now);
         if self.late.as_ref().is_some_and(|late| now >= late.due) {
             self.end_for_lateness();
         }

@@ -128,7 +128,15 @@ impl Door {
                 return Err(Refusal::new(Exit::Timeout, self.missing(plan, limit)));
             }
             match self.knocking.recv_timeout(LOOK) {
-                Ok((hello, line)) => self.admit(plan, &hello, line)?,
+                Ok((hello, line)) => {
+                    let judged = self.judge(plan, &hello);
+                    let guest = Guest::new(&hello, line);
+                    if let Err(refusal) = judged {
+                        guest.end(refusal.exit);
+                        return Err(refusal);
+                    }
+                    self.guests[hello.process] = Some(guest);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Refusal::new(Exit::Internal, "the door's thread has vanished"));
@@ -161,8 +169,8 @@ impl Door {
         )
     }
 
-    /// Lets one in, or says why the run cannot be.
-    fn admit(&mut self, plan: &Plan, hello: &Hello, line: Line) -> Result<(), Refusal> {
+    /// Whether it can take part; if not, the run cannot be.
+    fn judge(&self, plan: &Plan, hello: &Hello) -> Result<(), Refusal> {
         let (process, size) = (hello.process, self.guests.len());
         if hello.size != size || process == 0 || process >= size {
             let text = format!(
@@ -191,12 +199,6 @@ impl Door {
             );
             return Err(Refusal::new(Exit::Impossible, text));
         }
-        self.guests[process] = Some(Guest {
-            pid: hello.pid,
-            host: hello.host.clone(),
-            cores: hello.cores.clone(),
-            line: Arc::new(Mutex::new(line)),
-        });
         Ok(())
     }
 
@@ -221,11 +223,11 @@ impl Door {
     pub(in crate::launch) fn dismiss(mut self, exit: Exit) {
         let by = Instant::now() + LATE;
         while self.guests.iter().skip(1).any(Option::is_none) && Instant::now() < by {
-            if let Ok((hello, mut line)) = self.knocking.recv_timeout(LOOK) {
-                let _ = line.send(&ToGuest::End(exit));
-                if let Some(guest) = self.guests.get_mut(hello.process) {
-                    *guest = Some(Guest::leaving(&hello, line));
-                }
+            let Ok((hello, line)) = self.knocking.recv_timeout(LOOK) else { continue };
+            let guest = Guest::new(&hello, line);
+            guest.end(exit);
+            if let Some(place) = self.guests.get_mut(hello.process) {
+                *place = Some(guest);
             }
         }
         self.closing.store(true, Ordering::SeqCst);
@@ -242,9 +244,9 @@ impl Drop for Door {
 }
 
 impl Guest {
-    fn leaving(hello: &Hello, line: Line) -> Guest {
+    fn new(hello: &Hello, line: Line) -> Guest {
         let line = Arc::new(Mutex::new(line));
-        Guest { pid: hello.pid, host: hello.host.clone(), cores: Vec::new(), line }
+        Guest { pid: hello.pid, host: hello.host.clone(), cores: hello.cores.clone(), line }
     }
 
     /// Tells it what to run; `event` then hears what it does.
