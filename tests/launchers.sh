@@ -9,16 +9,19 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 quick=${1:-}
 work=$(mktemp -d)
+# Several of these may run on one machine at once.
+export net=busbw-$$ wire=bw$$ port=$((20000 + $$ % 1000 * 10))
 started=()
 cleanup() {
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
-  ip netns del busbw-a 2>/dev/null
-  ip netns del busbw-b 2>/dev/null
+  ip netns del "$net-a" 2>/dev/null
+  ip netns del "$net-b" 2>/dev/null
   rm -rf "$work"
 }
 trap cleanup EXIT
 
 if [ -z "$quick" ]; then
+  apt-get update -qq >"$work/apt" 2>&1
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     openmpi-bin mpich slurm-wlm munge iproute2 python3 g++ >"$work/apt" 2>&1 || tail -3 "$work/apt"
 fi
@@ -95,7 +98,7 @@ torchrun_like() { # N command...
   shift
   for ((rank = 0; rank < size; rank++)); do
     RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank LOCAL_WORLD_SIZE=${ON_HOST:-$size} ROLE_RANK=$rank GROUP_RANK=0 \
-      MASTER_ADDR=127.0.0.1 MASTER_PORT=${PORT:-29500} TORCHELASTIC_RUN_ID=none \
+      MASTER_ADDR=127.0.0.1 MASTER_PORT=${PORT:-$port} TORCHELASTIC_RUN_ID=none \
       TORCHELASTIC_USE_AGENT_STORE=True "$@" &
     pids+=($!)
   done
@@ -139,7 +142,7 @@ two_at_once() { # NAME LAUNCHER...
   shift
   "$@" 2 "$program" all_reduce -b 8 -e 64 -n 500 --batches 1 >"$work/one" 2>&1 &
   local first=$!
-  PORT=29600 "$@" 2 "$program" all_gather -b 32 -e 256 -n 500 --batches 1 >"$work/two" 2>&1
+  PORT=$((port + 2)) "$@" 2 "$program" all_gather -b 32 -e 256 -n 500 --batches 1 >"$work/two" 2>&1
   two=$?
   wait $first
   one=$?
@@ -198,8 +201,8 @@ slurm() {
   cat >"$s/slurm.conf" <<CONF
 ClusterName=busbw
 SlurmctldHost=$host(127.0.0.1)
-SlurmctldPort=16817
-SlurmdPort=16818
+SlurmctldPort=$((port + 5))
+SlurmdPort=$((port + 6))
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -257,7 +260,7 @@ fi
 torch=(bash -c 'torchrun_like "$@"' torchrun_like)
 all "torchrun's environment" 0 "${torch[@]}"
 two_at_once "torchrun's environment" "${torch[@]}"
-waive "torch is 200 MB and more: its variables are set by hand" "torchrun: the real one"
+waive "torch is hundreds of megabytes: its variables are set by hand" "torchrun: the real one"
 
 # Where not all processes are known to be on one host they meet over TCP.
 export ON_HOST=2
@@ -274,12 +277,12 @@ unset ON_HOST
 # memory of this machine; busbw's own way between processes goes over the wire.
 two_hosts() { # command...: process 0 on host a, process 1 on host b; the first code that is not 0
   local code other a b
-  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29700
-  ip netns exec busbw-a unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" &
+  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=$((port + 4))
+  ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" &
   a=$!
   # A GPU of its own: the shim has one machine's.
   RANK=1 NCCL_TESTS_DEVICE=1 BUSBW_JOB_SECRET=${OTHER_SECRET-${BUSBW_JOB_SECRET-}} \
-    ip netns exec busbw-b unshare --uts bash -c 'hostname host-b; exec "$@"' b "$@" &
+    ip netns exec "$net-b" unshare --uts bash -c 'hostname host-b; exec "$@"' b "$@" &
   b=$!
   wait $a
   code=$?
@@ -290,11 +293,11 @@ two_hosts() { # command...: process 0 on host a, process 1 on host b; the first 
 }
 export -f two_hosts
 hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret")
-if ip netns add busbw-a 2>"$work/why" && ip netns add busbw-b && ip link add busbw-va type veth peer name busbw-vb &&
-  ip link set busbw-va netns busbw-a && ip link set busbw-vb netns busbw-b &&
-  ip -n busbw-a addr add 10.77.0.1/24 dev busbw-va && ip -n busbw-b addr add 10.77.0.2/24 dev busbw-vb &&
-  ip -n busbw-a link set lo up && ip -n busbw-b link set lo up &&
-  ip -n busbw-a link set busbw-va up && ip -n busbw-b link set busbw-vb up; then
+if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && ip link add $wire-a type veth peer name $wire-b &&
+  ip link set $wire-a netns "$net-a" && ip link set $wire-b netns "$net-b" &&
+  ip -n "$net-a" addr add 10.77.0.1/24 dev $wire-a && ip -n "$net-b" addr add 10.77.0.2/24 dev $wire-b &&
+  ip -n "$net-a" link set lo up && ip -n "$net-b" link set lo up &&
+  ip -n "$net-a" link set $wire-a up && ip -n "$net-b" link set $wire-b up; then
   on_two=(bash -c 'two_hosts "$@"' two_hosts)
   export BUSBW_JOB_SECRET=word
   run "${hosts[0]}" 0 2 4 "" "${on_two[@]}" "$program" all_reduce $small
@@ -302,10 +305,10 @@ if ip netns add busbw-a 2>"$work/why" && ip netns add busbw-b && ip link add bus
     verdict FAILED "two hosts: names in the table" "$(grep '#  Rank' "$work/out")"
   run "${hosts[1]}" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
-  (sleep 3; ip -n busbw-a link set busbw-va down) &
+  (sleep 3; ip -n "$net-a" link set $wire-a down) &
   run "${hosts[2]}" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:1000000
-  ip -n busbw-a link set busbw-va up
+  ip -n "$net-a" link set $wire-a up
   OTHER_SECRET=guess run "${hosts[3]}" 4 0 0 "rank 1. Rank 0 waits|who listens there is of another job" \
     "${on_two[@]}" "$program" all_reduce $small
 else

@@ -38,7 +38,7 @@ struct Names {
 /// The innermost launcher first: torchrun is started by others, mpirun and mpiexec by Slurm.
 const LAUNCHERS: [Names; 7] = [
     Names {
-        // torch/distributed/elastic/agent/server/local_elastic_agent.py sets these for each worker.
+        // torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers.
         size: "WORLD_SIZE",
         rank: "RANK",
         local_size: "LOCAL_WORLD_SIZE",
@@ -124,7 +124,7 @@ impl Launched {
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            first: first(&lookup),
+            first: first(lookup),
         })
     }
 }

@@ -57,6 +57,8 @@ impl Line {
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(3))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(2))?;
         sockopt::set_tcp_keepcnt(&stream, 3)?;
+        // The same for what is sent and not acknowledged, milliseconds.
+        sockopt::set_tcp_user_timeout(&stream, 10_000)?;
         Ok(Line::Tcp(stream))
     }
 

@@ -68,3 +68,95 @@ pub(super) fn first_device(
     };
     Ok(place * each)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use model::plan::{Plan, Seating};
+
+    use super::*;
+    use crate::{
+        backend::nccl::Libraries,
+        options::{self, Command},
+    };
+
+    fn gpus(count: usize) -> Result<Gpus, String> {
+        let libraries = Libraries { amd: false, driver: "d".into(), nccl: "n".into() };
+        Ok(Gpus { count, memory: 1 << 34, libraries })
+    }
+
+    /// Process 3 of 4 by Open MPI, with more variables.
+    fn plan(
+        line: &str,
+        more: &[(&str, &str)],
+        gpus: Result<Gpus, String>,
+    ) -> Result<Plan, BadOption> {
+        let words = line.split_whitespace().map(OsString::from);
+        let Ok(Command::Bench { collective, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("{line} does not parse");
+        };
+        let mut variables = vec![
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "3"),
+        ];
+        variables.splice(0..0, more.iter().copied());
+        let environment = Environment::read(|name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        });
+        let surroundings = Surroundings { cores: 8, gpus, seed: 1 };
+        options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+            .map(|request| request.plan)
+    }
+
+    #[test]
+    fn ranks_are_processes_times_threads_times_devices() {
+        let one_each = plan("busbw all_reduce", &[], gpus(8)).unwrap();
+        assert_eq!((one_each.ranks(), one_each.seating), (4, Seating::Launched));
+        let theirs = plan("all_reduce_perf -t 2 -g 1", &[], gpus(8)).unwrap();
+        assert_eq!((theirs.ranks(), theirs.drivers(), theirs.seating), (8, 8, Seating::Threads));
+        let ours = plan("busbw all_reduce -g 2", &[], gpus(8)).unwrap();
+        assert_eq!((ours.ranks(), ours.drivers(), ours.processes()), (8, 8, 4));
+        let host = plan("busbw all_reduce -t 2", &[], Err("none".to_owned())).unwrap();
+        assert_eq!((host.ranks(), host.seating, host.first_device), (8, Seating::Launched, 0));
+    }
+
+    #[test]
+    fn the_place_on_the_host_chooses_gpus() {
+        let first = |line, more: &[(&str, &str)], count| plan(line, more, gpus(count));
+        let four = "busbw all_reduce";
+        assert_eq!(first(four, &[], 8).unwrap().first_device, 3);
+        assert_eq!(first("all_reduce_perf -g 2", &[], 8).unwrap().first_device, 6);
+        // nccl-tests' own variable holds for every process.
+        assert_eq!(first(four, &[("NCCL_TESTS_DEVICE", "1")], 8).unwrap().first_device, 1);
+        // A launcher that lets each process see its own.
+        assert_eq!(first(four, &[], 1).unwrap().first_device, 0);
+        assert_eq!(first("busbw all_reduce --share-gpus", &[], 1).unwrap().first_device, 3);
+        let lacking = first(four, &[], 3).unwrap_err().to_string();
+        assert!(lacking.contains("4 requested but only 3 were found"), "{lacking}");
+        let unknown = [("OMPI_COMM_WORLD_LOCAL_RANK", "?")];
+        assert!(first(four, &unknown, 8).unwrap_err().to_string().contains("set LOCAL_RANK"));
+        let by_hand = [unknown[0], ("LOCAL_RANK", "2")];
+        assert_eq!(first(four, &by_hand, 8).unwrap().first_device, 2);
+    }
+
+    #[test]
+    fn what_launched_processes_cannot_do() {
+        let apart = [("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
+        let none = || Err("there is no driver".to_owned());
+        for (line, more, gpus, why) in [
+            ("busbw all_reduce --backend fake", &[][..], none(), "a table for each process"),
+            ("busbw all_reduce --repeat 2", &[], gpus(8), "start busbw so often"),
+            ("busbw all_reduce", &apart, none(), "since there is no driver"),
+            ("busbw all_reduce --share-gpus -g 2", &[], gpus(4), "leave out -t and -g"),
+            ("busbw all_reduce -t 64 -g 64", &[], gpus(8), "4096 are the most"),
+        ] {
+            let refused = plan(line, more, gpus).unwrap_err().to_string();
+            assert!(refused.contains(why), "{line}: {refused}");
+        }
+        assert!(plan("busbw all_reduce", &apart, gpus(8)).is_ok());
+    }
+}
