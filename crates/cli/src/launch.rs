@@ -6,10 +6,12 @@ mod inline;
 mod invite;
 mod local;
 mod memory;
+mod party;
 mod process;
 mod rank;
 
 use invite::Devices;
+pub use party::guest;
 pub use rank::run as rank;
 
 use std::ffi::OsString;
@@ -22,10 +24,13 @@ use model::{
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 
+use rustix::process::Signal;
+
 use crate::{
+    Refusal,
     backend::nccl::{Gpus, Log},
-    lint_command, local_time, machine, measure,
-    options::{BackendName, BenchArguments, Request, Surroundings},
+    complain, lint_command, local_time, machine, measure,
+    options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
 };
@@ -43,11 +48,44 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
     }
 }
 
+/// Runs what `planned` is, as the first of several processes that a launcher started; the others hear how
+/// it ended.
+///
+/// # Errors
+/// What cannot be planned, opened or started.
+pub fn lead(
+    launched: &Launched,
+    planned: Result<Request, BadOption>,
+    args: &[OsString],
+) -> Result<Exit> {
+    let mut door = party::Door::open(launched, args)?;
+    party::watch_parent(|| {
+        // As if its terminal were gone.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
+    });
+    let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
+    let ended = request
+        .map_err(anyhow::Error::from)
+        .and_then(|request| supervise(request, args, Some(&mut door)));
+    // Said before the others exit: then their launcher may kill us.
+    let exit = ended.unwrap_or_else(|error| complain(&error));
+    door.dismiss(exit);
+    Ok(exit)
+}
+
 /// Runs a request: opens its outputs, starts its ranks, follows them to the end.
 ///
 /// # Errors
 /// What cannot be opened or started.
-pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
+pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
+    supervise(request, args, None)
+}
+
+fn supervise(
+    mut request: Request,
+    args: &[OsString],
+    door: Option<&mut party::Door>,
+) -> Result<Exit> {
     // Before anything is opened that would be left behind.
     let guard = guard::Guard::watch()?;
     let id = outputs::run_id(&request.plan.program);
@@ -67,7 +105,7 @@ pub fn run(mut request: Request, args: &[OsString]) -> Result<Exit> {
     }
     let ended = match request.plan.backend {
         BackendChoice::Host | BackendChoice::Nccl(_) => {
-            local::run(&request.plan, &describe, &guard, &mut outputs)
+            local::run(&request.plan, &describe, &guard, &mut outputs, door)
         }
         BackendChoice::Fake(model) => {
             inline::run(&request.plan, model, &describe, &guard, &mut outputs)
@@ -146,23 +184,16 @@ impl Description {
 
     /// What the plan's drivers drive.
     fn devices(&self, plan: &Plan) -> Devices {
-        let Some(gpus) = &self.gpus else {
-            return Devices::of_cores(plan, &self.run.machine.cpu);
-        };
-        let by_rank: Vec<usize> = ordinals(plan, gpus).collect();
-        let of_driver = |driver| plan.ranks_of(driver).map(|rank| by_rank[rank]).collect();
-        Devices::Gpus {
-            ordinals: (0..plan.drivers()).map(of_driver).collect(),
-            libraries: gpus.libraries.clone(),
-            bind: plan.bind,
-            shared: plan.first_device + plan.ranks() > gpus.count,
+        match &self.gpus {
+            Some(gpus) => Devices::of_gpus(plan, gpus),
+            None => Devices::of_cores(plan, &self.run.machine.cpu),
         }
     }
 }
 
-/// Every rank's GPU. Where ranks share GPUs, numbers begin again.
+/// The GPU of every rank of our own process, or processes. Where ranks share GPUs, numbers begin again.
 fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
-    (0..plan.ranks()).map(|rank| (plan.first_device + rank) % gpus.count)
+    (0..plan.ranks_each()).map(|rank| (plan.first_device + rank) % gpus.count)
 }
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {

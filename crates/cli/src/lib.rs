@@ -64,11 +64,16 @@ pub fn main() -> ExitCode {
             let _ = usage.print();
             return if usage.exit_code() == 0 { Exit::Ok } else { Exit::Usage };
         }
-        // A closed stderr must not turn an exit code into a panic's.
-        let _ = writeln!(io::stderr(), "busbw: {error:#}");
-        error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
+        complain(&error)
     });
     ExitCode::from(exit.code())
+}
+
+/// Says what went wrong, and how the program ends for it.
+fn complain(error: &anyhow::Error) -> Exit {
+    // A closed stderr must not turn an exit code into a panic's.
+    let _ = writeln!(io::stderr(), "busbw: {error:#}");
+    error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
 }
 
 /// From words to an exit code. Benchmarks go through options, plan, launch, backend, measure, record
@@ -79,16 +84,21 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Bench { collective, style, program, arguments } => {
             let environment = Environment::read(|name| std::env::var(name).ok());
             let surroundings = launch::surroundings(&arguments);
-            let request =
-                options::plan(collective, style, &program, &arguments, &environment, &surroundings)
-                    .map_err(|e| Refusal::new(e.exit, e.to_string()))?;
-            launch::run(request, &args)
+            let planned =
+                options::plan(collective, style, &program, &arguments, &environment, &surroundings);
+            match &environment.launched {
+                None => {
+                    launch::run(planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?, &args)
+                }
+                Some(launched) if launched.rank == 0 => launch::lead(launched, planned, &args),
+                Some(launched) => launch::guest(launched, planned, &args),
+            }
         }
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
-        Command::Rank { process } => launch::rank(process),
+        Command::Rank { .. } => launch::rank(),
     }
 }

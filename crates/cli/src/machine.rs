@@ -1,6 +1,7 @@
 //! What this machine is, read from /proc and /sys under a root path, so that tests can bring their own.
 //! Not a judgement of it, and no driver or library is asked.
 
+mod ancestry;
 mod cgroup;
 mod cpu;
 mod devices;
@@ -17,6 +18,7 @@ use std::{
 
 use model::record::Machine;
 
+pub use ancestry::{ancestor, is_stopped};
 pub use cgroup::memory_limit;
 pub use cpu::{near, processor_list, usable_cores};
 pub use kernel_log::kernel_log;

@@ -5,6 +5,7 @@ mod arguments;
 mod command_line;
 mod environment;
 mod integer;
+mod launched;
 mod planning;
 mod questions;
 
@@ -14,4 +15,5 @@ pub use command_line::{
     ShowArguments, parse,
 };
 pub use environment::Environment;
-pub use planning::{RecordPlace, Request, Surroundings, plan};
+pub use launched::Launched;
+pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};

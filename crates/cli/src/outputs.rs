@@ -70,6 +70,8 @@ pub struct Outputs {
     warnings: Vec<String>,
     /// What libraries said, and what devices counted, for the closing sentence.
     closing: Closing,
+    /// Whether it was said already why the run ends.
+    told: bool,
 }
 
 impl Outputs {
@@ -121,6 +123,7 @@ impl Outputs {
             totals: Totals::default(),
             warnings,
             closing: Closing::default(),
+            told: false,
         })
     }
 
@@ -137,6 +140,12 @@ impl Outputs {
             let _ = stderr.write_all(format!("busbw: {text}\n").as_bytes());
             let _ = stderr.flush();
         });
+    }
+
+    /// Says why the run is about to end, where we may be killed before it has.
+    pub fn say_early(&mut self, message: &str) {
+        self.say(message);
+        self.told = true;
     }
 
     /// The run begins: its line goes to every output. Later launches of it begin silently.
@@ -275,7 +284,7 @@ impl Outputs {
         }
         self.progress.finish_and_clear();
         let Some(run) = self.run.take() else {
-            if let Some(message) = &ended.message {
+            if let Some(message) = ended.message.as_ref().filter(|_| !self.told) {
                 self.say(message);
             }
             return Ok(ended.exit);
@@ -322,13 +331,12 @@ impl Outputs {
             self.say(&sentence);
         }
         let record = self.record_path();
-        match (&ended.message, record) {
-            (Some(message), Some(path)) => {
-                self.say(&format!(
-                    "{message}; rows measured so far: busbw show {}",
-                    path.display()
-                ));
-            }
+        let rows =
+            record.map(|path| format!("rows measured so far: busbw show {}", path.display()));
+        match (&ended.message, rows) {
+            (Some(_), Some(rows)) if self.told => self.say(&rows),
+            (Some(_), None) if self.told => {}
+            (Some(message), Some(rows)) => self.say(&format!("{message}; {rows}")),
             (Some(message), None) => self.say(message),
             (None, _) => {}
         }

@@ -186,6 +186,9 @@ pub struct Plan {
     pub threads: usize,
     /// Devices a thread (`-g`).
     pub devices: usize,
+    /// Processes that a launcher started; 1 without one.
+    #[serde(default = "one")]
+    pub launched: usize,
     /// Which process and thread holds which ranks.
     #[serde(default)]
     pub seating: Seating,
@@ -252,6 +255,11 @@ pub struct Plan {
     pub seed: u64,
     /// A fault on purpose.
     pub fault: Option<Fault>,
+}
+
+/// For records from before launchers were known.
+fn one() -> usize {
+    1
 }
 
 /// One sweep over the sizes: types × operators × roots, in nccl-tests' order.
@@ -381,6 +389,7 @@ mod tests {
             backend: BackendChoice::Host,
             threads: 1,
             devices: 2,
+            launched: 1,
             seating: Seating::Processes,
             bind: false,
             first_device: 0,

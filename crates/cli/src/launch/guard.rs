@@ -42,8 +42,7 @@ impl Guard {
     /// # Errors
     /// When the handlers cannot be installed.
     pub(super) fn watch() -> Result<Guard> {
-        let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
-        let mut signals = Signals::new(wanted).context("cannot take signals")?;
+        let mut signals = Signals::new(terminating()).context("cannot take signals")?;
         let guard = Guard::default();
         let told = guard.clone();
         std::thread::Builder::new()
@@ -87,7 +86,13 @@ impl Guard {
     }
 }
 
-fn exit_after(patience: Duration) {
+/// Signals that end a run, but for those that we were started to ignore.
+pub(super) fn terminating() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal))
+}
+
+/// Ends this process as interrupted, if it is still there then.
+pub(super) fn exit_after(patience: Duration) {
     // Without a thread it is only less patient users who must use SIGKILL.
     let _ = std::thread::Builder::new().name("impatience".to_owned()).spawn(move || {
         std::thread::sleep(patience);

@@ -10,7 +10,10 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{backend::nccl::Libraries, store};
+use crate::{
+    backend::nccl::{Gpus, Libraries},
+    store,
+};
 
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
 pub(super) const VARIABLE: &str = "BUSBW_RANK";
@@ -34,10 +37,14 @@ pub(super) struct Invite {
     pub(super) verified: bool,
     /// Drivers of all processes.
     pub(super) drivers: usize,
-    /// Threads of this process; driver = thread × processes + process.
-    pub(super) threads: usize,
-    /// Processes.
-    pub(super) processes: usize,
+    /// Which process this is.
+    pub(super) process: usize,
+    /// Its drivers.
+    pub(super) seats: Vec<usize>,
+    /// Whether it shares memory with no other process, being on another host, possibly.
+    pub(super) apart: bool,
+    /// Cores for all drivers that share memory.
+    pub(super) cores: usize,
     /// What the drivers drive.
     pub(super) devices: Devices,
     /// Host name.
@@ -74,6 +81,19 @@ pub(super) enum Devices {
 }
 
 impl Devices {
+    /// GPUs for every driver, from the plan's first one on. Where ranks share GPUs, numbers begin again.
+    pub(super) fn of_gpus(plan: &Plan, gpus: &Gpus) -> Devices {
+        let each = plan.ranks_each();
+        let ordinal = |rank| (plan.first_device + rank % each) % gpus.count;
+        let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
+        Devices::Gpus {
+            ordinals: (0..plan.drivers()).map(ordinals).collect(),
+            libraries: gpus.libraries.clone(),
+            bind: plan.bind,
+            shared: plan.first_device + each > gpus.count,
+        }
+    }
+
     /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.
     pub(super) fn of_cores(plan: &Plan, cpu: &Cpu) -> Devices {
         let (first, drivers) = (plan.first_device, plan.drivers());
@@ -84,12 +104,12 @@ impl Devices {
 }
 
 impl Invite {
-    /// Variables that process `process` of ranks gets besides our own. Where ranks share a GPU, each
+    /// A variable that a process of ranks gets besides our own. Where ranks share a GPU, each
     /// process poses as a host of its own: NCCL refuses two ranks of one host on one GPU, and only
     /// those (nccl's src/init.cc, the check of busId within a hostHash).
-    pub(super) fn environment(&self, process: usize) -> Option<(&'static str, String)> {
+    pub(super) fn environment(&self) -> Option<(&'static str, String)> {
         let shared = matches!(self.devices, Devices::Gpus { shared: true, .. });
-        shared.then(|| ("NCCL_HOSTID", format!("{}-{process}", self.host)))
+        shared.then(|| ("NCCL_HOSTID", format!("{}-{}", self.host, self.process)))
     }
 }
 

@@ -1,15 +1,16 @@
-//! The supervisor of ranks on this machine: starts their processes, sleeps until something happens,
+//! The supervisor of ranks: starts their processes, or tells a launcher's, sleeps until something happens,
 //! and ends them all when one is lost. It is never a rank, owns the outputs, and leaves nothing behind.
 //! Not a rank's life (`rank`).
 
 mod agreement;
 mod counting;
+mod guests;
 mod loss;
 mod patience;
 mod whereabouts;
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -32,6 +33,7 @@ use super::{
     Description,
     guard::{self, Guard},
     invite::{self, Facts, Invite},
+    party::{Door, News},
     process::{self, Process},
 };
 use crate::{
@@ -62,6 +64,7 @@ const ASLEEP: Duration = Duration::from_secs(1);
 enum Event {
     Hub(HubEvent),
     Child { process: usize, status: WaitStatus },
+    Guest { process: usize, news: News },
     Signal(i32),
 }
 
@@ -71,13 +74,19 @@ impl From<HubEvent> for Event {
     }
 }
 
-/// Runs every launch of the plan.
+/// Runs every launch of the plan; the processes of a launcher come in at `door`.
 pub(super) fn run(
     plan: &Plan,
     describe: &Description,
     guard: &Guard,
     outputs: &mut Outputs,
+    mut door: Option<&mut Door>,
 ) -> Result<Ended> {
+    if let Some(door) = &mut door
+        && let Err(refusal) = door.gather(plan, || guard.heard())
+    {
+        return guests::not_all(&refusal, describe, outputs);
+    }
     let (events, heard) = mpsc::channel();
     let signals = events.clone();
     // Nobody hears of signals that come when the last rank has ended: the guard notes them.
@@ -86,7 +95,7 @@ pub(super) fn run(
     let mut counters = Counters::default();
     let mut tables = invite::tables(plan, &describe.run.machine);
     for launch in 0..plan.sampling.launches {
-        let mut job = Job::start(plan, describe, &tables, launch, &events)?;
+        let mut job = Job::start(plan, describe, door.as_deref(), &tables, launch, &events)?;
         job.counters = counters;
         let ended = job.follow(&heard, outputs)?;
         counters = std::mem::take(&mut job.counters);
@@ -108,6 +117,8 @@ struct Job<'a> {
     launch: u32,
     hub: Hub,
     control: Arc<Control>,
+    /// Whether processes share no memory, being on several hosts, possibly.
+    apart: bool,
     processes: Vec<Process>,
     /// What drivers said when they joined.
     facts: Vec<Option<Facts>>,
@@ -155,7 +166,7 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         self.control.abort();
         for process in self.processes.iter_mut().filter(|p| p.running) {
-            let _ = process.child.kill();
+            process.kill(Exit::Internal);
         }
     }
 }
@@ -164,6 +175,7 @@ impl<'a> Job<'a> {
     fn start(
         plan: &'a Plan,
         describe: &'a Description,
+        door: Option<&Door>,
         tables: &[Table],
         launch: u32,
         events: &Sender<Event>,
@@ -178,8 +190,11 @@ impl<'a> Job<'a> {
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
-        let hub = Hub::open(drivers, &invite::token()?, begin, events.clone())
-            .context("cannot open a loopback socket for the ranks")?;
+        let apart = door.is_some_and(|door| !door.is_here());
+        let memories = if apart { plan.processes() } else { 1 };
+        let hub = Hub::open(drivers, memories, &invite::token()?, begin, events.clone())
+            .context("cannot open a socket for the ranks")?;
+        let (devices, cores) = guests::devices(plan, describe, door);
         let invite = Invite {
             hub: hub.address(),
             token: hub.token().to_owned(),
@@ -189,9 +204,11 @@ impl<'a> Job<'a> {
             buffer_bytes: plan.buffer_bytes(),
             verified,
             drivers,
-            threads: plan.threads,
-            processes: plan.processes(),
-            devices: describe.devices(plan),
+            process: 0,
+            seats: Vec::new(),
+            apart,
+            cores,
+            devices,
             host: describe.run.machine.host.clone(),
             tables: tables.to_vec(),
             launch,
@@ -202,6 +219,7 @@ impl<'a> Job<'a> {
             launch,
             hub,
             control,
+            apart,
             processes: Vec::new(),
             facts: vec![None; drivers],
             ending: None,
@@ -219,9 +237,21 @@ impl<'a> Job<'a> {
             counters: Counters::default(),
             progress: (0, plan.min_bytes),
         };
-        for process in 0..plan.processes() {
+        let ours = if door.is_some() { 1 } else { plan.processes() };
+        let seated = |process| {
+            let seats = plan.drivers_of(process).collect();
+            Invite { process, seats, ..invite.clone() }
+        };
+        for process in 0..ours {
             let event = move |status| Event::Child { process, status };
-            job.processes.push(process::spawn(process, &invite, events.clone(), event)?);
+            job.processes.push(process::spawn(&seated(process), events.clone(), event)?);
+        }
+        let memory = std::iter::once(&control_fd).chain(&buffer_fds).map(AsFd::as_fd);
+        let memory = if apart { Vec::new() } else { memory.collect() };
+        for (process, guest) in door.iter().flat_map(|door| door.guests()) {
+            let event = move |news| Event::Guest { process, news };
+            guest.welcome(&seated(process), &memory, events.clone(), event)?;
+            job.processes.push(Process::of_guest(guest.clone()));
         }
         Ok(job)
     }
@@ -272,6 +302,7 @@ impl<'a> Job<'a> {
         match event {
             Event::Hub(event) => self.on_hub(event, outputs)?,
             Event::Child { process, status } => self.on_child(process, status),
+            Event::Guest { process, news } => self.on_guest(process, news, outputs),
             Event::Signal(signal) => self.on_signal(signal),
         }
         Ok(())
@@ -390,6 +421,7 @@ impl<'a> Job<'a> {
     fn stop(&mut self, why: &str) {
         self.control.abort();
         self.hub.abort(why);
+        self.processes.iter().for_each(Process::stop);
         if self.kill_at.is_none() {
             self.kill_at = Some(Instant::now() + GRACE);
         }
@@ -404,11 +436,12 @@ impl<'a> Job<'a> {
     fn devices(&self) -> Vec<Device> {
         let seats = self.facts.iter().enumerate().filter_map(|(driver, facts)| {
             let facts = facts.as_ref()?;
-            Some(self.plan.ranks_of(driver).zip(&facts.devices).map(|(rank, seat)| Device {
+            let host = &self.processes[self.plan.process(driver)].host;
+            Some(self.plan.ranks_of(driver).zip(&facts.devices).map(move |(rank, seat)| Device {
                 rank,
                 group: self.plan.colour(rank),
                 pid: facts.pid,
-                host: self.describe.run.machine.host.clone(),
+                host: host.clone(),
                 device: seat.device,
                 address: seat.address.clone(),
                 name: seat.name.clone(),

@@ -29,11 +29,11 @@ use crate::{
     measure::{Failure, MeasureError, Report, Session},
 };
 
-/// Runs process `process` of the supervisor's ranks.
+/// Runs the process of ranks that its supervisor has started.
 ///
 /// # Errors
 /// When it was not started by a supervisor, or cannot join.
-pub fn run(process: usize) -> Result<Exit> {
+pub fn run() -> Result<Exit> {
     let text = std::env::var(VARIABLE).context("a rank is started by busbw itself, not by hand")?;
     let invite: Invite =
         serde_json::from_str(&text).context("the supervisor's invitation is garbled")?;
@@ -46,38 +46,46 @@ pub fn run(process: usize) -> Result<Exit> {
     // Ctrl-C goes to every process of the terminal; the supervisor decides what it means.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))
         .context("cannot take SIGINT")?;
+    let well = drive(invite, |_| Ok(()))?;
+    Ok(if well { Exit::Ok } else { Exit::Internal })
+}
 
+/// Runs the drivers of a process of ranks; whether all of them got to the end. Calls `begun` with the
+/// control memory before it starts any thread.
+///
+/// # Errors
+/// Memory or threads that cannot be had, or what `begun` returns.
+pub(super) fn drive(
+    invite: Invite,
+    begun: impl FnOnce(&Arc<Control>) -> Result<()>,
+) -> Result<bool> {
     let control = Control::map(inherited(invite.control)?, invite.drivers)?;
     let buffers = map_buffers(&invite)?;
-    let (cores, log) = match &invite.devices {
-        // None, where drivers share them.
-        Devices::Cores { cores, .. } => (cores.len(), None),
+    let log = match &invite.devices {
+        Devices::Cores { .. } => None,
         Devices::Gpus { .. } => {
-            let log = nccl::Log::capture().context("cannot make a file for NCCL's log")?;
-            (machine::usable_cores().len(), log.map(Arc::new))
+            nccl::Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new)
         }
     };
-    let shared = Shared { process, invite, control, cores, buffers, log };
+    begun(&control)?;
+    let shared = Shared { invite, control, buffers, log };
     let failed = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..shared.invite.threads)
-            .map(|thread| {
-                let driver = thread * shared.invite.processes + process;
+        let seats = shared.invite.seats.iter();
+        let threads: Vec<_> = seats
+            .map(|driver| {
                 let shared = &shared;
-                scope.spawn(move || run_driver(driver, shared))
+                scope.spawn(move || run_driver(*driver, shared))
             })
             .collect();
         threads.into_iter().any(|thread| !matches!(thread.join(), Ok(true)))
     });
-    Ok(if failed { Exit::Internal } else { Exit::Ok })
+    Ok(!failed)
 }
 
 /// What the drivers of a process share.
 struct Shared {
-    process: usize,
     invite: Invite,
     control: Arc<Control>,
-    /// Cores for the drivers of all processes, as far as they have one each.
-    cores: usize,
     /// All ranks' buffers, where they are shared.
     buffers: Option<Arc<Buffers>>,
     /// What NCCL writes, if it writes for us.
@@ -117,8 +125,12 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
         rank: driver,
         size: invite.drivers,
         host: invite.host.clone(),
+        sharing: invite.apart.then(|| invite.seats.clone()),
     };
-    let policy = WaitPolicy::new(invite.drivers, shared.cores);
+    let policy = match invite.apart {
+        false => WaitPolicy::new(invite.drivers, invite.cores),
+        true => WaitPolicy::new(invite.seats.len(), machine::usable_cores().len()),
+    };
     let told = serde_json::to_vec(&facts).unwrap_or_default();
     let (mut member, begin) = match Member::join(invitation, &told, Arc::clone(control), policy) {
         Ok(joined) => joined,
@@ -126,7 +138,7 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
         Err(WorldError::Aborted(_)) => return false,
         Err(error) => {
             // A closed stderr must not turn an error into a panic.
-            let _ = writeln!(io::stderr(), "busbw: rank process {}: {error}", shared.process);
+            let _ = writeln!(io::stderr(), "busbw: rank process {}: {error}", invite.process);
             return false;
         }
     };

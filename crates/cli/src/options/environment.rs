@@ -1,6 +1,8 @@
 //! The environment variables that busbw itself reads, one documented field each.
 //! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
 
+use super::Launched;
+
 /// Our part of the environment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Environment {
@@ -22,28 +24,13 @@ pub struct Environment {
     pub traffic_summary: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
     pub no_record: bool,
-    /// A launcher's variable that says "one of several ranks", as NAME=value.
-    pub launched: Option<String>,
+    /// What a launcher says, where it started this process as one of several.
+    pub launched: Option<Launched>,
 }
-
-/// Launchers' words for the number of ranks, then for this rank. A job of one rank is no launch.
-const LAUNCHERS: [(&str, &str); 6] = [
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-    ("PMI_SIZE", "PMI_RANK"),
-    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
-    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
-    ("PALS_SIZE", "PALS_RANKID"),
-    ("WORLD_SIZE", "RANK"),
-];
 
 impl Environment {
     /// Reads it through `lookup`, which is `std::env::var` outside of tests.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Environment {
-        let launched = LAUNCHERS.iter().find_map(|(size, rank)| {
-            let ranks: u64 = lookup(size)?.trim().parse().ok()?;
-            let rank_value = lookup(rank)?;
-            (ranks > 1).then(|| format!("{size}={ranks}, {rank}={rank_value}"))
-        });
         Environment {
             device: lookup("NCCL_TESTS_DEVICE"),
             split: lookup("NCCL_TESTS_SPLIT"),
@@ -54,7 +41,7 @@ impl Environment {
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
             no_record: lookup("BUSBW_NO_RECORD").is_some_and(|v| !matches!(v.trim(), "" | "0")),
-            launched,
+            launched: Launched::read(&lookup),
         }
     }
 }

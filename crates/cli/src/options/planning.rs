@@ -2,6 +2,7 @@
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
 mod gpus;
+mod launcher;
 mod variables;
 
 use std::path::PathBuf;
@@ -104,25 +105,26 @@ pub fn plan(
     surroundings: &Surroundings,
 ) -> Result<Request, BadOption> {
     let a = arguments;
-    if let Some(launched) = &environment.launched {
-        return Err(BadOption::new(format!(
-            "this process is one of several ranks of a launcher ({launched}), and joining a launcher's ranks is not built yet; \
-             start busbw without the launcher, with -g for the number of ranks"
-        )));
-    }
     let ours = style == Style::Busbw;
     let backend = gpus::backend(a, surroundings)?;
     let gpus =
         surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
     let threads = count("-t", a.threads, 1, 1, 4096)? as usize;
     let there = gpus.map_or(surroundings.cores.max(2), |gpus| gpus.count);
-    let default_devices = if ours { there / threads.min(there.max(1)) } else { 1 };
+    let launched = environment.launched.as_ref();
+    // Whoever starts several processes has said how many ranks there are to be.
+    let all = ours && launched.is_none();
+    let default_devices = if all { there / threads.min(there.max(1)) } else { 1 };
     let devices = count("-g", a.devices, default_devices.max(1) as i64, 1, 4096)? as usize;
-    let ranks = threads * devices;
+    let processes = launched.map_or(1, |launched| launched.size);
+    let ranks = processes.saturating_mul(threads * devices);
     if ranks > 4096 {
         return Err(BadOption::new(format!(
-            "-t {threads} × -g {devices} is {ranks} ranks; 4096 are the most"
+            "{processes} × -t {threads} × -g {devices} is {ranks} ranks; 4096 are the most"
         )));
+    }
+    if let Some(launched) = launched {
+        launcher::possible(launched, a, &backend, surroundings)?;
     }
 
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
@@ -134,7 +136,7 @@ pub fn plan(
         collective,
         &traffic,
         ranks,
-        gpus::crowding(gpus, surroundings.cores, ranks),
+        gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices)),
         min_bytes,
         max_bytes,
         step,
@@ -181,6 +183,7 @@ pub fn plan(
     let seating = match backend {
         BackendChoice::Fake(_) => Seating::Alone,
         BackendChoice::Nccl(_) if !ours => Seating::Threads,
+        BackendChoice::Host | BackendChoice::Nccl(_) if launched.is_some() => Seating::Launched,
         BackendChoice::Host | BackendChoice::Nccl(_) => Seating::Processes,
     };
     let plan = Plan {
@@ -190,9 +193,10 @@ pub fn plan(
         backend,
         threads,
         devices,
+        launched: processes,
         seating,
         bind: gpus.is_some() && a.bind == Binding::Numa,
-        first_device: variables::first_device(environment)?,
+        first_device: launcher::first_device(environment, gpus, a.share_gpus, threads * devices)?,
         min_bytes,
         max_bytes,
         step,

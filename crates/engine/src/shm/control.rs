@@ -156,6 +156,16 @@ impl Barrier {
         Barrier { control, which: Which::World, me, members, policy, epoch: 0 }
     }
 
+    /// Among those ranks of the world that share this memory, where the others are elsewhere.
+    pub fn host(
+        control: Arc<Control>,
+        me: usize,
+        members: &[usize],
+        policy: WaitPolicy,
+    ) -> Barrier {
+        Barrier { control, which: Which::World, me, members: members.to_vec(), policy, epoch: 0 }
+    }
+
     /// Among the ranks of a communicator. A rank belongs to one communicator at most.
     pub fn group(
         control: Arc<Control>,

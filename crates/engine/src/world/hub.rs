@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering},
@@ -54,6 +54,10 @@ struct State {
     ranks: Vec<Option<TcpStream>>,
     /// Parts of the allgather under way.
     parts: Vec<Option<Vec<u8>>>,
+    /// Shared memories that ranks fall into.
+    memories: usize,
+    /// Leading ranks whose memories wait at the barrier under way.
+    arrived: Vec<usize>,
     /// Why the run was stopped, once it is, for ranks that join later.
     stopped: Option<Vec<u8>>,
 }
@@ -69,22 +73,36 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Listens on loopback for `ranks` ranks that know `token`, and answers each with `begin`.
-    /// Events go to `events`; threads end with their connections, or with the process.
+    /// Listens for `ranks` ranks that know `token`, and answers each with `begin`: on loopback, or on
+    /// every interface where ranks fall into several `memories`, being on several hosts. Events go to
+    /// `events`; threads end with their connections, or with the process.
     ///
     /// # Errors
     /// When no socket can be had.
     pub fn open<E: From<HubEvent> + Send + 'static>(
         ranks: usize,
+        memories: usize,
         token: &str,
         begin: Vec<u8>,
         events: Sender<E>,
     ) -> io::Result<Hub> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
+        let listener = match memories {
+            0 | 1 => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
+            // Takes IPv4, too, where there is IPv6 at all.
+            _ => TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+                .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?,
+        };
+        let mut address = listener.local_addr()?;
+        match address.ip() {
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            ip if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            _ => {}
+        }
         let empty = || (0..ranks).map(|_| None).collect();
         let parts = (0..ranks).map(|_| None).collect();
-        let state = Arc::new(Mutex::new(State { ranks: empty(), parts, stopped: None }));
+        let arrived = Vec::new();
+        let state = State { ranks: empty(), parts, memories, arrived, stopped: None };
+        let state = Arc::new(Mutex::new(state));
         let closing = Arc::new(AtomicBool::new(false));
         let hub = Hub {
             address,
@@ -110,7 +128,7 @@ impl Hub {
         Ok(hub)
     }
 
-    /// Where ranks connect, as `host:port`.
+    /// Where ranks of this host connect, as `host:port`; others use this host's address instead.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -125,9 +143,10 @@ impl Hub {
         lock(&self.state).ranks.iter().all(Option::is_none)
     }
 
-    /// Ranks whose part of the allgather under way has not come; none when none is under way. Does
-    /// not wait for long: whoever holds the state may be writing to a rank that reads nothing.
-    pub fn missing(&self) -> Vec<usize> {
+    /// Ranks whose part of the allgather under way has not come, none when none is under way; or those of
+    /// `leaders`, one a memory, that have not come to the barrier under way. Does not wait for long:
+    /// whoever holds the state may be writing to a rank that reads nothing.
+    pub fn missing(&self, leaders: &[usize]) -> Vec<usize> {
         let give_up = Instant::now() + Duration::from_millis(100);
         let state = loop {
             match self.state.try_lock() {
@@ -137,6 +156,10 @@ impl Hub {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
             }
         };
+        if !state.arrived.is_empty() {
+            let late = leaders.iter().filter(|rank| !state.arrived.contains(rank));
+            return late.copied().collect();
+        }
         if state.parts.iter().all(Option::is_none) {
             return Vec::new();
         }
@@ -193,6 +216,7 @@ fn serve<E: From<HubEvent>>(
     while let Ok((kind, payload)) = wire::receive(&mut stream) {
         match kind {
             Kind::Part => gather(state, rank, payload),
+            Kind::Arrive => open_gate(state, rank),
             Kind::Report => {
                 let _ = events.send(HubEvent::Report { rank, bytes: payload }.into());
             }
@@ -201,7 +225,9 @@ fn serve<E: From<HubEvent>>(
                 let _ = events.send(HubEvent::Failed { rank, why }.into());
             }
             Kind::Leave => done = true,
-            Kind::Join | Kind::Begin | Kind::All | Kind::Abort | Kind::Taken => break,
+            Kind::Join | Kind::Begin | Kind::All | Kind::Abort | Kind::Taken | Kind::Open => {
+                break;
+            }
         }
     }
     lock(state).ranks[rank] = None;
@@ -258,6 +284,20 @@ fn gather(state: &Mutex<State>, rank: usize, part: Vec<u8>) {
     }
 }
 
+/// Notes that a memory's ranks have all come to the barrier; the last one lets all of them go on.
+fn open_gate(state: &Mutex<State>, rank: usize) {
+    let mut state = lock(state);
+    state.arrived.push(rank);
+    if state.arrived.len() < state.memories {
+        return;
+    }
+    for rank in std::mem::take(&mut state.arrived) {
+        if let Some(stream) = state.ranks.get_mut(rank).and_then(Option::as_mut) {
+            let _ = wire::send(stream, Kind::Open, &[]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +305,7 @@ mod tests {
         shm::{Control, WaitPolicy},
         world::{Invitation, Member, World},
     };
-    use std::sync::mpsc;
+    use std::sync::{atomic::AtomicUsize, mpsc};
 
     fn join(hub: &Hub, rank: usize, size: usize, token: &str) -> Result<Member, crate::WorldError> {
         let control = Control::map(Control::create(size).unwrap(), size).unwrap();
@@ -275,6 +315,7 @@ mod tests {
             rank,
             size,
             host: "here".to_owned(),
+            sharing: None,
         };
         let policy = WaitPolicy::new(size, 2);
         Member::join(invitation, b"facts", control, policy).map(|(member, _)| member)
@@ -283,7 +324,7 @@ mod tests {
     #[test]
     fn everyone_gets_everything_in_rank_order() {
         let (events, heard) = mpsc::channel::<HubEvent>();
-        let hub = Hub::open(3, "secret", b"begin".to_vec(), events).unwrap();
+        let hub = Hub::open(3, 1, "secret", b"begin".to_vec(), events).unwrap();
         std::thread::scope(|scope| {
             for rank in 0..3 {
                 let hub = &hub;
@@ -307,10 +348,63 @@ mod tests {
         }
     }
 
+    /// Four ranks in two memories of their own: nobody is a whole round ahead of anybody.
+    #[test]
+    fn memories_meet_at_the_hub() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(4, 2, "secret", Vec::new(), events).unwrap();
+        let rounds: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
+        let memories = [(); 2].map(|()| Control::map(Control::create(4).unwrap(), 4).unwrap());
+        std::thread::scope(|scope| {
+            for rank in 0..4 {
+                let (hub, rounds, control) = (&hub, &rounds, Arc::clone(&memories[rank / 2]));
+                scope.spawn(move || {
+                    let invitation = Invitation {
+                        hub: hub.address(),
+                        token: "secret".to_owned(),
+                        rank,
+                        size: 4,
+                        host: "here".to_owned(),
+                        sharing: Some(vec![rank / 2 * 2, rank / 2 * 2 + 1]),
+                    };
+                    let policy = WaitPolicy::new(4, 2);
+                    let (mut member, _) = Member::join(invitation, b"", control, policy).unwrap();
+                    for round in 1..=50 {
+                        rounds[rank].store(round, Ordering::SeqCst);
+                        member.barrier(None).unwrap();
+                        let seen = rounds.iter().map(|r| r.load(Ordering::SeqCst));
+                        assert!(seen.min() >= Some(round), "rank {rank} left round {round} early");
+                    }
+                    member.leave();
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_memory_that_does_not_come_is_named() {
+        let (events, _heard) = mpsc::channel::<HubEvent>();
+        let hub = Hub::open(2, 2, "secret", Vec::new(), events).unwrap();
+        let control = Control::map(Control::create(2).unwrap(), 2).unwrap();
+        let invitation = Invitation {
+            hub: hub.address(),
+            token: "secret".to_owned(),
+            rank: 0,
+            size: 2,
+            host: "here".to_owned(),
+            sharing: Some(vec![0]),
+        };
+        let policy = WaitPolicy::new(2, 2);
+        let (mut member, _) = Member::join(invitation, b"", control, policy).unwrap();
+        let soon = Some(Instant::now() + Duration::from_millis(50));
+        assert!(matches!(member.barrier(soon), Err(crate::WorldError::TimedOut { .. })));
+        assert_eq!(hub.missing(&[0, 1]), [1]);
+    }
+
     #[test]
     fn strangers_are_refused() {
         let (events, _heard) = mpsc::channel::<HubEvent>();
-        let hub = Hub::open(1, "secret", Vec::new(), events).unwrap();
+        let hub = Hub::open(1, 1, "secret", Vec::new(), events).unwrap();
         assert!(join(&hub, 0, 1, "guess").is_err());
         assert!(join(&hub, 7, 8, "secret").is_err());
         assert!(join(&hub, 0, 1, "secret").is_ok());
@@ -320,7 +414,7 @@ mod tests {
     #[test]
     fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
         let (events, _heard) = mpsc::channel::<HubEvent>();
-        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        let hub = Hub::open(2, 1, "secret", Vec::new(), events).unwrap();
         let join = |rank: u64| {
             let mut stream = TcpStream::connect(hub.address()).unwrap();
             let rank = rank.to_le_bytes().to_vec();
@@ -330,11 +424,11 @@ mod tests {
         };
         let (mut deaf, mut large) = (join(0), join(1));
         wire::send(&mut deaf, Kind::Part, &[]).unwrap();
-        while hub.missing() != [1] {
+        while hub.missing(&[]) != [1] {
             std::thread::yield_now();
         }
         wire::send(&mut large, Kind::Part, &vec![0; 1 << 25]).unwrap();
-        while !hub.missing().is_empty() {
+        while !hub.missing(&[]).is_empty() {
             std::thread::yield_now();
         }
         let begun = Instant::now();
@@ -345,7 +439,7 @@ mod tests {
     #[test]
     fn abort_reaches_a_rank_that_joins_later() {
         let (events, _heard) = mpsc::channel::<HubEvent>();
-        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        let hub = Hub::open(2, 1, "secret", Vec::new(), events).unwrap();
         hub.abort("interrupted");
         while lock(&hub.state).stopped.is_none() {
             std::thread::yield_now();
@@ -359,7 +453,7 @@ mod tests {
     #[test]
     fn abort_reaches_a_waiting_rank() {
         let (events, _heard) = mpsc::channel::<HubEvent>();
-        let hub = Hub::open(2, "secret", Vec::new(), events).unwrap();
+        let hub = Hub::open(2, 1, "secret", Vec::new(), events).unwrap();
         let mut member = join(&hub, 0, 2, "secret").unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(move || member.allgather(b"", None));

@@ -23,6 +23,9 @@ pub struct Invitation {
     pub size: usize,
     /// This host's name.
     pub host: String,
+    /// The ranks that share this one's memory, where not all do: they meet there, and the first of
+    /// them meets the other memories' first ones at the hub.
+    pub sharing: Option<Vec<usize>>,
 }
 
 /// A rank that has joined.
@@ -57,7 +60,10 @@ impl Member {
         let rank = (invitation.rank as u64).to_le_bytes().to_vec();
         let hello = wire::pack(&[invitation.token.clone().into_bytes(), rank, facts.to_vec()]);
         wire::send(&mut stream, wire::Kind::Join, &hello).map_err(lost)?;
-        let barrier = Barrier::world(control, invitation.rank, policy);
+        let barrier = match &invitation.sharing {
+            None => Barrier::world(control, invitation.rank, policy),
+            Some(members) => Barrier::host(control, invitation.rank, members, policy),
+        };
         let mut member = Member { invitation, stream, barrier };
         let begin = member.expect(wire::Kind::Begin, "start", Some(Instant::now() + CONNECT))?;
         Ok((member, begin))
@@ -118,9 +124,10 @@ impl World for Member {
         self.invitation.size
     }
 
-    /// One host so far, so the place on it is the rank.
     fn local(&self) -> usize {
-        self.invitation.rank
+        let rank = self.invitation.rank;
+        let place = |all: &Vec<usize>| all.iter().position(|other| *other == rank);
+        self.invitation.sharing.as_ref().and_then(place).unwrap_or(rank)
     }
 
     fn host(&self) -> &str {
@@ -138,8 +145,14 @@ impl World for Member {
     }
 
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError> {
-        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        Ok(self.barrier.wait(left)?)
+        let left = || deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        self.barrier.wait(left())?;
+        let Some(sharing) = &self.invitation.sharing else { return Ok(()) };
+        if sharing.first() == Some(&self.invitation.rank) {
+            self.send(wire::Kind::Arrive, &[])?;
+            self.expect(wire::Kind::Open, "barrier", deadline)?;
+        }
+        Ok(self.barrier.wait(left())?)
     }
 
     fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError> {

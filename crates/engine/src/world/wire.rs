@@ -24,6 +24,10 @@ pub(super) enum Kind {
     Abort = 8,
     /// Hub to rank: the supervisor has dealt with its report.
     Taken = 9,
+    /// Leading rank of a shared memory to hub: all of its ranks have come.
+    Arrive = 10,
+    /// Hub to leading rank: so have those of every other one.
+    Open = 11,
 }
 
 /// Largest frame: a row with many ranks' samples stays far below.
@@ -32,7 +36,7 @@ const LARGEST: usize = 1 << 28;
 impl Kind {
     fn from_byte(byte: u8) -> io::Result<Kind> {
         use Kind::*;
-        [Join, Begin, Part, All, Report, Fail, Leave, Abort, Taken]
+        [Join, Begin, Part, All, Report, Fail, Leave, Abort, Taken, Arrive, Open]
             .into_iter()
             .find(|k| *k as u8 == byte)
             .ok_or_else(|| invalid(format!("frame of unknown kind {byte}")))

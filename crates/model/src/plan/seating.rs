@@ -8,16 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Plan;
 
-/// How ranks are seated. Rank = thread · devices + device, in every way of it.
+/// How ranks are seated. Rank = (process · threads + thread) · devices + device in every way of it, where
+/// process counts those that a launcher started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Seating {
     /// A process per device with `threads` drivers of one rank each: `host`, and busbw's own names.
     #[default]
     Processes,
-    /// One process with `threads` drivers of `devices` ranks each, as nccl-tests seats them
-    /// (src/common.cu:1565-1600).
+    /// One process, or each that a launcher started, with `threads` drivers of `devices` ranks each, as
+    /// nccl-tests seats them (src/common.cu:1565-1600).
     Threads,
+    /// A process for each that a launcher started, with a driver for each of its ranks.
+    Launched,
     /// One driver that stands for every rank: nothing moves.
     Alone,
 }
@@ -25,14 +28,19 @@ pub enum Seating {
 impl Plan {
     /// World ranks.
     pub fn ranks(&self) -> usize {
+        self.launched * self.ranks_each()
+    }
+
+    /// Ranks of each process that a launcher started; without one all of them.
+    pub fn ranks_each(&self) -> usize {
         self.threads * self.devices
     }
 
     /// Drivers of all processes.
     pub fn drivers(&self) -> usize {
         match self.seating {
-            Seating::Processes => self.ranks(),
-            Seating::Threads => self.threads,
+            Seating::Processes | Seating::Launched => self.ranks(),
+            Seating::Threads => self.launched * self.threads,
             Seating::Alone => 1,
         }
     }
@@ -41,19 +49,33 @@ impl Plan {
     pub fn processes(&self) -> usize {
         match self.seating {
             Seating::Processes => self.devices,
-            Seating::Threads | Seating::Alone => 1,
+            Seating::Threads | Seating::Launched => self.launched,
+            Seating::Alone => 1,
         }
     }
 
     /// Drivers of one process, in the order of its threads.
     pub fn drivers_of(&self, process: usize) -> impl Iterator<Item = usize> + use<> {
-        let processes = self.processes();
-        (process..self.drivers()).step_by(processes.max(1))
+        let (drivers, processes) = (self.drivers(), self.processes().max(1));
+        let (seats, step) = match self.seating {
+            Seating::Processes => (process..drivers, processes),
+            Seating::Threads | Seating::Launched | Seating::Alone => {
+                let each = drivers / processes;
+                (process * each..(process + 1) * each, 1)
+            }
+        };
+        seats.step_by(step)
     }
 
     /// The process of a driver.
     pub fn process(&self, driver: usize) -> usize {
-        driver % self.processes().max(1)
+        let processes = self.processes().max(1);
+        match self.seating {
+            Seating::Processes => driver % processes,
+            Seating::Threads | Seating::Launched | Seating::Alone => {
+                driver / (self.drivers() / processes).max(1)
+            }
+        }
     }
 
     /// World ranks that a driver holds.
@@ -107,23 +129,23 @@ mod tests {
     /// Every rank sits in exactly one place, and every way back leads there.
     #[test]
     fn everybody_has_one_seat() {
-        for seating in [Seating::Processes, Seating::Threads, Seating::Alone] {
-            for threads in 1..5 {
-                for devices in 1..5 {
-                    let plan = plan(seating, threads, devices);
-                    let mut seated = Vec::new();
-                    for process in 0..plan.processes() {
-                        for driver in plan.drivers_of(process) {
-                            assert_eq!(plan.process(driver), process);
-                            for rank in plan.ranks_of(driver) {
-                                assert_eq!(plan.driver(rank), driver);
-                                seated.push(rank);
-                            }
+        let here = [Seating::Processes, Seating::Threads, Seating::Alone];
+        let launched = [Seating::Threads, Seating::Launched].map(|seating| (seating, 3));
+        for (seating, launched) in here.map(|seating| (seating, 1)).into_iter().chain(launched) {
+            for (threads, devices) in (1..5).flat_map(|t| (1..5).map(move |g| (t, g))) {
+                let plan = Plan { launched, ..plan(seating, threads, devices) };
+                let mut seated = Vec::new();
+                for process in 0..plan.processes() {
+                    for driver in plan.drivers_of(process) {
+                        assert_eq!(plan.process(driver), process);
+                        for rank in plan.ranks_of(driver) {
+                            assert_eq!(plan.driver(rank), driver);
+                            seated.push(rank);
                         }
                     }
-                    seated.sort_unstable();
-                    assert!(seated.into_iter().eq(0..plan.ranks()), "{plan:?}");
                 }
+                seated.sort_unstable();
+                assert!(seated.into_iter().eq(0..plan.ranks()), "{plan:?}");
             }
         }
     }
@@ -138,6 +160,16 @@ mod tests {
         assert_eq!((by_thread.drivers(), by_thread.processes()), (2, 1));
         assert_eq!(by_thread.ranks_of(1), 3..6);
         assert_eq!(plan(Seating::Alone, 2, 3).ranks_of(0), 0..6);
+        let launched = |seating| Plan { launched: 4, ..plan(seating, 2, 3) };
+        let theirs = launched(Seating::Threads);
+        assert_eq!((theirs.ranks(), theirs.drivers(), theirs.processes()), (24, 8, 4));
+        assert_eq!(
+            (theirs.drivers_of(1).collect::<Vec<_>>(), theirs.ranks_of(3)),
+            (vec![2, 3], 9..12)
+        );
+        let ours = launched(Seating::Launched);
+        assert_eq!((ours.drivers(), ours.processes(), ours.process(7)), (24, 4, 1));
+        assert_eq!(ours.drivers_of(3).collect::<Vec<_>>(), (18..24).collect::<Vec<_>>());
     }
 
     #[test]

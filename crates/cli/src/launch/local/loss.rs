@@ -28,7 +28,7 @@ impl Job<'_> {
         };
         if missing.is_empty() {
             // It waited in an exchange: the hub knows for whom.
-            missing = self.hub.missing();
+            missing = self.hub.missing(&self.leaders());
         }
         let due = Instant::now() + PATIENCE;
         let late =

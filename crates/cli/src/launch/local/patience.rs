@@ -19,6 +19,7 @@ impl Job<'_> {
                 *since = now;
             }
         }
+        self.look_at_guests(now);
         if self.late.as_ref().is_some_and(|late| now >= late.due) {
             self.end_for_lateness();
         }
@@ -51,10 +52,11 @@ impl Job<'_> {
             self.end(Status::Failed, Exit::RankLost, text);
         }
         let Some(kill_at) = self.kill_at else { return };
+        let exit = self.ending.as_ref().map_or(Exit::Internal, |ending| ending.exit);
         // A stopped process cannot end by itself: there is nothing to wait for.
         for process in self.processes.iter_mut().filter(|p| p.running) {
             if now >= kill_at || process.stopped.is_some() {
-                let _ = process.child.kill();
+                process.kill(exit);
             }
         }
     }

@@ -25,8 +25,8 @@ impl Job<'_> {
     pub(super) fn name_process(&self, process: usize) -> String {
         let ranks = self.ranks_of(process);
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        let pid = self.processes.get(process).map_or(0, |p| p.child.id());
-        let host = &self.describe.run.machine.host;
+        let ours = &self.describe.run.machine.host;
+        let (pid, host) = self.processes.get(process).map_or((0, ours), |p| (p.pid, &p.host));
         format!("{word} {} (process {pid} on {host})", list(&ranks))
     }
 
@@ -53,6 +53,13 @@ impl Job<'_> {
 
     /// Where a driver was last.
     pub(super) fn place(&self, driver: usize) -> String {
+        if self.apart && self.plan.process(driver) > 0 {
+            // It notes that in its own memory.
+            return match (self.begun, self.progress) {
+                (false, _) => "before the first row".to_owned(),
+                (true, (row, bytes)) => format!("about row {row} ({bytes} bytes)"),
+            };
+        }
         let (step, row) = self.control.place(driver);
         let row = match self.progress {
             (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),

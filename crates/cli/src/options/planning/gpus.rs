@@ -69,25 +69,29 @@ pub(super) fn capturable(a: &BenchArguments, graph: u32, waits: bool) -> Result<
 
 /// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
 pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
-    let needed = plan.first_device + plan.ranks();
-    if share && plan.seating != Seating::Processes {
-        let text = "--share-gpus needs a process for each rank: leave out _perf";
-        return Err(BadOption::new(text));
-    }
-    if share && plan.ranks() > plan.devices {
-        return Err(BadOption::new("--share-gpus needs a process for each rank: leave out -t"));
+    let needed = plan.first_device + plan.ranks_each();
+    if share && plan.processes() < plan.ranks() {
+        let text = match plan.seating {
+            Seating::Processes => "leave out -t",
+            Seating::Threads if plan.launched == 1 => "leave out _perf",
+            _ => "leave out -t and -g, and let the launcher start one for each",
+        };
+        return Err(BadOption::new(format!("--share-gpus needs a process for each rank: {text}")));
     }
     if needed <= gpus.count || share {
         return Ok(());
     }
     let from = match plan.first_device {
         0 => String::new(),
+        first if plan.launched > 1 => format!(
+            " from GPU {first} on, where this process's place on its host or NCCL_TESTS_DEVICE puts them"
+        ),
         first => format!(" from GPU {first} on (NCCL_TESTS_DEVICE)"),
     };
     Err(BadOption::impossible(format!(
         "Invalid number of GPUs: {needed} requested but only {} were found. {} ranks need as many GPUs{from}: lower -g or -t, look at CUDA_VISIBLE_DEVICES, or let ranks share GPUs with --share-gpus",
         gpus.count,
-        plan.ranks()
+        plan.ranks_each()
     )))
 }
 

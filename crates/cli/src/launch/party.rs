@@ -1,0 +1,107 @@
+//! The processes of a launcher as one run: the first one supervises, lets the others in at its door, and
+//! starts a process for ranks of its own; each of the others holds ranks itself, as a guest.
+//! Not what ranks do (`rank`) and not what a loss means (`local`).
+
+mod door;
+mod guest;
+mod line;
+mod meeting;
+mod proof;
+
+pub(super) use door::{Door, Guest, News};
+pub use guest::run as guest;
+
+use std::{ffi::OsString, path::Path, time::Duration};
+
+use model::{exit::Exit, plan::Plan};
+use rustix::process::{Pid, getppid};
+use serde::{Deserialize, Serialize};
+
+use super::invite::Invite;
+
+/// How long the processes of a job may take to find each other, where -T does not say longer.
+const MEET: Duration = Duration::from_secs(30);
+
+/// How long the processes of this plan may take.
+fn patience(timeout_s: Option<u64>) -> Duration {
+    MEET.max(Duration::from_secs(timeout_s.unwrap_or(0)))
+}
+
+/// What all processes of a run must have alike, and what tells them apart.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Hello {
+    /// Which process, of how many.
+    process: usize,
+    size: usize,
+    pid: u32,
+    host: String,
+    /// Version of busbw.
+    version: String,
+    /// The program's name and its words.
+    words: Vec<String>,
+    /// The backend that its words and its machine lead to.
+    backend: String,
+    /// Processors that its launcher lets it use.
+    cores: Vec<usize>,
+    /// Why it cannot take part, and the exit code for that.
+    failure: Option<(Exit, String)>,
+}
+
+/// From a guest to the door.
+#[derive(Debug, Serialize, Deserialize)]
+enum ToDoor {
+    /// The first word: proof is asked for.
+    Knock { nonce: String },
+    /// Who it is, and proof of its own.
+    Hello { proof: String, hello: Hello },
+    /// It got a signal that ends processes.
+    Signalled(i32),
+    /// Its ranks have ended, well or not: their own words say which.
+    Ended,
+}
+
+/// From the door to a guest.
+#[derive(Debug, Serialize, Deserialize)]
+enum ToGuest {
+    /// The answer to a knock.
+    Challenge { proof: String, nonce: String },
+    /// What to run; so many descriptors follow.
+    Welcome { invite: Box<Invite>, descriptors: usize },
+    /// Waits are to end.
+    Stop,
+    /// The run is over: the exit code of all.
+    End(Exit),
+}
+
+/// Our program's name and words.
+fn words(args: &[OsString]) -> Vec<String> {
+    let name = |path: &OsString| Path::new(path).file_name().map(ToOwned::to_owned);
+    let program = args.first().and_then(name).unwrap_or_default();
+    let words = std::iter::once(&program).chain(args.iter().skip(1));
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// "rank 2", or "ranks 4, 5": those of a process that a launcher started.
+fn name_ranks(plan: &Plan, process: usize) -> String {
+    let each = plan.ranks_each();
+    let ranks: Vec<String> =
+        (process * each..(process + 1) * each).map(|rank| rank.to_string()).collect();
+    format!("rank{} {}", if each == 1 { "" } else { "s" }, ranks.join(", "))
+}
+
+/// Calls `gone` once, when the process that started us is gone.
+pub(super) fn watch_parent(gone: impl FnOnce() + Send + 'static) {
+    let parent = getppid();
+    // Without a thread, whoever ends the job must end us, too.
+    let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
+        while is_parent(parent) {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        gone();
+    });
+}
+
+/// Whether the process that started us is still `parent`: orphans get another.
+fn is_parent(parent: Option<Pid>) -> bool {
+    getppid() == parent
+}

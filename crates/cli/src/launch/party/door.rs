@@ -1,0 +1,382 @@
+//! The first process's door: who knocks proves to be of the job, is told what to run, hears when waits are
+//! to end, and with which exit code the run has ended.
+//! Not what becomes of a run whose guest is lost (`local`).
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    os::fd::BorrowedFd,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use model::{
+    exit::Exit,
+    plan::{BackendChoice, Plan},
+};
+
+use super::{
+    Hello, ToDoor, ToGuest,
+    line::Line,
+    meeting::{Listener, Meeting},
+    name_ranks, patience,
+    proof::{self, Side},
+    words,
+};
+use crate::{
+    Refusal,
+    launch::invite::{self, Invite},
+    machine,
+    options::Launched,
+};
+
+/// How long who knocks may take for what it has to say.
+const HELLO: Duration = Duration::from_secs(5);
+/// How long late ones are waited for, to tell them that the run has ended before it began.
+const LATE: Duration = Duration::from_secs(2);
+/// How often the doorkeeper looks up.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What guests do, as events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::launch) enum News {
+    /// It got a signal.
+    Signalled(i32),
+    /// Its ranks have ended.
+    Ended,
+    /// Its connection broke: it is gone.
+    Gone,
+}
+
+/// A process that was let in.
+#[derive(Debug, Clone)]
+pub(in crate::launch) struct Guest {
+    pub(in crate::launch) pid: u32,
+    pub(in crate::launch) host: String,
+    cores: Vec<usize>,
+    line: Arc<Mutex<Line>>,
+}
+
+/// The door. Closed when everybody is in.
+pub(in crate::launch) struct Door {
+    ours: Hello,
+    here: bool,
+    guests: Vec<Option<Guest>>,
+    knocking: mpsc::Receiver<(Hello, Line)>,
+    closing: Arc<AtomicBool>,
+    place: String,
+}
+
+impl Door {
+    /// Opens the door of the process that `launched` describes, started with `args`.
+    ///
+    /// # Errors
+    /// When nobody could find it, or it is taken.
+    pub(in crate::launch) fn open(launched: &Launched, args: &[OsString]) -> Result<Door> {
+        let meeting = Meeting::of(launched)?;
+        let listener = meeting.listen()?;
+        let (here, place) = (meeting.is_here(), meeting.describe());
+        let closing = Arc::new(AtomicBool::new(false));
+        let (let_in, knocking) = mpsc::channel();
+        let closed = Arc::clone(&closing);
+        let key: Arc<str> = meeting.key.into();
+        std::thread::Builder::new()
+            .name("door".to_owned())
+            .spawn(move || listen(&listener, &key, &let_in, &closed))
+            .context("cannot start a thread for the other processes of this launcher's job")?;
+        Ok(Door {
+            ours: Hello::of_this(launched, args),
+            here,
+            guests: vec![None; launched.size],
+            knocking,
+            closing,
+            place,
+        })
+    }
+
+    /// Whether everybody is on this host.
+    pub(in crate::launch) fn is_here(&self) -> bool {
+        self.here
+    }
+
+    /// Waits until everybody is in. `stop` is asked meanwhile whether to give up.
+    ///
+    /// # Errors
+    /// Who does not come, comes twice, or cannot take part.
+    pub(in crate::launch) fn gather(
+        &mut self,
+        plan: &Plan,
+        stop: impl Fn() -> bool,
+    ) -> Result<(), Refusal> {
+        if plan.backend == BackendChoice::Host && !self.here {
+            let text = "--backend host measures memory that all ranks share, and no variable of this launcher names its job, by which they would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
+            return Err(Refusal::new(Exit::Usage, text));
+        }
+        self.ours.backend = plan.backend.name().to_owned();
+        let limit = patience(plan.timeout_s);
+        let by = Instant::now() + limit;
+        while self.guests.iter().skip(1).any(Option::is_none) {
+            if stop() {
+                return Err(Refusal::new(Exit::Interrupted, "interrupted"));
+            }
+            if Instant::now() >= by {
+                return Err(Refusal::new(Exit::Timeout, self.missing(plan, limit)));
+            }
+            match self.knocking.recv_timeout(LOOK) {
+                Ok((hello, line)) => {
+                    let judged = self.judge(plan, &hello);
+                    let guest = Guest::new(&hello, line);
+                    if let Err(refusal) = judged {
+                        guest.end(refusal.exit);
+                        return Err(refusal);
+                    }
+                    self.guests[hello.process] = Some(guest);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Refusal::new(Exit::Internal, "the door's thread has vanished"));
+                }
+            }
+        }
+        self.closing.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Who has not come, and where those are who have.
+    fn missing(&self, plan: &Plan, limit: Duration) -> String {
+        let late: Vec<String> = (1..self.guests.len())
+            .filter(|process| self.guests[*process].is_none())
+            .map(|process| name_ranks(plan, process))
+            .collect();
+        let mut hosts: Vec<&str> = self.guests.iter().flatten().map(|g| g.host.as_str()).collect();
+        hosts.push(&self.ours.host);
+        hosts.sort_unstable();
+        hosts.dedup();
+        let here = if self.here { format!(" on {}", self.ours.host) } else { String::new() };
+        format!(
+            "{} of {} processes did not come within {} s{here}: {}. Rank 0 waits for them {}; those that came are on {}. See whether their processes run, or give them more time with -T",
+            late.len(),
+            self.guests.len(),
+            limit.as_secs(),
+            late.join(", "),
+            self.place,
+            hosts.join(", ")
+        )
+    }
+
+    /// Whether it can take part; if not, the run cannot be.
+    fn judge(&self, plan: &Plan, hello: &Hello) -> Result<(), Refusal> {
+        let (process, size) = (hello.process, self.guests.len());
+        if hello.size != size || process == 0 || process >= size {
+            let text = format!(
+                "process {} on {} says that it is number {process} of {}, where this one is number 0 of {size}: they do not belong to one job",
+                hello.pid, hello.host, hello.size
+            );
+            return Err(Refusal::new(Exit::Usage, text));
+        }
+        let whose =
+            format!("{} (process {} on {})", name_ranks(plan, process), hello.pid, hello.host);
+        if let Some(other) = &self.guests[process] {
+            let text =
+                format!("{whose} is there already, as process {} on {}", other.pid, other.host);
+            return Err(Refusal::new(Exit::Usage, text));
+        }
+        if let Some(difference) = self.ours.difference(hello) {
+            return Err(Refusal::new(Exit::Usage, format!("{whose} {difference}")));
+        }
+        if let Some((exit, why)) = &hello.failure {
+            return Err(Refusal::new(*exit, format!("{whose} cannot take part: {why}")));
+        }
+        if self.ours.backend != hello.backend {
+            let text = format!(
+                "{whose} would use --backend {}, where rank 0 on {} uses {}: say which with --backend, or see with busbw doctor why that machine differs",
+                hello.backend, self.ours.host, self.ours.backend
+            );
+            return Err(Refusal::new(Exit::Impossible, text));
+        }
+        Ok(())
+    }
+
+    /// Everybody who is in, by the launcher's number from 1 on.
+    pub(in crate::launch) fn guests(&self) -> impl Iterator<Item = (usize, &Guest)> {
+        self.guests
+            .iter()
+            .enumerate()
+            .filter_map(|(process, guest)| Some((process, guest.as_ref()?)))
+    }
+
+    /// Processors that all processes together may use, and whether each may use all of them.
+    pub(in crate::launch) fn cores(&self) -> (usize, bool) {
+        let ours = &self.ours.cores;
+        let alike = self.guests().all(|(_, guest)| guest.cores == *ours);
+        let theirs = self.guests().flat_map(|(_, guest)| &guest.cores);
+        let all: BTreeSet<&usize> = theirs.chain(ours).collect();
+        (all.len(), alike)
+    }
+
+    /// Tells everybody that the run has ended. Whoever comes late to one that never began hears it, too.
+    pub(in crate::launch) fn dismiss(mut self, exit: Exit) {
+        let by = Instant::now() + LATE;
+        while self.guests.iter().skip(1).any(Option::is_none) && Instant::now() < by {
+            let Ok((hello, line)) = self.knocking.recv_timeout(LOOK) else { continue };
+            let guest = Guest::new(&hello, line);
+            guest.end(exit);
+            if let Some(place) = self.guests.get_mut(hello.process) {
+                *place = Some(guest);
+            }
+        }
+        self.closing.store(true, Ordering::SeqCst);
+        for (_, guest) in self.guests() {
+            guest.end(exit);
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Guest {
+    fn new(hello: &Hello, line: Line) -> Guest {
+        let line = Arc::new(Mutex::new(line));
+        Guest { pid: hello.pid, host: hello.host.clone(), cores: hello.cores.clone(), line }
+    }
+
+    /// Tells it what to run; `event` then hears what it does.
+    ///
+    /// # Errors
+    /// When its connection is broken.
+    pub(in crate::launch) fn welcome<E: Send + 'static>(
+        &self,
+        invite: &Invite,
+        descriptors: &[BorrowedFd<'_>],
+        events: Sender<E>,
+        event: impl Fn(News) -> E + Send + 'static,
+    ) -> Result<()> {
+        let count = descriptors.len();
+        let welcome = ToGuest::Welcome { invite: Box::new(invite.clone()), descriptors: count };
+        let tried = || format!("cannot tell process {} on {} what to run", self.pid, self.host);
+        let mut reader = {
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.send(&welcome).with_context(tried)?;
+            line.send_descriptors(descriptors).with_context(tried)?;
+            line.try_clone().with_context(tried)?
+        };
+        std::thread::Builder::new()
+            .name("guest".to_owned())
+            .spawn(move || {
+                loop {
+                    let news = match reader.receive() {
+                        Ok(ToDoor::Signalled(signal)) => News::Signalled(signal),
+                        Ok(ToDoor::Ended) => News::Ended,
+                        Ok(ToDoor::Knock { .. } | ToDoor::Hello { .. }) | Err(_) => News::Gone,
+                    };
+                    if events.send(event(news)).is_err() || news == News::Gone {
+                        return;
+                    }
+                }
+            })
+            .context("cannot start a thread for another process of this job")?;
+        Ok(())
+    }
+
+    /// Tells it that waits are to end.
+    pub(in crate::launch) fn stop(&self) {
+        self.tell(&ToGuest::Stop);
+    }
+
+    /// Tells it to exit.
+    pub(in crate::launch) fn end(&self, exit: Exit) {
+        self.tell(&ToGuest::End(exit));
+    }
+
+    fn tell(&self, message: &ToGuest) {
+        // Who is gone needs no word, and its own thread sees that it is.
+        let _ = self.line.lock().unwrap_or_else(PoisonError::into_inner).send(message);
+    }
+}
+
+impl Hello {
+    /// This process's own.
+    pub(super) fn of_this(launched: &Launched, args: &[OsString]) -> Hello {
+        Hello {
+            process: launched.rank,
+            size: launched.size,
+            pid: std::process::id(),
+            host: machine::host_name(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            words: words(args),
+            backend: String::new(),
+            cores: machine::usable_cores(),
+            failure: None,
+        }
+    }
+
+    /// In what another process of the run must not differ, but does.
+    fn difference(&self, other: &Hello) -> Option<String> {
+        if self.version != other.version {
+            return Some(format!(
+                "is busbw {}, and rank 0 on {} is busbw {}: install one version on all hosts",
+                other.version, self.host, self.version
+            ));
+        }
+        let count = self.words.len().max(other.words.len());
+        let word = |words: &[String], at: usize| match words.get(at) {
+            Some(word) => format!("\"{}\"", crate::store::masked(word)),
+            None => "nothing".to_owned(),
+        };
+        let at = (0..count).find(|at| self.words.get(*at) != other.words.get(*at))?;
+        Some(format!(
+            "was started with {} where rank 0 on {} has {}: start all with the same words",
+            word(&other.words, at),
+            self.host,
+            word(&self.words, at)
+        ))
+    }
+}
+
+/// Lets people knock until the door closes.
+fn listen(
+    listener: &Listener,
+    key: &Arc<str>,
+    let_in: &Sender<(Hello, Line)>,
+    closing: &AtomicBool,
+) {
+    while !closing.load(Ordering::SeqCst) {
+        let Ok(line) = listener.accept() else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        let (key, let_in) = (Arc::clone(key), let_in.clone());
+        // Without a thread the connection closes, and whoever knocked tries again.
+        let _ = std::thread::Builder::new().name("knock".to_owned()).spawn(move || {
+            // A stranger gets no word about why.
+            if let Ok(known) = identify(line, &key) {
+                let _ = let_in.send(known);
+            }
+        });
+    }
+}
+
+/// Proves ourselves, asks for proof, and hears who it is.
+fn identify(mut line: Line, key: &str) -> Result<(Hello, Line)> {
+    let stranger = || anyhow::anyhow!("not of this job");
+    line.set_read_timeout(Some(HELLO))?;
+    let ToDoor::Knock { nonce } = line.receive()? else { return Err(stranger()) };
+    let asked = invite::token()?;
+    let proof = proof::prove(key, Side::Door, &nonce);
+    line.send(&ToGuest::Challenge { proof, nonce: asked.clone() })?;
+    let ToDoor::Hello { proof: shown, hello } = line.receive()? else { return Err(stranger()) };
+    if !proof::proves(&shown, key, Side::Guest, &asked) {
+        return Err(stranger());
+    }
+    line.set_read_timeout(None)?;
+    Ok((hello, line))
+}

@@ -1,0 +1,61 @@
+//! Which processes this one comes from, and whether one is stopped.
+//! Not what else they are doing.
+
+use super::Root;
+
+/// The nearest ancestor of this name (/proc/PID/comm, 15 letters of it), as its number and when it began,
+/// which together nobody else has (/proc/PID/stat, fields 4 and 22, proc_pid_stat(5)).
+pub fn ancestor(root: &Root, name: &str) -> Option<String> {
+    let mut pid = "self".to_owned();
+    loop {
+        let (comm, fields) = stat(root, &pid)?;
+        if pid != "self" && name.get(..15).unwrap_or(name) == comm {
+            return Some(format!("{name} {pid} {}", fields.get(19)?));
+        }
+        pid.clone_from(fields.get(1)?);
+        if pid == "0" {
+            return None;
+        }
+    }
+}
+
+/// Whether a process is stopped, by a signal or a debugger (field 3).
+pub fn is_stopped(root: &Root, pid: u32) -> bool {
+    stat(root, &pid.to_string())
+        .is_some_and(|(_, fields)| fields.first().is_some_and(|s| matches!(s.as_str(), "T" | "t")))
+}
+
+/// A process's name, and the fields after it.
+fn stat(root: &Root, pid: &str) -> Option<(String, Vec<String>)> {
+    let text = root.text(format!("proc/{pid}/stat"))?;
+    // The name is in brackets, and may hold any letter.
+    let (head, tail) = text.rsplit_once(')')?;
+    let comm = head.split_once('(')?.1.to_owned();
+    Some((comm, tail.split_whitespace().map(str::to_owned).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn through_shells_and_odd_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let stat = |pid: &str, comm: &str, parent: u32| {
+            let path = folder.path().join("proc").join(pid);
+            std::fs::create_dir_all(&path).unwrap();
+            let rest = (5..=21).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+            std::fs::write(path.join("stat"), format!("{pid} ({comm}) S {parent} {rest} 777 9"))
+                .unwrap();
+        };
+        stat("self", "busbw", 30);
+        stat("30", "a shell) S 1 (", 20);
+        stat("20", "hydra_pmi_proxy", 10);
+        stat("10", "mpiexec.hydra", 1);
+        stat("1", "init", 0);
+        let root = Root::new(folder.path());
+        assert_eq!(ancestor(&root, "hydra_pmi_proxy").as_deref(), Some("hydra_pmi_proxy 20 777"));
+        assert_eq!(ancestor(&root, "slurmstepd"), None);
+        assert!(!is_stopped(&root, 20) && !is_stopped(&root, 99));
+    }
+}

@@ -1,0 +1,162 @@
+//! What a launcher means for a plan: which backends its processes can use, and which GPUs each takes.
+//! Not how they meet (`launch::party`).
+
+use model::plan::BackendChoice;
+
+use super::{BadOption, BenchArguments, Surroundings, variables};
+use crate::{
+    backend::nccl::Gpus,
+    options::{Environment, Launched},
+};
+
+/// Refuses what processes of a launcher cannot do.
+pub(super) fn possible(
+    launched: &Launched,
+    a: &BenchArguments,
+    backend: &BackendChoice,
+    surroundings: &Surroundings,
+) -> Result<(), BadOption> {
+    let said = &launched.said;
+    if a.repeat.is_some_and(|launches| launches > 1) {
+        return Err(BadOption::new(format!(
+            "--repeat starts ranks afresh, which only their launcher can ({said}): start busbw so often, or without a launcher"
+        )));
+    }
+    match backend {
+        BackendChoice::Fake(_) => Err(BadOption::new(format!(
+            "--backend fake has no ranks, and would print a table for each process of the launcher ({said}): start busbw without it, with -g for the number of ranks"
+        ))),
+        BackendChoice::Host if !launched.one_host => {
+            let why = match &surroundings.gpus {
+                Err(why) if a.backend.is_none() => format!(", and no GPU is used, since {why}"),
+                _ => String::new(),
+            };
+            Err(BadOption::new(format!(
+                "--backend host measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
+            )))
+        }
+        BackendChoice::Host | BackendChoice::Nccl(_) => Ok(()),
+    }
+}
+
+/// Ranks on this host, as far as the launcher says, at `each` a process.
+pub(super) fn ranks_here(launched: Option<&Launched>, each: usize) -> usize {
+    each * launched.map_or(1, |launched| if launched.one_host { launched.size } else { 1 })
+}
+
+/// The first GPU of this process, or core on `host`: NCCL_TESTS_DEVICE, else its place among those of its
+/// host with `each` GPUs a process (nccl-tests src/common.cu:1565-1568). Where it sees no more than `each`,
+/// the launcher has dealt them out already.
+pub(super) fn first_device(
+    environment: &Environment,
+    gpus: Option<&Gpus>,
+    share: bool,
+    each: usize,
+) -> Result<usize, BadOption> {
+    let (Some(gpus), Some(launched), None) = (gpus, &environment.launched, &environment.device)
+    else {
+        return variables::first_device(environment);
+    };
+    if gpus.count == each && !share {
+        return Ok(0);
+    }
+    let Some(place) = launched.local_rank else {
+        return Err(BadOption::new(format!(
+            "the launcher says which of all processes this is ({}), but not which of this host: set LOCAL_RANK, or NCCL_TESTS_DEVICE to its first GPU",
+            launched.said
+        )));
+    };
+    Ok(place * each)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use model::plan::{Plan, Seating};
+
+    use super::*;
+    use crate::{
+        backend::nccl::Libraries,
+        options::{self, Command},
+    };
+
+    fn gpus(count: usize) -> Result<Gpus, String> {
+        let libraries = Libraries { amd: false, driver: "d".into(), nccl: "n".into() };
+        Ok(Gpus { count, memory: 1 << 34, libraries })
+    }
+
+    /// Process 3 of 4 by Open MPI, with more variables.
+    fn plan(
+        line: &str,
+        more: &[(&str, &str)],
+        gpus: Result<Gpus, String>,
+    ) -> Result<Plan, BadOption> {
+        let words = line.split_whitespace().map(OsString::from);
+        let Ok(Command::Bench { collective, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("{line} does not parse");
+        };
+        let mut variables = vec![
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "3"),
+        ];
+        variables.splice(0..0, more.iter().copied());
+        let environment = Environment::read(|name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        });
+        let surroundings = Surroundings { cores: 8, gpus, seed: 1 };
+        options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+            .map(|request| request.plan)
+    }
+
+    #[test]
+    fn ranks_are_processes_times_threads_times_devices() {
+        let one_each = plan("busbw all_reduce", &[], gpus(8)).unwrap();
+        assert_eq!((one_each.ranks(), one_each.seating), (4, Seating::Launched));
+        let theirs = plan("all_reduce_perf -t 2 -g 1", &[], gpus(8)).unwrap();
+        assert_eq!((theirs.ranks(), theirs.drivers(), theirs.seating), (8, 8, Seating::Threads));
+        let ours = plan("busbw all_reduce -g 2", &[], gpus(8)).unwrap();
+        assert_eq!((ours.ranks(), ours.drivers(), ours.processes()), (8, 8, 4));
+        let host = plan("busbw all_reduce -t 2", &[], Err("none".to_owned())).unwrap();
+        assert_eq!((host.ranks(), host.seating, host.first_device), (8, Seating::Launched, 0));
+    }
+
+    #[test]
+    fn the_place_on_the_host_chooses_gpus() {
+        let first = |line, more: &[(&str, &str)], count| plan(line, more, gpus(count));
+        let four = "busbw all_reduce";
+        assert_eq!(first(four, &[], 8).unwrap().first_device, 3);
+        assert_eq!(first("all_reduce_perf -g 2", &[], 8).unwrap().first_device, 6);
+        // nccl-tests' own variable holds for every process.
+        assert_eq!(first(four, &[("NCCL_TESTS_DEVICE", "1")], 8).unwrap().first_device, 1);
+        // A launcher that lets each process see its own.
+        assert_eq!(first(four, &[], 1).unwrap().first_device, 0);
+        assert_eq!(first("busbw all_reduce --share-gpus", &[], 1).unwrap().first_device, 3);
+        let lacking = first(four, &[], 3).unwrap_err().to_string();
+        assert!(lacking.contains("4 requested but only 3 were found"), "{lacking}");
+        let unknown = [("OMPI_COMM_WORLD_LOCAL_RANK", "?")];
+        assert!(first(four, &unknown, 8).unwrap_err().to_string().contains("set LOCAL_RANK"));
+        let by_hand = [unknown[0], ("LOCAL_RANK", "2")];
+        assert_eq!(first(four, &by_hand, 8).unwrap().first_device, 2);
+    }
+
+    #[test]
+    fn what_launched_processes_cannot_do() {
+        let apart = [("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
+        let none = || Err("there is no driver".to_owned());
+        for (line, more, gpus, why) in [
+            ("busbw all_reduce --backend fake", &[][..], none(), "a table for each process"),
+            ("busbw all_reduce --repeat 2", &[], gpus(8), "start busbw so often"),
+            ("busbw all_reduce", &apart, none(), "since there is no driver"),
+            ("busbw all_reduce --share-gpus -g 2", &[], gpus(4), "leave out -t and -g"),
+            ("busbw all_reduce -t 64 -g 64", &[], gpus(8), "4096 are the most"),
+        ] {
+            let refused = plan(line, more, gpus).unwrap_err().to_string();
+            assert!(refused.contains(why), "{line}: {refused}");
+        }
+        assert!(plan("busbw all_reduce", &apart, gpus(8)).is_ok());
+    }
+}
