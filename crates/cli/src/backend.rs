@@ -81,6 +81,11 @@ pub trait Backend {
     /// The reason why not: it becomes a waived row.
     fn supported(&self, case: &Case) -> Result<(), Reason>;
 
+    /// Whether a case's results can be told right from wrong: where not, its `#wrong` is N/A.
+    fn is_provable(&self, _case: &Case) -> bool {
+        true
+    }
+
     /// Called once, before anything is measured: does what costs time only at its first use. Returns
     /// what it measured of this machine, if that is worth keeping for later runs.
     ///

@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use engine::World;
 use model::{
-    DataType,
+    DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
     nccl_log::NcclFacts,
+    number::FloatFormat,
     plan::{Case, GpuOptions, Plan},
     record::GpuMemory,
 };
@@ -124,6 +125,10 @@ impl Backend for Nccl<'_> {
         Ok(())
     }
 
+    fn is_provable(&self, case: &Case) -> bool {
+        averages_exactly(case.sweep.datatype, case.sweep.op, self.ranks)
+    }
+
     fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.join(world)?;
         // NCCL chooses its algorithms itself.
@@ -155,6 +160,12 @@ impl Backend for Nccl<'_> {
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         Box::new(GpuCase::new(self, case))
     }
+}
+
+/// Whether NCCL's average is known to within the tolerance: it multiplies each input by 1/n, rounded,
+/// before it adds (ncclDevPreMulSum), and where inputs cancel, that rounding is all that is left.
+pub fn averages_exactly(datatype: DataType, op: ReduceOp, ranks: usize) -> bool {
+    op != ReduceOp::Avg || FloatFormat::of(datatype).is_none() || ranks.is_power_of_two()
 }
 
 /// What a GPU's driver refused, on which rank.

@@ -32,6 +32,7 @@ impl Session<'_> {
     /// Measures one placement.
     pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
+            && self.backend.is_provable(case)
             && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();

@@ -107,8 +107,8 @@ pub const FINGERPRINT_WORD: &str = "__fingerprint";
 pub const RANK_WORD: &str = "__rank";
 
 const EXAMPLES: &str = "Examples:
-  busbw all_reduce                           every core of this machine, 8 B to 128 MiB
-  busbw all_reduce -b 8 -e 128M -f 2 -g 2    the same with two ranks
+  busbw all_reduce                           every GPU, or every core where there is none
+  busbw all_reduce -b 8 -e 128M -f 2 -g 2    two ranks, 8 B to 128 MiB
   busbw alltoall -d bfloat16 --precision 2%  sample until the interval is within 2 %
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again

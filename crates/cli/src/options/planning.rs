@@ -249,6 +249,7 @@ pub fn plan(
     }
     if let Some(gpus) = gpus {
         gpus::enough(&plan, gpus, a.share_gpus)?;
+        remarks.extend(gpus::unproven(&plan));
     }
     let waived = match plan.backend {
         BackendChoice::Host => waived_on_host(a),

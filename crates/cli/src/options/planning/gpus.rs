@@ -3,13 +3,13 @@
 
 use model::{
     cost::CostModel,
-    plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating},
+    plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating, Sweep},
     record::Waiver,
 };
 
 use super::{BadOption, BenchArguments, Surroundings, count, is_on};
 use crate::{
-    backend::nccl::Gpus,
+    backend::nccl::{Gpus, averages_exactly},
     options::arguments::{BackendName, Proof},
 };
 
@@ -93,6 +93,18 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
         gpus.count,
         plan.ranks_each()
     )))
+}
+
+/// What to say when averages cannot be verified.
+pub(super) fn unproven(plan: &Plan) -> Option<String> {
+    let unproven = |sweep: &Sweep, ranks: usize| !averages_exactly(sweep.datatype, sweep.op, ranks);
+    let groups = plan.groups();
+    let some = plan.collective.reduces()
+        && plan.check > 0
+        && plan.sweeps().iter().any(|s| groups.iter().any(|g| unproven(s, g.len())));
+    some.then(|| {
+        "-o avg of floats is not verified (N/A) where ranks are no power of two: NCCL rounds each input's share before it adds, so that the exact average is no measure".to_owned()
+    })
 }
 
 /// What to say when the host is measured because there is no GPU.
