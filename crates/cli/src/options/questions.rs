@@ -85,13 +85,15 @@ fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Command, Environment, parse, plan, planning::Surroundings};
+    use super::super::{BackendName, Command, Environment, parse, plan, planning::Surroundings};
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);
-        let Ok(Command::Bench { collective, style, program, arguments }) = parse(words) else {
+        let Ok(Command::Bench { collective, style, program, mut arguments }) = parse(words) else {
             panic!("{line} does not parse");
         };
+        // Asked for, so that nothing is said about GPUs.
+        arguments.backend = Some(BackendName::Host);
         let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
         plan(collective, style, &program, &arguments, &Environment::default(), &surroundings)
             .unwrap()
