@@ -62,8 +62,13 @@ def in_turns(sides, rounds, collective, words):
 
 
 def spread(times):
-    """Half the range of a side's own launches, over their median: what A against A differs by."""
-    return (max(times) - min(times)) / 2 / statistics.median(times)
+    """What A against A differs by: half the range of a side's own launches over their median, without the
+    lowest and the highest where there are eight or more (what is left still holds the true median in 93 of
+    100 such series: 1 - 2 * 9 / 2**8)."""
+    times = sorted(times)
+    if len(times) >= 8:
+        times = times[1:-1]
+    return (times[-1] - times[0]) / 2 / statistics.median(times)
 
 
 def table(title, theirs, ours, allowed):

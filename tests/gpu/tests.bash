@@ -207,6 +207,36 @@ interrupt() {
     facts 'len(rows) > 3 and lines[-1]["kind"] == "end"'
     ! pgrep -f "^$busbw __rank" >/dev/null
 }
+counters() {
+    wants 0 "$busbw" all_reduce -b 16M -e 256M -f 16 -g "$few" -n 20 --batches 1 --record record.jsonl
+    # Every rank sends at least 2(n−1)/n of the size in each timed operation of both placements; what NVLink
+    # counted is no less, and no more than all that ran (warm-up, checks and the prediction's pass) could send.
+    python3 - "$few" <<'P'
+import json, sys
+lines = [json.loads(line) for line in open("record.jsonl")]
+ranks = int(sys.argv[1])
+print("one reading:", lines[0]["counted"]["reading_us"], "us")
+for row in (line for line in lines if line["kind"] == "row"):
+    sent = {c["device"]: c["grown"].get("nvlink_tx_bytes", 0) for c in row["counters"] if c["kind"] == "gpu"}
+    assert len(sent) == ranks, row["counters"]
+    timed = 2 * 20 * row["size"] * 2 * (ranks - 1) / ranks
+    print(row["size"], {gpu: round(bytes / timed, 2) for gpu, bytes in sent.items()}, "of the timed operations' bytes")
+    assert all(timed <= bytes <= 3 * timed for bytes in sent.values()), (timed, sent)
+P
+    said 'counters: NVLink moved'
+}
+launched_by_mpirun() {
+    command -v mpirun >/dev/null || { echo "no mpirun on this machine"; return 1; }
+    wants 0 mpirun --allow-run-as-root --oversubscribe -np "$few" "$busbw" all_reduce -b 1K -e 16M -f 16 -g 1 --batches 1
+    right; [ "$(grep -c '^#  Rank' out)" = "$few" ]; [ "$(rows)" = 4 ]
+    wants 0 mpirun --allow-run-as-root --oversubscribe -np 1 "$busbw" all_reduce_perf -b 1K -e 16M -f 16 -t "$few" -g 1
+    right; [ "$(grep -c '^#  Rank' out)" = "$few" ]
+}
+launched_by_torchrun() {
+    command -v torchrun >/dev/null || { echo "no torchrun on this machine"; return 1; }
+    wants 0 torchrun --no-python --nproc-per-node "$few" "$busbw" all_reduce -b 1K -e 16M -f 16 -g 1 --batches 1
+    right; [ "$(grep -c '^#  Rank' out)" = "$few" ]; [ "$(rows)" = 4 ]
+}
 same_layout() {
     local all=0 same=0 line
     while read -r line; do

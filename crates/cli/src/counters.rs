@@ -104,12 +104,15 @@ impl Counters {
             let reading_us = begun.elapsed().as_micros() as u64;
             self.counted = Some(Counted { devices, reading_us, unread });
         }
+        // What moved before this launch's first row is no row's.
+        self.before = None;
         self.counted.get_or_insert_default()
     }
 
-    /// A row is about to be measured.
+    /// A row is about to be measured. Its counts begin where those of the row before it ended: ranks wait
+    /// for every reading.
     pub fn before_row(&mut self) {
-        if !self.sources.is_empty() {
+        if self.before.is_none() && !self.sources.is_empty() {
             self.before = Some(self.look());
         }
     }
@@ -117,7 +120,9 @@ impl Counters {
     /// A row was measured: what was counted since [`Counters::before_row`].
     pub fn after_row(&mut self) -> Vec<DeviceCounters> {
         let Some(before) = self.before.take() else { return Vec::new() };
-        let mut devices = difference::difference(&before, &self.look());
+        let now = self.look();
+        let mut devices = difference::difference(&before, &now);
+        self.before = Some(now);
         for (name, xids) in std::mem::take(&mut self.xids) {
             match devices.iter_mut().find(|other| other.device == name) {
                 Some(device) => device.xids = xids,

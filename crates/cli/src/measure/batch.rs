@@ -58,6 +58,9 @@ impl Session<'_> {
         fill: Option<u64>,
     ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
         let last = self.last_operation(place);
+        // The rank that reported a row comes late. Whoever did not wait for it here would wait in the
+        // operation below, and a GPU that has waited for milliseconds is slow to start the next one.
+        self.world.barrier(self.deadline())?;
         if let Some(seed) = fill {
             self.backend.prepare(case).fill(last, seed)?;
         }
