@@ -11,7 +11,7 @@ mod process;
 mod rank;
 
 use invite::Devices;
-pub use party::guest;
+pub use party::{guest, roll};
 pub use rank::run as rank;
 
 use std::ffi::OsString;
@@ -23,8 +23,6 @@ use model::{
     plan::{BackendChoice, Plan},
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
-
-use rustix::process::Signal;
 
 use crate::{
     Refusal,
@@ -59,10 +57,7 @@ pub fn lead(
     args: &[OsString],
 ) -> Result<Exit> {
     let mut door = party::Door::open(launched, args)?;
-    party::watch_parent(|| {
-        // As if its terminal were gone.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
-    });
+    party::end_with_parent();
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
     let ended = request
         .map_err(anyhow::Error::from)

@@ -97,7 +97,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
-        Command::Doctor(arguments) => doctor_command::run(&arguments),
+        Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

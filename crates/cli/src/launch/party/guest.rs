@@ -103,6 +103,19 @@ pub fn run(
     }
 }
 
+/// Hands `said` to the first process, and waits for the exit code of all.
+///
+/// # Errors
+/// When there is nobody to hand it to, or it is gone.
+pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) -> Result<Exit> {
+    let parent = getppid();
+    let hello = Hello { said, ..Hello::of_this(launched, args) };
+    let mut line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
+    hear(&mut line, parent)?;
+    let text = "the first process has ranks for this one, which only says what it sees";
+    Err(Refusal::new(Exit::Internal, text).into())
+}
+
 /// Connects and proves ourselves to the first process, which proves itself first.
 fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) -> Result<Line> {
     let by = Instant::now() + limit;
