@@ -28,7 +28,7 @@ pub use process::{Limit, allowed_cores, locked_memory, may_lock};
 pub use rdma::{Gid, Port, RdmaDevice};
 
 /// A file system root to read from: `/` outside of tests.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
