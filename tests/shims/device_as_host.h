@@ -34,10 +34,14 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
 static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned places) {
     const unsigned long long both = (unsigned long long)high << 32 | low;
     unsigned bytes = 0;
-    for (int at = 0; at < 4; at++) bytes |= (unsigned)(both >> (places >> 4 * at & 7) * 8 & 0xff) << 8 * at;
+    for (int at = 0; at < 4; at++) {
+        bytes |= (unsigned)(both >> (places >> 4 * at & 7) * 8 & 0xff) << 8 * at;
+    }
     return bytes;
 }
-static inline unsigned long long product(unsigned a, unsigned b) { return (unsigned long long)a * b; }
+static inline unsigned long long product(unsigned a, unsigned b) {
+    return (unsigned long long)a * b;
+}
 static inline int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 static inline int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
 // That of each type rounds once.

@@ -64,7 +64,8 @@ template <int BYTES> struct IntegerSum {
     u64 keep;
     u32 times;
 
-    DEVICE explicit IntegerSum(u32 by) : keep(by == 2 ? ~Fields<BYTES>::tops() : ~0ull), times(by) {}
+    DEVICE explicit IntegerSum(u32 by)
+        : keep(by == 2 ? ~Fields<BYTES>::tops() : ~0ull), times(by) {}
     DEVICE u64 between(u64 low, u64 high, Spot) const {
         return (Fields<BYTES>::subtract(high, low) & keep) * times;
     }
@@ -99,7 +100,9 @@ template <int BYTES> struct IntegerAverage {
         quotient_bits = bits < fields::BITS - 1 ? bits : fields::BITS - 1;
         signs = is_signed ? fields::ones() : 0;
     }
-    DEVICE static u64 lowest(u32 bits) { return fields::all(bits == 64 ? ~0ull : (1ull << bits) - 1); }
+    DEVICE static u64 lowest(u32 bits) {
+        return fields::all(bits == 64 ? ~0ull : (1ull << bits) - 1);
+    }
 
     DEVICE void enter(Draw draw) { key = draw.kept_key(VALUE); }
     DEVICE u64 negative(u64 value) const { return value >> (fields::BITS - 1) & signs; }
@@ -167,7 +170,8 @@ template <int BYTES, bool FLOAT> struct Extreme {
     u32 key;
 
     DEVICE Extreme(bool is_signed, bool min) {
-        const u64 middle = FLOAT ? fields::all(1ull << (fields::BITS - 2)) : is_signed ? fields::tops() : 0;
+        const u64 half = fields::all(1ull << (fields::BITS - 2));
+        const u64 middle = FLOAT ? half : is_signed ? fields::tops() : 0;
         mirror = (mask(min) & places()) ^ middle;
     }
     DEVICE static u64 places() { return FLOAT ? ~fields::tops() : ~0ull; }

@@ -44,7 +44,8 @@ struct Floats {
     u32 level, smallest;
     Divisor<float> by;
 
-    DEVICE Floats(Format, u32 bits, u32 times) : level(kept((1 << bits) - 1)), smallest(125 + times), by(1) {}
+    DEVICE Floats(Format, u32 bits, u32 times)
+        : level(kept((1 << bits) - 1)), smallest(125 + times), by(1) {}
     DEVICE Floats(Format, Ratio ratio) : level((1 << 23) - 1), smallest(127), by(ratio.ranks) {}
 
     DEVICE Scale scale(Spot spot) const {

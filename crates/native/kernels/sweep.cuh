@@ -92,7 +92,8 @@ template <int BYTES> struct Walk {
 };
 
 // Hands `action` the pieces of the walk's stretches, dealt out to the threads of the grid: those of
-// which a part is meant, then the others, so many to a call as the kind wants. The walk has come to its first.
+// which a part is meant, then the others, as many to a call as the kind wants. The walk has come to
+// its first.
 template <int BYTES, class Elements, class Action>
 DEVICE void sweep(Walk<BYTES> &walk, Elements elements, Action action) {
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -109,7 +110,8 @@ DEVICE void sweep(Walk<BYTES> &walk, Elements elements, Action action) {
             }
         }
 #pragma unroll 1
-        for (u32 piece = stretch.begin + thread; piece < stretch.end; piece += Elements::AT_ONCE * threads) {
+        for (u32 piece = stretch.begin + thread; piece < stretch.end;
+             piece += Elements::AT_ONCE * threads) {
             action.whole(stretch, elements, piece, threads);
         }
     } while (walk.next());

@@ -59,7 +59,7 @@ impl Draw {
     /// 0 .. `bound`, the same for all elements of a group (multiply and shift).
     #[inline(always)]
     pub(super) const fn below(self, lane: u32, low: u32, bound: u32) -> u32 {
-        ((self.group(lane, low) >> 32) * bound as u64 >> 32) as u32
+        (((self.group(lane, low) >> 32) * bound as u64) >> 32) as u32
     }
 }
 

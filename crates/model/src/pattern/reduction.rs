@@ -17,7 +17,8 @@
 //! ±(q·n + r), 0 ≤ r < n, to its contribution; the sum is that, and ±q the average.
 //! **avg of floats.** One rank contributes ±x, the next one ±y of the same sign, the others 0: x and
 //! y are 1 to B/2, times 2^e, e from 0 to 3, so that the sum is exact. Who it is changes with the
-//! group. Nothing cancels, for the sake of libraries that round x/n and y/n before they add:
+//! group. Of 8-bit floats x is 1 to 8 and y 0, since x + y is too near to x there. Nothing cancels,
+//! for the sake of libraries that round x/n and y/n before they add:
 //! `tests` shows that they come within two numbers of the sum divided and rounded once.
 //! **prod.** Every rank contributes 1 or −1, and one of them, which changes with the group, an odd
 //! integer or a float of any significand instead, times that sign.
