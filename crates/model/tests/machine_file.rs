@@ -59,7 +59,7 @@ fn bad_files_say_where_and_what() {
         ("nodes = 1\ngpus = 1\nsm = 90\n", 3, vec!["`sm` needs a `model`"]),
         ("nodes = 1\ngpus = 1\nsockets = 2\n", 3, vec!["`cpu`", "`amd`"]),
         ("nodes = 1\ngpus = 1\npcie_payload = 256\n", 3, vec!["needs `pcie`"]),
-        ("nodes = 1\ngpus = nan\n", 2, vec!["integer"]),
+        ("nodes = 1\ngpus = nan\n", 2, vec!["floating point"]),
         ("nodes = 1\ngpus = 1\nnodes = 2\n", 3, vec!["duplicate"]),
         ("nodes = [\n", 1, vec!["array"]),
     ] {

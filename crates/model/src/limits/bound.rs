@@ -12,6 +12,11 @@ use crate::alltoallv::Traffic;
 use crate::bandwidth::bus_factor;
 use crate::machine::Machine;
 
+/// A result above a bound by less than this part of it, or by less than what two decimals of algbw
+/// round away (0.005 GB/s times a factor of at most 2), is not above it.
+const ROUNDING: f64 = 0.005;
+const PRINTED: f64 = 0.01;
+
 /// Rates within this part of each other tie.
 const TIE: f64 = 0.005;
 
@@ -24,6 +29,13 @@ pub struct Bound {
     pub busbw: f64,
     /// What sets it; several tie.
     pub set_by: Vec<Resource>,
+}
+
+impl Bound {
+    /// Whether a busbw in GB/s is above it by more than rounding.
+    pub fn exceeded_by(&self, busbw: f64) -> bool {
+        busbw - PRINTED > self.busbw * (1.0 + ROUNDING)
+    }
 }
 
 /// What NCCL's constants give by the same bytes. Not a limit.

@@ -10,9 +10,6 @@ use super::resource::sm;
 use crate::Collective;
 use crate::machine::Machine;
 
-/// A result above a bound by less than this part of it is rounding.
-const ROUNDING: f64 = 0.005;
-
 /// An algorithm that may have run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -54,7 +51,7 @@ pub fn candidates(
 /// Those of unknown limit stay.
 pub fn explaining(candidates: &[Candidate], busbw: f64) -> Vec<Algorithm> {
     let allows = |limit: &Limit| match &limit.payload {
-        Some(bound) => busbw <= bound.busbw * (1.0 + ROUNDING),
+        Some(bound) => !bound.exceeded_by(busbw),
         None => true,
     };
     candidates

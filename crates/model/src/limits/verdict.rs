@@ -15,9 +15,6 @@ const SETTINGS: f64 = 1.25;
 /// Under this time at the limit, microseconds, starting an operation takes longer than its bytes.
 const START_US: f64 = 10.0;
 
-/// A result above its payload limit by less than this part is rounding.
-const ROUNDING: f64 = 0.005;
-
 /// What a result says about its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
@@ -57,7 +54,7 @@ pub fn judge(limit: &Limit, bytes: u64, busbw: &[f64]) -> Verdict {
     if best <= 0.0 {
         return Verdict::Unknown { missing: vec!["a result".to_owned()] };
     }
-    if best > bound.busbw * (1.0 + ROUNDING) {
+    if bound.exceeded_by(best) {
         return Verdict::AboveLimit;
     }
     let far_below = best < bound.busbw * FAR_BELOW;

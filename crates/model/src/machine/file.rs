@@ -219,7 +219,7 @@ fn build(file: File, base: Option<Machine>) -> Result<Machine, Fault> {
             sharp: None,
         },
     };
-    let was = machine.gpus();
+    let was = machine.node.gpus;
     machine.name = file.name.unwrap_or(machine.name);
     machine.nodes = file.nodes.unwrap_or(machine.nodes);
     machine.sharp = file.sharp.or(machine.sharp);
@@ -250,11 +250,10 @@ fn build(file: File, base: Option<Machine>) -> Result<Machine, Fault> {
         }
         None => {}
     }
-    if let Some(nvlink) = &mut node.nvlink {
+    match &mut node.nvlink {
         // A domain of a whole node follows the node's size.
-        if nvlink.domain == was && was != domain && nvlink.domain > domain {
-            nvlink.domain = domain;
-        }
+        Some(nvlink) if nvlink.domain == was => nvlink.domain = domain,
+        _ => {}
     }
     if let Some(groups) = file.nics {
         node.nics = groups.into_iter().map(nics).collect::<Result<_, _>>()?;
