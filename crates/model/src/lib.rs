@@ -42,6 +42,8 @@ pub mod size;
 pub mod split;
 /// Medians, intervals, drift, comparison, stopping.
 pub mod stats;
+/// NCCL's own predictions, by version.
+pub mod tuning;
 
 pub use collective::Collective;
 pub use datatype::DataType;
