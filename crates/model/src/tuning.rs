@@ -7,6 +7,7 @@
 //! receives, registered buffers.
 
 pub mod communicator;
+pub mod heard;
 pub mod inference;
 pub mod table;
 pub mod time;
@@ -16,6 +17,7 @@ mod constants;
 mod latency;
 
 pub use communicator::{CollNet, Communicator, Graph, Graphs, PathType, Version};
+pub use heard::heard;
 pub use inference::{Inferred, infer};
 pub use table::{Entry, Protocol, Table};
 pub use time::{Choice, Prediction};
