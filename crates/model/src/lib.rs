@@ -20,6 +20,10 @@ pub mod exit;
 pub mod fault;
 /// Where every element of a receive buffer must have come from.
 pub mod layout;
+/// What the bytes of a collective allow on a machine.
+pub mod limits;
+/// A machine as far as limits need it.
+pub mod machine;
 /// What NCCL says of itself.
 pub mod nccl_log;
 /// Floating-point formats as integers: encoding, ordering, exact division.
@@ -38,6 +42,8 @@ pub mod size;
 pub mod split;
 /// Medians, intervals, drift, comparison, stopping.
 pub mod stats;
+/// NCCL's own predictions, by version.
+pub mod tuning;
 
 pub use collective::Collective;
 pub use datatype::DataType;
