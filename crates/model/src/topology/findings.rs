@@ -86,7 +86,8 @@ fn gbps(rate: f64) -> String {
 
 /// A port that is faster than the slot of its adapter.
 fn small_slot(device: &Device) -> Option<Finding> {
-    let slot = device.reading().link()?;
+    // A link below its best is no small slot.
+    let slot = device.link.best().or_else(|| device.reading().link())?;
     let fastest = device.nets.iter().filter_map(|net| Some((net, net.line()?)));
     let (net, line) = fastest.max_by(|a, b| a.1.total_cmp(&b.1))?;
     (line > slot.line()).then(|| Finding {
