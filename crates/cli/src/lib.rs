@@ -29,6 +29,9 @@ pub mod render;
 mod show;
 /// Where records live.
 pub mod store;
+/// The tree of devices of a host, and what it allows.
+pub mod topo;
+mod topo_command;
 
 use std::{
     ffi::OsString,
@@ -98,6 +101,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
+        Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

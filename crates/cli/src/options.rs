@@ -12,7 +12,7 @@ mod questions;
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
     AlgorithmsArguments, Command, DoctorArguments, FINGERPRINT_WORD, LintArguments, RANK_WORD,
-    ShowArguments, parse,
+    ShowArguments, TopoArguments, parse,
 };
 pub use environment::Environment;
 pub use launched::Launched;

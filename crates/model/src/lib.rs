@@ -42,6 +42,8 @@ pub mod size;
 pub mod split;
 /// Medians, intervals, drift, comparison, stopping.
 pub mod stats;
+/// The tree of devices of a host, and the ways through it.
+pub mod topology;
 /// NCCL's own predictions, by version.
 pub mod tuning;
 

@@ -34,6 +34,8 @@ pub enum Command {
     Lint(LintArguments),
     /// Look at this node.
     Doctor(DoctorArguments),
+    /// Show the tree of a host's devices.
+    Topo(TopoArguments),
     /// Be a rank that `doctor` asks for its fingerprint.
     Fingerprint {
         /// Which.
@@ -100,6 +102,23 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
+/// Options of `busbw topo`.
+#[derive(Debug, Clone, Args)]
+pub struct TopoArguments {
+    /// NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, or the name
+    /// of a ready machine; `-` is stdin; without one, this machine
+    pub file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "xml")]
+    pub json: bool,
+    /// Write the XML that NCCL reads with NCCL_TOPO_FILE, to a file or to stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    pub xml: Option<PathBuf>,
+    /// Read /sys and /proc below DIR instead, as of a recorded machine; no driver is asked
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub root: Option<PathBuf>,
+}
+
 /// The hidden word that `doctor` starts its ranks with.
 pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
@@ -114,6 +133,7 @@ const EXAMPLES: &str = "Examples:
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw doctor                               what is wrong with this node, its cost, its remedy
+  busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
   busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
             6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
@@ -125,6 +145,16 @@ Examples:
   sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
   busbw doctor -g 8 --json
 Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
+
+const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line rate,
+payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
+Examples:
+  busbw topo                      this machine
+  busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
+  nvidia-smi topo -m | busbw topo -
+  busbw topo dgx-h100             a machine that one has only read about
+  busbw topo --xml=topo.xml       this machine, for NCCL_TOPO_FILE
+Exit codes: 0 read, whatever was found; 2 the file is none of these";
 
 const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
 Examples:
@@ -157,6 +187,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
+        "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
@@ -199,6 +230,11 @@ fn grammar() -> Grammar {
     let doctor = DoctorArguments::augment_args(Grammar::new("doctor"))
         .about("Look at this node, in seconds and without a benchmark: what is wrong, its cost, its remedy")
         .after_help(DOCTOR_HELP);
+    let topo = TopoArguments::augment_args(Grammar::new("topo"))
+        .about(
+            "Show how GPUs and NICs are joined, how fast each link is, and what is wrong with it",
+        )
+        .after_help(TOPO_HELP);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     Grammar::new("busbw")
@@ -216,6 +252,7 @@ fn grammar() -> Grammar {
         .subcommand(lint)
         .subcommand(algorithms)
         .subcommand(doctor)
+        .subcommand(topo)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }

@@ -12,7 +12,7 @@ use nvml_wrapper::{
     },
 };
 
-use super::{ALL_LINKS, Fabric, Reading, fabric, field_values};
+use super::{ALL_LINKS, Fabric, NvLinkPeers, Reading, fabric, field_values, peers};
 
 /// Why clocks are lower than they could be: nvml.h, nvmlClocksThrottleReasons.
 pub mod throttle {
@@ -43,6 +43,8 @@ pub struct Gpu {
     pub name: String,
     /// PCI address as sysfs writes it, such as 0000:3b:00.0.
     pub address: String,
+    /// Compute capability × 10, such as 90.
+    pub sm: Reading<u32>,
     /// Firmware on the board.
     pub vbios: Reading<String>,
     /// SM clock now and at most, MHz.
@@ -86,6 +88,8 @@ pub struct Gpu {
     pub persistent: Reading<bool>,
     /// Its NVLinks.
     pub nvlinks: Reading<NvLinks>,
+    /// What they lead to.
+    pub nvlink_peers: Reading<NvLinkPeers>,
     /// Registration with the NVLink fabric.
     pub fabric: Reading<Fabric>,
     /// Processes that compute on it now.
@@ -125,6 +129,8 @@ pub(super) fn read(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
         index,
         name: device.name()?,
         address: sysfs_address(&device.pci_info()?.bus_id),
+        sm: Reading::from(device.cuda_compute_capability())
+            .map(|sm| u32::try_from(sm.major * 10 + sm.minor).unwrap_or(0)),
         vbios: device.vbios_version().into(),
         sm_mhz: device.clock_info(Clock::SM).into(),
         sm_max_mhz: device.max_clock_info(Clock::SM).into(),
@@ -148,6 +154,7 @@ pub(super) fn read(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
         mig: Reading::from(device.mig_mode()).map(|mode| mode.current == 1),
         persistent: device.is_in_persistent_mode().into(),
         nvlinks: nvlinks(nvml, &device),
+        nvlink_peers: peers::read(nvml, &device),
         fabric: fabric::read(nvml, &device),
         processes: Reading::from(device.running_compute_processes())
             .map(|all| all.iter().map(|process| process.pid).collect()),
@@ -156,7 +163,7 @@ pub(super) fn read(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
 }
 
 /// NVML writes eight digits of the domain, and capitals: 00000000:3B:00.0.
-fn sysfs_address(bus_id: &str) -> String {
+pub(super) fn sysfs_address(bus_id: &str) -> String {
     let lower = bus_id.to_ascii_lowercase();
     match lower.split_once(':') {
         Some((domain, rest)) if domain.len() == 8 => format!("{}:{rest}", &domain[4..]),
@@ -207,7 +214,7 @@ fn remapped(device: &Device) -> Result<RemappedRows, NvmlError> {
 
 /// Most links that any GPU has (nvml.h, NVML_NVLINK_MAX_LINKS, grew from 6 to 18); links that a GPU does
 /// not have answer with an error.
-const MOST_LINKS: u32 = 36;
+pub(super) const MOST_LINKS: u32 = 36;
 
 /// Replays and recoveries of all links, by field: asking for a counter of one link takes as long as
 /// asking for all (0.8 ms on an H200).
