@@ -169,6 +169,30 @@ pub struct Sampling {
     pub max_time: f64,
     /// Launches of the whole sweep, each with fresh ranks.
     pub launches: u32,
+    /// Batches and iterations of a size are lowered to take about this many seconds, both placements
+    /// together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_time: Option<f64>,
+}
+
+impl Sampling {
+    /// The batches and the iterations of each that a placement gets, where `wanted` iterations were asked
+    /// for and one takes `seconds`. Batches go first: fewer iterations are another measurement, since the
+    /// start of a batch weighs more in each. At least one of one is left.
+    pub fn afforded(&self, wanted: u32, seconds: f64) -> (u32, u32) {
+        let all = (self.min_batches, wanted);
+        let Some(row_time) = self.row_time else { return all };
+        // No number, and nothing at all, restrict nothing.
+        let affordable = (row_time / 2.0 / seconds).min(f64::from(u32::MAX));
+        if !(affordable < f64::from(self.min_batches) * f64::from(wanted)) {
+            return all;
+        }
+        let affordable = (affordable as u32).max(1);
+        match affordable / wanted.max(1) {
+            0 => (1, affordable),
+            batches => (batches, wanted),
+        }
+    }
 }
 
 /// Everything that a run needs to know.
@@ -255,6 +279,9 @@ pub struct Plan {
     pub seed: u64,
     /// A fault on purpose.
     pub fault: Option<Fault>,
+    /// As how many nodes the processes of this host pose to NCCL (`--virtual-nodes`).
+    #[serde(default = "one")]
+    pub virtual_nodes: usize,
 }
 
 /// For records from before launchers were known.
@@ -415,14 +442,36 @@ mod tests {
             parallel_init: false,
             memory_report: false,
             unalign: 0,
-            sampling: Sampling { min_batches: 1, precision: None, max_time: 1.0, launches: 1 },
+            sampling: Sampling {
+                min_batches: 1,
+                precision: None,
+                max_time: 1.0,
+                launches: 1,
+                row_time: None,
+            },
             colours: Vec::new(),
             min_bandwidth: None,
             traffic: Traffic::default(),
             traffic_summary: false,
             seed: 1,
             fault: None,
+            virtual_nodes: 1,
         }
+    }
+
+    #[test]
+    fn time_takes_batches_first() {
+        let sampling = Sampling { min_batches: 6, row_time: Some(2.0), ..small().sampling };
+        let afforded = |seconds| sampling.afforded(20, seconds);
+        assert_eq!(afforded(0.001), (6, 20));
+        assert_eq!(afforded(0.01), (5, 20));
+        assert_eq!(afforded(0.04), (1, 20));
+        assert_eq!(afforded(0.1), (1, 10));
+        assert_eq!(afforded(30.0), (1, 1));
+        for odd in [0.0, f64::NAN] {
+            assert_eq!(afforded(odd), (6, 20));
+        }
+        assert_eq!(Sampling { row_time: None, ..sampling }.afforded(20, 30.0), (6, 20));
     }
 
     #[test]

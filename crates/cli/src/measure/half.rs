@@ -36,6 +36,8 @@ impl Session<'_> {
             && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();
+        let (least, iterations) = self.afford(case, place)?;
+        self.iterations = iterations;
         let begun = Instant::now();
         let mut findings = Findings::default();
         let mut samples = vec![Vec::new(); self.groups.len()];
@@ -63,7 +65,7 @@ impl Session<'_> {
                 let name = format!("last timed iteration of batch {}", batches.len());
                 self.collect(&found, &name, &mut findings)?;
             }
-            content = samples.iter().all(|s| self.rule().decide(s, spent) != Decision::Continue);
+            content = samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
         if checked && findings.wrong_anywhere == 0 {
             self.check(case, place, seed, &mut findings)?;
@@ -86,6 +88,7 @@ impl Session<'_> {
             wrong_places: findings.places,
             summary: summarise(samples),
             batches_us: batches,
+            fewer_iterations: (iterations < self.plan.iterations).then_some(iterations),
             launches_us: Vec::new(),
             iterations: self
                 .plan
@@ -101,13 +104,35 @@ impl Session<'_> {
         !(again && self.plan.collective.reduces())
     }
 
-    fn rule(&self) -> StoppingRule {
+    fn rule(&self, min_batches: u32) -> StoppingRule {
         let sampling = self.plan.sampling;
+        let half = sampling.row_time.map_or(f64::INFINITY, |row| row / 2.0);
         StoppingRule {
-            min_batches: sampling.min_batches as usize,
+            min_batches: min_batches as usize,
             precision: sampling.precision,
-            max_time_seconds: Some(sampling.max_time),
+            max_time_seconds: Some(sampling.max_time.min(half)),
         }
+    }
+
+    /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
+    /// the slowest driver's time counts for all.
+    fn afford(&mut self, case: &Case, place: Place) -> Result<(u32, u32), MeasureError> {
+        let plan = self.plan;
+        if plan.sampling.row_time.is_none() {
+            return Ok((plan.sampling.min_batches, plan.iterations));
+        }
+        self.world.barrier(self.deadline())?;
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.start();
+        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        let mine = prepared.finish(deadline)?;
+        drop(prepared);
+        let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
+        let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
+        let slowest = times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max);
+        let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
+        Ok(plan.sampling.afforded(plan.iterations, slowest * operations))
     }
 
     /// The seed of this row and placement; batches and checks derive theirs from it.
