@@ -10,6 +10,7 @@ mod party;
 mod process;
 mod rank;
 
+pub(crate) use guard::terminating;
 use invite::Devices;
 pub use party::guest;
 pub use rank::run as rank;
@@ -33,6 +34,7 @@ use crate::{
     options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
+    sweep::SWEPT,
 };
 
 /// What planning must know of this machine and moment.
@@ -59,10 +61,7 @@ pub fn lead(
     args: &[OsString],
 ) -> Result<Exit> {
     let mut door = party::Door::open(launched, args)?;
-    party::watch_parent(|| {
-        // As if its terminal were gone.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
-    });
+    party::watch_parent(hang_up);
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
     let ended = request
         .map_err(anyhow::Error::from)
@@ -73,11 +72,19 @@ pub fn lead(
     Ok(exit)
 }
 
+/// Ends this process as if its terminal were gone.
+fn hang_up() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
+}
+
 /// Runs a request: opens its outputs, starts its ranks, follows them to the end.
 ///
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
+    if std::env::var_os(SWEPT).is_some() {
+        party::watch_parent(hang_up);
+    }
     supervise(request, args, None)
 }
 

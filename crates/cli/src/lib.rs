@@ -29,6 +29,10 @@ pub mod render;
 mod show;
 /// Where records live.
 pub mod store;
+/// One job under several environments.
+pub mod sweep;
+/// One job over several transports.
+pub mod transports;
 
 use std::{
     ffi::OsString,
@@ -98,6 +102,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments, &args),
+        Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

@@ -78,7 +78,17 @@ impl<'a> Session<'a> {
         };
         let groups: Vec<Group> = plan.groups().into_iter().map(group).collect();
         let ours = groups.iter().position(|g| g.drivers.contains(&world.rank())).unwrap_or(0);
-        Session { plan, world, backend, groups, ours, launch, watch, index: 0, iterations: plan.iterations }
+        Session {
+            plan,
+            world,
+            backend,
+            groups,
+            ours,
+            launch,
+            watch,
+            index: 0,
+            iterations: plan.iterations,
+        }
     }
 
     /// Measures every row of the plan.

@@ -65,7 +65,8 @@ impl Session<'_> {
                 let name = format!("last timed iteration of batch {}", batches.len());
                 self.collect(&found, &name, &mut findings)?;
             }
-            content = samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
+            content =
+                samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
         if checked && findings.wrong_anywhere == 0 {
             self.check(case, place, seed, &mut findings)?;
