@@ -55,11 +55,10 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let prepared = Prepared::new(&arguments.turns)?;
     let names: Vec<&str> = environments.iter().map(|one| one.name.as_str()).collect();
     let baseline = baseline(arguments.turns.baseline.as_deref(), &names)?;
-    for finding in findings(&environments) {
-        say(&finding);
-    }
+    let findings = findings(&environments);
+    findings.iter().for_each(|finding| say(finding));
     let place = Place::find(&arguments.turns, &prepared, "sweep")?;
-    let measured = measure(&arguments.turns, &prepared, &environments, &place)?;
+    let measured = measure(&arguments.turns, &prepared, &environments, &place, findings)?;
     let tried = environments.iter().zip(&measured.turns);
     let tried = tried.map(|(one, turns)| Tried::of(one, turns, place.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
@@ -106,7 +105,8 @@ pub(crate) struct Measured {
     interrupted: bool,
 }
 
-/// Launches the job in every environment, in turns.
+/// Launches the job in every environment, in turns. Remarks of launches that are `told` already are not
+/// said again.
 ///
 /// # Errors
 /// When nothing can be started.
@@ -115,6 +115,7 @@ pub(crate) fn measure(
     prepared: &Prepared,
     environments: &[Environment],
     place: &Place,
+    told: Vec<String>,
 ) -> Result<Measured> {
     let interruption = Interruption::watch()?;
     let job = Job {
@@ -125,7 +126,7 @@ pub(crate) fn measure(
         time: arguments.time,
     };
     let (begun, started) = (Instant::now(), local_time::now());
-    let mut progress = Progress::new(environments.len(), arguments.launches);
+    let mut progress = Progress::new(environments.len(), arguments.launches, told);
     let turns = turns::take(
         &job,
         environments,

@@ -25,7 +25,7 @@ use crate::{
 };
 use evidence::Percent;
 use here::Here;
-use limit::{Limit, Question};
+use limit::Limit;
 use profile::Profile;
 
 /// Seconds for everything, where the user names none.
@@ -57,7 +57,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         sweep::say(&format!("{} is waived: {why}", profile.name()));
     }
     let place = Place::find(turns, &prepared, "transports")?;
-    let mut measured = sweep::measure(turns, &prepared, &environments, &place)?;
+    let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
     // Waived ones have had no turn, and their place in the table all the same.
     let mut had = measured.turns.into_iter();
     measured.turns = chosen
@@ -110,10 +110,8 @@ fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here, limit: &Limit<'
     for (number, profile) in chosen.iter().enumerate() {
         let mut last = None;
         for row in &mut outcome.rows {
-            let size = row.size;
+            let answer = limit(here, &profile.way, row.size);
             let Some(cell) = row.cells.get_mut(number).and_then(Option::as_mut) else { continue };
-            let (collective, ranks, nodes) = (here.collective, here.ranks, here.nodes);
-            let answer = limit(&Question { collective, size, ranks, nodes, way: &profile.way });
             cell.limit = answer.as_ref().ok().copied();
             last = Some(match answer {
                 Ok(limit) => Percent::Known(cell.busbw / limit * 100.0),

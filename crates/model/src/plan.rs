@@ -177,20 +177,21 @@ pub struct Sampling {
 
 impl Sampling {
     /// The batches and the iterations of each that a placement gets, where `wanted` iterations were asked
-    /// for and one takes `seconds`. Batches go first: fewer iterations are another measurement, since the
-    /// start of a batch weighs more in each. At least one of one is left.
+    /// for and one takes `seconds`. Each batch begins with an untimed one, and two more are run to learn the
+    /// time and to check. Batches go first: fewer iterations are another measurement, since the start of a
+    /// batch weighs more in each. At least one of one is left.
     pub fn afforded(&self, wanted: u32, seconds: f64) -> (u32, u32) {
         let all = (self.min_batches, wanted);
         let Some(row_time) = self.row_time else { return all };
-        // No number, and nothing at all, restrict nothing.
-        let affordable = (row_time / 2.0 / seconds).min(f64::from(u32::MAX));
-        if !(affordable < f64::from(self.min_batches) * f64::from(wanted)) {
+        let affordable = row_time / 2.0 / seconds - 2.0;
+        let each = f64::from(wanted) + 1.0;
+        // No number, and no time at all, restrict nothing.
+        if affordable.is_nan() || affordable >= f64::from(self.min_batches) * each {
             return all;
         }
-        let affordable = (affordable as u32).max(1);
-        match affordable / wanted.max(1) {
-            0 => (1, affordable),
-            batches => (batches, wanted),
+        match affordable / each {
+            batches if batches >= 1.0 => (batches as u32, wanted),
+            _ => (1, (affordable as u32).saturating_sub(1).max(1)),
         }
     }
 }
@@ -464,9 +465,9 @@ mod tests {
         let sampling = Sampling { min_batches: 6, row_time: Some(2.0), ..small().sampling };
         let afforded = |seconds| sampling.afforded(20, seconds);
         assert_eq!(afforded(0.001), (6, 20));
-        assert_eq!(afforded(0.01), (5, 20));
+        assert_eq!(afforded(0.01), (4, 20));
         assert_eq!(afforded(0.04), (1, 20));
-        assert_eq!(afforded(0.1), (1, 10));
+        assert_eq!(afforded(0.1), (1, 7));
         assert_eq!(afforded(30.0), (1, 1));
         for odd in [0.0, f64::NAN] {
             assert_eq!(afforded(odd), (6, 20));

@@ -18,6 +18,11 @@ use crate::backend::{Found, Operation};
 /// Wrong elements that a half lists in full.
 const PLACES_KEPT: usize = 8;
 
+/// Operations that are timed at most to learn how long one takes, where so many fit into a row's time.
+const PROBES: u32 = 3;
+/// See `PROBES`.
+const CHEAP: f64 = 40.0;
+
 /// What checks found so far, over the communicator.
 #[derive(Debug, Default)]
 struct Findings {
@@ -116,12 +121,28 @@ impl Session<'_> {
     }
 
     /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
-    /// the slowest driver's time counts for all.
+    /// the slowest driver's time counts for all. A first operation may be a slow one: where it would cost
+    /// iterations and another costs little, that is asked as well.
     fn afford(&mut self, case: &Case, place: Place) -> Result<(u32, u32), MeasureError> {
         let plan = self.plan;
-        if plan.sampling.row_time.is_none() {
+        let Some(row_time) = plan.sampling.row_time else {
             return Ok((plan.sampling.min_batches, plan.iterations));
+        };
+        let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
+        for _ in 0..PROBES {
+            fastest = self.probe(case, place)?.min(fastest);
+            let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
+            afforded = plan.sampling.afforded(plan.iterations, fastest * operations);
+            let is_cheap = fastest * CHEAP < row_time;
+            if afforded == (plan.sampling.min_batches, plan.iterations) || !is_cheap {
+                break;
+            }
         }
+        Ok(afforded)
+    }
+
+    /// Seconds that one operation takes on the slowest driver.
+    fn probe(&mut self, case: &Case, place: Place) -> Result<f64, MeasureError> {
         self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
@@ -131,9 +152,7 @@ impl Session<'_> {
         drop(prepared);
         let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
         let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
-        let slowest = times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max);
-        let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
-        Ok(plan.sampling.afforded(plan.iterations, slowest * operations))
+        Ok(times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
     }
 
     /// The seed of this row and placement; batches and checks derive theirs from it.

@@ -150,12 +150,13 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
 }
 
 impl TurnArguments {
-    /// The collective of that name.
+    /// The collective of that name, with nccl-tests' `_perf` or without.
     ///
     /// # Errors
     /// The names there are.
     pub fn collective(&self) -> Result<Collective, String> {
-        Collective::from_name(&self.collective).ok_or_else(|| {
+        let name = self.collective.split("_perf").next().unwrap_or("");
+        Collective::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
             format!("{} is no collective: one of {}", self.collective, names.join(", "))
         })

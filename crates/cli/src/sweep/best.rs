@@ -10,7 +10,7 @@ use super::outcome::{Outcome, SizeRow};
 pub(super) enum Best {
     /// This environment: every other one is slower.
     One(usize),
-    /// These, of which no other is shown to be slower than the first; the rest is.
+    /// One of these: the fastest, and those that are not shown to be slower.
     Several(Vec<usize>),
     /// There is nothing to compare.
     Unknown,
@@ -39,7 +39,9 @@ pub(super) fn at(row: &SizeRow) -> Best {
     if others.is_empty() {
         return Best::One(fastest);
     }
-    Best::Several([vec![fastest], others].concat())
+    let mut all = [vec![fastest], others].concat();
+    all.sort_unstable();
+    Best::Several(all)
 }
 
 /// The environment that is nowhere slower than another, and faster than each of them somewhere.
@@ -89,7 +91,7 @@ pub fn sentence(outcome: &Outcome) -> Option<String> {
                 Best::One(number) => format!("{} at {at}", name(number)),
                 Best::Several(numbers) => {
                     let names: Vec<&str> = numbers.iter().map(name).collect();
-                    format!("no single one at {at} ({} cannot be told apart)", names.join(", "))
+                    format!("not decided at {at} ({})", names.join(", "))
                 }
                 Best::Unknown => String::new(),
             }
@@ -108,5 +110,38 @@ pub(super) fn size(bytes: u64) -> String {
     match units.iter().find(|(power, _)| bytes > 0 && bytes.is_multiple_of(1 << power)) {
         Some((power, unit)) => format!("{}{unit}", bytes >> power),
         None => format!("{bytes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sweep::outcome::tests::{near, outcome};
+
+    use super::*;
+
+    #[test]
+    fn only_what_intervals_allow() {
+        let said = |sizes: &[(u64, Vec<Vec<f64>>)]| sentence(&outcome(sizes));
+        let sure = said(&[
+            (1 << 20, vec![near(10.0), near(20.0)]),
+            (4 << 20, vec![near(40.0), near(50.0)]),
+        ]);
+        assert_eq!(sure.unwrap(), "fastest: A at 1M to 4M; overall A");
+        let crossed =
+            said(&[(64, vec![near(10.0), near(9.0)]), (1 << 20, vec![near(40.0), near(50.0)])]);
+        assert_eq!(crossed.unwrap(), "fastest: B at 64, A at 1M; overall none");
+        let even = said(&[(64, vec![near(10.0), near(10.001)])]);
+        assert_eq!(even.unwrap(), "fastest: not decided at 64 (A, B); overall none");
+        let few = said(&[(64, vec![vec![1.0; 3], vec![2.0; 3]])]);
+        assert_eq!(few.unwrap(), "fastest: not decided at 64 (A, B); overall none");
+        assert_eq!(said(&[(64, vec![near(1.0), Vec::new()])]), None);
+    }
+
+    #[test]
+    fn sizes_in_words() {
+        for (bytes, text) in [(0, "0"), (8, "8"), (1536, "1536"), (1 << 16, "64K"), (1 << 33, "8G")]
+        {
+            assert_eq!(size(bytes), text);
+        }
     }
 }

@@ -124,9 +124,16 @@ fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8
         let mut lines = said.lines().rev().filter_map(|line| line.strip_prefix("busbw: "));
         lines.next().map(str::to_owned)
     };
-    let wrong = end
-        .filter(|end| end.out_of_bounds > 0)
-        .map(|end| format!("wrong data in {} checks; its record says where", end.out_of_bounds));
+    let wrong = end.and_then(|end| match (end.out_of_bounds, end.min_bandwidth_held) {
+        (1.., _) => {
+            Some(format!("wrong data in {} checks; its record says where", end.out_of_bounds))
+        }
+        (_, Some(false)) => Some(format!(
+            "the average bus bandwidth, {:.2} GB/s, misses NCCL_TESTS_MIN_BW",
+            end.average_busbw
+        )),
+        _ => None,
+    });
     let message = end.and_then(|end| end.message.clone());
     let text = message.or(wrong).or_else(words);
     Some((code, text.unwrap_or_else(|| "it ended without a word".to_owned())))

@@ -26,12 +26,12 @@ impl Prepared {
     /// What cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
         let usage = |text: String| Refusal::new(Exit::Usage, text);
+        turns.collective().map_err(usage)?;
         let mut words = vec![OsString::from(&turns.collective)];
         words.extend(turns.bench.iter().cloned());
         let line = std::iter::once(OsString::from("busbw")).chain(words.iter().cloned());
         let Command::Bench { collective, style, program, arguments } = options::parse(line)? else {
-            let named = turns.collective().map(|one| one.name().to_owned());
-            return Err(usage(named.unwrap_or_else(|why| why)).into());
+            return Err(usage(format!("{} is no benchmark", turns.collective)).into());
         };
         let environment = Environment::read(|name| std::env::var(name).ok());
         if let Some(launched) = &environment.launched {

@@ -16,15 +16,15 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many environments and launches of each.
-    pub(super) fn new(environments: usize, launches: u32) -> Progress {
+    /// Of so many environments and launches of each; `told` was said already.
+    pub(super) fn new(environments: usize, launches: u32, told: Vec<String>) -> Progress {
         let all = environments as u64 * u64::from(launches);
         let bar = ProgressBar::new(all);
         let style = ProgressStyle::with_template(
             "{spinner} {wide_bar} launch {pos} of {len}, {msg} ({elapsed})",
         );
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
-        Progress { bar, is_seen: io::stderr().is_terminal(), all, told: Vec::new() }
+        Progress { bar, is_seen: io::stderr().is_terminal(), all, told }
     }
 
     /// A launch, counted from 0, is over.

@@ -34,8 +34,15 @@ pub fn head(outcome: &Outcome) -> String {
         Show::Time => "time in us",
     };
     let mut text = format!(
-        "# busbw {}: {}, {}\n# {what}, out of place; medians of {} launches in turns, ± half their 95 % interval\n",
-        outcome.command, outcome.program, outcome.on, outcome.launches
+        "# busbw {}: {}, {}\n# {what}, out of place; medians of {} launches in turns, {}\n",
+        outcome.command,
+        outcome.program,
+        outcome.on,
+        outcome.launches,
+        match outcome.launches {
+            6.. => "± half their 95 % interval",
+            _ => "too few for an interval (6)",
+        }
     );
     if outcome.baseline.is_some() {
         text.push_str(
@@ -161,10 +168,10 @@ pub fn figure(show: Show, cell: &Cell) -> String {
     digits(value)
 }
 
-/// Two decimals, and more below 1 so that small figures do not vanish.
+/// Two decimals, and more below 0.1 so that small figures do not vanish.
 pub fn digits(value: f64) -> String {
     match value.abs() {
-        small if small > 0.0 && small < 0.995 => format!("{value:.4}"),
+        small if small > 0.0 && small < 0.0995 => format!("{value:.4}"),
         _ => format!("{value:.2}"),
     }
 }
@@ -183,4 +190,51 @@ pub fn multiple(comparison: &Comparison) -> String {
         Verdict::CannotTell(_) => "?",
     };
     comparison.ratio.map_or("-".to_owned(), |ratio| format!("{}{sign}", digits(1.0 / ratio)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sweep::outcome::{
+        Failed,
+        tests::{near, outcome},
+    };
+
+    use super::*;
+
+    #[test]
+    fn one_table() {
+        let mut outcome = outcome(&[
+            (1 << 20, vec![near(50.0), near(25.0), Vec::new()]),
+            (4 << 20, vec![near(100.0), near(100.1), Vec::new()]),
+        ]);
+        let [a, b, c] = &mut outcome.environments[..] else { panic!("there are three") };
+        a.variables.insert("NCCL_ALGO".to_owned(), None);
+        b.variables.insert("NCCL_ALGO".to_owned(), Some("Ring".to_owned()));
+        (b.launches, b.cut) = (4, true);
+        c.variables.insert("NCCL_ALGO".to_owned(), Some("Rign".to_owned()));
+        c.failed = Some(Failed { exit: 3, reason: "no such algorithm".to_owned() });
+        if let Some(cell) = &mut outcome.rows[1].cells[1] {
+            (cell.cut, cell.batches, cell.iterations) = (true, 1, 3);
+        }
+        let expected = "\
+# busbw sweep: all_reduce_perf, 8 ranks on nccl (NVIDIA H200), NCCL 2.28.9, host vm
+# busbw in GB/s, out of place; medians of 6 launches in turns, ± half their 95 % interval
+# ×: times as fast as the baseline; + faster, - slower, = the same, ? not decided by these launches
+#
+# A: NCCL_ALGO not set (baseline)
+# B: NCCL_ALGO=Ring
+#    4 of 6 launches (time)
+# C: NCCL_ALGO=Rign
+#    FAILED (exit 3): no such algorithm
+#
+# size      A   ±%      B   ±%      ×
+    1M  36.70  0.2  73.40  0.2  2.00+
+    4M  73.40  0.2  73.33  0.2  1.00=
+#
+# B: time cut batches × iterations of 4M 1×3
+# took 61 s of 120 s
+# fastest: B at 1M, not decided at 4M (A, B); overall none
+";
+        assert_eq!(table(&outcome), expected);
+    }
 }

@@ -2,14 +2,10 @@
 //! that they may take together: it cuts batches and iterations, then launches, never sizes.
 //! Not one launch (`launch`), and not what the launches mean (`outcome`).
 
-use std::{
-    ffi::OsString,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use model::exit::Exit;
+use model::{exit::Exit, stats::compare::FEWEST_LAUNCHES};
 
 use super::{
     Environment,
@@ -57,9 +53,23 @@ impl Turns {
     }
 
     /// How long the next launch will take, going by the last.
-    fn expected(&self) -> Duration {
-        self.launches.last().map_or(Duration::ZERO, |launch| launch.took)
+    fn expected(&self) -> f64 {
+        self.launches.last().map_or(0.0, |launch| launch.took.as_secs_f64())
     }
+}
+
+/// Seconds that are kept for others: an environment with enough launches for a comparison yields to those
+/// that need less time for theirs.
+fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
+    let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= FEWEST_LAUNCHES)
+    else {
+        return 0.0;
+    };
+    let rest = |other: &Turns| f64::from(launches) - other.launches.len() as f64;
+    let cheaper = all.iter().filter(|other| {
+        other.failure().is_none() && !other.cut && other.expected() < turns.expected()
+    });
+    cheaper.map(|other| other.expected() * rest(other)).sum()
 }
 
 /// Runs all of them: `path` names the record of an environment's launch, both counted from 0, and `done`
@@ -85,6 +95,7 @@ pub fn take(
             if interruption.heard() {
                 return Ok(all);
             }
+            let reserved = reserved(&all, number, job.launches);
             let (Some(environment), Some(turns)) = (environments.get(number), all.get_mut(number))
             else {
                 continue;
@@ -96,7 +107,7 @@ pub fn take(
             let mut patience = PATIENCE_S;
             if let Some(limit) = job.time {
                 let left = limit - begun.elapsed().as_secs_f64();
-                if round > 0 && turns.expected().as_secs_f64() > left {
+                if round > 0 && turns.expected() > left - reserved {
                     turns.cut = true;
                     continue;
                 }
@@ -135,11 +146,25 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn took(seconds: f64) -> Launch {
         let took = Duration::from_secs_f64(seconds);
         Launch { path: PathBuf::new(), record: None, took, failure: None }
+    }
+
+    #[test]
+    fn slow_ones_yield_when_they_have_enough() {
+        let turns = |seconds: f64, launches: usize| Turns {
+            launches: (0..launches).map(|_| took(seconds)).collect(),
+            ..Turns::default()
+        };
+        let all = [turns(8.0, 4), turns(26.0, 4), turns(12.0, 5)];
+        assert_eq!(reserved(&all, 0, 6), 0.0);
+        assert_eq!(reserved(&all, 1, 6), 2.0 * 8.0 + 12.0);
+        assert_eq!(reserved(&[turns(8.0, 4), turns(26.0, 3)], 1, 6), 0.0);
     }
 
     #[test]

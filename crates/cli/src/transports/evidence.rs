@@ -394,3 +394,90 @@ fn rule(way: &Way, found: &str) -> Option<String> {
     };
     Some(text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use model::nccl_log::parse;
+
+    use super::*;
+
+    fn moved(nvlink: Option<u64>, network: &[(&str, u64)]) -> Moved {
+        Moved {
+            required: 1000.0,
+            nvlink,
+            network: network.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect(),
+            interfaces_read: true,
+            rdma_read: true,
+        }
+    }
+
+    #[test]
+    fn counters_speak_for_what_they_count() {
+        let socket = Way::Socket("eth0".to_owned());
+        let rdma = Way::Rdma("mlx5_0".to_owned());
+        for (way, counters, says) in [
+            (&Way::P2p, moved(Some(980), &[("lo", 3)]), Says::Yes),
+            // Half of a ring's bytes are enough where switches reduce.
+            (&Way::Nvls, moved(Some(570), &[]), Says::Yes),
+            (&Way::P2p, moved(None, &[]), Says::Silent),
+            // Over PCIe, possibly.
+            (&Way::P2p, moved(Some(0), &[("lo", 3)]), Says::Silent),
+            (&Way::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Says::No),
+            (&Way::Shm, moved(Some(0), &[("lo", 3)]), Says::Yes),
+            (&Way::Shm, moved(None, &[("lo", 3)]), Says::Silent),
+            (&Way::Shm, moved(Some(900), &[]), Says::No),
+            (&Way::Shm, moved(Some(0), &[("lo", 1001)]), Says::No),
+            (&socket, moved(Some(0), &[("lo", 1010)]), Says::Yes),
+            (&socket, moved(Some(0), &[("eth0", 1010), ("lo", 1)]), Says::Yes),
+            (&socket, moved(Some(0), &[("lo", 10)]), Says::No),
+            (&socket, moved(Some(0), &[("lo", 200)]), Says::Silent),
+            (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Says::Yes),
+            (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Says::Silent),
+        ] {
+            let witness = counted(way, &counters);
+            assert_eq!(witness.says, says, "{way:?} {counters:?}: {}", witness.words);
+        }
+    }
+
+    /// Whether every connection that a log's lines tell of fits, and what devices are named.
+    fn fits(way: &Way, lines: &[&str]) -> Vec<bool> {
+        let log: String =
+            lines.iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}\n")).collect();
+        let facts = parse(&log);
+        let devices = devices(&[&facts]);
+        facts.transports.iter().map(|ends| is(way, &ends.transport, &devices)).collect()
+    }
+
+    #[test]
+    fn a_way_is_known_by_its_words() {
+        let p2p = "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM";
+        let shm = "Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct";
+        let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
+        let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
+        let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
+        assert_eq!(fits(&Way::P2p, &[p2p]), [true]);
+        assert_eq!(fits(&Way::P2p, &[shm]), [false]);
+        assert_eq!(fits(&Way::Shm, &[p2p]), [false]);
+        assert_eq!(fits(&Way::Shm, &[shm]), [true]);
+        assert_eq!(fits(&Way::Mnnvl, &[p2p]), [false]);
+        let eno2 = Way::Socket("eno2".to_owned());
+        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [true]);
+        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [false]);
+        assert_eq!(fits(&eno2, &[ib]), [false]);
+        let hca = Way::Rdma("mlx5_0".to_owned());
+        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [true]);
+        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [false]);
+        let ours = Way::Plugin("libx.so".to_owned());
+        assert_eq!(fits(&ours, &[plugin]), [true]);
+        assert_eq!(fits(&ours, &[socket]), [false]);
+    }
+
+    #[test]
+    fn rules_name_who_wins() {
+        let eno2 = Way::Socket("eno2".to_owned());
+        assert!(rule(&eno2, "NET/IB/GDRDMA (mlx5_0)").unwrap().starts_with("IB or RoCE wins"));
+        assert!(rule(&eno2, "P2P/CUMEM").unwrap().starts_with("within a node P2P"));
+        assert!(rule(&Way::P2p, "SHM/direct").unwrap().contains("peer access"));
+        assert_eq!(rule(&Way::Default, "x"), None);
+    }
+}

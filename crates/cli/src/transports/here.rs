@@ -113,10 +113,10 @@ impl Here {
         let value = self.variables.get(name).filter(|value| !value.is_empty())?;
         let (turned, list) = value.strip_prefix('^').map_or((false, value.as_str()), |l| (true, l));
         let (exact, list) = list.strip_prefix('=').map_or((false, list), |list| (true, list));
-        let listed =
-            list.split(',')
-                .map(|entry| entry.split(':').next().unwrap_or(""))
-                .any(|entry| if exact { entry == device } else { device.starts_with(entry) });
+        let listed = list
+            .split(',')
+            .map(|entry| entry.split(':').next().unwrap_or(""))
+            .any(|entry| if exact { entry == device } else { device.starts_with(entry) });
         (listed == turned).then(|| left_so(name, value))
     }
 

@@ -1,32 +1,16 @@
-//! Percent of what the hardware allows: the question that is asked for each transport.
-//! Not the answer, which is the model's.
+//! What the hardware allows over a transport: the question that `transports` asks for each size.
+//! Not the answer, which needs the machine's topology.
 
-use model::Collective;
+use super::{here::Here, profile::Way};
 
-use super::profile::Way;
+/// Answers for a job, the way its bytes go, and a size (the size column): the limit of busbw in GB/s, or why
+/// there is none.
+pub type Limit<'a> = dyn Fn(&Here, &Way, u64) -> Result<f64, String> + 'a;
 
-/// Which limit is meant.
-#[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
-    /// The collective.
-    pub collective: Collective,
-    /// The size column, bytes.
-    pub size: u64,
-    /// Ranks.
-    pub ranks: usize,
-    /// Nodes that they are dealt out to.
-    pub nodes: usize,
-    /// By which way.
-    pub way: &'a Way,
-}
-
-/// Answers with the limit of busbw in GB/s, or why there is none.
-pub type Limit<'a> = dyn Fn(&Question<'_>) -> Result<f64, String> + 'a;
-
-/// Where nothing computes limits.
+/// Where nothing knows limits.
 ///
 /// # Errors
 /// Always: that nothing does.
-pub fn unknown(_: &Question<'_>) -> Result<f64, String> {
-    Err("limits are not computed by this busbw".to_owned())
+pub fn unknown(_: &Here, _: &Way, _: u64) -> Result<f64, String> {
+    Err("this busbw does not compute limits".to_owned())
 }

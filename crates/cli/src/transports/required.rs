@@ -37,8 +37,7 @@ pub fn operations(row: &Row, plan: &Plan) -> f64 {
         let iterations = f64::from(half.fewer_iterations.unwrap_or(plan.iterations));
         let each = iterations * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
         let checks = half.wrong.map_or(0.0, |_| f64::from(plan.check));
-        let probe = f64::from(u8::from(plan.sampling.row_time.is_some()));
-        half.batches_us.len() as f64 * each + checks + probe
+        half.batches_us.len() as f64 * each + checks
     };
     row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()
 }
