@@ -10,6 +10,7 @@ mod party;
 mod process;
 mod rank;
 
+pub(crate) use guard::terminating;
 use invite::Devices;
 pub use party::{guest, roll};
 pub use rank::run as rank;
@@ -31,6 +32,7 @@ use crate::{
     options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
+    sweep::SWEPT,
 };
 
 /// What planning must know of this machine and moment.
@@ -73,6 +75,9 @@ pub fn lead(
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
+    if std::env::var_os(SWEPT).is_some() {
+        party::end_with_parent();
+    }
     supervise(request, args, None)
 }
 

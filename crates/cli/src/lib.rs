@@ -32,6 +32,10 @@ pub mod store;
 /// The tree of devices of a host, and what it allows.
 pub mod topo;
 mod topo_command;
+/// One job under several environments.
+pub mod sweep;
+/// One job over several transports.
+pub mod transports;
 
 use std::{
     ffi::OsString,
@@ -102,6 +106,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Topo(arguments) => topo_command::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments, &args),
+        Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

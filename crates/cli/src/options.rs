@@ -8,6 +8,7 @@ mod integer;
 mod launched;
 mod planning;
 mod questions;
+mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
@@ -17,3 +18,4 @@ pub use command_line::{
 pub use environment::Environment;
 pub use launched::Launched;
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

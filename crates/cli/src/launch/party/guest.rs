@@ -70,7 +70,7 @@ pub fn run(
         invite.devices = Devices::of_gpus(&request.plan, gpus);
     }
     invite.host.clone_from(&hello.host);
-    if let Some((name, value)) = invite.environment() {
+    for (name, value) in invite.environment() {
         native::environment::set(name, value);
     }
     let received = files(line.receive_descriptors(descriptors)?);

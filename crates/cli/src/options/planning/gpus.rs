@@ -95,6 +95,26 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
     )))
 }
 
+/// Whether the processes can pose as several nodes: each holds one rank, and each node as many of them.
+pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
+    let nodes = plan.virtual_nodes;
+    if nodes == 1 {
+        return Ok(());
+    }
+    let why = if share {
+        "--share-gpus poses as one for each rank already".to_owned()
+    } else if plan.launched > 1 {
+        "a launcher's processes may be on several hosts already".to_owned()
+    } else if plan.processes() < plan.ranks() {
+        "each rank needs a process: leave out -t and _perf".to_owned()
+    } else if !plan.ranks().is_multiple_of(nodes) {
+        format!("{} ranks cannot be dealt out evenly: change -g", plan.ranks())
+    } else {
+        return Ok(());
+    };
+    Err(BadOption::new(format!("--virtual-nodes {nodes}: {why}")))
+}
+
 /// What to say when averages cannot be verified.
 pub(super) fn unproven(plan: &Plan) -> Option<String> {
     let unproven =
