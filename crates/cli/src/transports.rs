@@ -42,20 +42,15 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let prepared = Prepared::new(turns)?;
     let here = Here::look(&Root::system(), &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
-    let (waived, running): (Vec<_>, Vec<_>) =
-        chosen.iter().partition(|profile| profile.waived.is_some());
+    let running = chosen.iter().filter(|profile| profile.waived.is_none());
     let environments: Vec<Environment> =
-        running.iter().map(|profile| profile.environment.clone()).collect();
+        running.map(|profile| profile.environment.clone()).collect();
     let names: Vec<&str> = chosen.iter().map(|profile| profile.name()).collect();
     // Waived ones have no column to compare with.
     let baseline = match &turns.baseline {
         Some(which) => sweep::baseline(Some(which), &names)?,
         None => chosen.iter().position(|profile| profile.waived.is_none()),
     };
-    for profile in &waived {
-        let why = profile.waived.as_deref().unwrap_or("");
-        sweep::say(&format!("{} is waived: {why}", profile.name()));
-    }
     let place = Place::find(turns, &prepared, "transports")?;
     let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
     // Waived ones have had no turn, and their place in the table all the same.
@@ -84,7 +79,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     weigh(&mut outcome, &chosen, &here, &limit::unknown);
     sweep::print(turns, &outcome, table)?;
     place.keep(&outcome)?;
-    if running.is_empty() {
+    if environments.is_empty() {
         let text = "no transport can run here: see the reasons above";
         return Err(Refusal::new(Exit::Impossible, text).into());
     }

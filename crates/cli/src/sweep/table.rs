@@ -233,7 +233,7 @@ mod tests {
 #
 # B: time cut batches × iterations of 4M 1×3
 # took 61 s of 120 s
-# fastest: B at 1M, not decided at 4M (A, B); overall none
+# fastest: B at 1M, not decided at 4M (A, B); overall B
 ";
         assert_eq!(table(&outcome), expected);
     }

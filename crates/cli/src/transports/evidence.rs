@@ -118,9 +118,10 @@ impl Transport {
             Way::Host => own_memory(records),
             _ => heard(profile, records, nodes),
         };
-        let counters = moved
-            .as_ref()
-            .map_or_else(|| silent("no counters"), |moved| counted(&profile.way, moved));
+        let counters = moved.as_ref().map_or_else(
+            || silent("no counters"),
+            |moved| counted(&profile.way, profile.scope, moved),
+        );
         let verdict = match (log.says, counters.says) {
             (Says::Yes, Says::No) => Verdict::Doubted,
             (Says::Yes, _) | (Says::Silent, Says::Yes) => Verdict::Proven,
@@ -296,8 +297,10 @@ fn is(way: &Way, via: &Via, devices: &BTreeMap<String, Vec<String>>) -> bool {
     }
 }
 
-/// What devices counted, for or against a way.
-fn counted(way: &Way, moved: &Moved) -> Witness {
+/// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
+/// what goes between these.
+fn counted(way: &Way, scope: Scope, moved: &Moved) -> Witness {
+    let busiest = moved.busiest().filter(|_| scope != Scope::Within);
     let of = |name: &str, bytes_moved: u64| {
         format!("{name} {} of {}", bytes(bytes_moved), bytes(moved.required as u64))
     };
@@ -317,25 +320,32 @@ fn counted(way: &Way, moved: &Moved) -> Witness {
             let witness = judged("NVLink", nvlink);
             if witness.says == Says::No {
                 // Peers reach each other over PCIe as well, which nobody counts.
-                return Witness { says: network_says(moved), words: witness.words };
+                let network = busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED);
+                let says = if network { Says::No } else { Says::Silent };
+                return Witness { says, words: witness.words };
             }
             witness
         }
         (Way::P2p | Way::Nvls | Way::Mnnvl, None) => silent("NVLink was not read"),
         (Way::Shm, nvlink) => {
-            let most = moved.busiest().map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
+            let most = busiest.map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
+            let network_read = moved.interfaces_read || scope == Scope::Within;
             match moved.part(most) {
                 part if part >= CARRIED => {
-                    let (name, amount) = match moved.busiest() {
+                    let (name, amount) = match busiest {
                         Some((name, amount)) if amount == most => (name, amount),
                         _ => ("NVLink", most),
                     };
                     Witness { says: Says::No, words: of(name, amount) }
                 }
-                part if part < IDLE && nvlink.is_some() && moved.interfaces_read => Witness {
-                    says: Says::Yes,
-                    words: format!("no device moved {}", bytes(moved.required as u64)),
-                },
+                part if part < IDLE && nvlink.is_some() && network_read => {
+                    let nobody = match scope {
+                        Scope::Within => "NVLink did not move",
+                        _ => "no device moved",
+                    };
+                    let words = format!("{nobody} {}", bytes(moved.required as u64));
+                    Witness { says: Says::Yes, words }
+                }
                 _ => silent("no device counts host memory, and not all were read"),
             }
         }
@@ -356,12 +366,6 @@ fn counted(way: &Way, moved: &Moved) -> Witness {
         }
         _ => silent("nothing that counts this was read"),
     }
-}
-
-/// Whether a network device carried the data of what was to go from GPU to GPU.
-fn network_says(moved: &Moved) -> Says {
-    let busy = moved.busiest().is_some_and(|(_, amount)| moved.part(amount) >= CARRIED);
-    if busy { Says::No } else { Says::Silent }
 }
 
 /// By which rule NCCL took another way.
@@ -434,9 +438,14 @@ mod tests {
             (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Says::Yes),
             (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Says::Silent),
         ] {
-            let witness = counted(way, &counters);
+            let witness = counted(way, Scope::All, &counters);
             assert_eq!(witness.says, says, "{way:?} {counters:?}: {}", witness.words);
         }
+        // Between nodes the network is to be busy, whatever runs within them.
+        let busy = moved(Some(0), &[("lo", 1001)]);
+        assert_eq!(counted(&Way::Shm, Scope::Within, &busy).says, Says::Yes);
+        assert_eq!(counted(&Way::P2p, Scope::Within, &busy).says, Says::Silent);
+        assert_eq!(counted(&Way::Shm, Scope::Within, &moved(Some(800), &[])).says, Says::No);
     }
 
     /// Whether every connection that a log's lines tell of fits, and what devices are named.

@@ -154,11 +154,12 @@ fn interfaces(root: &Root) -> Vec<Interface> {
             Interface { name, why_not }
         })
         .collect();
-    let place = |name: &str| {
-        ["ib", "", "docker", "lo", "virbr"]
-            .iter()
-            .rposition(|start| name.starts_with(start))
-            .unwrap_or(1)
+    let place = |name: &str| match name {
+        ib if ib.starts_with("ib") => 0,
+        docker if docker.starts_with("docker") => 2,
+        "lo" => 3,
+        bridge if bridge.starts_with("virbr") => 4,
+        _ => 1,
     };
     all.sort_by_key(|one| (place(&one.name), one.name.clone()));
     all

@@ -119,7 +119,7 @@ fn slower_and_faster() {
     for (baseline, sign) in [("1", "-"), ("2", "+")] {
         let ended = on_shims(
             &format!(
-                "sweep -x BUSBW_SHIM_OPERATION_US=0,20000 all_reduce -g 2 -b 1K -e 1K -n 2 --batches 1 --baseline {baseline} --no-record"
+                "sweep -x BUSBW_SHIM_OPERATION_US=5000,40000 all_reduce -g 2 -b 1K -e 1K -n 2 --batches 1 --baseline {baseline} --no-record"
             ),
             &[],
         );

@@ -102,7 +102,7 @@ fn nvls_where_it_is_and_never_against_the_user() {
         &format!("transports all_reduce -g 4 {SIZES} --only nvls"),
         &[multicast, ("NCCL_NVLS_ENABLE", "0")],
     );
-    ended.exits(5).says("NCCL_NVLS_ENABLE=0 is set in the environment, and left so");
+    ended.exits(5).prints("NCCL_NVLS_ENABLE=0 is set in the environment, and left so");
 }
 
 #[test]
