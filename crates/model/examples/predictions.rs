@@ -27,8 +27,11 @@ fn machine_of(word: &str) -> Result<Machine, Box<dyn Error>> {
     }
 }
 
-/// The record's run, what libraries said, and its rows; lines or one object.
-fn read(path: &str) -> Result<(Run, Vec<NcclFacts>, Vec<Row>), Box<dyn Error>> {
+/// The record's run, what libraries said, and its rows.
+type Record = (Run, Vec<NcclFacts>, Vec<Row>);
+
+/// Reads a record of lines or of one object.
+fn read(path: &str) -> Result<Record, Box<dyn Error>> {
     let text = std::fs::read_to_string(path)?;
     if let Ok(folded) = serde_json::from_str::<Folded>(&text) {
         return Ok((folded.run, folded.library, folded.rows));

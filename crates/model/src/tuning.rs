@@ -15,6 +15,7 @@ pub mod time;
 mod bandwidth;
 mod constants;
 mod latency;
+mod speeds;
 
 pub use communicator::{CollNet, Communicator, Graph, Graphs, PathType, Version};
 pub use heard::heard;

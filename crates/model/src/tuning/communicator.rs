@@ -6,29 +6,45 @@ use serde::{Deserialize, Serialize};
 use crate::limits::Algorithm;
 use crate::machine::CpuVendor;
 
-/// A release of NCCL, as far as its model differs.
+/// A release of NCCL 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
-    /// 23 of 2.23.4.
+    /// 28 of 2.28.9.
     pub minor: u32,
+    /// 9 of 2.28.9.
+    pub patch: u32,
 }
 
 impl Version {
-    /// Releases whose model is known here.
+    /// Releases whose model is known here; of 2.18 the last patch.
     pub const KNOWN: std::ops::RangeInclusive<u32> = 18..=30;
 
-    /// The release of a text such as `2.28.9+cuda13.0`; later ones than known count as the newest
-    /// known, `None` for earlier ones.
+    /// The last patch of a release.
+    pub const fn last_of(minor: u32) -> Version {
+        Version { minor, patch: u32::MAX }
+    }
+
+    /// The release of a text such as `2.28.9+cuda13.0`; without a patch the last one. Later releases
+    /// than known count as the newest known; `None` for earlier ones.
     pub fn from_text(text: &str) -> Option<Version> {
         let mut parts = text.trim().split(['.', '+', '-']);
         let (major, minor) = (parts.next()?, parts.next()?.parse::<u32>().ok()?);
-        let known = major == "2" && minor >= *Version::KNOWN.start();
-        known.then(|| Version { minor: minor.min(*Version::KNOWN.end()) })
+        if major != "2" || minor < *Version::KNOWN.start() {
+            return None;
+        }
+        let patch = parts.next().and_then(|patch| patch.parse().ok()).unwrap_or(u32::MAX);
+        let newest = Version::last_of(*Version::KNOWN.end());
+        Some(Version { minor, patch }.min(newest))
     }
 
     /// The release of `ncclGetVersion`'s number: 22809 is 2.28.9.
     pub fn from_code(code: u32) -> Option<Version> {
-        Version::from_text(&format!("{}.{}", code / 10_000, code / 100 % 100))
+        Version::from_text(&format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100))
+    }
+
+    /// Whether it is 2.`minor`.`patch` or later.
+    pub(super) fn from(self, minor: u32, patch: u32) -> bool {
+        self >= Version { minor, patch }
     }
 }
 
@@ -213,6 +229,8 @@ mod tests {
         for old in ["2.17.1", "1.18", "", "2", "2.x", "3.1"] {
             assert_eq!(minor(old), None, "{old}");
         }
-        assert_eq!(Version::from_code(22809), Version::from_text("2.28.9"));
+        assert_eq!(Version::from_code(22809), Some(Version { minor: 28, patch: 9 }));
+        assert_eq!(Version::from_text("2.28"), Some(Version::last_of(28)));
+        assert!(Version::last_of(28).from(28, 9) && !Version::last_of(28).from(29, 0));
     }
 }

@@ -64,8 +64,8 @@ pub(super) fn hop(version: Version, algorithm: Algorithm, protocol: Protocol, ho
         (Algorithm::NvlsTree, _) => {
             let net = match minor {
                 18 => 19.0,
-                19..=27 => 14.0,
-                _ => 20.9,
+                _ if version.from(28, 9) => 20.9,
+                _ => 14.0,
             };
             simple(switch(minor), 0.0, net)
         }
@@ -115,10 +115,11 @@ pub(super) fn most_ll(communicator: &Communicator) -> f64 {
 
 /// The most that a channel of a ring carries by LL128.
 pub(super) fn most_ring_ll128(communicator: &Communicator) -> f64 {
-    let blackwell = match communicator.version.minor {
-        ..=27 => [2.0 * 36.7; 3],
-        28 => [2.0 * 36.7, 34.6, 2.0 * 36.7],
-        _ => [40.0; 3],
+    let blackwell = match communicator.version {
+        version if version.from(29, 7) => [40.0; 3],
+        version if version.from(29, 0) => [34.5, 34.6, 34.5],
+        version if version.from(28, 7) => [2.0 * 36.7, 34.6, 2.0 * 36.7],
+        _ => [2.0 * 36.7; 3],
     };
     let rows = [[20.0; 3], [20.0; 3], [36.7; 3], blackwell];
     rows[generation(communicator)][nodes(communicator)]
@@ -146,9 +147,10 @@ pub(super) fn most_tree(communicator: &Communicator) -> f64 {
 
 /// The most that a channel of NVLSTree carries; from 2.28 on.
 pub(super) fn most_nvls_tree(communicator: &Communicator) -> f32 {
-    let blackwell = match communicator.version.minor {
-        ..=29 => [0.0, 96.0, 43.8],
-        _ => [0.0, 96.0, 80.0],
+    let blackwell = match communicator.version {
+        version if version.from(30, 0) => [0.0, 96.0, 80.0],
+        version if version.from(28, 9) => [0.0, 96.0, 43.8],
+        _ => [0.0, 96.0, 43.1],
     };
     let rows = [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [0.0, 57.7, 45.5], blackwell];
     rows[generation(communicator)][nodes(communicator)]

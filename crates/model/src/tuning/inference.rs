@@ -5,8 +5,9 @@
 //! first number of channels whose sum no lower speed beats; then it splits wide channels in two.
 
 use super::communicator::{Communicator, Graph, Graphs, PathType, Version};
+use super::speeds;
 use crate::limits::Placement;
-use crate::limits::resource::{nccl_link, sm};
+use crate::limits::resource::{nvlink_links, sm};
 use crate::machine::Machine;
 
 /// A guess, and what it was made from.
@@ -17,30 +18,6 @@ pub struct Inferred {
     /// What was guessed, in words.
     pub guessed: Vec<String>,
 }
-
-const INTRA: [f32; 13] = [40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0];
-const INTER: [f32; 19] = [
-    48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2,
-    0.24, 0.12,
-];
-const INTRA_90: [f32; 11] = [60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0];
-const INTER_90: [f32; 17] = [
-    48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24,
-    0.12,
-];
-const INTRA_100: [f32; 11] = [90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0];
-const INTER_100: [f32; 18] = [
-    96.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2,
-    0.24, 0.12,
-];
-
-/// Channels of a ring at most before they are doubled: half of MAXCHANNELS.
-fn most_channels(version: Version) -> u32 {
-    if version.minor < 22 { 16 } else { 32 }
-}
-
-/// NVLS channels on Hopper and later, unless NCCL_NVLS_NCHANNELS says otherwise.
-const NVLS_CHANNELS: u32 = 16;
 
 /// Guesses the communicator of a run.
 ///
@@ -57,9 +34,12 @@ pub fn infer(
     if capability.is_none() {
         missing.push("compute capability of the GPU".to_owned());
     }
-    let nvlink = crate::limits::resource::nvlink_links(machine);
-    let total = match (&node.nvlink, nvlink, capability.and_then(nccl_link)) {
-        (Some(_), Some(links), Some(each)) => Some((links as f64 * each) as f32),
+    let total = match (
+        &node.nvlink,
+        nvlink_links(machine),
+        capability.and_then(|sm| speeds::link(version, sm)),
+    ) {
+        (Some(_), Some(links), Some(each)) => Some((f64::from(links) * each) as f32),
         (Some(_), _, _) => None,
         (None, _, _) => node.pcie.map(|link| link.nccl() as f32),
     };
@@ -93,11 +73,12 @@ pub fn infer(
         _ => search.within(joined),
     };
     let nvls_graph = if nvls { switch } else { Graph::NONE };
-    let mut channels = (2 * ring.channels.min(tree.channels)).min(2 * most_channels(version));
+    let mut channels =
+        (2 * ring.channels.min(tree.channels)).min(2 * speeds::most_channels(version));
     if capability >= 90 && several && ring.bw_intra > 45.0 && channels < 16 {
         channels *= 2;
     }
-    let nvls_channels = if nvls { NVLS_CHANNELS } else { 0 };
+    let nvls_channels = if nvls { speeds::nvls_channels(version, capability, several) } else { 0 };
     let communicator = Communicator {
         version,
         nodes: islands.count,
@@ -148,14 +129,10 @@ const WORTH_TRYING: f32 = 0.49;
 impl Search {
     /// Ring, tree and NVLS of a single island.
     fn within(&self, joined: PathType) -> (Graph, Graph, Graph) {
-        let speeds: &[f32] = match self.sm {
-            100.. => &INTRA_100,
-            90.. => &INTRA_90,
-            _ => &INTRA,
-        };
-        let most = most_channels(self.version);
+        let speeds = speeds::within(self.version, self.sm);
+        let most = speeds::most_channels(self.version);
         let (channels, speed) =
-            self.best(speeds, self.total, |speed| ((self.total / speed) as u32).min(most));
+            self.best(&speeds, self.total, |speed| ((self.total / speed) as u32).min(most));
         let (channels, speed) = self.split(channels, speed);
         let ring = self.graph(channels, speed, joined);
         // A chain leaves the links of its ends free, and has as many channels as the ring.
@@ -180,11 +157,7 @@ impl Search {
 
     /// The same for several islands of `nodes` nodes, by NICs of (GB/s, number a node).
     fn between(&self, nic: (f32, usize), nodes: usize, joined: PathType) -> (Graph, Graph, Graph) {
-        let speeds: &[f32] = match self.sm {
-            100.. => &INTER_100,
-            90.. => &INTER_90,
-            _ => &INTER,
-        };
+        let speeds = speeds::between(self.version, self.sm);
         let (rate, count) = (nic.0, (nic.1 * nodes) as f32);
         // With a NIC for each GPU rings leave in turn, and NVLink carries all but one part.
         let inside = match self.ranks as f32 {
@@ -192,12 +165,12 @@ impl Search {
             ranks if count >= ranks => self.total * ranks / (ranks - 1.0),
             _ => self.total,
         };
-        let most = most_channels(self.version);
+        let most = speeds::most_channels(self.version);
         let of = |speed: f32| {
             let by_nic = (rate / speed * 1.0001) as u32 * count as u32;
             by_nic.min((inside / speed).min(1e6) as u32).min(most)
         };
-        let (channels, speed) = self.best(speeds, rate, of);
+        let (channels, speed) = self.best(&speeds, rate, of);
         let (channels, speed) = self.split(channels, speed);
         let joined = if self.ranks == 1 { PathType::Loc } else { joined };
         let graph = self.graph(channels, speed, joined);
@@ -235,7 +208,7 @@ impl Search {
         if speed < 25.0 || self.sm > 80 && speed < 50.0 && channels > 4 {
             return (channels, speed);
         }
-        let more = (2 * channels).min(most_channels(self.version));
+        let more = (2 * channels).min(speeds::most_channels(self.version));
         (more, speed / more.div_ceil(channels) as f32)
     }
 

@@ -29,7 +29,7 @@ fn communicator(
     tree: Graph,
 ) -> Communicator {
     Communicator {
-        version: Version { minor },
+        version: Version::last_of(minor),
         nodes,
         ranks,
         sm,
@@ -142,7 +142,7 @@ fn table_of_two_nodes_of_v100() {
 fn guessed_graphs_are_those_that_logs_have() {
     let mut h200 = ready("dgx-h200").expect("ready");
     h200.node.nvlink.as_mut().expect("NVLink").multicast = Some(false);
-    let version = Version { minor: 28 };
+    let version = Version::last_of(28);
     let comm = infer(&h200, &Placement::new(1, 8), version).expect("known").communicator;
     assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_intra), (12, 30.0));
     assert_eq!((comm.channels, comm.nvls_channels), (24, 0));
