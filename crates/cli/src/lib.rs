@@ -29,11 +29,11 @@ pub mod render;
 mod show;
 /// Where records live.
 pub mod store;
+/// One job under several environments.
+pub mod sweep;
 /// The tree of devices of a host, and what it allows.
 pub mod topo;
 mod topo_command;
-/// One job under several environments.
-pub mod sweep;
 /// One job over several transports.
 pub mod transports;
 

@@ -25,7 +25,6 @@ use crate::{
 };
 use evidence::Percent;
 use here::Here;
-use limit::Limit;
 use profile::Profile;
 
 /// Seconds for everything, where the user names none.
@@ -76,7 +75,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     });
     let tried = tried.collect();
     let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
-    weigh(&mut outcome, &chosen, &here, &limit::unknown);
+    weigh(&mut outcome, &chosen, &here);
     sweep::print(turns, &outcome, table)?;
     place.keep(&outcome)?;
     if environments.is_empty() {
@@ -101,16 +100,17 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
 }
 
 /// Holds every cell against its limit. The transport's own percentage is that of its largest size.
-fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here, limit: &Limit<'_>) {
+fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
+    let machine = limit::this_host();
     for (number, profile) in chosen.iter().enumerate() {
+        let answer = limit::limit(&machine, here, &profile.way);
         let mut last = None;
         for row in &mut outcome.rows {
-            let answer = limit(here, &profile.way, row.size);
             let Some(cell) = row.cells.get_mut(number).and_then(Option::as_mut) else { continue };
             cell.limit = answer.as_ref().ok().copied();
-            last = Some(match answer {
+            last = Some(match &answer {
                 Ok(limit) => Percent::Known(cell.busbw / limit * 100.0),
-                Err(why) => Percent::Unknown(why),
+                Err(why) => Percent::Unknown(why.clone()),
             });
         }
         let transport = outcome.environments.get_mut(number).and_then(|one| one.transport.as_mut());

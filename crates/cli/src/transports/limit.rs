@@ -1,16 +1,107 @@
-//! What the hardware allows over a transport: the question that `transports` asks for each size.
-//! Not the answer, which needs the machine's topology.
+//! What the hardware of this host allows over a transport: the best of what NCCL could run over it.
+//! Not the bounds themselves (`model::limits`), and not which algorithm ran.
+
+use model::{
+    limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
+    machine::Machine,
+    topology::machine_of_system,
+};
+use native::nvml;
 
 use super::{here::Here, profile::Way};
+use crate::{machine::Root, topo};
 
-/// Answers for a job, the way its bytes go, and a size (the size column): the limit of busbw in GB/s, or why
-/// there is none.
-pub type Limit<'a> = dyn Fn(&Here, &Way, u64) -> Result<f64, String> + 'a;
+/// This host, as limits need it.
+pub fn this_host() -> Machine {
+    let driver = nvml::driver().ok();
+    machine_of_system(&topo::read(&Root::system(), driver.as_ref()), "this host")
+}
 
-/// Where nothing knows limits.
+/// The limit of busbw over a transport, GB/s.
 ///
 /// # Errors
-/// Always: that nothing does.
-pub fn unknown(_: &Here, _: &Way, _: u64) -> Result<f64, String> {
-    Err("this busbw does not compute limits".to_owned())
+/// Why there is none.
+pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
+    if here.nodes > 1 {
+        return Err("two nodes on one host meet in its memory, which no link limits".to_owned());
+    }
+    let inside = match way {
+        Way::P2p | Way::Nvls | Way::Default => Inside::Best,
+        Way::Shm => Inside::HostMemory,
+        Way::Rdma(_) => Inside::Network,
+        Way::Socket(_) => {
+            return Err("sockets of one host meet in its memory, which no link limits".to_owned());
+        }
+        Way::Mnnvl | Way::CollNet => return Err("one host has no part of it".to_owned()),
+        Way::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
+        Way::Host => return Err("no GPU is in it".to_owned()),
+    };
+    let placement = Placement {
+        inside,
+        nics: matches!(way, Way::Rdma(_)).then_some(1),
+        ..Placement::new(1, here.ranks)
+    };
+    let fits = |candidate: &Candidate| {
+        let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
+        !matches!(candidate.possible, Possible::No(_)) && in_switch == (*way == Way::Nvls)
+    };
+    let candidates: Vec<Candidate> =
+        candidates(machine, here.collective, &placement).into_iter().filter(fits).collect();
+    let bound = |candidate: &Candidate| Some(candidate.limit.payload.as_ref()?.busbw);
+    let missing = || {
+        let names = candidates.iter().flat_map(|candidate| &candidate.limit.missing);
+        let mut names: Vec<&str> = names.map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        match names.as_slice() {
+            [] => format!("no bound is known for {}", here.collective.name()),
+            names => format!("not known of this host: {}", names.join(", ")),
+        }
+    };
+    // One without a bound might be faster than all others.
+    let all: Option<Vec<f64>> = candidates.iter().map(bound).collect();
+    all.and_then(|all| all.into_iter().reduce(f64::max)).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::{Collective, machine::ready};
+
+    use super::*;
+
+    fn here(collective: Collective, ranks: usize) -> Here {
+        Here {
+            is_nccl: true,
+            collective,
+            ranks,
+            nodes: 1,
+            multicast: None,
+            interfaces: Vec::new(),
+            ports: Vec::new(),
+            variables: BTreeMap::new(),
+            wanted: Vec::new(),
+            net_plugin: None,
+        }
+    }
+
+    #[test]
+    fn ways_of_a_host_of_eight() {
+        let machine = ready("dgx-h200").expect("built in");
+        let of = |way: &Way| limit(&machine, &here(Collective::AllReduce, 8), way);
+        let near = |got: Result<f64, String>, want: f64| (got.unwrap() / want - 1.0).abs() < 1e-9;
+        assert!(near(of(&Way::P2p), 450.0));
+        // Each GPU sends S, and an eighth more: NVLink over 1 + 1/8, and busbw is 7/4 of that.
+        assert!(near(of(&Way::Nvls), 700.0));
+        // A ring through host memory crosses each GPU's PCIe 5.0 x16 both ways.
+        let shm = of(&Way::Shm).unwrap();
+        assert!((50.0..64.0).contains(&shm), "{shm}");
+        assert!(of(&Way::Socket("eth0".to_owned())).unwrap_err().contains("memory"));
+        let unknown = Machine {
+            node: model::machine::Node { nvlink: None, pcie: None, ..machine.node.clone() },
+            ..machine.clone()
+        };
+        assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
+    }
 }
