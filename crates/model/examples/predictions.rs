@@ -23,8 +23,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn machine_of(word: &str) -> Result<Machine, Box<dyn Error>> {
     match ready(word) {
         Some(machine) => Ok(machine),
-        None => Ok(parse(&std::fs::read_to_string(word)?)?),
+        None => Ok(parse(&text_of(word)?).map_err(|error| format!("{word}, {error}"))?),
     }
+}
+
+fn text_of(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 /// The record's run, what libraries said, and its rows.
@@ -32,7 +36,7 @@ type Record = (Run, Vec<NcclFacts>, Vec<Row>);
 
 /// Reads a record of lines or of one object.
 fn read(path: &str) -> Result<Record, Box<dyn Error>> {
-    let text = std::fs::read_to_string(path)?;
+    let text = text_of(path)?;
     if let Ok(folded) = serde_json::from_str::<Folded>(&text) {
         return Ok((folded.run, folded.library, folded.rows));
     }

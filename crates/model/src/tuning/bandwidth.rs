@@ -24,11 +24,11 @@ pub(super) fn bandwidth(
 
     match (algorithm, protocol) {
         (Algorithm::Ring, Protocol::Ll) => {
-            bus = round(least(ring_ll(comm, collective) * bus, constants::most_ll(comm)))
+            bus = round((ring_ll(comm, collective) * bus).min(constants::most_ll(comm)))
         }
         (Algorithm::Ring, Protocol::Ll128) => {
             let share = if minor < 23 && comm.ppn() < 2.0 { 0.7 } else { 0.92 };
-            bus = round(least(bus * share, channels * constants::most_ring_ll128(comm)));
+            bus = round((bus * share).min(channels * constants::most_ring_ll128(comm)));
         }
         (Algorithm::Tree, _) => bus = tree(comm, bus, channels, protocol),
         (Algorithm::Pat, _) => bus = round(bus * if minor < 24 { 0.85 } else { 0.75 }),
@@ -44,10 +44,6 @@ pub(super) fn bandwidth(
         bus = 0.0;
     }
     round(bus * to_algbw(comm, collective, algorithm, reduces, gathers)) as f32
-}
-
-fn least(a: f64, b: f64) -> f64 {
-    a.min(b)
 }
 
 /// NCCL keeps bandwidths in 32-bit floats.
@@ -98,12 +94,12 @@ fn ring_ll(comm: &Communicator, collective: Collective) -> f64 {
 }
 
 fn tree(comm: &Communicator, bus: f64, channels: f64, protocol: Protocol) -> f64 {
-    let mut bus = round(least(bus * 0.92, channels * constants::most_tree(comm)));
+    let mut bus = round((bus * 0.92).min(channels * constants::most_tree(comm)));
     match protocol {
-        Protocol::Ll => bus = round(least(bus / 3.8, constants::most_ll(comm))),
+        Protocol::Ll => bus = round((bus / 3.8).min(constants::most_ll(comm))),
         Protocol::Ll128 => {
             let share = if comm.nodes == 1 { 7.0 / 9.0 } else { 120.0 / 128.0 };
-            bus = round(least(bus * share, channels * constants::most_tree_ll128(comm)));
+            bus = round((bus * share).min(channels * constants::most_tree_ll128(comm)));
         }
         Protocol::Simple => {}
     }

@@ -167,7 +167,7 @@ impl Search {
         };
         let most = speeds::most_channels(self.version);
         let of = |speed: f32| {
-            let by_nic = (rate / speed * 1.0001) as u32 * count as u32;
+            let by_nic = ((rate / speed * 1.0001) as u32).saturating_mul(count as u32);
             by_nic.min((inside / speed).min(1e6) as u32).min(most)
         };
         let (channels, speed) = self.best(&speeds, rate, of);
@@ -179,8 +179,13 @@ impl Search {
             **next > speed && **next < speed * 2.0 && **next * channels as f32 <= inside.min(1e6)
         };
         let tree = speeds.iter().rev().find(faster).copied().unwrap_or(speed);
-        let heads = (self.ranks as u32).min(32).min(channels.max(1));
-        let nvls = Graph { channels: heads, ..graph };
+        // NVLS pulls evenly from every GPU, and each head has its part of the NICs.
+        let heads = (self.ranks as u32).min(32);
+        let share = rate.min(rate * count / heads as f32).min(self.total / heads as f32);
+        let nvls = match speeds.iter().find(|speed| **speed <= share) {
+            Some(&speed) => self.graph(heads, speed, joined),
+            None => Graph::NONE,
+        };
         (graph, Graph { bw_intra: tree, ..graph }, nvls)
     }
 

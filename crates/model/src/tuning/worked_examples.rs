@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Collective;
 use crate::limits::{Algorithm, Placement};
-use crate::machine::{CpuVendor, ready};
+use crate::machine::{CpuVendor, Machine, NicKind, Nics, ready};
 
 fn graph(channels: u32, intra: f32, inter: f32, paths: (PathType, PathType)) -> Graph {
     Graph {
@@ -136,28 +136,45 @@ fn table_of_two_nodes_of_v100() {
     agrees(&comm, AllReduce, Algorithm::NvlsTree, ["0.0/0.0", "0.0/0.0", "28.0/0.0"]);
 }
 
-/// 8 H200: `24 coll channels` in our own logs of 2.28.9; two A100 with 12 links: 12 channels of 20,
-/// trees of 40.
+fn guess(machine: &Machine, nodes: usize, per_node: usize) -> Communicator {
+    let placement = Placement::new(nodes, per_node);
+    infer(machine, &placement, Version::last_of(28)).expect("all is known").communicator
+}
+
+/// Our own logs of 2.28.9 on 8 H200 without multicast: `24 coll channels`, and 2 for two nodes of four
+/// and for eight of one over an interface of 10 Gb/s. Two A100 with 12 links (a public log): 12
+/// channels of 20, trees of 40.
 #[test]
 fn guessed_graphs_are_those_that_logs_have() {
     let mut h200 = ready("dgx-h200").expect("ready");
     h200.node.nvlink.as_mut().expect("NVLink").multicast = Some(false);
-    let version = Version::last_of(28);
-    let comm = infer(&h200, &Placement::new(1, 8), version).expect("known").communicator;
-    assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_intra), (12, 30.0));
+    let comm = guess(&h200, 1, 8);
     assert_eq!((comm.channels, comm.nvls_channels), (24, 0));
-    let a100 = ready("dgx-a100").expect("ready");
-    let comm = infer(&a100, &Placement::new(1, 2), version).expect("known").communicator;
+    let kind = NicKind::Ethernet;
+    let slow = Nics { count: 1, rate: Some(10.0), kind, mtu: None, slot: None, sharing: 1 };
+    h200.node.nics = vec![slow];
+    for (nodes, per_node) in [(2, 4), (8, 1)] {
+        let comm = guess(&h200, nodes, per_node);
+        assert_eq!((comm.channels, comm.nvls_channels), (2, 0), "{nodes} nodes");
+    }
+    let comm = guess(&ready("dgx-a100").expect("ready"), 1, 2);
     assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_intra), (12, 20.0));
     assert_eq!((comm.graphs.tree.channels, comm.graphs.tree.bw_intra), (12, 40.0));
-    // What NCCL reckons for NVLS on 8 H100 (2.28 on): 8 heads of 40, 0.85 and 7/8 of it, twice.
+}
+
+/// By the rules of the search, with no log to hold them against: 12 × 30 within 8 H100, where NVLS has
+/// 8 heads of 40; 8 × 48 over 8 NICs of 50 GB/s between two of them, 16 channels when doubled.
+#[test]
+fn guessed_graphs_follow_the_search() {
     let h100 = ready("dgx-h100").expect("ready");
-    let comm = infer(&h100, &Placement::new(1, 8), version).expect("known").communicator;
+    let comm = guess(&h100, 1, 8);
+    assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_intra), (12, 30.0));
     let table = Table::new(&comm, Collective::AllReduce).expect("covered");
     let nvls = table.entry(Algorithm::Nvls, Protocol::Simple).expect("NVLS");
     assert!((nvls.bandwidth * 14.0 / 8.0 - 476.0).abs() < 0.1, "{nvls:?}");
-    let error = infer(&ready("rtx4090-host").expect("ready"), &Placement::new(1, 3), version);
-    assert!(error.is_ok(), "PCIe is known: {error:?}");
+    let comm = guess(&Machine { nodes: 2, ..h100 }, 2, 8);
+    assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_inter), (8, 48.0));
+    assert_eq!((comm.channels, comm.graphs.nvls.bw_intra), (16, 45.0));
 }
 
 proptest! {
