@@ -114,8 +114,8 @@ impl Transport {
             (Says::Yes, Says::No) => Verdict::Doubted,
             (Says::Yes, _) | (Says::Silent, Says::Yes) => Verdict::Proven,
             (Says::Partly, _) => Verdict::Mixed,
-            (Says::No, Says::Yes) => Verdict::Doubted,
-            (Says::No, _) | (Says::Silent, Says::No) => Verdict::Replaced,
+            (Says::No, Says::Yes) | (Says::Silent, Says::No) => Verdict::Doubted,
+            (Says::No, _) => Verdict::Replaced,
             (Says::Silent, _) => Verdict::Unproven,
         };
         let why = match verdict {

@@ -40,17 +40,13 @@ pub(super) fn heard(profile: &Profile, records: &[&Folded], nodes: usize) -> (St
             .or_default()
             .extend(pair.transports.iter().map(|e| &e.transport));
     }
-    let mut names: BTreeMap<String, usize> = BTreeMap::new();
-    for name in pairs.values().flatten().map(|via| name(via)).collect::<Vec<_>>() {
-        *names.entry(name).or_default() += 1;
-    }
+    let names: BTreeSet<String> = pairs.values().flatten().map(|via| name(via)).collect();
     let devices = devices(&facts);
-    let mut named: Vec<String> = names.keys().cloned().collect();
-    for name in &mut named {
-        if let Some(list) = devices.get(name.as_str()) {
-            name.push_str(&format!(" ({})", list.join(", ")));
-        }
-    }
+    let with_devices = |name: &String| {
+        let network = name.trim_end_matches("/GDRDMA");
+        devices.get(network).map_or(name.clone(), |list| format!("{name} ({})", list.join(", ")))
+    };
+    let named: Vec<String> = names.iter().map(with_devices).collect();
     let found = named.join(", ");
     if pairs.is_empty() {
         return (found, Witness::silent("NCCL's log names no connection between these ranks"));
