@@ -1,9 +1,11 @@
 //! `busbw transports`: one job over each transport that this machine has, and the proof of which one ran.
 //! A sweep over named environments; not the launching of it (`sweep`).
 
+mod counters;
 mod evidence;
 mod here;
 mod limit;
+mod log;
 mod moved;
 mod profile;
 mod required;

@@ -1,0 +1,134 @@
+//! The second witness: what devices counted, held against what had to move.
+//! Not which ranks it was, nor by whose word.
+
+use super::{
+    evidence::{Says, Witness},
+    moved::Moved,
+    profile::{Scope, Way},
+};
+use crate::render::bytes;
+
+/// From here on a device carried the data: reduction in switches halves what a ring would move, and nothing
+/// does with less.
+const CARRIED: f64 = 0.5;
+/// Below this it did not: what ranks tell each other is less.
+const IDLE: f64 = 0.05;
+
+/// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
+/// what goes between these.
+pub(super) fn counted(way: &Way, scope: Scope, moved: &Moved) -> Witness {
+    let busiest = moved.busiest().filter(|_| scope != Scope::Within);
+    let of = |name: &str, bytes_moved: u64| {
+        format!("{name} {} of {}", bytes(bytes_moved), bytes(moved.required as u64))
+    };
+    let judged = |name: &str, amount: u64| {
+        let part = moved.part(amount);
+        let says = if part >= CARRIED {
+            Says::Yes
+        } else if part < IDLE {
+            Says::No
+        } else {
+            Says::Silent
+        };
+        Witness { says, words: of(name, amount) }
+    };
+    match (way, moved.nvlink) {
+        (Way::P2p | Way::Nvls | Way::Mnnvl, Some(nvlink)) => {
+            let witness = judged("NVLink", nvlink);
+            if witness.says == Says::No {
+                // Peers reach each other over PCIe as well, which nobody counts.
+                let network = busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED);
+                let says = if network { Says::No } else { Says::Silent };
+                return Witness { says, words: witness.words };
+            }
+            witness
+        }
+        (Way::P2p | Way::Nvls | Way::Mnnvl, None) => Witness::silent("NVLink was not read"),
+        (Way::Shm, nvlink) => {
+            let most = busiest.map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
+            let network_read = moved.interfaces_read || scope == Scope::Within;
+            match moved.part(most) {
+                part if part >= CARRIED => {
+                    let (name, amount) = match busiest {
+                        Some((name, amount)) if amount == most => (name, amount),
+                        _ => ("NVLink", most),
+                    };
+                    Witness { says: Says::No, words: of(name, amount) }
+                }
+                part if part < IDLE && nvlink.is_some() && network_read => {
+                    let nobody = match scope {
+                        Scope::Within => "NVLink did not move",
+                        _ => "no device moved",
+                    };
+                    let words = format!("{nobody} {}", bytes(moved.required as u64));
+                    Witness { says: Says::Yes, words }
+                }
+                _ => Witness::silent("no device counts host memory, and not all were read"),
+            }
+        }
+        (Way::Socket(device), _) if moved.interfaces_read => {
+            // Between addresses of one host the kernel takes lo.
+            let names = [device.as_str(), "lo"];
+            let best = names.iter().filter_map(|name| Some((*name, *moved.network.get(*name)?)));
+            let best = best.max_by_key(|(_, amount)| *amount);
+            best.map_or_else(|| judged(device, 0), |(name, amount)| judged(name, amount))
+        }
+        (Way::Rdma(device), _) if moved.rdma_read => {
+            let ports =
+                moved.network.iter().filter(|(name, _)| name.split('/').next() == Some(device));
+            let witness = judged(device, ports.map(|(_, amount)| amount).sum());
+            // Within one adapter bytes need not pass its port.
+            let says = if witness.says == Says::No { Says::Silent } else { witness.says };
+            Witness { says, ..witness }
+        }
+        _ => Witness::silent("nothing that counts this was read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(nvlink: Option<u64>, network: &[(&str, u64)]) -> Moved {
+        Moved {
+            required: 1000.0,
+            nvlink,
+            network: network.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect(),
+            interfaces_read: true,
+            rdma_read: true,
+        }
+    }
+
+    #[test]
+    fn counters_speak_for_what_they_count() {
+        let socket = Way::Socket("eth0".to_owned());
+        let rdma = Way::Rdma("mlx5_0".to_owned());
+        for (way, counters, says) in [
+            (&Way::P2p, moved(Some(980), &[("lo", 3)]), Says::Yes),
+            // Half of a ring's bytes are enough where switches reduce.
+            (&Way::Nvls, moved(Some(570), &[]), Says::Yes),
+            (&Way::P2p, moved(None, &[]), Says::Silent),
+            // Over PCIe, possibly.
+            (&Way::P2p, moved(Some(0), &[("lo", 3)]), Says::Silent),
+            (&Way::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Says::No),
+            (&Way::Shm, moved(Some(0), &[("lo", 3)]), Says::Yes),
+            (&Way::Shm, moved(None, &[("lo", 3)]), Says::Silent),
+            (&Way::Shm, moved(Some(900), &[]), Says::No),
+            (&Way::Shm, moved(Some(0), &[("lo", 1001)]), Says::No),
+            (&socket, moved(Some(0), &[("lo", 1010)]), Says::Yes),
+            (&socket, moved(Some(0), &[("eth0", 1010), ("lo", 1)]), Says::Yes),
+            (&socket, moved(Some(0), &[("lo", 10)]), Says::No),
+            (&socket, moved(Some(0), &[("lo", 200)]), Says::Silent),
+            (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Says::Yes),
+            (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Says::Silent),
+        ] {
+            let witness = counted(way, Scope::All, &counters);
+            assert_eq!(witness.says, says, "{way:?} {counters:?}: {}", witness.words);
+        }
+        // Between nodes the network is to be busy, whatever runs within them.
+        let busy = moved(Some(0), &[("lo", 1001)]);
+        assert_eq!(counted(&Way::Shm, Scope::Within, &busy).says, Says::Yes);
+        assert_eq!(counted(&Way::P2p, Scope::Within, &busy).says, Says::Silent);
+        assert_eq!(counted(&Way::Shm, Scope::Within, &moved(Some(800), &[])).says, Says::No);
+    }
+}
