@@ -28,18 +28,17 @@ const MOST_BYTES: u64 = 16 << 20;
 /// # Errors
 /// A file that cannot be read or is none of the forms, and stdout.
 pub fn run(arguments: &TopoArguments) -> Result<Exit> {
-    let (source, input, notes) = match &arguments.file {
+    let report = match &arguments.file {
         Some(file) => from_file(file).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?,
         None => from_machine(arguments.root.as_deref())?,
     };
     if let Some(to) = &arguments.xml {
-        let Input::System(system) = &input else {
-            let text = format!("--xml: {source} tells no tree of devices to write");
+        let Some(system) = &report.system else {
+            let text = format!("--xml: {} tells no tree of devices to write", report.source);
             return Err(Refusal::new(Exit::Usage, text).into());
         };
         return write_xml(to, &write(system));
     }
-    let report = Report::new(&source, input, notes);
     let mut out = io::BufWriter::new(io::stdout().lock());
     let printed = if arguments.json {
         serde_json::to_writer(&mut out, &report)
@@ -69,9 +68,13 @@ fn write_xml(to: &Path, xml: &str) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-type Source = (String, Input, Vec<String>);
-
-fn from_file(file: &Path) -> Result<Source> {
+fn from_file(file: &Path) -> Result<Report> {
+    // A name of a machine that is built in, unless there is such a file.
+    let name = file.to_string_lossy();
+    if let Some(machine) = model::machine::ready(&name).filter(|_| !file.exists()) {
+        let note = "a ready machine: what its makers publish".to_owned();
+        return Ok(Report::of_machine(&name, machine, vec![note]));
+    }
     let mut bytes = Vec::new();
     let name = if file == Path::new("-") {
         io::stdin()
@@ -88,22 +91,41 @@ fn from_file(file: &Path) -> Result<Source> {
     };
     anyhow::ensure!(bytes.len() as u64 <= MOST_BYTES, "{name} has more than {MOST_BYTES} bytes");
     let text = String::from_utf8_lossy(&bytes);
-    let input = recognise(&text).with_context(|| format!("cannot use {name}"))?;
+    let input = match recognise(&text) {
+        Ok(input) => input,
+        Err(why) => {
+            return machine_file(&name, &text)
+                .unwrap_or_else(|| Err(why).context(format!("cannot use {name}")));
+        }
+    };
     let note = match &input {
         Input::System(system) => {
             let whose = if system.version == 2 { "RCCL" } else { "NCCL" };
             format!(
-                "{whose}'s topology: it tells neither port states nor both ends of links, and no host bridges (PHB may be NODE)"
+                "{whose}'s topology: it tells no port states, one end of links, and no host bridges (PHB may be NODE)"
             )
         }
         Input::Graphs(_) => "NCCL's graphs".to_owned(),
         Input::Matrices(_) => "nvidia-smi topo -m: it tells no rates".to_owned(),
     };
-    Ok((name, input, vec![note]))
+    Ok(Report::new(&name, input, vec![note]))
+}
+
+/// A machine file, where the text looks like one: keys and values, no table of nvidia-smi.
+fn machine_file(name: &str, text: &str) -> Option<Result<Report>> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    if !first.starts_with('[') && !first.contains('=') || first.starts_with('<') {
+        return None;
+    }
+    let machine = model::machine::parse(text);
+    let note = "a machine file: figures as somebody wrote them down".to_owned();
+    let report = machine.map(|machine| Report::of_machine(name, machine, vec![note]));
+    Some(report.with_context(|| format!("cannot use {name} as a machine file")))
 }
 
 /// This machine; or a recorded one, of which no driver can be asked.
-fn from_machine(recorded: Option<&Path>) -> Result<Source> {
+fn from_machine(recorded: Option<&Path>) -> Result<Report> {
     let mut notes = Vec::new();
     let (source, root, driver) = match recorded {
         Some(folder) => {
@@ -128,5 +150,5 @@ fn from_machine(recorded: Option<&Path>) -> Result<Source> {
     if system.devices.is_empty() {
         notes.push("no GPU and no network adapter is on the PCI bus that /sys shows".to_owned());
     }
-    Ok((source, Input::System(system), notes))
+    Ok(Report::new(&source, Input::System(system), notes))
 }

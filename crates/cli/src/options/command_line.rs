@@ -105,8 +105,8 @@ pub struct DoctorArguments {
 /// Options of `busbw topo`.
 #[derive(Debug, Clone, Args)]
 pub struct TopoArguments {
-    /// NCCL's or RCCL's topology or graph XML, or the text of nvidia-smi topo -m; `-` is stdin; without
-    /// one, this machine
+    /// NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, or the name
+    /// of a ready machine; `-` is stdin; without one, this machine
     pub file: Option<PathBuf>,
     /// Print JSON
     #[arg(long, conflicts_with = "xml")]
@@ -152,6 +152,7 @@ Examples:
   busbw topo                      this machine
   busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
   nvidia-smi topo -m | busbw topo -
+  busbw topo dgx-h100             a machine that one has only read about
   busbw topo --xml=topo.xml       this machine, for NCCL_TOPO_FILE
 Exit codes: 0 read, whatever was found; 2 the file is none of these";
 

@@ -3,7 +3,9 @@
 
 use std::io::{self, Write};
 
-use model::topology::{Cpu, Device, Gpu, Net, NetKind, Parent, System, Target, chip, gpu_model};
+use model::topology::{
+    Cpu, Device, Gpu, Net, NetKind, Parent, System, Target, chip, gpu_model, shown,
+};
 
 /// Draws it.
 ///
@@ -96,7 +98,11 @@ fn describe(system: &System, at: usize, device: &Device) -> String {
         text += &format!("  {reading}");
     }
     if let Some(link) = reading.link() {
-        text += &format!(", {} GB/s", super::tables::rate(link.line()));
+        text += &format!(", {} GB/s", shown(link.line()));
+    }
+    let now = device.link.now;
+    if now.generation.is_some() && now.generation != reading.generation {
+        text += &format!(" (now {now}, idle)");
     }
     if let Some(gpu) = &device.gpu {
         text += &joined(system, gpu);
@@ -138,8 +144,7 @@ fn interface(net: &Net) -> String {
         None => "",
     };
     let port = net.port.filter(|port| *port > 1).map(|port| format!(" port {port}"));
-    let speed =
-        net.line().map(|line| format!(", {} Gb/s, {} GB/s", line * 8.0, super::tables::rate(line)));
+    let speed = net.line().map(|line| format!(", {} Gb/s, {} GB/s", line * 8.0, shown(line)));
     let state = net.state.as_ref().filter(|state| !state.is_up());
     let state = state.map(|state| format!(", {}", state.logical));
     let [port, speed, state] = [port, speed, state].map(Option::unwrap_or_default);

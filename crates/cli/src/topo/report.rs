@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 
 use model::{
-    machine::Machine,
+    machine::{self, Machine},
     topology::{
         Finding, Graphs, Input, Matrix, NamedRates, NcclPath, Paths, System, links,
-        machine_of_matrix, machine_of_system, of_matrix, of_system,
+        links_of_machine, machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
     },
 };
 use serde::Serialize;
@@ -51,19 +51,7 @@ pub struct Report {
 impl Report {
     /// What follows from a source.
     pub fn new(source: &str, input: Input, notes: Vec<String>) -> Report {
-        let mut report = Report {
-            schema: SCHEMA,
-            busbw: env!("CARGO_PKG_VERSION").to_owned(),
-            source: source.to_owned(),
-            notes,
-            system: None,
-            matrices: Vec::new(),
-            nccl_paths: Vec::new(),
-            links: Vec::new(),
-            graphs: None,
-            machine: None,
-            findings: Vec::new(),
-        };
+        let mut report = Report::empty(source, notes);
         match input {
             Input::System(system) => {
                 let paths = Paths::of(&system);
@@ -86,6 +74,32 @@ impl Report {
         report
     }
 
+    /// What follows from a machine that one has only read about.
+    pub fn of_machine(source: &str, machine: Machine, notes: Vec<String>) -> Report {
+        Report {
+            links: links_of_machine(&machine),
+            findings: of_machine(&machine),
+            machine: Some(machine),
+            ..Report::empty(source, notes)
+        }
+    }
+
+    fn empty(source: &str, notes: Vec<String>) -> Report {
+        Report {
+            schema: SCHEMA,
+            busbw: env!("CARGO_PKG_VERSION").to_owned(),
+            source: source.to_owned(),
+            notes,
+            system: None,
+            matrices: Vec::new(),
+            nccl_paths: Vec::new(),
+            links: Vec::new(),
+            graphs: None,
+            machine: None,
+            findings: Vec::new(),
+        }
+    }
+
     /// Prints it for people.
     ///
     /// # Errors
@@ -95,6 +109,8 @@ impl Report {
         self.notes.iter().try_for_each(|note| writeln!(out, "# {note}"))?;
         if let Some(system) = &self.system {
             picture::print(out, system)?;
+        } else if let Some(machine) = self.machine.as_ref().filter(|_| self.matrices.is_empty()) {
+            write!(out, "{}", machine::write(machine))?;
         }
         for matrix in &self.matrices {
             writeln!(out)?;

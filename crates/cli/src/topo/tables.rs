@@ -3,18 +3,9 @@
 
 use std::io::{self, Write};
 
-use model::topology::{Finding, Graphs, Hop, Matrix, NamedRates};
+use model::topology::{Finding, Graphs, Hop, Matrix, NamedRates, shown};
 
 use crate::doctor::ranged;
-
-/// A rate as people write it: 7.88, 12.5, 450.
-pub fn rate(gbps: f64) -> String {
-    match gbps {
-        r if r >= 99.95 => format!("{r:.0}"),
-        r if r >= 9.995 => format!("{r:.1}"),
-        r => format!("{r:.2}"),
-    }
-}
 
 /// The matrix, as nvidia-smi prints it.
 ///
@@ -59,7 +50,7 @@ pub fn links(out: &mut impl Write, links: &[NamedRates]) -> io::Result<()> {
             None => groups.push((link, vec![&link.subject])),
         }
     }
-    let names: Vec<String> = groups.iter().map(|group| ranged(&group.1)).collect();
+    let names: Vec<String> = groups.iter().map(|group| named(&group.1)).collect();
     let width = |texts: &mut dyn Iterator<Item = usize>, least: usize, most: usize| {
         texts.max().unwrap_or(0).clamp(least, most)
     };
@@ -70,12 +61,32 @@ pub fn links(out: &mut impl Write, links: &[NamedRates]) -> io::Result<()> {
         "link", "line", "payload", "NCCL"
     )?;
     for ((link, _), names) in groups.iter().zip(&names) {
-        let shown = |gbps: Option<f64>| gbps.map_or("-".to_owned(), rate);
-        let rates = [link.rates.line, link.rates.payload, link.rates.nccl].map(shown);
+        let text = |gbps: Option<f64>| gbps.map_or("-".to_owned(), shown);
+        let rates = [link.rates.line, link.rates.payload, link.rates.nccl].map(text);
         let [line, payload, nccl] = rates;
         writeln!(out, "{:<kinds$} {line:>8} {payload:>8} {nccl:>8}  {names}", link.link)?;
     }
     Ok(())
+}
+
+/// Subjects of a group: GPUs and ports by name, adapters and switches by address where they are few.
+fn named(subjects: &[&str]) -> String {
+    const FEW: usize = 4;
+    let of = |begin: &str| -> Vec<&str> {
+        subjects.iter().filter(|subject| subject.starts_with(begin)).copied().collect()
+    };
+    let (switches, nics) = (of("switch "), of("NIC "));
+    let mut all: Vec<&str> = subjects.to_vec();
+    all.retain(|subject| !switches.contains(subject) && !nics.contains(subject));
+    let mut parts = vec![ranged(&all)];
+    for (some, plural) in [(switches, "switches"), (nics, "NICs")] {
+        parts.push(match some.len() {
+            0..=FEW => ranged(&some),
+            many => format!("{many} {plural}"),
+        });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
 }
 
 /// NCCL's rings and trees.
@@ -93,7 +104,7 @@ pub fn graphs(out: &mut impl Write, graphs: &Graphs) -> io::Result<()> {
             graph.type_intra,
             graph.speed_inter,
             graph.type_inter,
-            rate(graph.nccl_expects()),
+            shown(graph.nccl_expects()),
         )?;
         for (number, channel) in graph.channels.iter().enumerate() {
             let hops = channel.0.iter().map(|hop| match hop {
@@ -133,7 +144,7 @@ pub fn findings(out: &mut impl Write, findings: &[Finding], colour: bool) -> io:
         writeln!(out, "      evidence {}{more}", finding.evidence)?;
         if let Some(cost) = finding.cost {
             let each = if subjects.len() > 1 { " each" } else { "" };
-            writeln!(out, "      cost     {} GB/s one way{each}", rate(cost))?;
+            writeln!(out, "      cost     {} GB/s one way{each}", shown(cost))?;
         }
         writeln!(out, "      remedy   {}", finding.remedy)?;
         writeln!(out, "      confirm  {}{more}", finding.confirm)?;
