@@ -73,7 +73,7 @@ fn every_form_is_recognised_by_its_content() {
         assert!(text(output.stdout).contains(words), "{name}");
     }
     let (_keep, path) =
-        temporary("mine.toml", "gpus = 2\nmodel = \"RTX 4090\"\npcie = \"4.0 x16\"\n");
+        temporary("mine.toml", "nodes = 1\ngpus = 2\nmodel = \"RTX 4090\"\npcie = \"4.0 x16\"\n");
     let output = topo(&[path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(output.stdout).contains("PCIe 4.0 x16"));

@@ -32,4 +32,3 @@ pub use system::{
     Cpu, Device, Fabric, Gpu, GpuLink, GpuLinkKind, Net, NetKind, Parent, PortState, System, Target,
 };
 pub use writer::write;
-pub use xml::MOST_ELEMENTS;

@@ -27,7 +27,11 @@ pub fn read(root: &Root, driver: Option<&Driver>) -> System {
     for device in &pci {
         let gpu = gpus.iter().find(|gpu| gpu.address == device.address);
         let nets = nets(root, &device.address, &rdma, &ethernet);
-        if gpu.is_none() && nets.is_empty() && !machine::is_gpu(device) {
+        // A virtual function has its adapter's ports, which are counted there.
+        let virtual_function =
+            root.exists(format!("sys/bus/pci/devices/{}/physfn", device.address));
+        let known = gpu.is_some() || machine::is_gpu(device) || !nets.is_empty();
+        if virtual_function || !known {
             continue;
         }
         let place = tree.place(device);

@@ -166,13 +166,22 @@ fn a_hidden_bus() {
 }
 
 #[test]
-fn an_adapter_on_another_socket() {
+fn adapters_on_another_socket_are_far() {
     let node = server();
     for index in 0..4 {
-        node.pci(&nic_at(index), "numa_node", "1\n");
-        node.pci(&format!("0000:{:02x}:00.0", 0x11 + index * 0x10), "numa_node", "1\n");
-        node.port(index, "state", "1: DOWN");
+        // The switches with the GPUs of socket 0 have no adapter any more that is up.
+        node.remove(&format!("sys/class/infiniband/mlx5_{index}"));
+        node.remove(&format!("sys/bus/pci/devices/{}/net", nic_at(index)));
     }
     let findings = of_system(&system(node));
-    assert_eq!(findings.iter().filter(|finding| finding.kind == Kind::PortDown).count(), 4);
+    let far = findings.iter().filter(|finding| finding.kind == Kind::FarNic);
+    let subjects: Vec<&str> = far.map(|finding| finding.subject.as_str()).collect();
+    assert_eq!(subjects, ["GPU0", "GPU1", "GPU2", "GPU3"]);
+}
+
+#[test]
+fn virtual_functions_are_their_adapters() {
+    let node = server();
+    node.pci(&nic_at(2), "physfn/vendor", "0x15b3\n");
+    assert_eq!(system(node).nets().len(), 7);
 }

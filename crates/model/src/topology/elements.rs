@@ -6,7 +6,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::Refused;
 
 /// Elements that a file may have: NCCL itself takes 256 a host.
-pub const MOST_ELEMENTS: usize = 4096;
+const MOST_ELEMENTS: usize = 4096;
 
 /// How deep elements may lie in each other: real trees have fewer than 20 levels.
 const DEEPEST: usize = 64;
@@ -47,9 +47,10 @@ fn too_deep(text: &str) -> Option<usize> {
             Some(b'!' | b'?') => {}
             _ => {
                 let tag = rest.find(['<', '>']).map_or(rest, |end| &rest[..end]);
-                if !tag.ends_with('/') {
-                    depth += 1;
+                if tag.ends_with('/') && depth < DEEPEST {
+                    continue;
                 }
+                depth += 1;
             }
         }
         if depth > DEEPEST {

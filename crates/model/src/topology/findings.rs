@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Device, LinkTrouble, Matrix, Net, Parent, Paths, System, Word, chip, judge,
+    Device, LinkTrouble, Matrix, Net, NetKind, Parent, Paths, System, Word, chip, judge,
     rates::{gpu_link_line, shown},
 };
 use crate::{
@@ -60,7 +60,7 @@ pub fn of_system(system: &System) -> Vec<Finding> {
         findings.extend(small_slot(device));
         findings.extend(trained(device, &name));
         findings.extend(uplink(system, at, device));
-        findings.extend(device.nets.iter().filter_map(|net| port_down(net, device)));
+        findings.extend(device.nets.iter().filter_map(|net| port_down(system, net, device)));
     }
     findings.extend(shared_slots(system));
     findings.extend(far_nics(system));
@@ -175,14 +175,12 @@ fn uplink(system: &System, at: usize, device: &Device) -> Option<Finding> {
     let below = system.devices.iter().filter(|below| below.parent == Parent::Device(at));
     let links = below.filter_map(|below| Some((below, below.reading().link()?)));
     let (fast, link) = links.max_by(|a, b| a.1.line().total_cmp(&b.1.line()))?;
-    // A root port's idle link is no loss, so that only what it is trained to counts.
     (device.is_switch() && up.line() < link.line()).then(|| Finding {
         kind: Kind::Uplink,
         subject: format!("switch {}", device.address),
         what: format!(
-            "its own link ({}) is slower than that of {} below it ({})",
+            "its own link ({}) is slower than one below it ({})",
             shown(up.line()),
-            fast.address,
             shown(link.line())
         ),
         evidence: format!("{} has {up}, {} has {link}", known(device), known(fast)),
@@ -192,20 +190,32 @@ fn uplink(system: &System, at: usize, device: &Device) -> Option<Finding> {
     })
 }
 
-fn port_down(net: &Net, device: &Device) -> Option<Finding> {
+/// A port that is down. An Ethernet port counts only where another one like it is up: most hosts have
+/// some that nobody uses.
+fn port_down(system: &System, net: &Net, device: &Device) -> Option<Finding> {
     let state = net.state.as_ref().filter(|state| !state.is_up())?;
-    let shown = match state.physical.as_str() {
-        "" => state.logical.clone(),
-        physical => format!("{}, its link {physical}", state.logical),
+    let ethernet = net.kind == Some(NetKind::Socket);
+    let up = |net: &Net| net.state.as_ref().is_some_and(|state| state.is_up());
+    let alike = |other: &Device| (other.vendor, other.device) == (device.vendor, device.device);
+    if ethernet && !system.devices.iter().any(|other| alike(other) && other.nets.iter().any(up)) {
+        return None;
+    }
+    let what = match state.physical.as_str() {
+        "" => format!("the port is {}", state.logical),
+        physical => format!("the port is {}, its link {physical}", state.logical),
+    };
+    let confirm = match net.port {
+        Some(port) if !ethernet => format!("ibstat {} {port}", net.name),
+        _ => format!("ip link show {}", net.name),
     };
     Some(Finding {
         kind: Kind::PortDown,
         subject: net.name.clone(),
-        what: format!("port {} is {shown}", net.port.unwrap_or(0)),
+        what,
         evidence: format!("{}, as the kernel has it", known(device)),
         cost: net.line(),
-        remedy: "check cable, transceiver and switch port; if it is meant to be unused, leave it out: NCCL_IB_HCA=^...".to_owned(),
-        confirm: format!("ibstat {} {}", net.name, net.port.unwrap_or(1)),
+        remedy: "check cable, transceiver and switch port; if it is meant to be unused, leave it out: NCCL_IB_HCA=^..., NCCL_SOCKET_IFNAME=^...".to_owned(),
+        confirm,
     })
 }
 

@@ -26,22 +26,6 @@ pub enum Word {
     Sys,
 }
 
-impl Word {
-    /// What it stands for, in a few words.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Word::Itself => "itself",
-            Word::NvLink(_) => "NVLinks",
-            Word::Xgmi(_) => "xGMI links",
-            Word::Pix => "at most one PCIe bridge",
-            Word::Pxb => "several PCIe bridges",
-            Word::Phb => "the PCIe host bridge",
-            Word::Node => "between host bridges of a NUMA node",
-            Word::Sys => "between NUMA nodes",
-        }
-    }
-}
-
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -217,7 +217,9 @@ impl<'a> Paths<'a> {
             (there, 0) => there,
             (there, back) => there.min(back),
         };
-        if let Some(kind) = kind.or(back_kind).filter(|_| straight > 0) {
+        if straight > 0 {
+            let nvlink = [kind, back_kind].contains(&Some(GpuLinkKind::NvLink));
+            let kind = if nvlink { GpuLinkKind::NvLink } else { GpuLinkKind::Xgmi };
             return Some((kind, straight));
         }
         let switched = |gpu: &Gpu| {

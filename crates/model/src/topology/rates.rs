@@ -116,11 +116,11 @@ pub fn links_of_machine(machine: &Machine) -> Vec<NamedRates> {
         let rates = Rates { line, payload: framing::payload(nics), nccl: line };
         all.push(named(&subject, format!("{}, {speed}", nics.kind.name()), rates));
         if let Some(slot) = nics.slot {
-            all.push(named(
-                &format!("{} of them a slot", nics.sharing),
-                slot.to_string(),
-                of_link(slot),
-            ));
+            let subject = match nics.sharing {
+                0 | 1 => "slot of each NIC".to_owned(),
+                sharing => format!("slot of each {sharing} NICs"),
+            };
+            all.push(named(&subject, slot.to_string(), of_link(slot)));
         }
     }
     all
@@ -180,7 +180,7 @@ fn xgmi_line(gpu: &Gpu) -> Option<f64> {
     }
 }
 
-/// GB/s that RCCL takes one xGMI link for (RCCL 2.22, src/graph/topo.h, *_XGMI_WIDTH).
+/// GB/s that RCCL takes one xGMI link for (RCCL, src/graph/topo.h, *_XGMI_WIDTH).
 fn xgmi_nccl(gpu: &Gpu) -> Option<f64> {
     Some(match gpu.gcn.as_deref()? {
         "gfx942" | "gfx950" => 48.0,

@@ -180,7 +180,7 @@ impl Tag {
                     let _ = write!(safe, "&#{};", u32::from(c));
                 }
                 // XML has no way to write these.
-                c if c.is_control() => {}
+                c if c < ' ' => {}
                 c => safe.push(c),
             }
         }

@@ -1,7 +1,6 @@
 //! NCCL's and RCCL's topology XML: what NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE reads (NCCL 2.30.7,
 //! src/graph/xml.cc), templates without GPUs included. Not the graphs (`graphs`).
 
-pub use super::elements::MOST_ELEMENTS;
 use super::{
     Cpu, Device, Ends, Gpu, GpuLink, GpuLinkKind, Net, NetKind, Parent, PcieReading, Refused,
     System, elements::Element,
