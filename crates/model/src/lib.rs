@@ -20,6 +20,8 @@ pub mod exit;
 pub mod fault;
 /// Where every element of a receive buffer must have come from.
 pub mod layout;
+/// What was measured, whoever wrote it down.
+pub mod measurement;
 /// What NCCL says of itself.
 pub mod nccl_log;
 /// Floating-point formats as integers: encoding, ordering, exact division.
