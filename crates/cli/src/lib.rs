@@ -10,6 +10,8 @@ pub mod counters;
 /// The preflight of a node.
 pub mod doctor;
 mod doctor_command;
+/// What others wrote.
+pub mod import;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.

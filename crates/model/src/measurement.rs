@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{Disagreement, disagreements, stated_average_differs};
 pub use deduction::deduce;
+pub use from_record::version_text;
 
 use crate::{
     Collective, DataType,
@@ -61,6 +62,10 @@ pub struct Measurement {
     /// "Avg bus bandwidth" as stated, GB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated_average: Option<f64>,
+    /// How many times the run says its parameters: more than 1 where several processes ran the test
+    /// each for itself and printed into one text.
+    #[serde(default, skip_serializing_if = "is_zero_or_one")]
+    pub copies: usize,
     /// What was said about a failure, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
@@ -305,6 +310,10 @@ impl Peak<'_> {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+fn is_zero_or_one(copies: &usize) -> bool {
+    *copies < 2
 }
 
 fn is_nothing(value: &f64) -> bool {

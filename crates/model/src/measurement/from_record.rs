@@ -40,6 +40,7 @@ impl Measurement {
             out_of_bounds: end.as_ref().map(|end| end.out_of_bounds),
             // A record's average leaves halves out that mean nothing; it is no claim to check.
             stated_average: None,
+            copies: 1,
             errors: end.and_then(|end| end.message).into_iter().collect(),
             library,
         }
@@ -48,7 +49,7 @@ impl Measurement {
 
 /// `22809` as `2.28.9` (NCCL's src/nccl.h.in, NCCL_VERSION): since 2.9 two digits each for minor
 /// and patch, before that one for the minor.
-pub(super) fn version_text(code: u32) -> String {
+pub fn version_text(code: u32) -> String {
     if code < 10_000 {
         return format!("{}.{}.{}", code / 1000, code / 100 % 10, code % 100);
     }
