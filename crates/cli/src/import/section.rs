@@ -26,6 +26,8 @@ pub(super) struct Section {
     waiting: Option<Row>,
     nccl: Parser,
     parameters: usize,
+    /// Ranks of one process, by its parameters.
+    per_process: usize,
     begun: bool,
     foot: bool,
     cut: u64,
@@ -50,7 +52,7 @@ impl Section {
     pub(super) fn is_over(&self, said: &Said) -> bool {
         let used = !self.measurement.rows.is_empty() || self.foot;
         match said {
-            Said::Version(..) | Said::Command(_) | Said::Parameters => {
+            Said::Version(..) | Said::Command(_) | Said::Parameters(_) => {
                 used || !self.measurement.errors.is_empty()
             }
             Said::Starting(_) => used || self.begun || !self.measurement.errors.is_empty(),
@@ -87,6 +89,11 @@ impl Section {
         self.columns.clone().unwrap_or_default()
     }
 
+    /// The title of an OSU test was read: there was a run, even if no row follows.
+    pub(super) fn begin(&mut self) {
+        self.begun = true;
+    }
+
     pub(super) fn header(&mut self, columns: Columns) {
         self.columns = Some(columns);
     }
@@ -104,7 +111,8 @@ impl Section {
                 this.test.collective = collective_in(&program).map(Known::said);
                 this.test.name = Some(program);
             }
-            Said::Parameters => {
+            Said::Parameters(per_process) => {
+                self.per_process = per_process.unwrap_or(1).max(1);
                 self.parameters += 1;
                 this.copies = self.parameters;
             }
@@ -196,7 +204,7 @@ impl Section {
         if this.copies > 1 && this.devices.iter().all(|device| device.rank == 0) {
             this.ranks = Some(Known::said(1));
         } else if this.ranks.is_none() {
-            this.ranks = listed(&this.devices).map(Known::said);
+            this.ranks = listed(&this.devices, self.per_process).map(Known::said);
         }
         this.hosts = this.hosts.or_else(|| hosts(&this));
         measurement::deduce(&mut this);
@@ -207,10 +215,11 @@ impl Section {
     }
 }
 
-/// The ranks, where every one of them is listed.
-fn listed(devices: &[Device]) -> Option<usize> {
+/// The ranks, where every one of them is listed: a list may be cut, by hand or by nccl-tests.
+fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
     let highest = devices.iter().map(|device| device.rank).max()?;
-    (highest < devices.len()).then_some(devices.len())
+    let whole = highest < devices.len() && devices.len().is_multiple_of(per_process.max(1));
+    whole.then_some(devices.len())
 }
 
 fn hosts(this: &Measurement) -> Option<usize> {

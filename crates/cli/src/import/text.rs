@@ -84,6 +84,7 @@ impl<'e> Text<'e> {
         if let Some(title) = osu::title(line) {
             self.next_run();
             let (test, version) = title.test();
+            self.section.begin();
             self.section.measurement.test = test;
             self.section.measurement.source.form = model::measurement::Form::Osu;
             self.section.measurement.source.version = version;

@@ -11,8 +11,8 @@ pub(in super::super) enum Said {
     Version(String, Option<u32>),
     /// `# Collective test starting: all_reduce_perf`.
     Starting(String),
-    /// `# nThread 1 nGpus 8 minBytes …`.
-    Parameters,
+    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process.
+    Parameters(Option<usize>),
     /// A line under "Using devices".
     Device(Device),
     /// `# Out of bounds values : 4 FAILED`.
@@ -46,7 +46,7 @@ pub(in super::super) fn head(line: &str) -> Option<Said> {
         return Some(Said::Concluded);
     }
     if text.contains("nThread ") && text.contains(" minBytes ") {
-        return Some(Said::Parameters);
+        return Some(Said::Parameters(per_process(text)));
     }
     if let Some(device) = device(text) {
         return Some(Said::Device(device));
@@ -62,6 +62,13 @@ pub(in super::super) fn head(line: &str) -> Option<Said> {
     }
     let bytes = text.contains("_perf") && !text.starts_with('#');
     (bytes && is_command(text)).then(|| Said::Command(collective_in(text)))
+}
+
+fn per_process(text: &str) -> Option<usize> {
+    let number = |name: &str| -> Option<usize> {
+        text.split_once(name)?.1.split_ascii_whitespace().next()?.parse().ok()
+    };
+    number("nThread ")?.checked_mul(number("nGpus ")?)
 }
 
 /// What follows `name :` of a foot line, which begins with a hash, a blank or a launcher's prefix.
