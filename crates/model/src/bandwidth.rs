@@ -12,6 +12,24 @@ pub struct Bandwidth {
     pub busbw: f64,
 }
 
+/// What makes busbw out of algbw: the factors of `getBw` in nccl-tests 2.19.6.
+pub fn bus_factor(collective: Collective, ranks: usize) -> f64 {
+    let n = ranks as f64;
+    match collective {
+        Collective::AllReduce => 2.0 * (n - 1.0) / n,
+        Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::AllToAll
+        | Collective::AllToAllV
+        | Collective::Gather
+        | Collective::Scatter => (n - 1.0) / n,
+        Collective::Broadcast
+        | Collective::Reduce
+        | Collective::SendRecv
+        | Collective::HyperCube => 1.0,
+    }
+}
+
 /// Bandwidth of a collective that took `seconds`. The numerators and factors are `getBw` of the
 /// program of that name in nccl-tests 2.19.6; alltoallv uses the busiest rank's bytes.
 ///
@@ -30,19 +48,21 @@ pub fn bandwidth(
 ) -> Bandwidth {
     let n = ranks as f64;
     let param = counts.param as f64 * element_bytes as f64;
-    let (bytes, factor) = match collective {
-        Collective::AllReduce => (param, 2.0 * (n - 1.0) / n),
+    let bytes = match collective {
+        Collective::AllReduce
+        | Collective::Broadcast
+        | Collective::Reduce
+        | Collective::SendRecv => param,
         Collective::AllGather
         | Collective::ReduceScatter
         | Collective::AllToAll
         | Collective::Gather
-        | Collective::Scatter => (param * n, (n - 1.0) / n),
-        Collective::AllToAllV => (counts.bytes(element_bytes) as f64, (n - 1.0) / n),
-        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (param, 1.0),
-        Collective::HyperCube => (param * (n - 1.0), 1.0),
+        | Collective::Scatter => param * n,
+        Collective::AllToAllV => counts.bytes(element_bytes) as f64,
+        Collective::HyperCube => param * (n - 1.0),
     };
     let algbw = bytes / 1e9 / seconds;
-    Bandwidth { algbw, busbw: algbw * factor }
+    Bandwidth { algbw, busbw: algbw * bus_factor(collective, ranks) }
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub mod exit;
 pub mod fault;
 /// Where every element of a receive buffer must have come from.
 pub mod layout;
+/// What the bytes of a collective allow on a machine.
+pub mod limits;
 /// A machine as far as limits need it.
 pub mod machine;
 /// What was measured, whoever wrote it down.

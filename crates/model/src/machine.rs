@@ -5,9 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod file;
+pub mod models;
 pub mod pcie;
+pub mod ready;
 
+pub use file::{BadMachineFile, parse, write};
 pub use pcie::PcieLink;
+pub use ready::ready;
 
 /// `nodes` hosts that are alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,132 @@
+//! Where the ranks of a run are on a machine, and which of them share an NVLink domain.
+//! Not how a launcher places them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// Where ranks are: `per_node` on each of `nodes`, neighbours on one node first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Nodes that hold ranks.
+    pub nodes: usize,
+    /// Ranks on each.
+    pub per_node: usize,
+    /// How ranks of one node reach each other.
+    pub inside: Inside,
+    /// Where their buffers are.
+    pub memory: Memory,
+    /// NICs of a node that are used, where fewer than it has (NCCL_IB_HCA).
+    pub nics: Option<usize>,
+}
+
+/// How ranks of one node reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inside {
+    /// By the best that the machine has: NVLink, or else PCIe.
+    Best,
+    /// Through host memory (NCCL_P2P_DISABLE): over each GPU's PCIe link.
+    HostMemory,
+    /// Through the NICs (NCCL_P2P_DISABLE and NCCL_SHM_DISABLE).
+    Network,
+}
+
+/// Where buffers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// In the GPUs.
+    Gpu,
+    /// In the host.
+    Host,
+}
+
+impl Placement {
+    /// `per_node` ranks with GPU buffers on each of `nodes`.
+    pub const fn new(nodes: usize, per_node: usize) -> Placement {
+        Placement { nodes, per_node, inside: Inside::Best, memory: Memory::Gpu, nics: None }
+    }
+
+    /// `ranks` that fill a machine's nodes one after the other. `None` where they would not be
+    /// alike: more than there are GPUs, or a last node with fewer.
+    pub fn filling(machine: &Machine, ranks: usize) -> Option<Placement> {
+        let gpus = machine.node.gpus.max(1);
+        let nodes = ranks.div_ceil(gpus);
+        let even = nodes > 0 && nodes <= machine.nodes && ranks.is_multiple_of(nodes);
+        even.then(|| Placement::new(nodes, ranks / nodes))
+    }
+
+    /// Ranks in all.
+    pub const fn ranks(&self) -> usize {
+        self.nodes.saturating_mul(self.per_node)
+    }
+
+    /// The groups of nodes that share an NVLink domain, or single nodes.
+    pub(super) fn islands(&self, machine: &Machine) -> Option<Islands> {
+        let node = &machine.node;
+        let spans = match &node.nvlink {
+            Some(nvlink) if self.inside == Inside::Best && self.memory == Memory::Gpu => {
+                (nvlink.domain / node.gpus.max(1)).max(1)
+            }
+            _ => 1,
+        };
+        let nodes = spans.min(self.nodes);
+        let count = self.nodes.div_ceil(nodes.max(1));
+        (nodes > 0 && self.per_node > 0 && self.nodes.is_multiple_of(nodes)).then(|| Islands {
+            count,
+            nodes,
+            ranks: nodes.saturating_mul(self.per_node),
+        })
+    }
+}
+
+/// Alike groups of ranks within which no NIC is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Islands {
+    /// Groups.
+    pub count: usize,
+    /// Nodes of each.
+    pub nodes: usize,
+    /// Ranks of each.
+    pub ranks: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Node, NvLink};
+
+    fn machine(nodes: usize, gpus: usize, domain: usize) -> Machine {
+        let nvlink =
+            NvLink { links: Some(18), line: Some(50.0), switched: true, multicast: None, domain };
+        let node =
+            Node { gpus, gpu: None, nvlink: Some(nvlink), pcie: None, cpu: None, nics: Vec::new() };
+        Machine { name: "test".to_owned(), nodes, node, sharp: None }
+    }
+
+    #[test]
+    fn domains_may_span_nodes() {
+        let rack = machine(18, 4, 72);
+        let islands = Placement::new(2, 4).islands(&rack).expect("even");
+        assert_eq!((islands.count, islands.nodes, islands.ranks), (1, 2, 8));
+        let alone = machine(2, 4, 4);
+        let islands = Placement::new(2, 4).islands(&alone).expect("even");
+        assert_eq!((islands.count, islands.ranks), (2, 4));
+        let racks = machine(36, 4, 72);
+        assert_eq!(Placement::new(36, 4).islands(&racks).expect("even").count, 2);
+        assert_eq!(Placement::new(19, 4).islands(&racks), None);
+        assert_eq!(Placement::new(0, 4).islands(&racks), None);
+    }
+
+    #[test]
+    fn filling_a_machine() {
+        let two = machine(2, 8, 8);
+        assert_eq!(Placement::filling(&two, 16), Some(Placement::new(2, 8)));
+        assert_eq!(Placement::filling(&two, 6), Some(Placement::new(1, 6)));
+        assert_eq!(Placement::filling(&two, 12), Some(Placement::new(2, 6)));
+        assert_eq!(Placement::filling(&two, 9), None);
+        assert_eq!(Placement::filling(&two, 17), None);
+        assert_eq!(Placement::filling(&two, 0), None);
+    }
+}

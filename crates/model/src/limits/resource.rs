@@ -1,0 +1,240 @@
+//! What bytes cross in a machine, and how fast each of it is by three figures that are never mixed.
+//! Not how many bytes cross it (`traffic`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::framing;
+use super::placement::{Inside, Islands, Memory, Placement};
+use crate::machine::{GpuModel, Machine, NicKind, Nics, PcieLink, models};
+
+/// A part of a machine that bytes cross.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// All NVLinks of one GPU.
+    NvLink,
+    /// The PCIe link of one GPU.
+    GpuPcie,
+    /// What joins the sockets of a node.
+    BetweenSockets,
+    /// All NICs of a node, or of the nodes that share an NVLink domain, together.
+    Nic,
+    /// The PCIe slots of these NICs together.
+    NicSlot,
+}
+
+impl Resource {
+    /// As a sentence names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::NvLink => "NVLink",
+            Resource::GpuPcie => "PCIe of the GPU",
+            Resource::BetweenSockets => "link between sockets",
+            Resource::Nic => "NIC",
+            Resource::NicSlot => "PCIe slot",
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How fast a resource is, GB/s of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// The physical rate.
+    pub line: f64,
+    /// Line less framing; `None` where packets are not known, or nobody has measured them.
+    pub payload: Option<f64>,
+    /// What NCCL reckons with. An expectation, not a limit.
+    pub nccl: Option<f64>,
+}
+
+impl Capacity {
+    /// Payload, or line where there is none.
+    pub fn best(&self) -> f64 {
+        self.payload.unwrap_or(self.line)
+    }
+}
+
+/// A capacity, or what is missing to know it.
+pub(super) struct Known {
+    pub capacity: Result<Capacity, String>,
+    /// Facts that were assumed from the GPU's model.
+    pub assumed: Option<String>,
+}
+
+impl From<Result<Capacity, String>> for Known {
+    fn from(capacity: Result<Capacity, String>) -> Known {
+        Known { capacity, assumed: None }
+    }
+}
+
+/// All NVLinks of a GPU. Unknown links are assumed to be all that the model has.
+pub(super) fn nvlink(machine: &Machine) -> Known {
+    let Some(nvlink) = &machine.node.nvlink else {
+        return Err("NVLink of a GPU".to_owned()).into();
+    };
+    let gpu = machine.node.gpu.as_ref();
+    let model = gpu.and_then(|gpu| models::find(&gpu.name));
+    let assumed = match (nvlink.links, model.and_then(|model| model.links)) {
+        (None, Some(links)) => Some(format!(
+            "NVLinks of a GPU: {links}, as many as {} has",
+            gpu.map_or("the model", |gpu| gpu.name.as_str())
+        )),
+        _ => None,
+    };
+    let links = nvlink.links.or(model.and_then(|model| model.links));
+    let line = nvlink.line.or(model.and_then(|model| model.line));
+    let capacity = match (links, line) {
+        (Some(links), Some(line)) => {
+            let links = f64::from(links);
+            Ok(Capacity {
+                line: links * line,
+                payload: None,
+                nccl: gpu.and_then(sm).and_then(nccl_link).map(|each| links * each),
+            })
+        }
+        (None, _) => Err("NVLinks of a GPU (how many)".to_owned()),
+        (_, None) => Err("GB/s of an NVLink".to_owned()),
+    };
+    Known { capacity, assumed }
+}
+
+/// Compute capability × 10 of a GPU, said or by its model.
+pub fn sm(gpu: &GpuModel) -> Option<u32> {
+    gpu.sm.or_else(|| models::find(&gpu.name).map(|model| model.sm))
+}
+
+/// GB/s that NCCL 2.30 reckons for one NVLink by compute capability (src/graph/topo.h,
+/// `SM60_NVLINK_BW` to `SM100_NVLINK_BW`). Its 2.18 has 20.0 for sm90, 2.25 and 2.26 40.0 for sm100.
+pub fn nccl_link(sm: u32) -> Option<f64> {
+    match sm {
+        60..70 => Some(18.0),
+        86 => Some(12.0),
+        70..90 => Some(20.0),
+        90..100 => Some(20.6),
+        100.. => Some(40.1),
+        _ => None,
+    }
+}
+
+/// The PCIe link of a GPU.
+pub(super) fn gpu_pcie(machine: &Machine) -> Known {
+    match machine.node.pcie {
+        Some(link) => Ok(of_link(link, 1.0)).into(),
+        None => Err("PCIe link of a GPU".to_owned()).into(),
+    }
+}
+
+fn of_link(link: PcieLink, count: f64) -> Capacity {
+    Capacity {
+        line: link.line() * count,
+        payload: link.payload().map(|each| each * count),
+        nccl: Some(link.nccl() * count),
+    }
+}
+
+/// What joins the sockets of a node.
+pub(super) fn between_sockets(machine: &Machine) -> Option<Capacity> {
+    let cpu = machine.node.cpu.as_ref()?;
+    let line = cpu.between_sockets?;
+    Some(Capacity { line, payload: None, nccl: None })
+}
+
+/// The groups of NICs that carry a run: RDMA where there is any, since NCCL prefers it whatever the
+/// sockets' speed.
+fn carriers(machine: &Machine) -> Vec<&Nics> {
+    let nics = || machine.node.nics.iter().filter(|nics| nics.count > 0);
+    let rdma: Vec<_> = nics().filter(|nics| nics.kind.rdma()).collect();
+    if rdma.is_empty() {
+        nics().filter(|nics| nics.kind == NicKind::Ethernet).collect()
+    } else {
+        rdma
+    }
+}
+
+/// NICs of an island that are used.
+pub(super) fn nics_used(machine: &Machine, placement: &Placement, islands: &Islands) -> usize {
+    let all = carriers(machine).iter().map(|nics| nics.count).sum::<usize>();
+    placement.nics.unwrap_or(all).min(all).saturating_mul(islands.nodes)
+}
+
+/// All NICs of an island, and their slots.
+pub(super) fn network(machine: &Machine, placement: &Placement, islands: &Islands) -> [Known; 2] {
+    let groups = carriers(machine);
+    let all: usize = groups.iter().map(|nics| nics.count).sum();
+    if all == 0 {
+        let missing = || Err("NICs between nodes".to_owned()).into();
+        return [missing(), missing()];
+    }
+    // Which of them are left out is not known, so all are cut alike.
+    let used = placement.nics.map_or(1.0, |nics| nics.min(all) as f64 / all as f64);
+    let scale = used * islands.nodes as f64;
+    let sum = |each: &dyn Fn(&Nics) -> Option<f64>| {
+        groups.iter().map(|nics| each(nics).map(|one| one * nics.count as f64 * scale)).sum()
+    };
+    let line: Option<f64> = sum(&framing::line);
+    let nic = line.map(|line| Capacity { line, payload: sum(&framing::payload), nccl: Some(line) });
+    let slots = |rate: &dyn Fn(PcieLink) -> Option<f64>| {
+        sum(&|nics: &Nics| Some(rate(nics.slot?)? / nics.sharing.max(1) as f64))
+    };
+    let slot = slots(&|link| Some(link.line())).map(|line| Capacity {
+        line,
+        payload: slots(&|link| link.payload()),
+        nccl: slots(&|link| Some(link.nccl())),
+    });
+    [
+        nic.ok_or_else(|| "rate of a NIC".to_owned()).into(),
+        slot.ok_or_else(|| "PCIe slot of a NIC".to_owned()).into(),
+    ]
+}
+
+/// What carries bytes between ranks of one island.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fabric {
+    /// NVLink joins all of them.
+    NvLink,
+    /// Each GPU's PCIe link.
+    Pcie,
+    /// The NICs, also within a node.
+    Network,
+    /// Host memory of processes, of which no rate is known here.
+    HostMemory,
+}
+
+/// What carries bytes between ranks of one island.
+pub(super) fn fabric(machine: &Machine, placement: &Placement, islands: &Islands) -> Fabric {
+    if placement.inside == Inside::Network {
+        return Fabric::Network;
+    }
+    if placement.memory == Memory::Host || machine.node.gpus == 0 {
+        return Fabric::HostMemory;
+    }
+    match &machine.node.nvlink {
+        Some(nvlink) if placement.inside == Inside::Best && nvlink.domain >= islands.ranks => {
+            Fabric::NvLink
+        }
+        _ => Fabric::Pcie,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nccl_reckons_links_by_compute_capability() {
+        for (sm, each) in
+            [(60, 18.0), (70, 20.0), (80, 20.0), (86, 12.0), (90, 20.6), (100, 40.1), (103, 40.1)]
+        {
+            assert_eq!(nccl_link(sm), Some(each), "sm{sm}");
+        }
+        assert_eq!(nccl_link(52), None);
+    }
+}
