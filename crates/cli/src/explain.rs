@@ -47,6 +47,9 @@ pub struct Explanation {
     /// What is not known and would tell more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// What is not known and could only lower the limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
     /// What stands out, the gravest first.
     pub findings: Vec<Finding>,
 }
@@ -95,6 +98,7 @@ fn explain_one(context: &Context<'_>) -> Explanation {
         sentence: sentence::sentence(context, &findings),
         assumed: context.assumed(),
         missing,
+        unchecked: context.ceiling.as_ref().map_or(Vec::new(), |one| one.unchecked.clone()),
         findings,
     }
 }

@@ -44,6 +44,8 @@ pub mod size;
 pub mod split;
 /// Medians, intervals, drift, comparison, stopping.
 pub mod stats;
+/// The tree of devices of a host, and the ways through it.
+pub mod topology;
 
 pub use collective::Collective;
 pub use datatype::DataType;

@@ -137,14 +137,10 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn missing(&self) -> Vec<String> {
-        let mut missing = match &self.culprit {
+        match &self.culprit {
             Culprit::Unknown { missing } => missing.clone(),
             _ => Vec::new(),
-        };
-        if let Some(ceiling) = &self.ceiling {
-            missing.extend(ceiling.unchecked.iter().cloned());
         }
-        missing
     }
 
     /// Rows with both their halves' speed, of sizes that moved something.

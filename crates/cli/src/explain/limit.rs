@@ -14,6 +14,9 @@ use super::context::Context;
 /// Bounds within this part of each other are the same in a sentence.
 const SAME: f64 = 0.01;
 
+/// A result above a bound by less is rounding.
+const ROUNDING: f64 = 1.005;
+
 /// What the hardware allows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ceiling {
@@ -38,7 +41,7 @@ pub struct Ceiling {
     pub resources: Vec<(Resource, f64)>,
     /// Algorithms that the machine could run and whose bound the result does not exceed.
     pub explained_by: Vec<Algorithm>,
-    /// Algorithms whose bound the result exceeds: they did not run.
+    /// Algorithms whose bound the result exceeds, so that they did not run; their line bounds, GB/s.
     pub excluded: Vec<(Algorithm, f64)>,
     /// Facts that were taken from the GPU's model.
     #[serde(skip)]
@@ -125,8 +128,8 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
     let limit = &candidate.limit;
     let Some(ceiling) = ceiling(context, limit, basis, busbw) else {
         let mut missing = limit.missing.clone();
-        if missing.iter().any(|fact| fact.contains("NIC")) {
-            missing.push("how many NICs a host has, and their Gb/s (--machine)".to_owned());
+        for fact in missing.iter_mut().filter(|fact| *fact == "NICs between nodes") {
+            *fact = "the NICs between hosts: how many a host has, and their Gb/s (--machine)".to_owned();
         }
         return (None, Culprit::Unknown { missing });
     };
@@ -200,8 +203,8 @@ fn ceiling(context: &Context<'_>, limit: &Limit, basis: Basis, busbw: f64) -> Op
     let framed = limit.loads.iter().any(|load| payload.set_by.contains(&load.resource) && load.capacity.payload.is_some());
     let possible = |one: &&Candidate| one.possible == Possible::Yes;
     let excluded = context.candidates.iter().filter(possible).filter_map(|one| {
-        let bound = bound(&one.limit)?.busbw;
-        (busbw > bound * 1.005).then_some((one.limit.algorithm, bound))
+        let exceeded = busbw > bound(&one.limit)?.busbw * ROUNDING;
+        exceeded.then_some((one.limit.algorithm, one.limit.line.as_ref()?.busbw))
     });
     Some(Ceiling {
         busbw: payload.busbw,

@@ -65,7 +65,11 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
             wrapped(out, "        ", &format!("confirm: {confirm}"))?;
         }
     }
-    for (name, facts) in [("assumed", &told.assumed), ("missing", &told.missing)] {
+    for (name, facts) in [
+        ("assumed", &told.assumed),
+        ("not known, and could only lower the limit", &told.unchecked),
+        ("missing", &told.missing),
+    ] {
         if !facts.is_empty() {
             writeln!(out)?;
             wrapped(out, "  ", &format!("{name}: {}", facts.join("; ")))?;
@@ -87,7 +91,10 @@ fn culprit(culprit: &Culprit) -> String {
         Culprit::Resource { resource } => resource.name().to_owned(),
         Culprit::NotTheHardware { considered } => {
             let names: Vec<&str> = considered.iter().map(|resource| resource.name()).collect();
-            format!("neither {}", names.join(" nor "))
+            match names.as_slice() {
+                [only] => format!("not {only}"),
+                all => format!("neither {}", all.join(" nor ")),
+            }
         }
         Culprit::Software => "software".to_owned(),
         Culprit::AboveLimit => "none: it is above the limit".to_owned(),

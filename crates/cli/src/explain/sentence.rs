@@ -66,7 +66,22 @@ fn limit(context: &Context<'_>) -> String {
         Culprit::AboveLimit => "It is above what the machine as described allows: one of the two is not what it seems.".to_owned(),
         Culprit::NotTheHardware { considered } => {
             let parts: Vec<&str> = considered.iter().map(|resource| resource.name()).collect();
-            format!("At {} % of the limit, neither {} is what holds it back; look at software and settings.", percent(of_limit), list(&parts, "nor"))
+            let expected = expected.map_or(String::new(), |expected| {
+                format!(" ({} % of what NCCL expects)", percent(expected))
+            });
+            let cause = if context.run.library.is_empty() {
+                "what does cannot be told without NCCL's log"
+            } else {
+                "look at software and settings"
+            };
+            let (verb, parts) = match parts.as_slice() {
+                [only] => ("is not", (*only).to_owned()),
+                all => ("is", format!("neither {}", list(all, "nor"))),
+            };
+            format!(
+                "At {} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.",
+                percent(of_limit)
+            )
         }
         Culprit::Unknown { missing } => {
             let share = match expected {
@@ -78,9 +93,12 @@ fn limit(context: &Context<'_>) -> String {
     };
     if !ceiling.excluded.is_empty() && !ceiling.explained_by.is_empty() && ceiling.basis != Basis::Said {
         let (algorithm, bound) = ceiling.excluded.iter().copied().fold((ceiling.algorithm, 0.0), |most, one| if one.1 > most.1 { one } else { most });
-        let verb = if ceiling.explained_by.len() == 1 { "explains" } else { "explain" };
-        let verb = if ceiling.explained_by.len() == 2 { "explains" } else { verb };
-        told.push_str(&format!(" It is above the {} bound of {} GB/s: only {} {verb} it.", algorithm.name(), rate(bound), names(&ceiling.explained_by)));
+        told.push_str(&format!(
+            " It is above the {} bound of {} GB/s: only {} explains it.",
+            algorithm.name(),
+            rate(bound),
+            names(&ceiling.explained_by)
+        ));
     } else if ceiling.basis == Basis::LowestBound && ceiling.explained_by.len() > 1 {
         told.push_str(&format!(" That is if {} ran; {} would be possible as well, and the log would tell.", ceiling.algorithm.name(), others(ceiling)));
     }

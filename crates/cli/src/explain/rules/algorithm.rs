@@ -32,7 +32,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             "algorithm",
             Weight::Note,
             Confidence::Likely,
-            format!("only {} {} it", names(&ceiling.explained_by), if ceiling.explained_by.len() == 1 { "explains" } else { "explain" }),
+            format!("only {} explains it", names(&ceiling.explained_by)),
         )
         .evidence(format!("{} GB/s is above the bound of the others: {}", rate(context.busbw().unwrap_or(0.0)), excluded.join(", ")))
         .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'"),

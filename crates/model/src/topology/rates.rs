@@ -1,0 +1,198 @@
+//! Every link of a host with its three rates, GB/s one way: line, payload, what NCCL expects.
+//! They are never mixed (docs/topology.md), and nothing here is measured.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Device, Gpu, GpuLinkKind, Net, NetKind, System};
+
+/// Three figures for a link, GB/s one way; none where it is not known, or there is no figure.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Rates {
+    /// The physical rate.
+    pub line: Option<f64>,
+    /// Line less framing; not above it.
+    pub payload: Option<f64>,
+    /// NCCL's own constant: an expectation, not a limit.
+    pub nccl: Option<f64>,
+}
+
+/// A link and its rates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedRates {
+    /// Whose link: GPU0, mlx5_0, switch 0000:ca:00.0.
+    pub subject: String,
+    /// What kind: PCIe 5.0 x16, 18 NVLinks, port of 400 Gb/s.
+    pub link: String,
+    /// Its rates.
+    pub rates: Rates,
+}
+
+/// Bytes of data in a PCIe packet where nobody told the size: what most hosts set.
+const USUAL_PCIE_PAYLOAD: u16 = 256;
+
+/// Every link, in the order of the tree: PCIe of switches, GPUs and adapters, links between GPUs, ports.
+pub fn links(system: &System) -> Vec<NamedRates> {
+    let mut all = Vec::new();
+    for (at, device) in system.devices.iter().enumerate() {
+        let subject = subject(system, at, device);
+        if device.link != super::Ends::default() || device.class.is_some() {
+            let link = device.reading().to_string();
+            all.push(NamedRates { subject: subject.clone(), link, rates: pcie(device) });
+        }
+        if let Some(gpu) = &device.gpu {
+            all.extend(between_gpus(&subject, gpu));
+        }
+        all.extend(device.nets.iter().map(|net| port(net, device)));
+    }
+    for net in system.virtual_nets() {
+        // NCCL writes 10 Gb/s for what does not tell its speed.
+        let rates = Rates { nccl: Some(net.line().unwrap_or(1.25)), ..Rates::default() };
+        all.push(NamedRates { subject: net.name.clone(), link: "virtual interface".into(), rates });
+    }
+    all
+}
+
+fn subject(system: &System, at: usize, device: &Device) -> String {
+    if device.is_gpu() {
+        return system.gpu_name(at);
+    }
+    let kind = match (device.is_nic(), device.is_switch()) {
+        (true, _) => "NIC ",
+        (_, true) => "switch ",
+        _ => "",
+    };
+    format!("{kind}{}", device.address)
+}
+
+/// Rates of the link of a device to what it hangs on.
+pub(super) fn pcie(device: &Device) -> Rates {
+    let reading = device.reading();
+    let link = reading.link();
+    Rates {
+        line: link.map(|link| link.line()),
+        payload: link.and_then(|link| {
+            let max_payload = link.max_payload.or(Some(USUAL_PCIE_PAYLOAD));
+            crate::machine::PcieLink { max_payload, ..link }.payload()
+        }),
+        nccl: Some(reading.nccl()),
+    }
+}
+
+fn between_gpus<'a>(subject: &'a str, gpu: &'a Gpu) -> impl Iterator<Item = NamedRates> + 'a {
+    let of = |kind: GpuLinkKind| {
+        let links = gpu.links.iter().filter(move |link| link.kind == kind);
+        links.fold(0_u32, |count, link| count.saturating_add(link.count))
+    };
+    let bundle = |count: u32, name: &str, line: Option<f64>, nccl: Option<f64>| {
+        let times = |rate: Option<f64>| rate.map(|rate| rate * f64::from(count));
+        (count > 0).then(|| NamedRates {
+            subject: subject.to_owned(),
+            link: format!("{count} {name}"),
+            rates: Rates { line: times(line), payload: None, nccl: times(nccl) },
+        })
+    };
+    let nvlinks = bundle(of(GpuLinkKind::NvLink), "NVLinks", nvlink_line(gpu), nvlink_nccl(gpu));
+    let xgmi = bundle(of(GpuLinkKind::Xgmi), "xGMI links", xgmi_line(gpu), xgmi_nccl(gpu));
+    let c2c = gpu.c2c.map(|(mbps, count)| NamedRates {
+        subject: subject.to_owned(),
+        link: format!("{count} C2C to the processor"),
+        rates: Rates {
+            nccl: Some(f64::from(mbps) * f64::from(count) / 1000.0),
+            ..Rates::default()
+        },
+    });
+    [nvlinks, xgmi, c2c].into_iter().flatten()
+}
+
+/// GB/s of one of a GPU's links to others.
+pub(super) fn gpu_link_line(gpu: &Gpu) -> Option<f64> {
+    if gpu.gcn.is_some() { xgmi_line(gpu) } else { nvlink_line(gpu) }
+}
+
+/// GB/s of one NVLink, by the architecture that has it: NVLink 1 20, 2 to 4 25, 5 50, and 14.0625 of the
+/// GA10x chips (NVIDIA's data sheets of P100, V100, A100, RTX A6000, H100, B200).
+fn nvlink_line(gpu: &Gpu) -> Option<f64> {
+    match gpu.sm? {
+        60..70 => Some(20.0),
+        70..=80 => Some(25.0),
+        86 => Some(14.0625),
+        90 => Some(25.0),
+        100..110 => Some(50.0),
+        _ => None,
+    }
+}
+
+/// GB/s that NCCL takes one NVLink for (NCCL 2.30.7, src/graph/topo.h, SM*_NVLINK_BW).
+fn nvlink_nccl(gpu: &Gpu) -> Option<f64> {
+    Some(match gpu.sm? {
+        100.. => 40.1,
+        90.. => 20.6,
+        86 => 12.0,
+        70.. => 20.0,
+        60.. => 18.0,
+        _ => 20.0,
+    })
+}
+
+/// GB/s of one xGMI link (AMD's data sheets: MI300X 128 and MI350X 153.6 both ways).
+fn xgmi_line(gpu: &Gpu) -> Option<f64> {
+    match gpu.gcn.as_deref()? {
+        "gfx942" => Some(64.0),
+        "gfx950" => Some(76.8),
+        _ => None,
+    }
+}
+
+/// GB/s that RCCL takes one xGMI link for (RCCL 2.22, src/graph/topo.h, *_XGMI_WIDTH).
+fn xgmi_nccl(gpu: &Gpu) -> Option<f64> {
+    Some(match gpu.gcn.as_deref()? {
+        "gfx942" | "gfx950" => 48.0,
+        "gfx90a" => 36.0,
+        _ => 24.0,
+    })
+}
+
+fn port(net: &Net, device: &Device) -> NamedRates {
+    let line = net.line();
+    let share = net.kind.map(|kind| payload_share(kind, net.mtu));
+    let speed = net
+        .mbps
+        .map_or("unknown speed".to_owned(), |mbps| format!("{} Gb/s", f64::from(mbps) / 1000.0));
+    let kind = match net.kind {
+        Some(NetKind::Infiniband) => "InfiniBand",
+        Some(NetKind::Roce) => "RoCE",
+        Some(NetKind::Socket) => "Ethernet",
+        None if device.vendor == Some(0x1d0f) => "EFA",
+        None => "port",
+    };
+    NamedRates {
+        subject: net.name.clone(),
+        link: format!("{kind}, {speed}"),
+        rates: Rates {
+            line,
+            payload: line.zip(share).map(|(line, share)| line * share),
+            // NCCL takes 10 Gb/s where the speed is not known.
+            nccl: Some(line.unwrap_or(1.25)),
+        },
+    }
+}
+
+/// The part of a port's line that is data: from header sizes at the largest packets it has; where the
+/// size is not known, at the largest that is common, since less is never more.
+fn payload_share(kind: NetKind, mtu: Option<u32>) -> f64 {
+    // Bytes round each packet: InfiniBand 30 (LRC 8, BTH 12, ICRC 4, VCRC 2, start and end 4);
+    // RoCEv2 82 and TCP 38 + 52 on Ethernet (preamble 8, header 14, FCS 4, gap 12; IP 20, UDP 8,
+    // BTH 12, ICRC 4, or IP 20, TCP 32), TCP's within the MTU.
+    match (kind, mtu.map(f64::from)) {
+        (NetKind::Infiniband, mtu) => share(mtu.unwrap_or(4096.0), 30.0),
+        (NetKind::Roce, mtu) => share(mtu.unwrap_or(4096.0), 82.0),
+        (NetKind::Socket, mtu) => {
+            let mtu = mtu.unwrap_or(9000.0);
+            (mtu - 52.0).max(0.0) / (mtu + 38.0)
+        }
+    }
+}
+
+fn share(data: f64, round: f64) -> f64 {
+    data / (data + round)
+}
