@@ -102,5 +102,3 @@ fn explain_one(context: &Context<'_>) -> Explanation {
         findings,
     }
 }
-
-

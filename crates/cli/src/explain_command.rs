@@ -27,14 +27,20 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let stdin = Path::new("-").to_owned();
-    let sources = if arguments.sources.is_empty() { std::slice::from_ref(&stdin) } else { &arguments.sources };
+    let sources = if arguments.sources.is_empty() {
+        std::slice::from_ref(&stdin)
+    } else {
+        &arguments.sources
+    };
     let mut runs = Vec::new();
     let mut exit = Exit::Ok;
     for source in sources {
         match import::read_path(source) {
             Ok(read) => {
                 remark(source, &read.lines);
-                runs.extend(read.measurements.into_iter().map(|run| with_memory_of_name(run, source)));
+                runs.extend(
+                    read.measurements.into_iter().map(|run| with_memory_of_name(run, source)),
+                );
             }
             Err(e) => {
                 let _ = writeln!(io::stderr(), "busbw: {e}");
@@ -74,10 +80,17 @@ fn remark(source: &Path, lines: &import::Lines) {
         said.push(format!("{} of {} rows are cut or have no figures", lines.cut, lines.rows));
     }
     if lines.runs_left_out > 0 {
-        said.push(format!("{} runs beyond the first {} were left out", lines.runs_left_out, import::MOST_RUNS));
+        said.push(format!(
+            "{} runs beyond the first {} were left out",
+            lines.runs_left_out,
+            import::MOST_RUNS
+        ));
     }
     if lines.unrecognised > 0 {
-        said.push(format!("{} of {} lines are of no known kind and were passed over", lines.unrecognised, lines.all));
+        said.push(format!(
+            "{} of {} lines are of no known kind and were passed over",
+            lines.unrecognised, lines.all
+        ));
     }
     if !said.is_empty() {
         let _ = writeln!(io::stderr(), "busbw: {name}: {}", said.join("; "));
@@ -89,8 +102,13 @@ fn with_memory_of_name(mut run: Measurement, source: &Path) -> Measurement {
     if run.source.form != model::measurement::Form::Osu || run.test.memory.is_some() {
         return run;
     }
-    let stem = source.file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let has = |words: &[&str]| stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
+    let stem = source
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    let has = |words: &[&str]| {
+        stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
+    };
     let memory = match (has(&["device", "dd", "gpu", "cuda"]), has(&["host", "hh", "cpu"])) {
         (true, false) => Some(Memory::Device),
         (false, true) => Some(Memory::Host),

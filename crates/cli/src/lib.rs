@@ -10,6 +10,9 @@ pub mod counters;
 /// The preflight of a node.
 pub mod doctor;
 mod doctor_command;
+/// What a measurement says.
+pub mod explain;
+mod explain_command;
 /// What others wrote.
 pub mod import;
 /// Where ranks run, and what becomes of them.
@@ -100,6 +103,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments),
+        Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

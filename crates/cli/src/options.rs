@@ -11,8 +11,8 @@ mod questions;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AlgorithmsArguments, Command, DoctorArguments, FINGERPRINT_WORD, LintArguments, RANK_WORD,
-    ShowArguments, parse,
+    AlgorithmsArguments, Command, DoctorArguments, ExplainArguments, FINGERPRINT_WORD,
+    LintArguments, RANK_WORD, ShowArguments, parse,
 };
 pub use environment::Environment;
 pub use launched::Launched;

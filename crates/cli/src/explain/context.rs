@@ -57,7 +57,9 @@ impl<'a> Context<'a> {
         let measured = settled(run);
         let machine = hardware.of(run);
         let candidates = match (&machine, run.collective()) {
-            (Some(machine), Some(collective)) if run.test.figure == Figure::Bandwidths => machine.candidates(collective),
+            (Some(machine), Some(collective)) if run.test.figure == Figure::Bandwidths => {
+                machine.candidates(collective)
+            }
             _ => Vec::new(),
         };
         let mut context = Context {
@@ -109,7 +111,12 @@ impl<'a> Context<'a> {
         if let Some(hosts) = self.run.hosts {
             words.push_str(&format!(" on {hosts} {}", plural(hosts, "host")));
         }
-        if let Some(name) = self.run.devices.first().map(|device| device.name.as_str()).filter(|name| !name.is_empty())
+        if let Some(name) = self
+            .run
+            .devices
+            .first()
+            .map(|device| device.name.as_str())
+            .filter(|name| !name.is_empty())
             && self.run.devices.iter().all(|device| device.name == name)
         {
             words.push_str(&format!(", {name}"));
@@ -176,9 +183,20 @@ fn settled(run: &Measurement) -> Option<Measured> {
     let settled = speeds().filter(|(row, _)| row.size >= largest / LARGEST_SIZES).max_by(best);
     let Some((row, speed)) = settled else {
         // A test of latency: what its smallest message takes.
-        let row = run.rows.iter().filter(|row| row_mean(run, row, |half| half.time_us).is_some()).min_by_key(|row| row.size)?;
+        let row = run
+            .rows
+            .iter()
+            .filter(|row| row_mean(run, row, |half| half.time_us).is_some())
+            .min_by_key(|row| row.size)?;
         let time_us = row_mean(run, row, |half| half.time_us);
-        return Some(Measured { size: row.size, busbw: None, busbw_gbit: None, algbw: None, time_us, peak: None });
+        return Some(Measured {
+            size: row.size,
+            busbw: None,
+            busbw_gbit: None,
+            algbw: None,
+            time_us,
+            peak: None,
+        });
     };
     let peak = speeds().max_by(best).filter(|(at, _)| at.size != row.size);
     Some(Measured {

@@ -68,7 +68,15 @@ impl Finding {
         cause: impl Into<String>,
     ) -> Finding {
         let cause = cause.into();
-        Finding { rule, weight, cause, evidence: Vec::new(), confidence, remedy: None, confirm: None }
+        Finding {
+            rule,
+            weight,
+            cause,
+            evidence: Vec::new(),
+            confidence,
+            remedy: None,
+            confirm: None,
+        }
     }
 
     /// What it is concluded from.
@@ -93,7 +101,11 @@ pub(super) fn bytes(size: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if size >= unit {
             let value = size as f64 / unit as f64;
-            return if size.is_multiple_of(unit) { format!("{value} {name}") } else { format!("{value:.1} {name}") };
+            return if size.is_multiple_of(unit) {
+                format!("{value} {name}")
+            } else {
+                format!("{value:.1} {name}")
+            };
         }
     }
     format!("{size} B")

@@ -61,7 +61,9 @@ impl Hardware {
     /// The machine of a run, with where its ranks are.
     pub(super) fn of(&self, run: &Measurement) -> Option<Known> {
         let mut known = match &self.machine {
-            Some(machine) => Known { machine: machine.clone(), assumed: Vec::new(), placement: None },
+            Some(machine) => {
+                Known { machine: machine.clone(), assumed: Vec::new(), placement: None }
+            }
             None => named(run)?,
         };
         known.place(run, self.nodes);
@@ -123,12 +125,17 @@ impl Known {
         let said = nodes.or(run.hosts);
         if said.is_none() && self.machine.nodes == 1 && ranks > gpus {
             let needed = ranks.div_ceil(gpus);
-            self.assumed.push(format!("{needed} hosts like {}, since one has {gpus} GPUs", self.machine.name));
+            self.assumed.push(format!(
+                "{needed} hosts like {}, since one has {gpus} GPUs",
+                self.machine.name
+            ));
             self.machine.nodes = needed;
         }
         if let Some(said) = said {
             self.machine.nodes = self.machine.nodes.max(said);
-            self.placement = ranks.is_multiple_of(said.max(1)).then(|| Placement::new(said, ranks / said.max(1)));
+            self.placement = ranks
+                .is_multiple_of(said.max(1))
+                .then(|| Placement::new(said, ranks / said.max(1)));
         } else {
             self.placement = Placement::filling(&self.machine, ranks);
             if let Some(placement) = self.placement
@@ -138,7 +145,9 @@ impl Known {
                 self.assumed.push(format!("{per_node} ranks on each of {nodes} hosts"));
             }
         }
-        if spans_no_nodes(run) && let Some(nvlink) = &mut self.machine.node.nvlink {
+        if spans_no_nodes(run)
+            && let Some(nvlink) = &mut self.machine.node.nvlink
+        {
             nvlink.domain = nvlink.domain.min(gpus);
         }
         if let Some(placement) = &mut self.placement {
@@ -158,8 +167,10 @@ impl Known {
 /// Whether NCCL says, or was told, that NVLink ends at the node.
 fn spans_no_nodes(run: &Measurement) -> bool {
     let said = run.library.iter().flat_map(|facts| &facts.communicators);
-    let mut said = said.filter(|one| one.nodes.is_some_and(|nodes| nodes > 1)).filter_map(|one| one.mnnvl);
-    setting(run, "NCCL_MNNVL_ENABLE").is_some_and(|value| value == "0") || said.next() == Some(false)
+    let mut said =
+        said.filter(|one| one.nodes.is_some_and(|nodes| nodes > 1)).filter_map(|one| one.mnnvl);
+    setting(run, "NCCL_MNNVL_ENABLE").is_some_and(|value| value == "0")
+        || said.next() == Some(false)
 }
 
 fn inside(run: &Measurement) -> Inside {
@@ -176,7 +187,10 @@ pub(super) fn setting<'a>(run: &'a Measurement, name: &str) -> Option<&'a str> {
     let said = run.environment.get(name).map(String::as_str);
     said.or_else(|| {
         let words = run.command.as_deref()?.split_ascii_whitespace();
-        words.filter_map(|word| word.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+        words
+            .filter_map(|word| word.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     })
 }
 
@@ -205,7 +219,10 @@ fn named(run: &Measurement) -> Option<Known> {
     let assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
     let model = GpuModel { name: gpu.name.to_owned(), sm: Some(gpu.sm) };
     let node = Node { gpus, gpu: Some(model), nvlink, pcie: None, cpu: None, nics };
-    let machine = Machine { name: format!("{hosts} × {gpus} {}", gpu.name), nodes: hosts, node, sharp: None };
+    let machine =
+        Machine {
+            name: format!("{hosts} × {gpus} {}", gpu.name), nodes: hosts, node, sharp: None
+        };
     Some(Known { machine, placement: None, assumed })
 }
 

@@ -91,7 +91,9 @@ pub enum Culprit {
 /// The limit of a run, and what sets its pace.
 pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
     let run = context.run;
-    let unknown = |missing: &[&str]| Culprit::Unknown { missing: missing.iter().map(|m| (*m).to_owned()).collect() };
+    let unknown = |missing: &[&str]| Culprit::Unknown {
+        missing: missing.iter().map(|m| (*m).to_owned()).collect(),
+    };
     let Some(measured) = &context.measured else { return (None, unknown(&["a row with figures"])) };
     if run.test.figure == Figure::Latency {
         let culprit = if measured.size == 0 { Culprit::Software } else { unknown(&[]) };
@@ -129,11 +131,17 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
     let Some(ceiling) = ceiling(context, limit, basis, busbw) else {
         let mut missing = limit.missing.clone();
         for fact in missing.iter_mut().filter(|fact| *fact == "NICs between nodes") {
-            *fact = "the NICs between hosts: how many a host has, and their Gb/s (--machine)".to_owned();
+            *fact = "the NICs between hosts: how many a host has, and their Gb/s (--machine)"
+                .to_owned();
         }
         return (None, Culprit::Unknown { missing });
     };
-    let culprit = culprit(limits::judge(limit, measured.size, &[busbw]));
+    let mut culprit = culprit(limits::judge(limit, measured.size, &[busbw]));
+    if let Culprit::Unknown { missing } = &mut culprit {
+        for fact in missing.iter_mut().filter(|fact| limit.assumed.contains(fact)) {
+            fact.push_str(" (assumed: nothing says so)");
+        }
+    }
     (Some(ceiling), culprit)
 }
 
@@ -162,9 +170,13 @@ fn choose<'c>(context: &'c Context<'_>, busbw: f64) -> Option<(&'c Candidate, Ba
     let mut left: Vec<&Candidate> =
         context.candidates.iter().filter(|one| explaining.contains(&one.limit.algorithm)).collect();
     let figure = |one: &&Candidate| bound(&one.limit).map_or(f64::INFINITY, |bound| bound.busbw);
-    left.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
+    // Of equal bounds, the ring's first: it is what most people think of.
+    let ring = |one: &&Candidate| one.limit.algorithm != Algorithm::Ring;
+    left.sort_by(|a, b| figure(a).total_cmp(&figure(b)).then(ring(a).cmp(&ring(b))));
     let first = left.first().copied()?;
-    let same = left.iter().all(|one| figure(one) <= figure(&first) * (1.0 + SAME) && one.limit.culprit == first.limit.culprit);
+    let same = left.iter().all(|one| {
+        figure(one) <= figure(&first) * (1.0 + SAME) && one.limit.culprit == first.limit.culprit
+    });
     Some((first, if same { Basis::OnlyExplanation } else { Basis::LowestBound }))
 }
 
@@ -200,7 +212,10 @@ pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
 fn ceiling(context: &Context<'_>, limit: &Limit, basis: Basis, busbw: f64) -> Option<Ceiling> {
     let (line, payload) = (limit.line.as_ref()?, limit.payload.as_ref()?);
     let set_by = limit.culprit?;
-    let framed = limit.loads.iter().any(|load| payload.set_by.contains(&load.resource) && load.capacity.payload.is_some());
+    let framed = limit
+        .loads
+        .iter()
+        .any(|load| payload.set_by.contains(&load.resource) && load.capacity.payload.is_some());
     let possible = |one: &&Candidate| one.possible == Possible::Yes;
     let excluded = context.candidates.iter().filter(possible).filter_map(|one| {
         let exceeded = busbw > bound(&one.limit)?.busbw * ROUNDING;
@@ -247,7 +262,8 @@ fn point_to_point(context: &Context<'_>, busbw: f64) -> (Option<Ceiling>, Culpri
     let Some(placement) = machine.placement.filter(|placement| placement.nodes == 2) else {
         return unknown("whether the two processes were on two hosts (--nodes 2)");
     };
-    let limit = limits::limit(&machine.machine, model::Collective::SendRecv, Algorithm::Direct, &placement);
+    let limit =
+        limits::limit(&machine.machine, model::Collective::SendRecv, Algorithm::Direct, &placement);
     let size = context.measured.as_ref().map_or(0, |measured| measured.size);
     match ceiling(context, &limit, Basis::OnlyExplanation, busbw) {
         Some(ceiling) => (Some(ceiling), culprit(limits::judge(&limit, size, &[busbw]))),

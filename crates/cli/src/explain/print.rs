@@ -7,6 +7,7 @@ use super::{
     Culprit, Explanation,
     finding::{Weight, bytes, percent, rate, time},
     limit::Basis,
+    rules::names,
 };
 
 /// Width at which lines are broken.
@@ -18,7 +19,8 @@ const WIDTH: usize = 100;
 /// When `out` cannot be written.
 pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Result<()> {
     let bold = |text: &str| if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-    let line = if told.source.line > 1 { format!(", line {}", told.source.line) } else { String::new() };
+    let line =
+        if told.source.line > 1 { format!(", line {}", told.source.line) } else { String::new() };
     writeln!(out, "{}", bold(&format!("{}{line}: {}", told.source.name, told.subject)))?;
     if let Some(measured) = &told.measured {
         let figure = match (measured.busbw, measured.time_us) {
@@ -26,7 +28,9 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
             (None, Some(us)) => time(us),
             (None, None) => "-".to_owned(),
         };
-        let peak = measured.peak.map_or(String::new(), |(size, speed)| format!("; best {} at {}", rate(speed), bytes(size)));
+        let peak = measured.peak.map_or(String::new(), |(size, speed)| {
+            format!("; best {} at {}", rate(speed), bytes(size))
+        });
         field(out, "measured", &format!("{figure} at {}{peak}", bytes(measured.size)))?;
     }
     let unknown = "unknown";
@@ -34,24 +38,53 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         Some(limit) => {
             let by = match limit.basis {
                 Basis::Said => format!("{}, as NCCL says", limit.algorithm.name()),
-                Basis::OnlyExplanation => limit.algorithm.name().to_owned(),
+                Basis::OnlyExplanation if limit.explained_by.is_empty() => {
+                    limit.algorithm.name().to_owned()
+                }
+                Basis::OnlyExplanation => names(&limit.explained_by),
                 Basis::LowestBound => format!("if {} ran", limit.algorithm.name()),
             };
-            let line = if limit.figure == "payload" { format!(", line {}", rate(limit.line)) } else { String::new() };
-            let expects = limit.nccl_expects.map_or(String::new(), |expects| format!("; NCCL expects {}", rate(expects)));
-            field(out, "limit", &format!("{} {}{line} ({by}){expects}", both(limit.busbw), limit.figure))?;
+            let line = if limit.figure == "payload" {
+                format!(", line {}", rate(limit.line))
+            } else {
+                String::new()
+            };
+            let expects = limit
+                .nccl_expects
+                .map_or(String::new(), |expects| format!("; NCCL expects {}", rate(expects)));
+            field(
+                out,
+                "limit",
+                &format!("{} {}{line} ({by}){expects}", both(limit.busbw), limit.figure),
+            )?;
         }
         None => field(out, "limit", unknown)?,
     }
-    field(out, "percent", &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))))?;
+    field(
+        out,
+        "percent",
+        &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))),
+    )?;
     field(out, "culprit", &culprit(&told.culprit))?;
     writeln!(out)?;
     wrapped(out, "  ", &told.sentence)?;
     for finding in &told.findings {
         writeln!(out)?;
         let mark = match finding.weight {
-            Weight::Wrong => if colour { "\x1b[31mwrong\x1b[0m" } else { "wrong" },
-            Weight::Slow => if colour { "\x1b[33mslow\x1b[0m" } else { "slow" },
+            Weight::Wrong => {
+                if colour {
+                    "\x1b[31mwrong\x1b[0m"
+                } else {
+                    "wrong"
+                }
+            }
+            Weight::Slow => {
+                if colour {
+                    "\x1b[33mslow\x1b[0m"
+                } else {
+                    "slow"
+                }
+            }
             Weight::Note => "note",
         };
         wrapped(out, "  ", &format!("{mark}: {} ({})", finding.cause, finding.confidence.name()))?;

@@ -13,6 +13,9 @@ use super::{
 /// From this percentage on a result is at its limit.
 const AT: f64 = 95.0;
 
+/// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
+const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;
+
 /// From this percentage of what NCCL expects on, nothing is wrong.
 const EXPECTED: f64 = 95.0;
 
@@ -32,7 +35,11 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     }
     let mut parts = vec![limit(context)];
     let unsteady = ["unsteady", "dip"];
-    let seen: Vec<&str> = findings.iter().filter(|finding| unsteady.contains(&finding.rule)).map(|finding| finding.cause.split(':').next().unwrap_or("")).collect();
+    let seen: Vec<&str> = findings
+        .iter()
+        .filter(|finding| unsteady.contains(&finding.rule))
+        .map(|finding| finding.cause.split(':').next().unwrap_or(""))
+        .collect();
     if !seen.is_empty() {
         parts.push(capital(&list(&seen, "and")));
     }
@@ -55,15 +62,26 @@ fn capital(text: &str) -> String {
 }
 
 fn limit(context: &Context<'_>) -> String {
-    let (Some(ceiling), Some(busbw), Some(of_limit)) = (&context.ceiling, context.busbw(), context.percent()) else {
+    let (Some(ceiling), Some(busbw), Some(of_limit)) =
+        (&context.ceiling, context.busbw(), context.percent())
+    else {
         return without_limit(context);
     };
     let expected = ceiling.nccl_expects.map(|expects| busbw / expects * 100.0);
     let mut told = match &context.culprit {
-        Culprit::Resource { resource: Resource::NicSlot } => slot(context, ceiling, busbw, of_limit),
-        Culprit::Resource { resource } => resource_sentence(*resource, ceiling, busbw, of_limit, expected),
-        Culprit::Software => "Its bytes take next to no time: starting the operation does.".to_owned(),
-        Culprit::AboveLimit => "It is above what the machine as described allows: one of the two is not what it seems.".to_owned(),
+        Culprit::Resource { resource: Resource::NicSlot } => {
+            slot(context, ceiling, busbw, of_limit)
+        }
+        Culprit::Resource { resource } => {
+            resource_sentence(*resource, ceiling, busbw, of_limit, expected)
+        }
+        Culprit::Software => {
+            "Its bytes take next to no time: starting the operation does.".to_owned()
+        }
+        Culprit::AboveLimit => {
+            "It is above what the machine as described allows: one of the two is not what it seems."
+                .to_owned()
+        }
         Culprit::NotTheHardware { considered } => {
             let parts: Vec<&str> = considered.iter().map(|resource| resource.name()).collect();
             let expected = expected.map_or(String::new(), |expected| {
@@ -85,14 +103,27 @@ fn limit(context: &Context<'_>) -> String {
         }
         Culprit::Unknown { missing } => {
             let share = match expected {
-                Some(expected) => format!("{} % of what NCCL expects ({} GB/s)", percent(expected), rate(ceiling.nccl_expects.unwrap_or(0.0))),
+                Some(expected) => format!(
+                    "{} % of what NCCL expects ({} GB/s)",
+                    percent(expected),
+                    rate(ceiling.nccl_expects.unwrap_or(0.0))
+                ),
                 None => format!("{} % of the limit", percent(of_limit)),
             };
-            format!("It is {share}, and what holds it back cannot be told without more: {}.", missing.join("; "))
+            format!(
+                "It is {share}, and what holds it back cannot be told without more: {}.",
+                missing.join("; ")
+            )
         }
     };
-    if !ceiling.excluded.is_empty() && !ceiling.explained_by.is_empty() && ceiling.basis != Basis::Said {
-        let (algorithm, bound) = ceiling.excluded.iter().copied().fold((ceiling.algorithm, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    if !ceiling.excluded.is_empty()
+        && !ceiling.explained_by.is_empty()
+        && ceiling.basis != Basis::Said
+    {
+        let (algorithm, bound) =
+            ceiling.excluded.iter().copied().fold((ceiling.algorithm, 0.0), |most, one| {
+                if one.1 > most.1 { one } else { most }
+            });
         told.push_str(&format!(
             " It is above the {} bound of {} GB/s: only {} explains it.",
             algorithm.name(),
@@ -100,32 +131,58 @@ fn limit(context: &Context<'_>) -> String {
             names(&ceiling.explained_by)
         ));
     } else if ceiling.basis == Basis::LowestBound && ceiling.explained_by.len() > 1 {
-        told.push_str(&format!(" That is if {} ran; {} would be possible as well, and the log would tell.", ceiling.algorithm.name(), others(ceiling)));
+        told.push_str(&format!(
+            " That is if {} ran; {} would be possible as well, and the log would tell.",
+            ceiling.algorithm.name(),
+            others(ceiling)
+        ));
     }
     told
 }
 
 fn others(ceiling: &Ceiling) -> String {
-    let others: Vec<_> = ceiling.explained_by.iter().copied().filter(|one| *one != ceiling.algorithm).collect();
+    let others: Vec<_> =
+        ceiling.explained_by.iter().copied().filter(|one| *one != ceiling.algorithm).collect();
     names(&others)
 }
 
 fn slot(context: &Context<'_>, ceiling: &Ceiling, busbw: f64, of_limit: f64) -> String {
-    let nic = ceiling.resources.iter().find(|(resource, _)| *resource == Resource::Nic).map(|(_, full)| *full);
-    let nic = nic.map_or(String::new(), |nic| format!(", and the NIC could do {}", rate(nic)));
+    let nic = ceiling.resources.iter().find(|(resource, _)| *resource == Resource::Nic);
+    let nic =
+        nic.map_or(String::new(), |(_, full)| format!(", where the NIC could do {}", rate(*full)));
     let expects = ceiling.nccl_expects.map_or(String::new(), |expects| {
-        format!(" and {} % of what NCCL expects of it ({})", percent(busbw / expects * 100.0), rate(expects))
+        format!(
+            ", and {} % of what NCCL expects of it ({})",
+            percent(busbw / expects * 100.0),
+            rate(expects)
+        )
     });
-    // Only the slot was described; the network was not looked at, but it carries more than this.
-    let hosts = context.machine.as_ref().and_then(|machine| machine.placement).is_some_and(|placement| placement.nodes > 1);
-    let network = if hosts { "The slot is the bottleneck, not the network" } else { "The slot is the bottleneck" };
+    let placement = context.machine.as_ref().and_then(|machine| machine.placement);
+    let several = placement.is_some_and(|placement| placement.nodes > 1);
+    let not = if several { ", not the network" } else { "" };
+    // Where packets' size is not known, that of most hosts shows what headers would take.
+    let packets = if ceiling.figure == "payload" {
+        format!("{} without packet headers", rate(ceiling.busbw))
+    } else {
+        let less = ceiling.line * USUAL_PAYLOAD_256;
+        let share = percent(busbw / less * 100.0);
+        format!("{} if its packets hold the usual 256 B; this is {share} % of that", rate(less))
+    };
     format!(
-        "{network}: the NIC's PCIe slot carries {} GB/s at most ({} with packet headers taken off){nic}. {} GB/s is {} % of what the slot can deliver{expects}; a slot with 16 lanes is the cure.",
-        rate(ceiling.line), rate(ceiling.busbw), rate(busbw), percent(of_limit)
+        "The PCIe slot is the bottleneck{not}: it carries {} GB/s at most ({packets}){nic}. {} GB/s is {} % of the slot's limit{expects}. A slot with 16 lanes is the cure.",
+        rate(ceiling.line),
+        rate(busbw),
+        percent(of_limit)
     )
 }
 
-fn resource_sentence(resource: Resource, ceiling: &Ceiling, busbw: f64, of_limit: f64, expected: Option<f64>) -> String {
+fn resource_sentence(
+    resource: Resource,
+    ceiling: &Ceiling,
+    busbw: f64,
+    of_limit: f64,
+    expected: Option<f64>,
+) -> String {
     let what = match resource {
         Resource::Nic => "the NICs",
         Resource::NvLink => "NVLink",
@@ -133,19 +190,39 @@ fn resource_sentence(resource: Resource, ceiling: &Ceiling, busbw: f64, of_limit
         Resource::BetweenSockets => "the link between the sockets",
         Resource::NicSlot => "the NICs' PCIe slots",
     };
-    let figure = if ceiling.figure == "payload" { "what their packets can carry" } else { "line rate" };
-    let figure = if resource == Resource::NvLink { "its line rate" } else { figure };
-    let share = format!("{} of {} GB/s, {} % of {figure}", rate(busbw), rate(ceiling.busbw), percent(of_limit));
-    let verb = if resource == Resource::NvLink || resource == Resource::BetweenSockets { "sets" } else { "set" };
+    let figure =
+        if ceiling.figure == "payload" { "what their packets can carry" } else { "line rate" };
+    let figure = match resource {
+        Resource::NvLink if ceiling.figure == "payload" => "the limit",
+        Resource::NvLink => "its line rate",
+        _ => figure,
+    };
+    let share = format!(
+        "{} of {} GB/s, {} % of {figure}",
+        rate(busbw),
+        rate(ceiling.busbw),
+        percent(of_limit)
+    );
+    let verb = if resource == Resource::NvLink || resource == Resource::BetweenSockets {
+        "sets"
+    } else {
+        "set"
+    };
     match expected {
-        _ if of_limit >= AT => format!("{} {verb} the limit, and this is at it: {share}.", capital_word(what)),
+        _ if of_limit >= AT => {
+            format!("{} {verb} the limit, and this is at it: {share}.", capital_word(what))
+        }
         Some(expected) if expected >= EXPECTED => format!(
             "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}): nothing is wrong.",
-            capital_word(what), percent(expected), rate(ceiling.nccl_expects.unwrap_or(0.0))
+            capital_word(what),
+            percent(expected),
+            rate(ceiling.nccl_expects.unwrap_or(0.0))
         ),
         Some(expected) => format!(
             "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}).",
-            capital_word(what), percent(expected), rate(ceiling.nccl_expects.unwrap_or(0.0))
+            capital_word(what),
+            percent(expected),
+            rate(ceiling.nccl_expects.unwrap_or(0.0))
         ),
         None => format!("{} {verb} the limit: {share}.", capital_word(what)),
     }
@@ -158,7 +235,9 @@ fn capital_word(text: &str) -> String {
 }
 
 fn without_limit(context: &Context<'_>) -> String {
-    let Some(measured) = &context.measured else { return "There is no figure to explain.".to_owned() };
+    let Some(measured) = &context.measured else {
+        return "There is no figure to explain.".to_owned();
+    };
     let figure = match (measured.busbw, measured.time_us) {
         (Some(busbw), _) => format!("{} GB/s at {}", rate(busbw), bytes(measured.size)),
         (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
@@ -167,7 +246,10 @@ fn without_limit(context: &Context<'_>) -> String {
     match &context.culprit {
         Culprit::Software => format!("{figure}: no byte moves, so it is all software."),
         Culprit::Unknown { missing } if !missing.is_empty() => {
-            format!("{figure}: whether that is good cannot be told without {}.", list(missing, "and"))
+            format!(
+                "{figure}: whether that is good cannot be told without {}.",
+                list(missing, "and")
+            )
         }
         _ => format!("{figure}."),
     }

@@ -34,6 +34,8 @@ pub enum Command {
     Lint(LintArguments),
     /// Look at this node.
     Doctor(DoctorArguments),
+    /// Say what logs and records mean.
+    Explain(ExplainArguments),
     /// Be a rank that `doctor` asks for its fingerprint.
     Fingerprint {
         /// Which.
@@ -100,6 +102,24 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
+/// Options of `busbw explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArguments {
+    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records; `-` or nothing is stdin
+    #[arg(value_name = "LOG|RECORD")]
+    pub sources: Vec<PathBuf>,
+    /// The machine: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or the text
+    /// of nvidia-smi topo -m
+    #[arg(long, value_name = "FILE|NAME|XML")]
+    pub machine: Option<String>,
+    /// Hosts, where neither the log nor the machine says how many there were
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub nodes: Option<usize>,
+    /// Print each explanation as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The hidden word that `doctor` starts its ranks with.
 pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
@@ -113,6 +133,7 @@ const EXAMPLES: &str = "Examples:
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+  busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
@@ -125,6 +146,17 @@ Examples:
   sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
   busbw doctor -g 8 --json
 Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
+
+const EXPLAIN_HELP: &str = "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each finding with
+its evidence, how sure it is, what to do, and the command that would confirm it. What is missing to
+tell more is named. The machine is taken from --machine, a record, or the log as far as it names it.
+Examples:
+  busbw explain all_reduce.log --machine dgx-h100
+  busbw explain all_reduce.log --machine topo.xml --nodes 2
+  busbw explain table.txt nccl-debug.log        a table and NCCL's lines from another file
+  busbw explain osu_latency-device.txt osu_latency-host.txt
+  kubectl logs job/nccl-test | busbw explain - --json
+Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
 
 const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
 Examples:
@@ -156,6 +188,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
@@ -199,6 +232,9 @@ fn grammar() -> Grammar {
     let doctor = DoctorArguments::augment_args(Grammar::new("doctor"))
         .about("Look at this node, in seconds and without a benchmark: what is wrong, its cost, its remedy")
         .after_help(DOCTOR_HELP);
+    let explain = ExplainArguments::augment_args(Grammar::new("explain"))
+        .about("Say what a log or record means: how fast, how fast the hardware allows, what sets that")
+        .after_help(EXPLAIN_HELP);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     Grammar::new("busbw")
@@ -216,6 +252,7 @@ fn grammar() -> Grammar {
         .subcommand(lint)
         .subcommand(algorithms)
         .subcommand(doctor)
+        .subcommand(explain)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }

@@ -29,8 +29,17 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     }
     if let Some(mean) = stated_average_differs(run) {
         findings.push(
-            Finding::new("average-disagrees", Weight::Note, Confidence::Certain, "the stated average is not that of the rows: some are missing here")
-                .evidence(format!("stated {}, mean of the rows {}", rate(run.stated_average.unwrap_or(0.0)), rate(mean))),
+            Finding::new(
+                "average-disagrees",
+                Weight::Note,
+                Confidence::Certain,
+                "the stated average is not that of the rows: some are missing here",
+            )
+            .evidence(format!(
+                "stated {}, mean of the rows {}",
+                rate(run.stated_average.unwrap_or(0.0)),
+                rate(mean)
+            )),
         );
     }
     // The factor tells how many ranks there were, whatever people call the run.
@@ -52,7 +61,14 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn ranks(figures: usize, otherwise: String) -> Finding {
-    Finding::new("ranks-disagree", Weight::Note, Confidence::Likely, format!("the figures are those of {figures} ranks"))
-        .evidence(format!("busbw over algbw, or count against size, is that of {figures} ranks; {otherwise}"))
-        .remedy("check how many ranks ran before comparing this with others")
+    Finding::new(
+        "ranks-disagree",
+        Weight::Note,
+        Confidence::Likely,
+        format!("the figures are those of {figures} ranks"),
+    )
+    .evidence(format!(
+        "busbw over algbw, or count against size, is that of {figures} ranks; {otherwise}"
+    ))
+    .remedy("check how many ranks ran before comparing this with others")
 }

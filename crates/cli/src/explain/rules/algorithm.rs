@@ -15,8 +15,13 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         let said = said_at(context, measured.size);
         if !said.is_empty() {
             findings.push(
-                Finding::new("algorithm", Weight::Note, Confidence::Certain, format!("NCCL chose {} {}", list(&said, "and"), at(measured.size)))
-                    .evidence("NCCL's TUNING lines"),
+                Finding::new(
+                    "algorithm",
+                    Weight::Note,
+                    Confidence::Certain,
+                    format!("NCCL chose {} {}", list(&said, "and"), at(measured.size)),
+                )
+                .evidence("NCCL's TUNING lines"),
             );
             return findings;
         }
@@ -25,8 +30,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     if ceiling.excluded.is_empty() || ceiling.explained_by.is_empty() {
         return findings;
     }
-    let excluded: Vec<String> =
-        ceiling.excluded.iter().map(|(algorithm, bound)| format!("{} allows {}", algorithm.name(), rate(*bound))).collect();
+    let excluded: Vec<String> = ceiling
+        .excluded
+        .iter()
+        .map(|(algorithm, bound)| format!("{} allows {}", algorithm.name(), rate(*bound)))
+        .collect();
     findings.push(
         Finding::new(
             "algorithm",
@@ -34,7 +42,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             Confidence::Likely,
             format!("only {} explains it", names(&ceiling.explained_by)),
         )
-        .evidence(format!("{} GB/s is above the bound of the others: {}", rate(context.busbw().unwrap_or(0.0)), excluded.join(", ")))
+        .evidence(format!(
+            "{} GB/s is above the bound of the others: {}",
+            rate(context.busbw().unwrap_or(0.0)),
+            excluded.join(", ")
+        ))
         .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'"),
     );
     findings

@@ -23,9 +23,14 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         );
     } else if run.rank_count() == Some(1) {
         findings.push(
-            Finding::new("one-rank", Weight::Wrong, Confidence::Certain, "there is one rank: nothing crosses a link, and busbw is 0 by definition")
-                .remedy("use two GPUs or more")
-                .confirm("busbw all_reduce -g 2"),
+            Finding::new(
+                "one-rank",
+                Weight::Wrong,
+                Confidence::Certain,
+                "there is one rank: nothing crosses a link, and busbw is 0 by definition",
+            )
+            .remedy("use two GPUs or more")
+            .confirm("busbw all_reduce -g 2"),
         );
     }
     findings

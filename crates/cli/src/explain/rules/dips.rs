@@ -26,7 +26,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut dips = Vec::new();
     for (at, (size, speed)) in points.iter().enumerate() {
         let (before, after) = points.split_at(at);
-        let most = |points: &[(u64, f64)]| points.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+        let most =
+            |points: &[(u64, f64)]| points.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
         let sides = most(before).min(most(after.get(1..).unwrap_or_default()));
         if *speed < sides * DIP && sides > best * MOVING {
             dips.push((*size, *speed, sides));
@@ -39,13 +40,21 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         let (confidence, cause) = if switched {
             (Confidence::Likely, "and NCCL's lines name another algorithm there")
         } else {
-            (Confidence::Possible, "another algorithm or protocol from that size on, or disturbance by other work")
+            (
+                Confidence::Possible,
+                "another algorithm or protocol from that size on, or disturbance by other work",
+            )
         };
         let mut finding = Finding::new("dip", Weight::Slow, confidence, format!("{} slower than smaller and larger sizes: {cause}", if sizes.len() == 1 { format!("{} is", sizes.join("")) } else { format!("{} are", list(&sizes, "and")) }))
             .remedy("if it comes again at the same size, a tuner or NCCL_ALGO/NCCL_PROTO can be told; if not, it was disturbance")
             .confirm(format!("busbw {} -b {} -e {} -f 2 --repeat 5 with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING", run.test_name(), plain(size / 2), plain(size * 2)));
         for (size, speed, sides) in dips.iter().take(3) {
-            finding = finding.evidence(format!("{} GB/s at {}, {} on either side", rate(*speed), bytes(*size), rate(*sides)));
+            finding = finding.evidence(format!(
+                "{} GB/s at {}, {} on either side",
+                rate(*speed),
+                bytes(*size),
+                rate(*sides)
+            ));
         }
         findings.push(finding);
     }
@@ -53,9 +62,19 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         && *speed < best * DIP
     {
         findings.push(
-            Finding::new("falls-at-the-end", Weight::Note, Confidence::Possible, "speed falls towards the largest size: heat, congestion or memory")
-                .evidence(format!("{} GB/s at {}, best {}", rate(*speed), bytes(*size), rate(best)))
-                .confirm(format!("busbw {} -b {} -e {} --repeat 5, and its record's counters", run.test_name(), plain(*size), plain(*size))),
+            Finding::new(
+                "falls-at-the-end",
+                Weight::Note,
+                Confidence::Possible,
+                "speed falls towards the largest size: heat, congestion or memory",
+            )
+            .evidence(format!("{} GB/s at {}, best {}", rate(*speed), bytes(*size), rate(best)))
+            .confirm(format!(
+                "busbw {} -b {} -e {} --repeat 5, and its record's counters",
+                run.test_name(),
+                plain(*size),
+                plain(*size)
+            )),
         );
     }
     findings

@@ -10,7 +10,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
     if let [first, ..] = run.errors.as_slice() {
-        let cause = if run.rows.is_empty() { "the run failed before its first row" } else { "the run failed: the rows are those that came before" };
+        let cause = if run.rows.is_empty() {
+            "the run failed before its first row"
+        } else {
+            "the run failed: the rows are those that came before"
+        };
         let mut finding = Finding::new("failure", Weight::Wrong, Confidence::Certain, cause)
             .remedy("the first message is the one to look at; the others follow from it")
             .confirm("the same command with NCCL_DEBUG=INFO");
@@ -23,8 +27,13 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(finding);
     } else if run.rows.is_empty() && run.library.is_empty() {
         findings.push(
-            Finding::new("failure", Weight::Wrong, Confidence::Certain, "there is a head and no row: the run was cut off, or hung")
-                .confirm("the same command with NCCL_DEBUG=INFO, and its stderr"),
+            Finding::new(
+                "failure",
+                Weight::Wrong,
+                Confidence::Certain,
+                "there is a head and no row: the run was cut off, or hung",
+            )
+            .confirm("the same command with NCCL_DEBUG=INFO, and its stderr"),
         );
     }
     for facts in context.facts() {

@@ -16,17 +16,29 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let small = run.rows.iter().filter(|row| row.size <= SMALL);
     let times: Vec<f64> = small.filter_map(|row| row.out_of_place.as_ref()?.time_us).collect();
-    if let Some(floor) = model::stats::median(&times).filter(|_| times.len() >= 3 && run.test.figure != Figure::PointToPoint) {
+    if let Some(floor) = model::stats::median(&times)
+        .filter(|_| times.len() >= 3 && run.test.figure != Figure::PointToPoint)
+    {
         findings.push(
-            Finding::new("latency-floor", Weight::Note, Confidence::Certain, format!("an operation takes {} however small it is", time(floor)))
-                .evidence(format!("median of {} sizes up to 1 KiB", times.len())),
+            Finding::new(
+                "latency-floor",
+                Weight::Note,
+                Confidence::Certain,
+                format!("an operation takes {} however small it is", time(floor)),
+            )
+            .evidence(format!("median of {} sizes up to 1 KiB", times.len())),
         );
     }
     if let Some((half, best)) = half_bandwidth(context) {
         findings.push(
-            Finding::new("half-bandwidth-size", Weight::Note, Confidence::Certain, format!("half of the bandwidth is reached at about {}", bytes(half)))
-                .evidence(format!("half of {best:.1} GB/s, between measured sizes by their logarithms"))
-                .remedy("keep messages above it; below it, their number counts and not their bytes"),
+            Finding::new(
+                "half-bandwidth-size",
+                Weight::Note,
+                Confidence::Certain,
+                format!("half of the bandwidth is reached at about {}", bytes(half)),
+            )
+            .evidence(format!("half of {best:.1} GB/s, between measured sizes by their logarithms"))
+            .remedy("keep messages above it; below it, their number counts and not their bytes"),
         );
     }
     findings
@@ -35,8 +47,10 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
 /// The size at which speed passes half of the settled one, and the latter.
 fn half_bandwidth(context: &Context<'_>) -> Option<(u64, f64)> {
     let best = context.busbw()?;
-    let points: Vec<(u64, f64)> =
-        context.moving_rows().filter_map(|row| Some((row.size, row_speed(context.run, row)?))).collect();
+    let points: Vec<(u64, f64)> = context
+        .moving_rows()
+        .filter_map(|row| Some((row.size, row_speed(context.run, row)?)))
+        .collect();
     if points.len() < 4 || !points.is_sorted_by(|a, b| a.0 < b.0) {
         return None;
     }

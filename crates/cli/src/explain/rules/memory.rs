@@ -19,7 +19,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     }
     let Some((size, device)) = smallest(run) else { return Vec::new() };
     let other = |other: &&Measurement| {
-        other.test.figure == Figure::Latency && other.test.memory.is_some_and(|memory| memory.value == Memory::Host)
+        other.test.figure == Figure::Latency
+            && other.test.memory.is_some_and(|memory| memory.value == Memory::Host)
     };
     let Some((host_size, host)) = context.all.iter().find(other).and_then(smallest) else {
         return Vec::new();

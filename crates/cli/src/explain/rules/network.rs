@@ -27,26 +27,42 @@ type Facts<'a> = &'a [&'a NcclFacts];
 type Transports<'a> = &'a [&'a Transport];
 
 fn uses_sockets(facts: Facts<'_>, transports: Transports<'_>) -> bool {
-    let connected = transports.iter().any(|one| matches!(one, Transport::Net { plugin, .. } if plugin == "Socket"));
+    let connected = transports
+        .iter()
+        .any(|one| matches!(one, Transport::Net { plugin, .. } if plugin == "Socket"));
     let any_connection = transports.iter().any(|one| matches!(one, Transport::Net { .. }));
-    let several = facts.iter().flat_map(|facts| &facts.communicators).any(|one| one.nodes.is_some_and(|nodes| nodes > 1));
-    connected || (several && !any_connection && facts.iter().any(|facts| facts.networks.contains_key("Socket")))
+    let several = facts
+        .iter()
+        .flat_map(|facts| &facts.communicators)
+        .any(|one| one.nodes.is_some_and(|nodes| nodes > 1));
+    connected
+        || (several
+            && !any_connection
+            && facts.iter().any(|facts| facts.networks.contains_key("Socket")))
 }
 
 fn rdma_devices(facts: Facts<'_>, context: &Context<'_>) -> Vec<String> {
-    let mut found: Vec<String> = facts.iter().flat_map(|facts| &facts.net_devices)
+    let mut found: Vec<String> = facts
+        .iter()
+        .flat_map(|facts| &facts.net_devices)
         .filter(|device| device.what.network == "IB")
         .map(|device| device.what.name.clone())
         .collect();
     if let Some(machine) = &context.run.machine {
-        found.extend(machine.nics.iter().filter(|nic| nic.kind == "infiniband").map(|nic| nic.name.clone()));
+        found.extend(
+            machine.nics.iter().filter(|nic| nic.kind == "infiniband").map(|nic| nic.name.clone()),
+        );
     }
     found.sort();
     found.dedup();
     found
 }
 
-fn sockets_beside_rdma(context: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+fn sockets_beside_rdma(
+    context: &Context<'_>,
+    facts: Facts<'_>,
+    transports: Transports<'_>,
+) -> Option<Finding> {
     let mut rdma = rdma_devices(facts, context);
     if let Some(known) = &context.machine
         && rdma.is_empty()
@@ -62,19 +78,29 @@ fn sockets_beside_rdma(context: &Context<'_>, facts: Facts<'_>, transports: Tran
     let (confidence, remedy) = if disabled {
         (Confidence::Certain, "unset NCCL_IB_DISABLE")
     } else {
-        (Confidence::Likely, "give the container /dev/infiniband and libibverbs, and look why NET/IB found no device or a plugin failed")
+        (
+            Confidence::Likely,
+            "give the container /dev/infiniband and libibverbs, and look why NET/IB found no device or a plugin failed",
+        )
     };
     Some(
-        Finding::new("sockets-beside-rdma", Weight::Slow, confidence, "NCCL uses TCP sockets although the host has RDMA NICs")
-            .evidence("NCCL's lines: network Socket")
-            .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
-            .remedy(remedy)
-            .confirm("NCCL_DEBUG=INFO … | grep -E 'NET/(IB|Plugin)|Using network'; ibv_devinfo"),
+        Finding::new(
+            "sockets-beside-rdma",
+            Weight::Slow,
+            confidence,
+            "NCCL uses TCP sockets although the host has RDMA NICs",
+        )
+        .evidence("NCCL's lines: network Socket")
+        .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
+        .remedy(remedy)
+        .confirm("NCCL_DEBUG=INFO … | grep -E 'NET/(IB|Plugin)|Using network'; ibv_devinfo"),
     )
 }
 
 fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
-    if !uses_sockets(facts, transports) || facts.iter().any(|facts| !facts.socket_threads.is_empty()) {
+    if !uses_sockets(facts, transports)
+        || facts.iter().any(|facts| !facts.socket_threads.is_empty())
+    {
         return None;
     }
     Some(
@@ -91,13 +117,20 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
 }
 
 fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
-    let rdma = |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if plugin != "Socket");
+    let rdma =
+        |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if plugin != "Socket");
     let all = transports.iter().filter(rdma).count();
-    let without = transports.iter().filter(rdma).filter(|one| matches!(one, Transport::Net { gdrdma: false, .. })).count();
+    let without = transports
+        .iter()
+        .filter(rdma)
+        .filter(|one| matches!(one, Transport::Net { gdrdma: false, .. }))
+        .count();
     if without == 0 {
         return None;
     }
-    let disabled: Vec<String> = facts.iter().flat_map(|facts| &facts.gpu_direct)
+    let disabled: Vec<String> = facts
+        .iter()
+        .flat_map(|facts| &facts.gpu_direct)
         .filter(|one| !one.what.enabled)
         .map(|one| one.what.name.clone())
         .collect();
@@ -111,21 +144,27 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than NCCL likes")
     .confirm("lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO … | grep 'GPU Direct RDMA'; busbw doctor");
     if !disabled.is_empty() {
-        finding = finding.evidence(format!("GPU Direct RDMA Disabled for {}", list(&disabled, "and")));
+        finding =
+            finding.evidence(format!("GPU Direct RDMA Disabled for {}", list(&disabled, "and")));
     }
     Some(finding)
 }
 
 fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
-    let mut used: Vec<u32> = transports.iter().filter_map(|one| match one {
-        Transport::Net { device, .. } => Some(*device),
-        _ => None,
-    }).collect();
+    let mut used: Vec<u32> = transports
+        .iter()
+        .filter_map(|one| match one {
+            Transport::Net { device, .. } => Some(*device),
+            _ => None,
+        })
+        .collect();
     used.sort_unstable();
     used.dedup();
     let sockets = uses_sockets(facts, transports);
     let network = if sockets { "Socket" } else { "IB" };
-    let mut found: Vec<&str> = facts.iter().flat_map(|facts| &facts.net_devices)
+    let mut found: Vec<&str> = facts
+        .iter()
+        .flat_map(|facts| &facts.net_devices)
         .filter(|device| device.what.network == network)
         .map(|device| device.what.name.as_str())
         .collect();
@@ -147,7 +186,11 @@ fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opt
     )
 }
 
-fn shared_memory(context: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+fn shared_memory(
+    context: &Context<'_>,
+    facts: Facts<'_>,
+    transports: Transports<'_>,
+) -> Option<Finding> {
     if !transports.iter().any(|one| matches!(one, Transport::Shm { .. })) {
         return None;
     }
@@ -170,8 +213,10 @@ fn shared_memory(context: &Context<'_>, facts: Facts<'_>, transports: Transports
 }
 
 fn more_nodes(context: &Context<'_>, facts: Facts<'_>, _: Transports<'_>) -> Option<Finding> {
-    let nodes = facts.iter().flat_map(|facts| &facts.communicators).filter_map(|one| one.nodes).max()?;
-    let mut hosts: Vec<&str> = context.run.devices.iter().map(|device| device.host.as_str()).collect();
+    let nodes =
+        facts.iter().flat_map(|facts| &facts.communicators).filter_map(|one| one.nodes).max()?;
+    let mut hosts: Vec<&str> =
+        context.run.devices.iter().map(|device| device.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     if hosts.is_empty() || nodes as usize <= hosts.len() {

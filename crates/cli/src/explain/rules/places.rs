@@ -22,19 +22,28 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         .moving_rows()
         .filter_map(|row| {
             let (out, inside) = (row.out_of_place.as_ref()?, row.in_place.as_ref()?);
-            (out.busbw? > best * 0.25).then_some(inside.time_us? / out.time_us.filter(|time| *time > 0.0)? - 1.0)
+            (out.busbw? > best * 0.25)
+                .then_some(inside.time_us? / out.time_us.filter(|time| *time > 0.0)? - 1.0)
         })
         .collect();
-    let same_way = gaps.iter().all(|gap| *gap > GAP / 2.0) || gaps.iter().all(|gap| *gap < -GAP / 2.0);
+    let same_way =
+        gaps.iter().all(|gap| *gap > GAP / 2.0) || gaps.iter().all(|gap| *gap < -GAP / 2.0);
     let Some(middle) = model::stats::median(&gaps) else { return Vec::new() };
     if gaps.len() < 3 || !same_way || middle.abs() < GAP {
         return Vec::new();
     }
     let way = if middle > 0.0 { "slower" } else { "faster" };
     vec![
-        Finding::new("places-differ", Weight::Note, Confidence::Certain, format!("in place is {} % {way} than out of place", percent(middle.abs() * 100.0)))
-            .evidence(format!("the same way at all {} large sizes", gaps.len()))
-            .remedy("quote the place that your program uses; a registered buffer (-R 1) may close the gap")
-            .confirm(format!("busbw {} -R 1", run.test_name())),
+        Finding::new(
+            "places-differ",
+            Weight::Note,
+            Confidence::Certain,
+            format!("in place is {} % {way} than out of place", percent(middle.abs() * 100.0)),
+        )
+        .evidence(format!("the same way at all {} large sizes", gaps.len()))
+        .remedy(
+            "quote the place that your program uses; a registered buffer (-R 1) may close the gap",
+        )
+        .confirm(format!("busbw {} -R 1", run.test_name())),
     ]
 }

@@ -11,7 +11,9 @@ use super::super::{
 const FAR: f64 = 70.0;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
-    let (Some(ceiling), Some(busbw), Some(of_limit)) = (&context.ceiling, context.busbw(), context.percent()) else {
+    let (Some(ceiling), Some(busbw), Some(of_limit)) =
+        (&context.ceiling, context.busbw(), context.percent())
+    else {
         return Vec::new();
     };
     if of_limit > 100.5 {
@@ -31,7 +33,10 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         "far-below-the-limit",
         Weight::Slow,
         Confidence::Certain,
-        format!("{} % of the limit: the hardware as described does not explain it", percent(of_limit)),
+        format!(
+            "{} % of the limit: the hardware as described does not explain it",
+            percent(of_limit)
+        ),
     )
     .evidence(format!("{} of {} GB/s", rate(busbw), rate(ceiling.busbw)));
     if let Some(expected) = expected {

@@ -10,8 +10,11 @@ use super::super::{
 };
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
-    let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else { return Vec::new() };
-    let crossed = |wanted: Resource| ceiling.resources.iter().any(|(resource, _)| *resource == wanted);
+    let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else {
+        return Vec::new();
+    };
+    let crossed =
+        |wanted: Resource| ceiling.resources.iter().any(|(resource, _)| *resource == wanted);
     if !crossed(Resource::NicSlot) {
         return Vec::new();
     }

@@ -22,7 +22,9 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
         for half in row.out_of_place.iter().chain(&row.in_place) {
             let low = half.samples_us.iter().copied().fold(f64::INFINITY, f64::min);
             let high = half.samples_us.iter().copied().fold(0.0, f64::max);
-            let Some(middle) = half.time_us.filter(|time| *time > 0.0 && low.is_finite()) else { continue };
+            let Some(middle) = half.time_us.filter(|time| *time > 0.0 && low.is_finite()) else {
+                continue;
+            };
             let spread = (high - low) / middle;
             if spread > SPREAD {
                 rows += 1;
@@ -77,8 +79,18 @@ fn first_row(context: &Context<'_>) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding::new("first-row", Weight::Note, Confidence::Likely, "the first figure contains what happens once: connections, clocks that rise")
-            .evidence(format!("{} out of place at {}, then {}", time(out), bytes(first.size), time(next)))
-            .remedy("do not quote it as the latency; warm up longer (-w)"),
+        Finding::new(
+            "first-row",
+            Weight::Note,
+            Confidence::Likely,
+            "the first figure contains what happens once: connections, clocks that rise",
+        )
+        .evidence(format!(
+            "{} out of place at {}, then {}",
+            time(out),
+            bytes(first.size),
+            time(next)
+        ))
+        .remedy("do not quote it as the latency; warm up longer (-w)"),
     )
 }
