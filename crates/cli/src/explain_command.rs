@@ -7,10 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
-    exit::Exit,
-    measurement::{Known, Measurement, Memory, Origin},
-};
+use model::exit::Exit;
 
 use crate::{
     Refusal,
@@ -38,9 +35,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         match import::read_path(source) {
             Ok(read) => {
                 remark(source, &read.lines);
-                runs.extend(
-                    read.measurements.into_iter().map(|run| with_memory_of_name(run, source)),
-                );
+                runs.extend(read.measurements);
             }
             Err(e) => {
                 let _ = writeln!(io::stderr(), "busbw: {e}");
@@ -95,25 +90,4 @@ fn remark(source: &Path, lines: &import::Lines) {
     if !said.is_empty() {
         let _ = writeln!(io::stderr(), "busbw: {name}: {}", said.join("; "));
     }
-}
-
-/// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
-fn with_memory_of_name(mut run: Measurement, source: &Path) -> Measurement {
-    if run.source.form != model::measurement::Form::Osu || run.test.memory.is_some() {
-        return run;
-    }
-    let stem = source
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().to_ascii_lowercase())
-        .unwrap_or_default();
-    let has = |words: &[&str]| {
-        stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
-    };
-    let memory = match (has(&["device", "dd", "gpu", "cuda"]), has(&["host", "hh", "cpu"])) {
-        (true, false) => Some(Memory::Device),
-        (false, true) => Some(Memory::Host),
-        _ => None,
-    };
-    run.test.memory = memory.map(|value| Known { value, origin: Origin::FileName });
-    run
 }

@@ -18,7 +18,7 @@ use std::{
     path::Path,
 };
 
-use model::measurement::Measurement;
+use model::measurement::{Form, Known, Measurement, Memory, Origin};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -137,7 +137,31 @@ pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
     if file.metadata().map_err(fail)?.is_dir() {
         return Err(ImportError::Folder { name });
     }
-    read(BufReader::with_capacity(1 << 18, file), &name)
+    let mut imported = read(BufReader::with_capacity(1 << 18, file), &name)?;
+    for run in &mut imported.measurements {
+        add_memory_of_name(run, path);
+    }
+    Ok(imported)
+}
+
+/// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
+fn add_memory_of_name(run: &mut Measurement, path: &Path) {
+    if run.source.form != Form::Osu || run.test.memory.is_some() {
+        return;
+    }
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    let has = |words: &[&str]| {
+        stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
+    };
+    let memory = match (has(&["device", "dd", "gpu", "cuda"]), has(&["host", "hh", "cpu"])) {
+        (true, false) => Some(Memory::Device),
+        (false, true) => Some(Memory::Host),
+        _ => None,
+    };
+    run.test.memory = memory.map(|value| Known { value, origin: Origin::FileName });
 }
 
 /// Reads a source to its end.

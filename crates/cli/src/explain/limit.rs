@@ -4,12 +4,12 @@
 
 use model::{
     limits::{self, Algorithm, Bound, Candidate, Limit, Possible, Resource, Verdict},
-    measurement::Figure,
+    measurement::{Figure, Memory},
     nccl_log::Way,
 };
 use serde::Serialize;
 
-use super::context::Context;
+use super::{context::Context, rules};
 
 /// Bounds within this part of each other are the same in a sentence.
 const SAME: f64 = 0.01;
@@ -96,7 +96,13 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
     };
     let Some(measured) = &context.measured else { return (None, unknown(&["a row with figures"])) };
     if run.test.figure == Figure::Latency {
-        let culprit = if measured.size == 0 { Culprit::Software } else { unknown(&[]) };
+        let culprit = match run.test.memory.map(|memory| memory.value) {
+            _ if !rules::memory_costs(context).is_empty() => Culprit::Software,
+            Some(Memory::Device) => {
+                unknown(&["the same test with host memory, which shows what the network takes"])
+            }
+            _ => unknown(&[]),
+        };
         return (None, culprit);
     }
     let Some(busbw) = measured.busbw else { return (None, unknown(&["a row with figures"])) };

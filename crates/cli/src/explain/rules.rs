@@ -17,6 +17,7 @@ mod unsteady;
 mod wrong;
 
 pub(super) use algorithm::names;
+pub(super) use memory::look as memory_costs;
 
 use super::{context::Context, finding::Finding};
 

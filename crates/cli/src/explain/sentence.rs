@@ -1,7 +1,7 @@
 //! The sentence that a colleague would say over one's shoulder.
 //! Not the evidence: findings carry that.
 
-use model::limits::Resource;
+use model::limits::{Algorithm, Resource};
 
 use super::{
     context::Context,
@@ -12,6 +12,9 @@ use super::{
 
 /// From this percentage on a result is at its limit.
 const AT: f64 = 95.0;
+
+/// Above this percentage of it, another algorithm or better hardware than NCCL reckons with ran.
+const EXCEEDS: f64 = 102.0;
 
 /// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
 const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;
@@ -131,19 +134,36 @@ fn limit(context: &Context<'_>) -> String {
             names(&ceiling.explained_by)
         ));
     } else if ceiling.basis == Basis::LowestBound && ceiling.explained_by.len() > 1 {
-        told.push_str(&format!(
-            " That is if {} ran; {} would be possible as well, and the log would tell.",
-            ceiling.algorithm.name(),
-            others(ceiling)
-        ));
+        told.push_str(&alternatives(context, ceiling, busbw));
     }
     told
 }
 
-fn others(ceiling: &Ceiling) -> String {
-    let others: Vec<_> =
+/// What else may have run, for the result does not tell.
+fn alternatives(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
+    let ran = ceiling.algorithm.name();
+    let others: Vec<Algorithm> =
         ceiling.explained_by.iter().copied().filter(|one| *one != ceiling.algorithm).collect();
-    names(&others)
+    let Some(expects) = ceiling.nccl_expects.filter(|expects| busbw > expects * 1.02) else {
+        let others = names(&others);
+        return format!(
+            " That is if {ran} ran; {others} would be possible as well, and the log would tell."
+        );
+    };
+    let expected = |algorithm: &Algorithm| {
+        let candidate = context.candidates.iter().find(|one| one.limit.algorithm == *algorithm);
+        candidate.and_then(|one| one.limit.expects.as_ref()).map_or(f64::INFINITY, |one| one.low)
+    };
+    let likelier: Vec<Algorithm> =
+        others.into_iter().filter(|algorithm| expected(algorithm) >= busbw).collect();
+    let likelier = match likelier.as_slice() {
+        [] => String::new(),
+        some => format!(": {} is likelier", names(some)),
+    };
+    format!(
+        " The limit is that of {ran}, of which NCCL expects no more than {}{likelier}. Only the log can tell.",
+        rate(expects)
+    )
 }
 
 fn slot(context: &Context<'_>, ceiling: &Ceiling, busbw: f64, of_limit: f64) -> String {
@@ -212,7 +232,7 @@ fn resource_sentence(
         _ if of_limit >= AT => {
             format!("{} {verb} the limit, and this is at it: {share}.", capital_word(what))
         }
-        Some(expected) if expected >= EXPECTED => format!(
+        Some(expected) if (EXPECTED..EXCEEDS).contains(&expected) => format!(
             "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}): nothing is wrong.",
             capital_word(what),
             percent(expected),
@@ -244,7 +264,6 @@ fn without_limit(context: &Context<'_>) -> String {
         (None, None) => "What was measured".to_owned(),
     };
     match &context.culprit {
-        Culprit::Software => format!("{figure}: no byte moves, so it is all software."),
         Culprit::Unknown { missing } if !missing.is_empty() => {
             format!(
                 "{figure}: whether that is good cannot be told without {}.",

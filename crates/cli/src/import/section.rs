@@ -12,6 +12,8 @@ use super::nccl_tests::{Columns, Parsed, Said, collective_in};
 const MOST_ROWS: usize = 1 << 16;
 /// Devices of one run that are kept.
 const MOST_DEVICES: usize = 1 << 14;
+/// Settings of one run that are kept.
+const MOST_SETTINGS: usize = 256;
 /// Failures that are kept, and bytes of each; the command line is cut likewise.
 const MOST_ERRORS: usize = 16;
 const LONGEST: usize = 512;
@@ -52,7 +54,7 @@ impl Section {
     pub(super) fn is_over(&self, said: &Said) -> bool {
         let used = !self.measurement.rows.is_empty() || self.foot;
         match said {
-            Said::Version(..) | Said::Command(_) | Said::Parameters(_) => {
+            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(_) => {
                 used || !self.measurement.errors.is_empty()
             }
             Said::Starting(_) => used || self.begun || !self.measurement.errors.is_empty(),
@@ -131,6 +133,11 @@ impl Section {
                 this.command = Some(keep(line));
                 if this.test.collective.is_none() {
                     this.test.collective = collective.map(Known::said);
+                }
+            }
+            Said::Setting(name, value) => {
+                if this.environment.len() < MOST_SETTINGS {
+                    this.environment.insert(name, value);
                 }
             }
             Said::Failure | Said::Other => {}

@@ -52,7 +52,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             let mut grown: BTreeMap<(String, String), u64> = BTreeMap::new();
             for device in context.run.rows.iter().flat_map(|row| &row.counters) {
                 for (counter, by) in device.of(meaning) {
-                    *grown.entry((device.device.clone(), counter.to_owned())).or_default() += by;
+                    let sum = grown.entry((device.device.clone(), counter.to_owned())).or_default();
+                    *sum = sum.saturating_add(by);
                 }
             }
             if grown.is_empty() {

@@ -47,7 +47,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         };
         let mut finding = Finding::new("dip", Weight::Slow, confidence, format!("{} slower than smaller and larger sizes: {cause}", if sizes.len() == 1 { format!("{} is", sizes.join("")) } else { format!("{} are", list(&sizes, "and")) }))
             .remedy("if it comes again at the same size, a tuner or NCCL_ALGO/NCCL_PROTO can be told; if not, it was disturbance")
-            .confirm(format!("busbw {} -b {} -e {} -f 2 --repeat 5 with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING", run.test_name(), plain(size / 2), plain(size * 2)));
+            .confirm(format!("busbw {} -b {} -e {} -f 2 --repeat 5 with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING", run.test_name(), plain(size / 2), plain(size.saturating_mul(2))));
         for (size, speed, sides) in dips.iter().take(3) {
             finding = finding.evidence(format!(
                 "{} GB/s at {}, {} on either side",

@@ -29,9 +29,9 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let cause = if size == 0 {
-        "no GPU data moves at 0 B, so neither PCIe nor the network is what costs the time: it is software"
+        "no GPU data moves at 0 B, so it is not PCIe, and host memory shows that it is not the network: it is software"
     } else {
-        "a few bytes take no time on PCIe or the network: it is software that costs it"
+        "a few bytes take next to no time on PCIe, and host memory shows that it is not the network: it is software"
     };
     vec![
         Finding::new("device-memory-latency", Weight::Slow, Confidence::Likely, cause)

@@ -23,8 +23,12 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         .remedy("find the pair that corrupts before trusting any figure of this run: run each pair of nodes alone, with -c 1")
         .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
     for row in rows.iter().take(4) {
-        let elements: u64 =
-            row.out_of_place.iter().chain(&row.in_place).filter_map(|half| half.wrong).sum();
+        let elements: u64 = row
+            .out_of_place
+            .iter()
+            .chain(&row.in_place)
+            .filter_map(|half| half.wrong)
+            .fold(0, u64::saturating_add);
         finding = finding.evidence(format!(
             "{elements} wrong {} at {}",
             plural(elements as usize, "element"),

@@ -25,6 +25,8 @@ pub(in super::super) enum Said {
     Failure,
     /// A command line that runs one of the programs.
     Command(Option<Collective>),
+    /// A variable that is set before a run: `+ NCCL_P2P_DISABLE=1`, `export UCX_TLS=rc`.
+    Setting(String, String),
     /// Known, and nothing to keep.
     Other,
 }
@@ -60,8 +62,11 @@ pub(in super::super) fn head(line: &str) -> Option<Said> {
     if is_other(text) {
         return Some(Said::Other);
     }
-    let bytes = text.contains("_perf") && !text.starts_with('#');
-    (bytes && is_command(text)).then(|| Said::Command(collective_in(text)))
+    if let Some(said) = setting(text) {
+        return Some(said);
+    }
+    let program = text.contains("_perf") && !text.starts_with('#');
+    (program && is_command(text)).then(|| Said::Command(collective_in(text)))
 }
 
 fn per_process(text: &str) -> Option<usize> {
@@ -144,6 +149,18 @@ fn is_other(text: &str) -> bool {
         .any(|words| text.contains(words))
 }
 
+/// An assignment alone on a line, as a shell traces or a script has it.
+fn setting(text: &str) -> Option<Said> {
+    let text = text.trim_start_matches('+').trim();
+    let text = text.strip_prefix("export ").unwrap_or(text);
+    let (name, value) = text.split_once('=')?;
+    let plain = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let ours = ["NCCL_", "UCX_"].iter().any(|prefix| name.starts_with(prefix));
+    let value = value.trim_matches(['"', '\'']);
+    let one = !value.contains(char::is_whitespace) && value.len() <= 256;
+    (ours && plain && one).then(|| Said::Setting(name.to_owned(), value.to_owned()))
+}
+
 /// A line that starts a test: the program with an option, or behind a launcher.
 fn is_command(text: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
@@ -192,6 +209,9 @@ mod tests {
             None
         );
         assert_eq!(head("see all_reduce_perf for details"), None);
+        let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
+        assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
+        assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));
     }
 
     #[test]
