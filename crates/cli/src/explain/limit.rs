@@ -97,7 +97,7 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
     let Some(measured) = &context.measured else { return (None, unknown(&["a row with figures"])) };
     if run.test.figure == Figure::Latency {
         let culprit = match run.test.memory.map(|memory| memory.value) {
-            _ if !rules::memory_costs(context).is_empty() => Culprit::Software,
+            _ if rules::memory_costs(context) => Culprit::Software,
             Some(Memory::Device) => {
                 unknown(&["the same test with host memory, which shows what the network takes"])
             }

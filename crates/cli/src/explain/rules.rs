@@ -17,7 +17,6 @@ mod unsteady;
 mod wrong;
 
 pub(super) use algorithm::names;
-pub(super) use memory::look as memory_costs;
 
 use super::{context::Context, finding::Finding};
 
@@ -40,4 +39,9 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         floor::look,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
+}
+
+/// Latency that software costs, shown by a run with device memory and one with host memory.
+pub(super) fn memory_costs(context: &Context<'_>) -> bool {
+    !memory::look(context).is_empty()
 }

@@ -47,7 +47,7 @@ impl Measurement {
 /// How many shares of `count` elements make a row's size.
 fn shares(row: &Row) -> Option<usize> {
     let share = row.count?.checked_mul(row.datatype?.bytes() as u64).filter(|share| *share > 0)?;
-    (row.size % share == 0).then(|| usize::try_from(row.size / share).ok()).flatten()
+    row.size.is_multiple_of(share).then(|| usize::try_from(row.size / share).ok()).flatten()
 }
 
 /// The number n for which 2(n-1)/n is busbw over algbw in every half, within their rounding.
