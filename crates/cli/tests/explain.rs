@@ -55,7 +55,8 @@ fn printed(all: &[Explanation]) -> String {
 #[test]
 fn reports() {
     let xml = log("rtx4090-cx5-topo-ib.xml").to_string_lossy().into_owned();
-    let cases: [(&str, &[&str], Option<String>, Option<usize>); 14] = [
+    type Case<'c> = (&'c str, &'c [&'c str], Option<String>, Option<usize>);
+    let cases: [Case<'_>; 14] = [
         ("row01", &["gb200-2x4-mnnvl-all_reduce.txt"], Some(machine("gb200-mnnvl.toml")), None),
         ("row02", &["gb200-2x4-ib400-all_reduce.txt"], Some(machine("gb200-ib.toml")), None),
         ("row02_without_machine", &["gb200-2x4-ib400-all_reduce.txt"], None, None),

@@ -47,7 +47,8 @@ impl Columns {
         let time = |name: &&&str| matches!(**name, "time" | "cputime");
         let first = names.iter().position(|name| matches!(*name, "time" | "cputime"))?;
         let lead = names.get(..first)?;
-        if !old && !(lead.contains(&"size") && lead.contains(&"count")) {
+        let modern = ["size", "count"].iter().all(|name| lead.contains(name));
+        if !(old || modern) {
             return None;
         }
         let half: Vec<&str> = names
