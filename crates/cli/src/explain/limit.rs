@@ -4,7 +4,7 @@
 
 use model::{
     limits::{self, Algorithm, Bound, Candidate, Limit, Possible, Resource, Verdict},
-    measurement::{Figure, Memory},
+    measurement::{Device, Figure, Form, Measurement, Memory},
     nccl_log::Way,
 };
 use serde::Serialize;
@@ -117,7 +117,11 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Culprit) {
         missing.push("the number of ranks");
     }
     let Some(machine) = &context.machine else {
-        missing.push("the machine (--machine): GPUs, their links, and the NICs between hosts");
+        missing.push(if on_processors(run) {
+            "a limit for ranks on processors, which move data in the host's memory"
+        } else {
+            "the machine (--machine): GPUs, their links, and the NICs between hosts"
+        });
         return (None, unknown(&missing));
     };
     if !missing.is_empty() {
@@ -163,6 +167,12 @@ fn culprit(verdict: Verdict) -> Culprit {
 
 fn bound(limit: &Limit) -> Option<&Bound> {
     limit.payload.as_ref()
+}
+
+/// Whether a record's ranks ran on cores: busbw's `host` backend gives them no PCI address.
+fn on_processors(run: &Measurement) -> bool {
+    let no_address = |device: &Device| device.address == "0000:00:00";
+    run.source.form == Form::Record && run.devices.iter().all(no_address)
 }
 
 /// The candidate whose bound counts.

@@ -1,6 +1,8 @@
 //! One run while its lines come in: which of them belong to it, rows that wait for their rest.
 //! Not how a line is read (`nccl_tests`, `osu`).
 
+use std::collections::HashSet;
+
 use model::{
     measurement::{self, Device, Half, Known, Measurement, Row},
     nccl_log::Parser,
@@ -12,6 +14,8 @@ use super::nccl_tests::{Columns, Parsed, Said, collective_in};
 const MOST_ROWS: usize = 1 << 16;
 /// Devices of one run that are kept.
 const MOST_DEVICES: usize = 1 << 14;
+/// Devices that a table inherits from the one before it: enough for their names.
+const INHERITED: usize = 64;
 /// Settings of one run that are kept.
 const MOST_SETTINGS: usize = 256;
 /// Failures that are kept, and bytes of each; the command line is cut likewise.
@@ -27,6 +31,8 @@ pub(super) struct Section {
     /// A row whose figures are still to come.
     waiting: Option<Row>,
     nccl: Parser,
+    /// Ranks whose devices are listed.
+    listed: HashSet<usize>,
     parameters: usize,
     /// Ranks of one process, by its parameters.
     per_process: usize,
@@ -79,8 +85,11 @@ impl Section {
         let mut next = Section::new(&self.measurement.source.name, line);
         let this = &self.measurement;
         next.measurement.test = this.test.clone();
-        next.measurement.ranks = this.ranks;
-        next.measurement.devices = this.devices.clone();
+        let ranks = this.rank_count().or_else(|| listed(&this.devices, self.per_process));
+        next.per_process = self.per_process;
+        next.measurement.ranks = ranks.map(Known::said);
+        next.measurement.hosts = this.hosts.or_else(|| hosts(this, ranks));
+        next.measurement.devices = this.devices.iter().take(INHERITED).cloned().collect();
         next.measurement.nccl = this.nccl.clone();
         next.measurement.source.version = this.source.version.clone();
         next.columns = self.columns.clone();
@@ -145,9 +154,8 @@ impl Section {
     }
 
     fn device(&mut self, device: Device) {
-        let known = &mut self.measurement.devices;
-        if known.len() < MOST_DEVICES && known.iter().rev().all(|other| other.rank != device.rank) {
-            known.push(device);
+        if self.measurement.devices.len() < MOST_DEVICES && self.listed.insert(device.rank) {
+            self.measurement.devices.push(device);
         }
     }
 
@@ -213,7 +221,7 @@ impl Section {
         } else if this.ranks.is_none() {
             this.ranks = listed(&this.devices, self.per_process).map(Known::said);
         }
-        this.hosts = this.hosts.or_else(|| hosts(&this));
+        this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
         measurement::deduce(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
@@ -229,15 +237,17 @@ fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
     whole.then_some(devices.len())
 }
 
-fn hosts(this: &Measurement) -> Option<usize> {
-    if this.rank_count() == Some(this.devices.len()) {
+/// The hosts: of the device list where it is whole, else as NCCL counts nodes.
+fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
+    if ranks == Some(this.devices.len()) {
         let mut hosts: Vec<&str> = this.devices.iter().map(|device| device.host.as_str()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         return Some(hosts.len());
     }
-    let largest = this.library.iter().flat_map(|facts| &facts.communicators);
-    largest.max_by_key(|one| one.nranks).and_then(|one| one.nodes).map(|nodes| nodes as usize)
+    let communicators = this.library.iter().flat_map(|facts| &facts.communicators);
+    let largest = communicators.max_by_key(|one| one.nranks)?;
+    largest.nodes.map(|nodes| nodes as usize)
 }
 
 pub(super) fn keep(line: &str) -> String {

@@ -116,3 +116,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_table_without_a_head_inherits_the_one_before() {
+    let devices: String = (0..2)
+        .map(|rank| format!("#  Rank  {rank} Group  0 Pid 1 on h{rank} device  0 [0x08] V100\n"))
+        .collect();
+    let read = parse(&format!(
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n{devices}{HEADER}\n{ROW}\n{HEADER}\n{ROW}\n"
+    ));
+    let known: Vec<_> = read.measurements.iter().map(|run| (run.rank_count(), run.hosts)).collect();
+    assert_eq!(known, [(Some(2), Some(2)); 2]);
+}

@@ -147,9 +147,11 @@ Examples:
   busbw doctor -g 8 --json
 Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
 
-const EXPLAIN_HELP: &str = "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each finding with
-its evidence, how sure it is, what to do, and the command that would confirm it. What is missing to
-tell more is named. The machine is taken from --machine, a record, or the log as far as it names it.
+const EXPLAIN_HELP: &str =
+    "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each
+finding with its evidence, how sure it is, what to do, and the command that would confirm it.
+What is missing to tell more is named. The machine is taken from --machine, a record, or the
+log as far as it names it.
 Examples:
   busbw explain all_reduce.log --machine dgx-h100
   busbw explain all_reduce.log --machine topo.xml --nodes 2

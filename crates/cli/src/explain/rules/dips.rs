@@ -22,17 +22,22 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     if points.len() < 3 || !points.is_sorted_by(|a, b| a.0 < b.0) {
         return Vec::new();
     }
-    let best = points.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+    let mut best = 0.0_f64;
+    let mut before = Vec::with_capacity(points.len());
+    for (_, speed) in &points {
+        before.push(best);
+        best = speed.max(best);
+    }
+    let mut best_after = 0.0_f64;
     let mut dips = Vec::new();
-    for (at, (size, speed)) in points.iter().enumerate() {
-        let (before, after) = points.split_at(at);
-        let most =
-            |points: &[(u64, f64)]| points.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
-        let sides = most(before).min(most(after.get(1..).unwrap_or_default()));
+    for ((size, speed), best_before) in points.iter().zip(before).rev() {
+        let sides = best_after.min(best_before);
         if *speed < sides * DIP && sides > best * MOVING {
             dips.push((*size, *speed, sides));
         }
+        best_after = speed.max(best_after);
     }
+    dips.reverse();
     let mut findings = Vec::new();
     if let Some((size, ..)) = dips.first() {
         let sizes: Vec<String> = dips.iter().map(|(size, ..)| bytes(*size)).collect();
