@@ -183,6 +183,88 @@ fn nccls_own_lines_say_what_the_table_does_not() {
     assert!(rules.contains(&"sockets-without-threads"), "{rules:?}");
 }
 
+const HEAD: &str = "# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)
+#  Rank  0 Group  0 Pid 1 on h0 device  0 [0000:0a:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid 1 on h1 device  0 [0000:0a:00] NVIDIA H100 80GB HBM3
+";
+const ROWS: &str = "
+# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
+1073741824 268435456 float sum -1 107374 10.00 10.00 0 107374 10.00 10.00 0
+";
+
+/// The rules that find something in a run of two hosts with these lines of NCCL.
+fn rules(lines: &[&str]) -> Vec<&'static str> {
+    let said: String = lines.iter().map(|line| format!("h0:1:2 [0] NCCL INFO {line}\n")).collect();
+    let read = import::read(format!("{HEAD}{said}{ROWS}").as_bytes(), "log").unwrap();
+    let all = explain::explain(read.measurements, &Hardware::default());
+    let [told] = &all[..] else { panic!("{}", printed(&all)) };
+    told.findings.iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn transports_as_nccl_names_them() {
+    let socket = "Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0";
+    let ib = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>";
+    let direct = "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA";
+    let other = "Channel 01/0 : 0[0] -> 1[0] [send] via NET/IB/1/GDRDMA";
+    let span = "comm 0x5 rank 0 nRanks 2 nNodes 4 localRanks 1 localRank 0 MNNVL 0";
+    let start = "comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId a000 commId 0xfe - Init START";
+    for (lines, expected) in [
+        (&[socket, ib][..], &["sockets-beside-rdma", "sockets-without-threads"][..]),
+        (&[socket], &["sockets-without-threads"]),
+        (&[socket, "NET/Socket: Using 4 threads and 4 sockets per thread"], &[]),
+        (&[ib, direct, other], &[]),
+        (&[ib, direct], &["one-nic-of-several"]),
+        (&["Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"], &["no-gpudirect-rdma"]),
+        (&["Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"], &["shared-memory"]),
+        (&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"], &[]),
+        (&[start, span], &["more-nodes-than-hosts"]),
+        (
+            &["AllReduce: 1073741824 Bytes -> Algo TREE proto SIMPLE channel{Lo..Hi}={0..1}"],
+            &["algorithm"],
+        ),
+    ] {
+        assert_eq!(rules(lines), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_trusted_are_not_explained_away() {
+    for (text, rule) in [
+        (ROWS.replace("10.00 0 107374", "10.00 3 107374"), "wrong-results"),
+        (ROWS.replace("10.00 10.00 0 107374", "10.00 20.00 0 107374"), "figures-disagree"),
+        ("h0: Test CUDA failure common.cu:1 'out of memory'\n".to_owned(), "failure"),
+        (String::new(), "failure"),
+    ] {
+        let read = import::read(format!("{HEAD}{text}").as_bytes(), "log").unwrap();
+        let all = explain::explain(read.measurements, &Hardware::default());
+        let first = all[0].findings.first().unwrap();
+        assert_eq!((first.rule, first.weight), (rule, Weight::Wrong), "{text}");
+        assert!(all[0].sentence.to_lowercase().starts_with(&first.cause.to_lowercase()));
+    }
+}
+
+#[test]
+fn counters_of_a_record() {
+    let mut runs = import::read_path(&log("8x-h800-nvlink-all-reduce.txt")).unwrap().measurements;
+    let counted = |device: &str, name: &str, by| model::record::DeviceCounters {
+        device: device.to_owned(),
+        kind: model::record::DeviceKind::Rdma,
+        grown: [(name.to_owned(), by)].into(),
+        reset: Vec::new(),
+        throttled: Vec::new(),
+        xids: Vec::new(),
+        lost: false,
+    };
+    runs[0].rows[20].counters =
+        vec![counted("mlx5_0/1", "symbol_errors", 7), counted("mlx5_1/1", "tx_bytes", 9)];
+    runs[0].rows[21].counters = vec![counted("mlx5_0/1", "symbol_errors", 5)];
+    let told = explain::explain(runs, &Hardware::default());
+    let found = told[0].findings.iter().find(|finding| finding.rule == "link-errors").unwrap();
+    assert_eq!(found.evidence, ["mlx5_0/1: symbol_errors grew by 12"]);
+}
+
 /// An explanation takes under 50 ms, reading included.
 #[test]
 fn explaining_is_quick() {

@@ -16,6 +16,9 @@ const AT: f64 = 95.0;
 /// Above this percentage of it, another algorithm or better hardware than NCCL reckons with ran.
 const EXCEEDS: f64 = 102.0;
 
+/// Below this percentage of the limit something stands between.
+pub(super) const FAR: f64 = 70.0;
+
 /// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
 const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;
 
@@ -239,13 +242,19 @@ fn resource_sentence(
             rate(ceiling.nccl_expects.unwrap_or(0.0))
         ),
         Some(expected) => format!(
-            "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}).",
+            "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}).{}",
             capital_word(what),
             percent(expected),
-            rate(ceiling.nccl_expects.unwrap_or(0.0))
+            rate(ceiling.nccl_expects.unwrap_or(0.0)),
+            rest(of_limit),
         ),
-        None => format!("{} {verb} the limit: {share}.", capital_word(what)),
+        None => format!("{} {verb} the limit: {share}.{}", capital_word(what), rest(of_limit)),
     }
+}
+
+/// What is far from its limit is held back by something else as well.
+fn rest(of_limit: f64) -> &'static str {
+    if of_limit < FAR { " Something else takes the rest." } else { "" }
 }
 
 fn capital_word(text: &str) -> String {

@@ -5,10 +5,8 @@ use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight, percent, rate},
     limit::Culprit,
+    sentence::FAR,
 };
-
-/// Below this part of the limit something stands between.
-const FAR: f64 = 70.0;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let (Some(ceiling), Some(busbw), Some(of_limit)) =
