@@ -75,6 +75,21 @@ run() {
     tail -5 "$work/err"
   fi
 }
+# One doctor of 4 ranks, of which the last has a variable of its own; it says so once, and all exit alike.
+doctor() { # NAME launcher...
+  local name=$1 code
+  shift
+  timeout 50 "$@" sh -c 'number=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-$RANK}}}
+    NCCL_BUFFSIZE=$((4194304 << number / 3)) exec "$0" doctor' "$program" >"$work/out" 2>"$work/err"
+  code=$?
+  if [ $code = 1 ] && [ "$(grep -c '4 ranks compared' "$work/out")" = 1 ] &&
+    grep -q 'rank 3.*NCCL_BUFFSIZE.*8388608' "$work/out" && [ "$(left)" = 0 ]; then
+    verdict ok "$name"
+  else
+    verdict FAILED "$name" "exit $code, $(grep -c '4 ranks compared' "$work/out") reports, $(left) left"
+    tail -5 "$work/out" "$work/err"
+  fi
+}
 # Ctrl-C at a launcher: as a terminal does it, to its whole process group, so often as the launcher wants.
 interrupted() { # TIMES command...
   python3 - "$@" <<'PY'
@@ -122,6 +137,7 @@ all() {
   run "$name: host" 0 4 4 "" "$@" 4 "$program" all_reduce --backend host $small
   run "$name: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$@" 4 "$program" all_reduce -b 8 -e 4
   run "$name: not enough GPUs" 5 0 0 "cannot take part: Invalid number of GPUs" "$@" 4 "$program" all_reduce -g 4 $small
+  doctor "$name: doctor" "$@" 4
   run "$name: a killed guest" "6 137 9" 4 1 "${KILLED-rank 2 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
     "$@" 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
   run "$name: a killed rank of the first process" 6 4 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
@@ -156,7 +172,7 @@ two_at_once() { # NAME LAUNCHER...
 names() { # NAME check...: those of `all`
   local name=$1 check
   for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host "options that cannot be" \
-    "not enough GPUs" "a killed guest" "a killed rank of the first process" Ctrl-C "two jobs at once"; do
+    "not enough GPUs" doctor "a killed guest" "a killed rank of the first process" Ctrl-C "two jobs at once"; do
     echo "$name: $check"
   done
 }

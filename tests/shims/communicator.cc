@@ -5,6 +5,7 @@
 #include "setting.h"
 
 #include <dlfcn.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,18 +51,41 @@ int channels_of(const Communicator& comm) {
     return std::min(channels, static_cast<int>(number("NCCL_MAX_NCHANNELS", 64)));
 }
 
+// The network as NCCL chooses it: NCCL_NET's, else IB before sockets. BUSBW_SHIM_HCA is an RDMA device.
+std::string network() {
+    std::string asked = text("NCCL_NET"), device = text("BUSBW_SHIM_HCA");
+    bool ib = !device.empty() && !number("NCCL_IB_DISABLE", 0);
+    if (!strcasecmp(asked.c_str(), "Socket")) return "Socket";
+    return ib ? "IB" : "Socket";
+}
+
+std::string socket_interface() {
+    std::string name = text("NCCL_SOCKET_IFNAME", "lo");
+    if (name[0] == '=') name = name.substr(1);
+    return name.substr(0, name.find(','));
+}
+
+// NVLink multicast: where the GPUs have it and nobody has switched it off.
+bool nvls() { return number("BUSBW_SHIM_MULTICAST", 0) && number("NCCL_NVLS_ENABLE", 2); }
+
 void say_start(const Communicator& comm, const std::string& line) {
     int device = comm.device;
     info(Init, device, "ENV/Plugin: Could not find: libnccl-env.so");
     info(Init, device, "cudaDriverVersion %d", the_machine()->driver_version());
     say_version(library_version());
     info(Init, device, "NET/Plugin: Could not find: libnccl-net.so");
-    info(Init, device, "NET/IB : No device found.");
-    info(Init, device, "Failed to initialize NET plugin IB");
-    info(Init, device, "NET/Socket : Using [0]lo:127.0.0.1<0>");
-    info(Init, device, "Initialized NET plugin Socket");
-    info(Init, device, "Assigned NET plugin Socket to comm");
-    info(Init, device, "Using network Socket");
+    std::string net = network();
+    if (net == "IB") {
+        info(Init, device, "NET/IB : Using [0]%s:1/RoCE [RO]; OOB lo:127.0.0.1<0>",
+             text("BUSBW_SHIM_HCA").c_str());
+    } else {
+        info(Init, device, "NET/IB : No device found.");
+        info(Init, device, "Failed to initialize NET plugin IB");
+        info(Init, device, "NET/Socket : Using [0]%s:127.0.0.1<0>", socket_interface().c_str());
+    }
+    info(Init, device, "Initialized NET plugin %s", net.c_str());
+    info(Init, device, "Assigned NET plugin %s to comm", net.c_str());
+    info(Init, device, "Using network %s", net.c_str());
     info(Init, device, "%s - Init START", line.c_str());
 }
 
@@ -74,6 +98,9 @@ void say_complete(Communicator& comm, const std::string& line, int local_ranks, 
         for (int r = 0; r < comm.ranks; r++) ring += " " + std::to_string(r);
         info(Init, device, "Channel %02d/%02d :%s", c, channels, ring.c_str());
     }
+    if (nvls())
+        info(Init, device, "NVLS comm %p headRank %d nHeads %d buffSize 4194304 nvlsPerRankSize 12582912 "
+             "nvlsTotalSize 100663296", static_cast<void*>(&comm), comm.rank, comm.ranks);
     info(Init, device, "P2P Chunksize set to 524288");
     info(Init, device, "%d coll channels, %d collnet channels, 0 nvls channels, 32 p2p channels, 32 "
          "p2p channels per peer", channels, channels);
@@ -88,9 +115,11 @@ void say_connections(Communicator& comm) {
     auto way = [&](int peer) -> std::string {
         const Seat &mine = room.seat(comm.rank), &other = room.seat(peer);
         bool peers = !number("BUSBW_SHIM_NO_PEER", 0) && !number("NCCL_P2P_DISABLE", 0);
-        if (mine.host != other.host) return "NET/Socket/0";
+        std::string planted = text("BUSBW_SHIM_VIA"), net = "NET/" + network() + "/0";
+        if (!planted.empty()) return planted;
+        if (mine.host != other.host) return net;
         if (peers) return mine.pid == other.pid ? "P2P/direct pointer" : "P2P/CUMEM";
-        return number("NCCL_SHM_DISABLE", 0) ? "NET/Socket/0" : "SHM/direct/direct";
+        return number("NCCL_SHM_DISABLE", 0) ? net : "SHM/direct/direct";
     };
     auto say = [&](int c, int from, int to, const char* side, const std::string& by) {
         int from_device = room.seat(from).device, to_device = room.seat(to).device;
@@ -110,6 +139,7 @@ void say_tuning(const Communicator& comm, const Operation& o) {
     if (comm.rank != 0 || comm.ranks < 2 || o.what > What::AllGather) return;
     size_t bytes = o.count * size_of(o.type);
     std::string algorithm = text("NCCL_ALGO", "RING"), protocol = text("NCCL_PROTO");
+    algorithm = algorithm.substr(0, algorithm.find(','));
     if (protocol.empty()) protocol = bytes < 65536 ? "LL" : bytes < 1048576 ? "LL128" : "SIMPLE";
     for (auto* word : {&algorithm, &protocol})
         std::transform(word->begin(), word->end(), word->begin(), ::toupper);

@@ -108,6 +108,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
         case 75: *value = 9; break;                                 // compute capability
         case 76: *value = 0; break;
         case 131: *value = -1; break;                               // NUMA_ID: no node of its own
+        case 132: *value = static_cast<int>(number("BUSBW_SHIM_MULTICAST", 0)); break;
         case 134: *value = numa_of(device); break;                  // HOST_NUMA_ID
         default: *value = 0;
     }

@@ -119,12 +119,6 @@ int nvmlDeviceGetNvLinkVersion(Device device, unsigned link, unsigned* version) 
     if (link >= links) return InvalidArgument;
     return ask(device, of_link(link, "version"), 4, version);
 }
-int nvmlDeviceGetNvLinkErrorCounter(Device device, unsigned link, unsigned counter,
-                                    unsigned long long* count) {
-    static const char* const names[] = {"replay", "recovery", "crc_flit", "crc_data", "ecc"};
-    if (link >= links || counter > 4) return InvalidArgument;
-    return ask(device, of_link(link, names[counter]), 0, count);
-}
 int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link, unsigned* type) {
     if (link >= links) return InvalidArgument;
     return ask(device, of_link(link, "remote"), 2, type);  // a switch

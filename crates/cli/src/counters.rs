@@ -4,6 +4,7 @@
 mod difference;
 mod gpus;
 mod interfaces;
+mod pauses;
 mod rdma;
 
 use std::{

@@ -20,8 +20,9 @@ mod report;
 mod xid;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+pub(crate) use finding::ranged;
 pub use finding::{Finding, Topic, Verdict};
 pub use fingerprint::{Difference, Fingerprint, compare};
 pub use node::Node;

@@ -1,7 +1,8 @@
-//! `busbw doctor`: looks at this node, and with `-g` has every rank take its fingerprint.
+//! `busbw doctor`: looks at this node, and with `-g` or under a launcher has every rank take its fingerprint.
 //! Not the judging (`doctor`).
 
 use std::{
+    ffi::OsString,
     io::{self, IsTerminal, Write},
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -18,34 +19,54 @@ use native::{
 use crate::{
     Refusal,
     doctor::{self, Fingerprint, Node, Report},
-    machine,
-    options::{DoctorArguments, FINGERPRINT_WORD},
+    launch, machine,
+    options::{self, DoctorArguments, FINGERPRINT_WORD},
 };
 
 /// How long ranks may take for their fingerprints: drivers that are not loaded start within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Looks, prints, and says by the exit code whether something is wrong: 0 no, 1 yes.
+/// Looks, prints, and says by the exit code whether something is wrong: 0 no, 1 yes. Processes of a launcher
+/// are one doctor: the first one prints.
 ///
 /// # Errors
 /// Ranks that give no fingerprint, and stdout.
-pub fn run(arguments: &DoctorArguments) -> Result<Exit> {
+pub fn run(arguments: &DoctorArguments, args: &[OsString]) -> Result<Exit> {
     let mut environment = Environment::of_process();
     if let Some(path) = &arguments.nccl {
         environment = environment.with(Kind::Nccl.variable(), path);
     }
     let node = read(environment);
-    let mut findings = doctor::look(&node);
-    let ranks = arguments.ranks.map(usize::from);
-    if let Some(ranks) = ranks {
-        let gpus = node.gpu_count();
-        if gpus > 0 && ranks > gpus {
-            let text = format!("-g {ranks}: this node has {gpus} GPUs");
-            return Err(Refusal::new(Exit::Impossible, text).into());
-        }
-        let taken = fingerprints(ranks, arguments)?;
-        findings.extend(doctor::compare(&taken).iter().flat_map(doctor::Difference::findings));
+    let launched = options::Environment::read(|name| std::env::var(name).ok()).launched;
+    let Some(launched) = launched else {
+        let ranks = arguments.ranks.map(usize::from);
+        let taken = ranks.map(|ranks| fingerprints(&node, ranks, arguments)).transpose()?;
+        return report(&node, &taken.unwrap_or_default(), arguments);
+    };
+    if arguments.ranks.is_some() {
+        let text = format!(
+            "-g starts ranks on this host, and a launcher has started some already ({}): leave -g out",
+            launched.said
+        );
+        return Err(Refusal::new(Exit::Usage, text).into());
     }
+    let gpu = launched.local_rank.and_then(|place| u32::try_from(place).ok());
+    let ours = Fingerprint::take(&node, &machine::host_name(), launched.rank, gpu);
+    let said = serde_json::to_string(&ours).context("cannot serialise a fingerprint")?;
+    launch::roll(&launched, args, said, |said| {
+        let read = |(rank, text): (usize, &String)| {
+            serde_json::from_str(text).with_context(|| format!("rank {rank} gave no fingerprint"))
+        };
+        let taken = said.iter().enumerate().map(read).collect::<Result<Vec<Fingerprint>>>()?;
+        report(&node, &taken, arguments)
+    })
+}
+
+/// Prints what is found at this node, and in what ranks differ.
+fn report(node: &Node, taken: &[Fingerprint], arguments: &DoctorArguments) -> Result<Exit> {
+    let mut findings = doctor::look(node);
+    findings.extend(doctor::compare(taken).iter().flat_map(doctor::Difference::findings));
+    let ranks = Some(taken.len()).filter(|ranks| *ranks > 0);
     let report = Report::new(&machine::host_name(), ranks, findings);
     let exit = if report.verdict.is_wrong() { Exit::Internal } else { Exit::Ok };
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -82,7 +103,16 @@ fn read(environment: Environment) -> Node {
 }
 
 /// Starts a process for each rank and gathers what they say; none outlives this function.
-fn fingerprints(ranks: usize, arguments: &DoctorArguments) -> Result<Vec<Fingerprint>> {
+fn fingerprints(
+    node: &Node,
+    ranks: usize,
+    arguments: &DoctorArguments,
+) -> Result<Vec<Fingerprint>> {
+    let gpus = node.gpu_count();
+    if gpus > 0 && ranks > gpus {
+        let text = format!("-g {ranks}: this node has {gpus} GPUs");
+        return Err(Refusal::new(Exit::Impossible, text).into());
+    }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut started = Started(Vec::new());
     let (said, heard) = mpsc::channel();

@@ -10,8 +10,9 @@ mod party;
 mod process;
 mod rank;
 
+pub(crate) use guard::terminating;
 use invite::Devices;
-pub use party::guest;
+pub use party::{guest, roll};
 pub use rank::run as rank;
 
 use std::ffi::OsString;
@@ -24,8 +25,6 @@ use model::{
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 
-use rustix::process::Signal;
-
 use crate::{
     Refusal,
     backend::nccl::{Gpus, Log},
@@ -33,6 +32,7 @@ use crate::{
     options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
+    sweep::SWEPT,
 };
 
 /// What planning must know of this machine and moment.
@@ -59,10 +59,7 @@ pub fn lead(
     args: &[OsString],
 ) -> Result<Exit> {
     let mut door = party::Door::open(launched, args)?;
-    party::watch_parent(|| {
-        // As if its terminal were gone.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
-    });
+    party::end_with_parent();
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
     let ended = request
         .map_err(anyhow::Error::from)
@@ -78,6 +75,9 @@ pub fn lead(
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
+    if std::env::var_os(SWEPT).is_some() {
+        party::end_with_parent();
+    }
     supervise(request, args, None)
 }
 

@@ -34,6 +34,13 @@ pub mod render;
 mod show;
 /// Where records live.
 pub mod store;
+/// One job under several environments.
+pub mod sweep;
+/// The tree of devices of a host, and what it allows.
+pub mod topo;
+mod topo_command;
+/// One job over several transports.
+pub mod transports;
 
 use std::{
     ffi::OsString,
@@ -102,8 +109,11 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
-        Command::Doctor(arguments) => doctor_command::run(&arguments),
+        Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Explain(arguments) => explain_command::run(&arguments),
+        Command::Topo(arguments) => topo_command::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments, &args),
+        Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Rank { .. } => launch::rank(),
     }

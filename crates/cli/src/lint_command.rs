@@ -87,18 +87,28 @@ fn read(file: &Path) -> Result<String> {
 /// What is wrong with this process's own settings, notes left out. What is said goes to stderr and
 /// into the record, so secrets are masked before anything looks at them.
 pub fn look_at_environment() -> Vec<String> {
+    look_at(Vec::new())
+}
+
+/// The same for `set`, secrets masked, together with what they leave of our own settings. What is wrong
+/// with those alone is left out, unless nothing is set.
+pub fn look_at(set: Vec<(String, String)>) -> Vec<String> {
+    let names: Vec<String> = set.iter().map(|(name, _)| name.clone()).collect();
     let variables: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .map(|(name, value)| {
             let value = store::shown(&name, &value);
             (name, value)
         })
+        .filter(|(name, _)| !names.contains(name))
+        .chain(set)
         .collect();
     let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let devices = machine::device_names(&machine::Root::system());
     lint::lint_environment(pairs, &Options::default())
         .into_iter()
         .filter(|finding| finding.severity != Severity::Note)
+        .filter(|finding| names.is_empty() || names.contains(&finding.variable))
         .filter(|finding| finding.rule != Rule::PrefixMatch || takes_more(finding, &devices))
         .map(|finding| finding.to_string())
         .collect()

@@ -23,12 +23,12 @@ pub use cgroup::memory_limit;
 pub use cpu::{near, processor_list, usable_cores};
 pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
-pub use pci::{Access, Link, PciDevice, is_gpu};
+pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
-pub use rdma::{Gid, Port, RdmaDevice};
+pub use rdma::{Gid, Port, RdmaDevice, roce_mtu};
 
 /// A file system root to read from: `/` outside of tests.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {

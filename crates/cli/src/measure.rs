@@ -50,6 +50,8 @@ pub struct Session<'a> {
     watch: Box<dyn Fn(Phase, u64) + 'a>,
     /// Rows begun so far.
     index: u64,
+    /// Iterations of each batch of the placement under way.
+    iterations: u32,
 }
 
 /// A communicator.
@@ -76,7 +78,17 @@ impl<'a> Session<'a> {
         };
         let groups: Vec<Group> = plan.groups().into_iter().map(group).collect();
         let ours = groups.iter().position(|g| g.drivers.contains(&world.rank())).unwrap_or(0);
-        Session { plan, world, backend, groups, ours, launch, watch, index: 0 }
+        Session {
+            plan,
+            world,
+            backend,
+            groups,
+            ours,
+            launch,
+            watch,
+            index: 0,
+            iterations: plan.iterations,
+        }
     }
 
     /// Measures every row of the plan.

@@ -8,12 +8,14 @@ mod integer;
 mod launched;
 mod planning;
 mod questions;
+mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
     AlgorithmsArguments, Command, DoctorArguments, ExplainArguments, FINGERPRINT_WORD,
-    LintArguments, RANK_WORD, ShowArguments, parse,
+    LintArguments, RANK_WORD, ShowArguments, TopoArguments, parse,
 };
 pub use environment::Environment;
 pub use launched::Launched;
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

@@ -17,7 +17,7 @@ use std::io;
 
 use model::record::{End, Row, Run};
 
-pub use closing::Closing;
+pub use closing::{Closing, bytes};
 pub use csv::Csv;
 pub use footer::{Totals, gate_held};
 pub use json_lines::JsonLines;

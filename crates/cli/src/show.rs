@@ -1,7 +1,11 @@
 //! `busbw show`: a run's table again, byte for byte, from its record alone.
 //! Not a comparison and not a diagnosis.
 
-use std::io::{self, BufWriter, Write};
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use model::exit::Exit;
@@ -11,7 +15,20 @@ use crate::{
     options::ShowArguments,
     render::{Csv, JsonLines, Render, Table},
     store,
+    sweep::{self, Outcome},
 };
+
+/// The result of a sweep, where `path` is one, or a folder with one.
+fn result(path: &Path) -> Option<Result<Outcome, String>> {
+    let path = if path.is_dir() { path.join(sweep::RESULT) } else { path.to_owned() };
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
+    let text = fs::read_to_string(&path).ok()?;
+    // A record as one object is no result.
+    text.contains("\"sweep_schema\"")
+        .then(|| sweep::read(&text).map_err(|why| format!("{}: {why}", path.display())))
+}
 
 /// Prints a record.
 ///
@@ -19,6 +36,11 @@ use crate::{
 /// When it cannot be found or read.
 pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| Refusal::new(Exit::Usage, format!("{e:#}"));
+    if let Some(result) = arguments.run.as_deref().and_then(result) {
+        let outcome = result.map_err(|why| Refusal::new(Exit::Usage, why))?;
+        sweep::show(&outcome, arguments.csv, arguments.json)?;
+        return Ok(Exit::Ok);
+    }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;
     let record = store::read(&path).map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let stdout = BufWriter::new(io::stdout().lock());

@@ -68,6 +68,11 @@ impl DataType {
         }
     }
 
+    /// Whether it is an integer with a sign.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, DataType::Int8 | DataType::Int32 | DataType::Int64)
+    }
+
     /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {

@@ -40,7 +40,8 @@ impl FloatFormat {
         self.mantissa_bits + 1
     }
 
-    const fn bias(self) -> i32 {
+    /// What the stored exponent is more than the exponent; 2^(1 − bias) is the smallest normal number.
+    pub const fn bias(self) -> i32 {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
@@ -68,17 +69,15 @@ impl FloatFormat {
         sign | biased << self.mantissa_bits | mantissa
     }
 
-    /// The same for formats within f32, by way of f32, whose conversions from such integers and
-    /// scalings by powers of two are exact: this form vectorises. `value` × 2^`exponent` must be a
-    /// normal number of the format with at most its significant bits.
+    /// Bits of `value`, which must be 0 or a normal number of the format with at most its significant
+    /// bits; for formats within f32. This form vectorises.
     #[inline(always)]
-    pub const fn encode_exact_by_f32(self, value: i32, exponent: i32) -> u32 {
-        let scale = f32::from_bits(((127 + exponent) << 23) as u32);
-        let bits = (value as f32 * scale).to_bits();
+    pub const fn encode_exact_f32(self, value: f32) -> u32 {
+        let bits = value.to_bits();
         let magnitude = (bits & 0x7fff_ffff) >> (23 - self.mantissa_bits);
         let rebias = ((127 - self.bias()) as u32) << self.mantissa_bits;
         let sign = bits >> 31 << (self.bits() - 1);
-        if value == 0 { 0 } else { sign | magnitude.wrapping_sub(rebias) }
+        if magnitude == 0 { 0 } else { sign | magnitude.wrapping_sub(rebias) }
     }
 
     /// Bits of `numerator` × 2^`exponent` / `denominator`, rounded to nearest, ties to even;
@@ -256,7 +255,8 @@ mod tests {
             let bits = format.encode_exact(value, exponent);
             prop_assert_eq!(format.decode(bits), value as f64 * 2f64.powi(exponent));
             if format.bits() <= 32 {
-                prop_assert_eq!(u64::from(format.encode_exact_by_f32(value as i32, exponent)), bits);
+                let value = value as f32 * 2f32.powi(exponent);
+                prop_assert_eq!(u64::from(format.encode_exact_f32(value)), bits);
             }
         }
     }

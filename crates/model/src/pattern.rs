@@ -1,17 +1,18 @@
 //! Inputs and exact results of every collective as pure integer functions of seed, rank and index.
 //! Not where they lie in a buffer (`layout`), and no state: any element can be asked for alone.
 //!
-//! A device kernel restates `draw`, `copied` and `Reduction` line by line; a test compares both.
+//! A device kernel restates `draw`, `group` and `reduction` line by line; a test compares both.
 
 mod draw;
 mod fill;
+mod group;
 mod near;
 mod reduction;
 
-pub use draw::{copied, derive_seed};
+pub use draw::derive_seed;
 pub use fill::{Mismatch, Wrong, fill, verify};
 pub use near::verify_within;
-pub use reduction::Reduction;
+pub use reduction::{Reduction, averages_within_two};
 
 use crate::{DataType, ReduceOp};
 

@@ -169,6 +169,31 @@ pub struct Sampling {
     pub max_time: f64,
     /// Launches of the whole sweep, each with fresh ranks.
     pub launches: u32,
+    /// Batches and iterations of a size are lowered to take about this many seconds, both placements
+    /// together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_time: Option<f64>,
+}
+
+impl Sampling {
+    /// The batches and the iterations of each that a placement gets, where `wanted` iterations were asked
+    /// for and one takes `seconds`. Each batch begins with an untimed one, and two more are run to learn the
+    /// time and to check. Batches go first: fewer iterations are another measurement, since the start of a
+    /// batch weighs more in each. At least one of one is left.
+    pub fn afforded(&self, wanted: u32, seconds: f64) -> (u32, u32) {
+        let all = (self.min_batches, wanted);
+        let Some(row_time) = self.row_time else { return all };
+        let affordable = row_time / 2.0 / seconds - 2.0;
+        let each = f64::from(wanted) + 1.0;
+        // No number, and no time at all, restrict nothing.
+        if affordable.is_nan() || affordable >= f64::from(self.min_batches) * each {
+            return all;
+        }
+        match affordable / each {
+            batches if batches >= 1.0 => (batches as u32, wanted),
+            _ => (1, (affordable as u32).saturating_sub(1).max(1)),
+        }
+    }
 }
 
 /// Everything that a run needs to know.
@@ -255,6 +280,9 @@ pub struct Plan {
     pub seed: u64,
     /// A fault on purpose.
     pub fault: Option<Fault>,
+    /// As how many nodes the processes of this host pose to NCCL (`--virtual-nodes`).
+    #[serde(default = "one")]
+    pub virtual_nodes: usize,
 }
 
 /// For records from before launchers were known.
@@ -415,14 +443,36 @@ mod tests {
             parallel_init: false,
             memory_report: false,
             unalign: 0,
-            sampling: Sampling { min_batches: 1, precision: None, max_time: 1.0, launches: 1 },
+            sampling: Sampling {
+                min_batches: 1,
+                precision: None,
+                max_time: 1.0,
+                launches: 1,
+                row_time: None,
+            },
             colours: Vec::new(),
             min_bandwidth: None,
             traffic: Traffic::default(),
             traffic_summary: false,
             seed: 1,
             fault: None,
+            virtual_nodes: 1,
         }
+    }
+
+    #[test]
+    fn time_takes_batches_first() {
+        let sampling = Sampling { min_batches: 6, row_time: Some(2.0), ..small().sampling };
+        let afforded = |seconds| sampling.afforded(20, seconds);
+        assert_eq!(afforded(0.001), (6, 20));
+        assert_eq!(afforded(0.01), (4, 20));
+        assert_eq!(afforded(0.04), (1, 20));
+        assert_eq!(afforded(0.1), (1, 7));
+        assert_eq!(afforded(30.0), (1, 1));
+        for odd in [0.0, f64::NAN] {
+            assert_eq!(afforded(odd), (6, 20));
+        }
+        assert_eq!(Sampling { row_time: None, ..sampling }.afforded(20, 30.0), (6, 20));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod system;
 mod writer;
 mod xml;
 
-pub use findings::{Finding, Kind, of_matrix, of_system};
+pub use findings::{Finding, Kind, of_machine, of_matrix, of_system};
 pub use graphs::{Channel, Graph, Graphs, Hop};
 pub use judgement::{Ends, LinkTrouble, judge};
 pub use link::PcieReading;
@@ -25,7 +25,7 @@ pub use machine::{machine_of_matrix, machine_of_system};
 pub use matrix::{Endpoint, Matrix, Word};
 pub use names::{chip, gpu_model};
 pub use paths::{NcclPath, Paths};
-pub use rates::{NamedRates, Rates, links};
+pub use rates::{NamedRates, Rates, links, links_of_machine, shown};
 pub use recognise::{Input, Refused, recognise};
 pub use smi::matrices;
 pub use system::{

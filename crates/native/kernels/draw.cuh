@@ -5,6 +5,25 @@
 
 #define DEVICE __device__ __forceinline__
 
+DEVICE u32 upper(u64 x) { return (u32)(x >> 32); }
+DEVICE u64 joined(u32 upper, u32 lower) { return (u64)upper << 32 | lower; }
+
+#ifdef __CUDACC__
+// As one instruction: told as a product of 64 bits, it has one more for an upper half that is 0.
+DEVICE u64 product(u32 a, u32 b) {
+    u64 product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+}
+#endif
+
+// The same value by way of memory: ptxas would rather compute a long expression, or a part of one,
+// anew in every step of a loop than give it a register.
+DEVICE u32 kept(u32 value) {
+    volatile u32 memory = value;
+    return memory;
+}
+
 DEVICE u32 mix(u32 x) {
     x ^= x >> 16;
     x *= 0x85ebca6b;
@@ -19,65 +38,38 @@ DEVICE u64 mix_wide(u64 x) {
     return x ^ x >> 31;
 }
 
-// The keys of a lane for one stretch of indices, as Spot wants them: a word has one, 64 bits two.
-template <class Word> struct Lane;
-template <> struct Lane<u32> {
-    u32 low;
-};
-template <> struct Lane<u64> {
-    u32 low, high;
-};
-
-// The hash for one stretch of indices that share their upper 32 bits.
+// The hash for one stretch of groups that share the upper 32 bits of their index.
 struct Draw {
     u32 state;
 
     Draw() = default;
     DEVICE Draw(u64 seed, u32 high) : state((u32)mix_wide(seed ^ mix_wide(high))) {}
 
-    // `mix` begins with x ^= x >> 16, which for x = a ^ key is (a ^ a >> 16) ^ (key ^ key >> 16):
-    // the latter half is done here, the former in Spot, once for all lanes.
-    DEVICE u32 key(u32 lane) const {
-        const u32 key = mix(state + lane * 0x9e3779b1);
-        return key ^ key >> 16;
-    }
-    DEVICE void keys(u32 lane, Lane<u32> &keys) const { keys.low = key(lane); }
-    DEVICE void keys(u32 lane, Lane<u64> &keys) const {
-        keys.low = key(lane), keys.high = key(lane | 1u << 31);
-    }
+    DEVICE u32 key(u32 lane) const { return mix(state + lane * 0x9e3779b1) | 0x80000001; }
 
-    // The same for a whole stretch, by way of memory: ptxas would rather compute so long an
-    // expression anew in every step of a loop than give it a register.
-    DEVICE u32 kept_key(u32 lane) const {
-        volatile u32 memory = key(lane);
-        return memory;
-    }
-    DEVICE void kept_keys(u32 lane, Lane<u32> &keys) const { keys.low = kept_key(lane); }
-    DEVICE void kept_keys(u32 lane, Lane<u64> &keys) const {
-        keys.low = kept_key(lane), keys.high = kept_key(lane | 1u << 31);
-    }
+    // The same for a whole stretch.
+    DEVICE u32 kept_key(u32 lane) const { return kept(key(lane)); }
 };
 
-// One element: the lower 32 bits of its index, hashed as far as all lanes share it.
+// One group: the lower 32 bits of its index, hashed as far as all lanes share it.
 struct Spot {
     u32 bits;
 
-    DEVICE explicit Spot(u32 low) : bits(low * 0x27d4eb2f) { bits ^= bits >> 16; }
-
-    DEVICE u32 word(u32 key) const {
-        u32 x = (bits ^ key) * 0x85ebca6b;
-        x ^= x >> 13;
-        x *= 0xc2b2ae35;
-        return x ^ x >> 16;
+    DEVICE Spot(Draw draw, u32 low) : bits(low * 0x9e3779b1 + draw.state) {
+        bits ^= bits >> 16;
+        bits *= 0x85ebca6b;
+        bits ^= bits >> 13;
     }
 
-    DEVICE u32 draw(Lane<u32> lane) const { return word(lane.low); }
-    DEVICE u64 draw(Lane<u64> lane) const { return (u64)word(lane.high) << 32 | word(lane.low); }
-};
+    // Draw::group, with the lane's key.
+    DEVICE u64 group(u32 key) const {
+        const u64 both = product(bits, key);
+        const u32 low = (u32)both, high = upper(both);
+        return joined(low ^ high, __funnelshift_r(low, high, 16));
+    }
 
-// `x` scaled to 0 .. `bound`. 32 of 32 bits and 64 of 64; and 64 bits to a bound of 32.
-DEVICE u32 below(u32 x, u32 bound) { return __umulhi(x, bound); }
-DEVICE u64 below(u64 x, u64 bound) { return __umul64hi(x, bound); }
-DEVICE u32 below(u64 x, u32 bound) {
-    return (u32)(((x >> 32) * bound + __umulhi((u32)x, bound)) >> 32);
-}
+    DEVICE u32 below(u32 key, u32 bound) const { return __umulhi(upper(group(key)), bound); }
+
+    // The exponent of two of a float, less its smallest.
+    DEVICE u32 exponent() const { return bits >> 23 & 3; }
+};

@@ -1,5 +1,5 @@
 // Kernels that fill memory with a pattern, or compare memory with it: one for each element size of
-// data, integers and floats. Not the pattern (elements.cuh). docs/kernels.md holds the interface;
+// data, integers and floats. Not the pattern (bits.cuh, floats.cuh). docs/kernels.md holds the interface;
 // tools/kernels.sh makes PTX of this, a file for each kernel, so that a run has the driver
 // translate only what it needs; tests/shims/kernels_host.cc makes it run on a processor.
 #include "sweep.cuh"
@@ -7,9 +7,8 @@
 // Hand `visitor` the elements that the parameters name, crate model's fill::visit: those of COPIED
 // and POISON.
 template <int BYTES, class Visitor> DEVICE void visit_data(const Parameters &p, Visitor visitor) {
-    typedef typename Element<BYTES>::Word Word;
-    if (p.content == POISON) return visitor(Constant<Word>{(Word)0xa5a5a5a5a5a5a5a5});
-    visitor(Copied<Word>{p.rank});
+    if (p.content == POISON) return visitor(Constant{0xa5a5a5a5a5a5a5a5});
+    visitor(Copied{p.rank});
 }
 
 // mulsum: ranks' scalars are 1 and 2 in turn, and all contribute twice the plain sum's part.
@@ -17,79 +16,95 @@ DEVICE u32 times(const Parameters &p) {
     return p.op == MULSUM && !(p.content == CONTRIBUTION && p.rank % 2 == 1) ? 2 : 1;
 }
 
-template <class Word, class Visitor>
-DEVICE void visit_winner(const Parameters &p, Type<Word> type, Visitor visitor) {
-    const Winner<Word> winner = {type, p.op == MAX ? 1 : -1};
-    if (p.content == REDUCED) return visitor(winner);
-    visitor(Ranked<Word>{winner, {p.rank, p.ranks}});
+DEVICE Share share(const Parameters &p) { return {p.content == REDUCED, p.rank, p.ranks}; }
+
+template <int BYTES, bool FLOAT, class Visitor>
+DEVICE void visit_extreme(const Parameters &p, bool is_signed, Visitor visitor) {
+    const Extreme<BYTES, FLOAT> extreme(is_signed, p.op == MIN);
+    if (p.content == REDUCED) return visitor(extreme);
+    visitor(Contender<BYTES, FLOAT>{extreme, share(p)});
+}
+
+// Sums of `contributors` of the ranks. Rotated only where a type's floats can be so few.
+template <bool MAY_ROTATE, class Levels, class Visitor>
+DEVICE void visit_sum(const Parameters &p, Levels levels, u32 contributors, Visitor visitor) {
+    const bool contribution = p.content == CONTRIBUTION;
+    if constexpr (MAY_ROTATE) {
+        if (contribution && contributors != p.ranks) {
+            return visitor(Rotated<Levels>{levels, p.rank, p.ranks, contributors});
+        }
+    }
+    const u32 from = contribution ? p.rank : 0, to = contribution ? p.rank + 1 : contributors;
+    visitor(Sum<Levels>{levels, from, to});
 }
 
 // Those of reductions of integers.
 template <int BYTES, class Visitor>
 DEVICE void visit_integer(const Parameters &p, Visitor visitor) {
-    typedef typename Element<BYTES>::Word Word;
-    const Type<Word> type = integer_type<BYTES, Word>(p.datatype);
-    const bool contribution = p.content == CONTRIBUTION;
-    if (p.op == PROD && contribution) return visitor(IntegerFactor<Word>{{p.rank, p.ranks}});
-    if (p.op == PROD) return visitor(IntegerProduct<Word>{p.ranks});
-    if (p.op == MAX || p.op == MIN) return visit_winner(p, type, visitor);
-    if (p.op == AVG && !contribution) {
-        return visitor(IntegerAverage<Word>{type, p.ranks, Divisor<Word>(p.ranks)});
+    const bool is_signed = p.datatype == INT8 || p.datatype == INT32 || p.datatype == INT64;
+    if (p.op == PROD) return visitor(Product<BYTES>(share(p)));
+    if (p.op == MAX || p.op == MIN) return visit_extreme<BYTES, false>(p, is_signed, visitor);
+    if (p.op == AVG) {
+        const IntegerAverage<BYTES> average(is_signed, p.ranks);
+        if (p.content == REDUCED) return visitor(average);
+        return visitor(IntegerSummand<BYTES>{average, share(p)});
     }
-    const u32 high = contribution ? p.rank + 1 : p.ranks, low = contribution ? p.rank : 0;
-    visitor(IntegerDifference<Word>{high, low, times(p)});
+    visit_sum<false>(p, IntegerSum<BYTES>(times(p)), p.ranks, visitor);
+}
+
+// Sums and averages of one format.
+template <int BYTES, class Numbers, class Visitor>
+DEVICE void visit_format(const Parameters &p, Visitor visitor) {
+    const Format format = format_of<BYTES>(p.datatype);
+    if (p.op != AVG) {
+        const Steps<BYTES> steps(format, p.ranks);
+        const Numbers numbers(format, steps.bits, times(p));
+        return visit_sum<BYTES < 4>(p, numbers, steps.contributors, visitor);
+    }
+    const Numbers numbers(format, Ratio{p.ranks, p.content == REDUCED});
+    if (p.content == REDUCED) return visitor(Average<BYTES, Numbers>{numbers});
+    visitor(Summand<BYTES, Numbers>{numbers, share(p)});
 }
 
 // Those of reductions of floats.
 template <int BYTES, class Visitor> DEVICE void visit_float(const Parameters &p, Visitor visitor) {
-    typedef typename Element<BYTES>::Word Word;
-    const Type<Word> type = float_type<BYTES, Word>(p.datatype);
-    const bool contribution = p.content == CONTRIBUTION;
-    if (p.op == PROD && contribution) return visitor(FloatFactor<Word>{type, {p.rank, p.ranks}});
-    if (p.op == PROD) return visitor(FloatProduct<Word>{type, p.ranks});
-    if (p.op == MAX || p.op == MIN) return visit_winner(p, type, visitor);
-    const Steps<Word> steps(type, p.ranks);
-    if (p.op == AVG && !contribution) return visitor(FloatAverage<Word>{type, steps, p.ranks});
-    if constexpr (BYTES < 4) {
-        if (contribution && steps.contributors != p.ranks) {
-            return visitor(Rotated{type, steps, {p.rank, p.ranks}, times(p)});
-        }
+    if (p.op == PROD) return visitor(Product<BYTES>(format_of<BYTES>(p.datatype), share(p)));
+    if (p.op == MAX || p.op == MIN) return visit_extreme<BYTES, true>(p, true, visitor);
+    if constexpr (BYTES == 1) visit_format<BYTES, Coded>(p, visitor);
+    if constexpr (BYTES == 2) {
+        if (p.datatype == HALF) return visit_format<BYTES, Words<Halves>>(p, visitor);
+        visit_format<BYTES, Words<Brains>>(p, visitor);
     }
-    const u32 high = contribution ? p.rank + 1 : steps.contributors;
-    const u32 low = contribution ? p.rank : 0;
-    visitor(FloatDifference<Word>{type, steps, high, low, times(p)});
+    if constexpr (BYTES == 4) visit_format<BYTES, Words<Floats>>(p, visitor);
+    if constexpr (BYTES == 8) visit_format<BYTES, Doubles>(p, visitor);
 }
 
 // What is to be done with the memory, and what one thread found.
 template <int BYTES> struct Task {
     typedef typename Element<BYTES>::type Stored;
-    typedef typename Element<BYTES>::Word Word;
 
     Walk<BYTES> walk;
     u32 datatype, tolerance;
     u64 base;
     bool verifies;
     u64 wrong, index;
-    Word got, want;
+    u64 got, want;
 
-    // A piece of which only a part is meant, or in which something differs. A thread comes here
-    // with rising indices.
+    // A piece of which only a part is meant, or in which something differs.
     __device__ __noinline__ void one_by_one(u32 piece, uint4 wanted) {
         const Stretch<BYTES> &stretch = walk.stretch;
         Stored *memory = (Stored *)(stretch.pieces + piece);
 #pragma unroll 1
         for (u32 at = stretch.from(piece); at < stretch.to(piece); at++) {
-            const Word right = (Word)element_of<BYTES>(wanted, at);
+            const u64 right = element_of<BYTES>(wanted, at);
             if (!verifies) {
                 memory[at] = (Stored)right;
                 continue;
             }
-            const Word stored = memory[at];
-            if (stored == right || near<BYTES, Word>(datatype, stored, right, tolerance)) continue;
-            if (wrong == 0) {
-                index = base + stretch.offset + (u64)piece * stretch.PER + at;
-                got = stored, want = right;
-            }
+            const u64 stored = memory[at];
+            if (stored == right || near<BYTES>(datatype, stored, right, tolerance)) continue;
+            const u64 here = base + stretch.offset + (u64)piece * stretch.PER + at;
+            if (wrong == 0 || here < index) index = here, got = stored, want = right;
             wrong++;
         }
     }
@@ -125,21 +140,32 @@ template <int BYTES> struct Loop {
         sweep(task.walk, elements, *this);
     }
 
+    DEVICE void part(u32 piece, uint4 want) const { task.one_by_one(piece, want); }
+
     template <class Elements>
-    DEVICE void operator()(
-        const Stretch<BYTES> &stretch, u32 piece, const Elements &elements
+    DEVICE void whole(
+        const Stretch<BYTES> &stretch, const Elements &elements, u32 first, u32 threads
     ) const {
-        const bool whole = stretch.whole(piece);
-        // Loaded first, so that the memory is at work while the elements are computed.
-        uint4 held = {0, 0, 0, 0};
-        if (whole && verifies) held = stretch.pieces[piece];
-        const uint4 want = quad_of<BYTES>(elements, stretch.index(piece));
-        const u32 differ =
-            (held.x ^ want.x) | (held.y ^ want.y) | (held.z ^ want.z) | (held.w ^ want.w);
-        if (whole && !verifies) {
-            stretch.pieces[piece] = want;
-        } else if (!whole || differ != 0) {
-            task.one_by_one(piece, want);
+        constexpr u32 AT_ONCE = Elements::AT_ONCE;
+        uint4 held[AT_ONCE];
+#pragma unroll
+        for (u32 at = 0; at < AT_ONCE; at++) {
+            const u32 piece = first + at * threads;
+            if (verifies && piece < stretch.end) held[at] = stretch.pieces[piece];
+        }
+#pragma unroll
+        for (u32 at = 0; at < AT_ONCE; at++) {
+            const u32 piece = first + at * threads;
+            if (piece >= stretch.end) return;
+            const uint4 want = stretch.wanted(elements, piece);
+            if (!verifies) {
+                stretch.pieces[piece] = want;
+                continue;
+            }
+            const uint4 got = held[at];
+            if ((got.x ^ want.x) | (got.y ^ want.y) | (got.z ^ want.z) | (got.w ^ want.w)) {
+                task.one_by_one(piece, want);
+            }
         }
     }
 };

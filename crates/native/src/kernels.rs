@@ -51,7 +51,7 @@ pub fn kernel(datatype: DataType, content: Content) -> &'static Kernel {
 }
 
 /// Threads of a block: what the kernels were compiled for. Any grid of one dimension is right, as
-/// long as it has fewer than 2^31 threads.
+/// long as it has fewer than 2^29 threads.
 pub const BLOCK: u32 = 256;
 
 /// Blocks for each multiprocessor: a multiple of 4, 5, 6 and 8, however many of which run there at a

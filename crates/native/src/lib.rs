@@ -1,8 +1,10 @@
 //! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
-//! NVML. Not what is done with them: backends, the preflight and the counters are the program's.
+//! NVML; and what network drivers count. Not what is done with them: backends, the preflight and the counters are the program's.
 
 /// Variables of this process's own environment.
 pub mod environment;
+/// What drivers of network adapters count.
+pub mod ethtool;
 /// GPUs through CUDA's driver or HIP.
 pub mod gpu;
 /// Kernels that fill and verify a GPU's memory.

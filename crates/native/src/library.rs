@@ -135,6 +135,15 @@ macro_rules! table {
                     )*
                 }
             }
+
+            /// What the library itself calls an entry of the table, for messages.
+            pub(crate) fn name_of(entry: &'static str, column: usize) -> &'static str {
+                let names: [&std::ffi::CStr; $names] = match entry {
+                    $( stringify!($function) => [$($name),+], )*
+                    _ => return entry,
+                };
+                names.get(column).and_then(|name| name.to_str().ok()).unwrap_or(entry)
+            }
         }
     };
 }

@@ -4,6 +4,7 @@
 mod fabric;
 mod fields;
 mod gpu;
+mod peers;
 mod users;
 mod xids;
 
@@ -12,6 +13,7 @@ pub use fields::{ALL_LINKS, field_values};
 pub use gpu::{Gpu, NvLinks, RemappedRows, throttle};
 pub use nvml_wrapper as wrapper;
 use nvml_wrapper::{Nvml, error::NvmlError};
+pub use peers::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers};
 pub use users::{User, users};
 pub use xids::Xids;
 

@@ -160,8 +160,9 @@ fn everything_agrees() {
         for (step, ranks) in (1..18).chain([31, 32, 72, 1000, 10_000]).enumerate() {
             for (o, op) in ReduceOp::ALL.into_iter().enumerate() {
                 let pattern = Pattern { seed: 5 + step as u64, datatype, op, ranks };
-                // Of 57 elements some lie below 2^32, some beyond.
-                let first = if step % 2 == 0 { (3 << 32) - 20 } else { 1 << 40 | 7 };
+                // Of 57 elements some lie in groups below a multiple of 2^32, some beyond.
+                let in_group = 8 / datatype.bytes() as u64;
+                let first = if step % 2 == 0 { (3 << 32) * in_group - 20 } else { 1 << 40 | 7 };
                 let rank = (step * 7 + o) % ranks;
                 for content in [
                     Content::Copied { source: rank, first },
@@ -227,7 +228,8 @@ fn averages_are_rounded_once() {
 fn case() -> impl Strategy<Value = Case> {
     let first = prop_oneof![
         0u64..100_000,
-        (1u64 << 32) - 300..(1 << 32) + 300,
+        // The upper half of a group's index changes at element 2^32 of 8 bytes, 2^35 of 1.
+        (32u32..36, 0u64..600).prop_map(|(power, off)| (1 << power) - 300 + off),
         (1u64 << 40) - 300..1 << 40,
         any::<u64>(),
     ];

@@ -20,7 +20,7 @@ use model::{
     algorithm::Table,
     exit::Exit,
     nccl_log::NcclFacts,
-    number::FloatFormat,
+    pattern,
     plan::{Case, GpuOptions, Plan},
     record::GpuMemory,
 };
@@ -126,7 +126,7 @@ impl Backend for Nccl<'_> {
     }
 
     fn is_provable(&self, case: &Case) -> bool {
-        averages_exactly(case.sweep.datatype, case.sweep.op, self.ranks)
+        is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
     }
 
     fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
@@ -162,10 +162,10 @@ impl Backend for Nccl<'_> {
     }
 }
 
-/// Whether NCCL's average is known to within the tolerance: it multiplies each input by 1/n, rounded,
-/// before it adds (ncclDevPreMulSum), and where inputs cancel, that rounding is all that is left.
-pub fn averages_exactly(datatype: DataType, op: ReduceOp, ranks: usize) -> bool {
-    op != ReduceOp::Avg || FloatFormat::of(datatype).is_none() || ranks.is_power_of_two()
+/// Whether NCCL's result is known to within the tolerance: of averages of floats it multiplies each
+/// input by 1/n, rounded to the type, before it adds (ncclDevPreMulSum).
+pub fn is_within_tolerance(datatype: DataType, op: ReduceOp, ranks: usize) -> bool {
+    op != ReduceOp::Avg || pattern::averages_within_two(datatype, ranks)
 }
 
 /// What a GPU's driver refused, on which rank.

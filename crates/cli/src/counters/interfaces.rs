@@ -1,11 +1,11 @@
-//! Network interfaces: bytes and errors of each, all from one file.
+//! Network interfaces: bytes and errors of each, all from one file, and pauses of those that are adapters.
 //! Not RDMA, whose bytes pass the interface by.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::record::{DeviceKind, Unread};
 
-use super::{Count, Reading, Source};
+use super::{Count, Reading, Source, pauses::Pauses};
 use crate::machine::Root;
 
 /// Columns of /proc/net/dev after the name, and their names in the record (Linux,
@@ -19,11 +19,15 @@ const COLUMNS: [(usize, &str); 6] = [
     (11, "tx_dropped"),
 ];
 
-struct Interfaces(Root);
+struct Interfaces {
+    root: Root,
+    /// Of adapters whose drivers count them.
+    pauses: BTreeMap<String, Pauses>,
+}
 
 /// Adds this host's interfaces.
 pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut Vec<Unread>) {
-    let all = Interfaces(root.clone());
+    let mut all = Interfaces { root: root.clone(), pauses: BTreeMap::new() };
     let found = all.read();
     let missing = |counter, devices, reason: &str| Unread {
         kind: DeviceKind::Interface,
@@ -38,18 +42,30 @@ pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut
     }
     let has_device =
         |name: &String| !root.names(&format!("sys/class/net/{name}/device")).is_empty();
-    let adapters: Vec<String> = found.into_iter().map(|r| r.device).filter(has_device).collect();
-    if !adapters.is_empty() {
-        let reason = "Linux has them in ethtool's statistics only, which are not read";
-        unread.push(missing(Some("pause_frames".to_owned()), adapters, reason));
+    let mut silent = Vec::new();
+    for name in found.into_iter().map(|r| r.device).filter(has_device) {
+        match Pauses::of(root, &name) {
+            Some(pauses) => drop(all.pauses.insert(name, pauses)),
+            None => silent.push(name),
+        }
+    }
+    if !silent.is_empty() {
+        let reason = "their drivers' statistics (ethtool -S) have none by a name that we know";
+        unread.push(missing(Some("pause_frames".to_owned()), silent, reason));
     }
     sources.push(Arc::new(all));
 }
 
 impl Source for Interfaces {
     fn read(&self) -> Vec<Reading> {
-        let text = self.0.text("proc/net/dev").unwrap_or_default();
-        text.lines().filter_map(line).collect()
+        let text = self.root.text("proc/net/dev").unwrap_or_default();
+        let mut readings: Vec<Reading> = text.lines().filter_map(line).collect();
+        for reading in &mut readings {
+            if let Some(pauses) = self.pauses.get(&reading.device) {
+                reading.counts.extend(pauses.read());
+            }
+        }
+        readings
     }
 }
 

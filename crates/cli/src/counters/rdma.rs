@@ -27,6 +27,12 @@ const fn file(name: &'static str, path: &'static str) -> File {
     File { name, path, step: 1, narrow: false }
 }
 
+/// One of mlx5's queue counters: firmware has 32 bits (Linux, drivers/infiniband/hw/mlx5/counters.c,
+/// mlx5_ib_query_q_counters).
+const fn queue(name: &'static str, path: &'static str) -> File {
+    File { narrow: true, ..file(name, path) }
+}
+
 /// What ports may have; each driver has some of it. Of several files with one name the first that there
 /// is counts. Data is counted in units of four octets (Linux,
 /// Documentation/ABI/stable/sysfs-class-infiniband), the rest in events (NVIDIA, "Understanding mlx5
@@ -44,18 +50,18 @@ const FILES: [File; 31] = [
     file("link_recoveries", "counters/link_error_recovery"),
     file("link_downs", "counters/link_downed"),
     file("integrity_errors", "counters/local_link_integrity_errors"),
-    file("out_of_sequence", "hw_counters/out_of_sequence"),
+    queue("out_of_sequence", "hw_counters/out_of_sequence"),
     file("out_of_sequence", "hw_counters/out_of_seq_request"),
-    file("sequence_errors", "hw_counters/packet_seq_err"),
+    queue("sequence_errors", "hw_counters/packet_seq_err"),
     file("sequence_errors", "hw_counters/rcvd_seq_err"),
-    file("implied_sequence_errors", "hw_counters/implied_nak_seq_err"),
-    file("ack_timeouts", "hw_counters/local_ack_timeout_err"),
+    queue("implied_sequence_errors", "hw_counters/implied_nak_seq_err"),
+    queue("ack_timeouts", "hw_counters/local_ack_timeout_err"),
     file("ack_timeouts", "hw_counters/completer_retry_err"),
-    file("rnr_retries", "hw_counters/rnr_nak_retry_err"),
+    queue("rnr_retries", "hw_counters/rnr_nak_retry_err"),
     file("rnr_retries", "hw_counters/send_rnr_err"),
-    file("retries_exceeded", "hw_counters/req_transport_retries_exceeded"),
+    queue("retries_exceeded", "hw_counters/req_transport_retries_exceeded"),
     file("retries_exceeded", "hw_counters/retry_exceeded_err"),
-    file("adaptive_retransmits", "hw_counters/roce_adp_retrans"),
+    queue("adaptive_retransmits", "hw_counters/roce_adp_retrans"),
     file("icrc_errors", "hw_counters/rx_icrc_encapsulated"),
     file("retransmitted_bytes", "hw_counters/retrans_bytes"),
     file("cnp_sent", "hw_counters/np_cnp_sent"),

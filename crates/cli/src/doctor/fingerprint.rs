@@ -43,7 +43,8 @@ impl Fingerprint {
         let interfaces = devices.flat_map(|device| &device.interfaces);
         let mtu = |name: &String| node.root.text(format!("sys/class/net/{name}/mtu"));
         add("NIC MTU", counted(interfaces.filter_map(mtu)));
-        let links = node.adapters().filter_map(|(_, device)| Some(device.link?.to_string()));
+        let links =
+            node.adapters().filter_map(|(_, device)| Some(device.link.now.link()?.to_string()));
         add("NIC PCIe links", counted(links));
         if let Some(gpu) = node.gpus().find(|known| Some(known.index) == gpu) {
             facts.extend(gpu_facts(gpu));

@@ -7,7 +7,7 @@ use super::{
     Node, addresses,
     finding::{About, Advice, Finding, Topic, ranged},
 };
-use crate::machine::{Port, RdmaDevice};
+use crate::machine::{self, Port, RdmaDevice};
 
 pub(super) const ABOUT: About = About(Topic::Network);
 
@@ -147,19 +147,16 @@ fn slower_than_its_like(
     ))
 }
 
-/// The RDMA MTU is the largest of 1024, 2048, 4096 that fits the interface's with its headers.
+/// The RDMA MTU follows from the interface's.
 /// Payload: headers of RoCEv2 over MTU, 0.980 at 4096 and 0.926 at 1024 (docs/doctor.md).
 fn roce_mtu(node: &Node, device: &RdmaDevice, name: &str) -> Vec<Finding> {
-    /// Bytes that the kernel sets aside for headers: GRH, UDP, BTH, XRC, atomics, ICRC
-    /// (include/rdma/ib_addr.h, iboe_get_mtu).
-    const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
     let judge = |interface: &String| {
         let confirm =
             format!("ibv_devinfo -d {} | grep active_mtu; ip link show {interface}", device.name);
         let Some(mtu) = node.root.number::<u32>(format!("sys/class/net/{interface}/mtu")) else {
             return ABOUT.unknown(name, format!("the MTU of {interface} cannot be read"), &confirm);
         };
-        let rdma = [4096, 2048, 1024, 512].into_iter().find(|m| m + HEADERS <= mtu).unwrap_or(256);
+        let rdma = machine::roce_mtu(mtu);
         if rdma == 4096 {
             return ABOUT.fine(name, format!("{interface} has MTU {mtu}: RDMA MTU 4096"));
         }

@@ -1,13 +1,17 @@
 //! PCIe links of GPUs and NICs: as wide and as fast as the device and its slot can be.
 //! Not where they are in the tree.
 
+use model::{
+    machine::PcieLink,
+    topology::{Ends, LinkTrouble, judge as judge_link},
+};
 use native::nvml::Gpu;
 
 use super::{
     Node,
     finding::{About, Advice, Finding, Topic},
 };
-use crate::machine::{self, Link, PciDevice};
+use crate::machine::{self, PciDevice};
 
 const ABOUT: About = About(Topic::Pcie);
 
@@ -32,8 +36,10 @@ pub fn look(node: &Node) -> Vec<Finding> {
 fn ethernet(node: &Node) -> Vec<(String, &PciDevice)> {
     let rdma =
         |address: &String| node.rdma.iter().any(|rdma| rdma.address.as_ref() == Some(address));
-    let cards =
-        node.pci.iter().filter(|d| d.class >> 16 == 0x02 && d.link.is_some() && !rdma(&d.address));
+    let cards = node
+        .pci
+        .iter()
+        .filter(|d| d.class >> 16 == 0x02 && d.link.now.link().is_some() && !rdma(&d.address));
     let named = cards.filter_map(|device| {
         let interfaces = node.root.names(&format!("sys/bus/pci/devices/{}/net", device.address));
         Some((interfaces.into_iter().next()?, device))
@@ -42,19 +48,12 @@ fn ethernet(node: &Node) -> Vec<(String, &PciDevice)> {
 }
 
 /// What the driver says of a GPU's link, where a virtual machine hides the bus.
-fn by_driver(gpu: &Gpu) -> Option<(Link, Link)> {
-    // Generation 1 is 2.5 GT/s; from 3 on, each doubles.
-    let speed = |generation: u32| match generation {
-        1 => Some(2.5),
-        2 => Some(5.0),
-        3..=6 => Some(8.0 * f64::from(1 << (generation - 3))),
-        _ => None,
-    };
+fn by_driver(gpu: &Gpu) -> Option<Ends> {
     let link = |(generation, width): (u32, u32)| {
-        (width > 0).then_some(())?;
-        Some(Link { speed: speed(generation)?, width })
+        PcieLink::new(u8::try_from(generation).ok()?, u8::try_from(width).ok()?)
     };
-    Some((link(*gpu.pcie.value()?)?, link(*gpu.pcie_max.value()?)?))
+    let (now, most) = (link(*gpu.pcie.value()?)?, link(*gpu.pcie_max.value()?)?);
+    Some(Ends { now: now.into(), device_max: most.into(), ..Ends::default() })
 }
 
 fn judge(
@@ -64,15 +63,15 @@ fn judge(
     port_gbps: Option<f64>,
 ) -> Vec<Finding> {
     let confirm = &format!("sudo lspci -vv -s {} | grep -e LnkCap: -e LnkSta:", device.address);
-    let on_bus = device.link.zip(device.link_max);
-    let Some((now, device_max)) = on_bus.or_else(|| gpu.and_then(by_driver)) else {
+    let told = |ends: &Ends| ends.now.link().is_some() && ends.best().is_some();
+    let ends = Some(device.link).filter(told).or_else(|| gpu.and_then(by_driver));
+    let Some((ends, now)) = ends.and_then(|ends| Some((ends, ends.now.link()?))) else {
         let why = "its link is not told: a virtual machine hides the slot";
         return vec![ABOUT.unknown(name, why, confirm)];
     };
-    let best = device.slot_max.map_or(device_max, |slot| device_max.both(slot));
     let mut findings = Vec::new();
-    let cost = |from: Link, to: Link| {
-        let (from, to) = (from.gbps_line(), to.gbps_line());
+    let cost = |from: PcieLink, to: PcieLink| {
+        let (from, to) = (from.line(), to.line());
         let port = port_gbps.map(|gbps| gbps / 8.0).filter(|line| *line > from);
         match port {
             Some(line) => format!(
@@ -82,45 +81,41 @@ fn judge(
         }
     };
     let is_gpu = gpu.is_some() || machine::is_gpu(device);
-    if now.width < best.width {
-        // GPUs lower the speed of an idle link, and raise it under load.
-        let loaded = if is_gpu { Link { speed: best.speed, ..now } } else { now };
-        findings.push(ABOUT.slow(
-            name,
-            format!("{now} where device and slot can do x{}", best.width),
-            &Advice {
-                cost: &cost(loaded, best),
-                remedy: "reseat the card, clean its contacts, check riser and BIOS bifurcation; then a cold boot",
-                confirm,
-            },
-        ));
-    }
-    if now.speed < best.speed {
-        let cause = format!("{now} where device and slot can do {best}");
-        if is_gpu {
-            let seen = format!("{cause}; an idle GPU may lower it");
-            findings.push(ABOUT.note(name, seen, &format!("{confirm}, under load")));
-        } else {
-            let advice = Advice {
-                cost: &cost(now, best),
-                remedy: "check riser or cable, the slot's speed in the BIOS, firmware; then a cold boot",
-                confirm,
-            };
-            findings.push(ABOUT.slow(name, cause, &advice));
-        }
-    }
-    if best.gbps_line() < device_max.gbps_line() {
-        findings.push(narrow_slot(
-            name,
-            best,
-            device_max,
-            port_gbps,
-            confirm,
-            cost(best, device_max),
-        ));
+    for trouble in judge_link(&ends) {
+        findings.push(match trouble {
+            LinkTrouble::Narrowed { now, best } => {
+                // GPUs lower the speed of an idle link, and raise it under load.
+                let loaded =
+                    if is_gpu { PcieLink { generation: best.generation, ..now } } else { now };
+                ABOUT.slow(
+                    name,
+                    format!("{now} where device and slot can do x{}", best.width),
+                    &Advice {
+                        cost: &cost(loaded, best),
+                        remedy: "reseat the card, clean its contacts, check riser and BIOS bifurcation; then a cold boot",
+                        confirm,
+                    },
+                )
+            }
+            LinkTrouble::Slowed { now, best } if is_gpu => {
+                let seen = format!("{now} where device and slot can do {best}; an idle GPU may lower it");
+                ABOUT.note(name, seen, &format!("{confirm}, under load"))
+            }
+            LinkTrouble::Slowed { now, best } => {
+                let advice = Advice {
+                    cost: &cost(now, best),
+                    remedy: "check riser or cable, the slot's speed in the BIOS, firmware; then a cold boot",
+                    confirm,
+                };
+                ABOUT.slow(name, format!("{now} where device and slot can do {best}"), &advice)
+            }
+            LinkTrouble::SlotBelowDevice { slot, device } => {
+                narrow_slot(name, slot, device, port_gbps, confirm, cost(slot, device))
+            }
+        });
     }
     if findings.is_empty() {
-        let slot = if device.slot_max.is_some() { "device and slot" } else { "the device" };
+        let slot = if ends.port_max.link().is_some() { "device and slot" } else { "the device" };
         findings.push(ABOUT.fine(name, format!("{now}: what {slot} can do")));
     }
     if let Some(replays) = gpu.and_then(|gpu| gpu.pcie_replays.value()).filter(|count| **count > 0)
@@ -133,15 +128,15 @@ fn judge(
 /// The device could do more in another slot: it matters where its port is faster than the slot.
 fn narrow_slot(
     name: &str,
-    slot: Link,
-    device: Link,
+    slot: PcieLink,
+    device: PcieLink,
     port_gbps: Option<f64>,
     confirm: &str,
     cost: String,
 ) -> Finding {
     let cause = format!("its slot is {slot}, the device {device}");
     match port_gbps {
-        Some(gbps) if gbps / 8.0 <= slot.gbps_line() => {
+        Some(gbps) if gbps / 8.0 <= slot.line() => {
             ABOUT.note(name, format!("{cause}; enough for its port"), confirm)
         }
         _ => {

@@ -1,6 +1,6 @@
 //! Doctor on recorded nodes: each trouble is found, with its verdict, and nothing else with it.
 
-mod recorded;
+pub(crate) mod recorded;
 
 use native::nvml::{Fabric, FabricState, NvLinks, Reading, RemappedRows, throttle};
 use recorded::{Recorded, config, gpu_at, nic_at};
@@ -61,13 +61,13 @@ fn a_server_that_is_well_passes() {
 fn one_trouble_at_a_time() {
     type Change = fn(&mut Recorded);
     let cases: [(&str, Change); 22] = [
-        ("slow mlx5_3: PCIe gen 5 x8 where device and slot can do x16", |n| {
+        ("slow mlx5_3: PCIe 5.0 x8 where device and slot can do x16", |n| {
             n.pci(&nic_at(3), "current_link_width", "8\n")
         }),
-        ("slow mlx5_3: PCIe gen 4 x16 where device and slot can do PCIe gen 5 x16", |n| {
+        ("slow mlx5_3: PCIe 4.0 x16 where device and slot can do PCIe 5.0 x16", |n| {
             n.pci(&nic_at(3), "current_link_speed", "16.0 GT/s PCIe\n");
         }),
-        ("slow mlx5_3: its slot is PCIe gen 4 x8, the device PCIe gen 5 x16", |n| {
+        ("slow mlx5_3: its slot is PCIe 4.0 x8, the device PCIe 5.0 x16", |n| {
             n.pci("0000:42:01.0", "max_link_width", "8\n");
             n.pci("0000:42:01.0", "max_link_speed", "16.0 GT/s PCIe\n");
             n.pci(&nic_at(3), "current_link_width", "8\n");
@@ -220,7 +220,7 @@ fn a_hidden_bus_is_unknown() {
     ));
     assert!(says(&findings, Verdict::Unknown, "RDMA", "there is no /sys/class to read"));
     // The driver knows the link.
-    assert!(says(&findings, Verdict::Fine, "GPU 0", "PCIe gen 5 x16: what the device can do"));
+    assert!(says(&findings, Verdict::Fine, "GPU 0", "PCIe 5.0 x16: what the device can do"));
 }
 
 #[test]

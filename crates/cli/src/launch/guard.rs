@@ -87,7 +87,7 @@ impl Guard {
 }
 
 /// Signals that end a run, but for those that we were started to ignore.
-pub(super) fn terminating() -> impl Iterator<Item = i32> {
+pub(crate) fn terminating() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal))
 }
 

@@ -18,6 +18,11 @@ use crate::{
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
 pub(super) const VARIABLE: &str = "BUSBW_RANK";
 
+/// What NCCL takes for the host's identity (nccl's src/misc/utils.cc, getHostHash).
+const HOST_ID: &str = "NCCL_HOSTID";
+/// Whether NCCL joins hosts by NVLink.
+const MNNVL: &str = "NCCL_MNNVL_ENABLE";
+
 /// The invitation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Invite {
@@ -41,6 +46,10 @@ pub(super) struct Invite {
     pub(super) process: usize,
     /// Its drivers.
     pub(super) seats: Vec<usize>,
+    /// As how many nodes all processes pose.
+    pub(super) virtual_nodes: usize,
+    /// Processes of all nodes.
+    pub(super) processes: usize,
     /// Whether it shares memory with no other process, being on another host, possibly.
     pub(super) apart: bool,
     /// Cores for all drivers that share memory.
@@ -104,12 +113,24 @@ impl Devices {
 }
 
 impl Invite {
-    /// A variable that a process of ranks gets besides our own. Where ranks share a GPU, each
-    /// process poses as a host of its own: NCCL refuses two ranks of one host on one GPU, and only
-    /// those (nccl's src/init.cc, the check of busId within a hostHash).
-    pub(super) fn environment(&self) -> Option<(&'static str, String)> {
-        let shared = matches!(self.devices, Devices::Gpus { shared: true, .. });
-        shared.then(|| ("NCCL_HOSTID", format!("{}-{}", self.host, self.process)))
+    /// Variables that a process of ranks gets besides our own. Where ranks share a GPU, each process poses
+    /// as a host of its own: NCCL refuses two ranks of one host on one GPU, and only those (nccl's
+    /// src/init.cc, the check of busId within a hostHash). Virtual nodes are as many hosts; without
+    /// NCCL_MNNVL_ENABLE=0 GPUs of one NVLink fabric would be joined again.
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
+        let Devices::Gpus { shared, .. } = self.devices else { return Vec::new() };
+        if shared {
+            return vec![(HOST_ID, format!("{}-{}", self.host, self.process))];
+        }
+        if self.virtual_nodes < 2 {
+            return Vec::new();
+        }
+        let node = self.process * self.virtual_nodes / self.processes.max(1);
+        let mut variables = vec![(HOST_ID, format!("{}-node{node}", self.host))];
+        if std::env::var_os(MNNVL).is_none() {
+            variables.push((MNNVL, "0".to_owned()));
+        }
+        variables
     }
 }
 

@@ -205,6 +205,8 @@ impl<'a> Job<'a> {
             verified,
             drivers,
             process: 0,
+            virtual_nodes: plan.virtual_nodes,
+            processes: plan.processes(),
             seats: Vec::new(),
             apart,
             cores,

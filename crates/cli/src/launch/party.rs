@@ -7,14 +7,16 @@ mod guest;
 mod line;
 mod meeting;
 mod proof;
+mod roll;
 
 pub(super) use door::{Door, Guest, News};
 pub use guest::run as guest;
+pub use roll::roll;
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use model::{exit::Exit, plan::Plan};
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
 use super::invite::Invite;
@@ -41,6 +43,8 @@ struct Hello {
     words: Vec<String>,
     /// The backend that its words and its machine lead to.
     backend: String,
+    /// What it was asked to say, where it holds no ranks.
+    said: String,
     /// Processors that its launcher lets it use.
     cores: Vec<usize>,
     /// Why it cannot take part, and the exit code for that.
@@ -89,8 +93,15 @@ fn name_ranks(plan: &Plan, process: usize) -> String {
     format!("rank{} {}", if each == 1 { "" } else { "s" }, ranks.join(", "))
 }
 
+/// Ends this process as if its terminal were gone, when the process that started it is.
+pub(super) fn end_with_parent() {
+    watch_parent(|| {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
+    });
+}
+
 /// Calls `gone` once, when the process that started us is gone.
-pub(super) fn watch_parent(gone: impl FnOnce() + Send + 'static) {
+fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     let parent = getppid();
     // Without a thread, whoever ends the job must end us, too.
     let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {

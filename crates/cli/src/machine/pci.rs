@@ -1,6 +1,8 @@
 //! The PCI bus: devices, the ports above them, how wide and how fast their links are, and what the
 //! ports and the IOMMU do with traffic between devices. Not what that costs.
 
+use model::topology::{Ends, PcieReading};
+
 use super::{Root, cpu::near};
 
 /// Vendors that make GPUs for computing: NVIDIA, AMD.
@@ -15,62 +17,24 @@ pub struct PciDevice {
     pub vendor: u16,
     /// Device number.
     pub device: u16,
+    /// Vendor and device number of the card that the chip is on.
+    pub subsystem: Option<(u16, u16)>,
     /// Class, subclass, interface.
     pub class: u32,
     /// NUMA node; none where the firmware does not say.
     pub node: Option<u32>,
     /// Cores near it, as the kernel writes lists: 0-31,64-95.
     pub local_cores: Option<String>,
-    /// Its link as it is.
-    pub link: Option<Link>,
-    /// The best link that it can have.
-    pub link_max: Option<Link>,
-    /// The best link that the port above it can have.
-    pub slot_max: Option<Link>,
+    /// Its link, as it is and as it can be, at both ends.
+    pub link: Ends,
+    /// The host bridge above it: pci0000:3a.
+    pub host_bridge: Option<String>,
     /// Addresses of the ports above it, the nearest first.
     pub above: Vec<String>,
     /// What the IOMMU does with its traffic: DMA, DMA-FQ, identity; none where none is in its way.
     pub iommu: Option<String>,
     /// What it does, as a port, with traffic between devices below it.
     pub access: Access,
-}
-
-/// A PCIe link.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
-    /// GT/s of a lane.
-    pub speed: f64,
-    /// Lanes.
-    pub width: u32,
-}
-
-impl Link {
-    /// PCIe generation: 2.5 GT/s is 1, 32 GT/s is 5.
-    pub fn generation(&self) -> u32 {
-        1 + [5.0, 8.0, 16.0, 32.0, 64.0].iter().filter(|speed| self.speed >= **speed).count() as u32
-    }
-
-    /// GB/s of one direction after the line code and before packet headers: 8b/10b up to generation 2,
-    /// 128b/130b from 3 to 5, none in 6 (PCI Express Base Specification 6.0, 4.2).
-    pub fn gbps_line(&self) -> f64 {
-        let code = match self.generation() {
-            1 | 2 => 0.8,
-            3..=5 => 128.0 / 130.0,
-            _ => 1.0,
-        };
-        self.speed * f64::from(self.width) * code / 8.0
-    }
-
-    /// The better link that both ends can have.
-    pub fn both(self, other: Link) -> Link {
-        Link { speed: self.speed.min(other.speed), width: self.width.min(other.width) }
-    }
-}
-
-impl std::fmt::Display for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PCIe gen {} x{}", self.generation(), self.width)
-    }
 }
 
 /// Access Control Services of a port.
@@ -114,20 +78,18 @@ fn device(root: &Root, address: String) -> Option<PciDevice> {
     let hex = |file: &str| u32::from_str_radix(read(file)?.trim_start_matches("0x"), 16).ok();
     let class = hex("class").filter(|class| CLASSES.contains(&(class >> 16)))?;
     let config = (class >> 8 == BRIDGE).then(|| root.bytes(at("config"), 4096)).flatten();
-    let above = above(root, &address);
-    let slot = above.first().map(|port| format!("sys/bus/pci/devices/{port}"));
+    let (host_bridge, above) = above(root, &address);
     Some(PciDevice {
         vendor: hex("vendor")? as u16,
         device: hex("device")? as u16,
+        subsystem: hex("subsystem_vendor")
+            .zip(hex("subsystem_device"))
+            .map(|(vendor, device)| (vendor as u16, device as u16)),
         class,
         node: root.number(at("numa_node")),
         local_cores: near(root, &address),
-        link: link(read("current_link_speed"), read("current_link_width")),
-        link_max: link(read("max_link_speed"), read("max_link_width")),
-        slot_max: slot.and_then(|slot| {
-            let read = |file: &str| root.text(format!("{slot}/{file}"));
-            link(read("max_link_speed"), read("max_link_width"))
-        }),
+        link: ends(root, &address, above.first()),
+        host_bridge,
         above,
         iommu: read("iommu_group/type"),
         access: config.map_or(Access::Hidden, |config| access(&config)),
@@ -135,30 +97,44 @@ fn device(root: &Root, address: String) -> Option<PciDevice> {
     })
 }
 
-/// sysfs nests a device in the folder of the port above it: /sys/devices/pci0000:00/0000:00:01.0/...
-fn above(root: &Root, address: &str) -> Vec<String> {
-    let real = root.real(format!("sys/bus/pci/devices/{address}")).unwrap_or_default();
-    let folders = real.iter().map(|part| part.to_string_lossy().into_owned());
-    let mut ports: Vec<String> = folders.filter(|name| is_address(name)).collect();
-    ports.pop();
-    ports.reverse();
-    ports
+/// A link as the device and the port above it show it.
+fn ends(root: &Root, address: &str, port: Option<&String>) -> Ends {
+    let reading = |address: &str, which: &str| {
+        let read =
+            |what: &str| root.text(format!("sys/bus/pci/devices/{address}/{which}_link_{what}"));
+        PcieReading::parse(read("speed").as_deref(), read("width").as_deref())
+    };
+    let of_port = |which| port.map(|port| reading(port, which)).unwrap_or_default();
+    Ends {
+        now: reading(address, "current"),
+        device_max: reading(address, "max"),
+        port_now: of_port("current"),
+        port_max: of_port("max"),
+    }
 }
 
-fn is_address(name: &str) -> bool {
+/// sysfs nests a device in the folder of the port above it: /sys/devices/pci0000:00/0000:00:01.0/...
+/// The host bridge, and the ports, the nearest first.
+fn above(root: &Root, address: &str) -> (Option<String>, Vec<String>) {
+    let real = root.real(format!("sys/bus/pci/devices/{address}")).unwrap_or_default();
+    let folders: Vec<String> =
+        real.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let bridge =
+        folders.iter().rfind(|name| name.starts_with("pci") && name.contains(':')).cloned();
+    let mut ports: Vec<String> = folders.into_iter().filter(|name| is_address(name)).collect();
+    ports.pop();
+    ports.reverse();
+    (bridge, ports)
+}
+
+/// Whether it is written as the address of a PCI device: 0000:3b:00.0.
+pub fn is_address(name: &str) -> bool {
     let pattern = "0000:00:00.0";
     name.len() == pattern.len()
         && name.bytes().zip(pattern.bytes()).all(|(b, p)| match p {
             b'0' => b.is_ascii_hexdigit(),
             punctuation => b == punctuation,
         })
-}
-
-/// "32.0 GT/s PCIe" and "16"; none for "Unknown" and for the 0 or 255 lanes of a virtual machine.
-fn link(speed: Option<String>, width: Option<String>) -> Option<Link> {
-    let speed = speed?.split_whitespace().next()?.parse::<f64>().ok()?;
-    let width = width?.parse().ok()?;
-    (speed > 0.0 && speed.is_finite() && (1..=32).contains(&width)).then_some(Link { speed, width })
 }
 
 /// The ACS capability among the extended ones, which are a list from byte 256 on: number in bits 0-15,
@@ -190,20 +166,6 @@ fn access(config: &[u8]) -> Access {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn links_as_the_kernel_writes_them() {
-        let of = |speed: &str, width: &str| link(Some(speed.into()), Some(width.into()));
-        let gen5 = of("32.0 GT/s PCIe", "16").unwrap();
-        assert_eq!(gen5.to_string(), "PCIe gen 5 x16");
-        assert_eq!(format!("{:.1}", gen5.gbps_line()), "63.0");
-        assert_eq!(of("8 GT/s", "8").unwrap().to_string(), "PCIe gen 3 x8");
-        assert_eq!(format!("{:.2}", of("8 GT/s", "8").unwrap().gbps_line()), "7.88");
-        assert_eq!(of("64.0 GT/s PCIe", "16").unwrap().generation(), 6);
-        for (speed, width) in [("Unknown", "16"), ("32.0 GT/s PCIe", "0"), ("32.0 GT/s", "255")] {
-            assert_eq!(of(speed, width), None);
-        }
-    }
 
     fn space(capabilities: &[(usize, u32, u16)]) -> Vec<u8> {
         let mut config = vec![0; 4096];
@@ -238,13 +200,6 @@ mod tests {
         fn any_configuration_space(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
             let got = access(&bytes);
             prop_assert_eq!(got == Access::Hidden, bytes.len() < 0x104);
-        }
-
-        #[test]
-        fn any_link_text(speed in ".{0,12}", width in ".{0,6}") {
-            if let Some(link) = link(Some(speed), Some(width)) {
-                prop_assert!(link.gbps_line() > 0.0 && link.width <= 32);
-            }
         }
 
         #[test]

@@ -16,6 +16,8 @@ pub struct RdmaDevice {
     pub interfaces: Vec<String>,
     /// Firmware version.
     pub firmware: Option<String>,
+    /// The adapter's number, which its functions and ports share.
+    pub guid: Option<u64>,
     /// Board, such as MT_0000000838; devices of one kind share it.
     pub board: Option<String>,
     /// Its ports.
@@ -73,6 +75,7 @@ fn device(root: &Root, name: String) -> RdmaDevice {
         address: address.and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned())),
         interfaces: root.names(&format!("{at}/device/net")),
         firmware: root.text(format!("{at}/fw_ver")).filter(|version| !version.is_empty()),
+        guid: root.text(format!("{at}/sys_image_guid")).and_then(|text| guid(&text)),
         board: root.text(format!("{at}/board_id")).filter(|board| !board.is_empty()),
         ports: numbers.map(|number| port(root, &at, number)).collect(),
         name,
@@ -95,6 +98,19 @@ fn port(root: &Root, device: &str, number: u32) -> Port {
         ethernet: read("link_layer") == "Ethernet",
         gids,
     }
+}
+
+/// "08c0:eb03:0024:721a"; all zeros is none.
+fn guid(text: &str) -> Option<u64> {
+    u64::from_str_radix(&text.replace(':', ""), 16).ok().filter(|guid| *guid != 0)
+}
+
+/// The RDMA MTU of a RoCE port: the largest of 4096 and its halves that fits the interface's with the
+/// headers that the kernel sets aside: GRH, UDP, BTH, XRC, atomics, ICRC (include/rdma/ib_addr.h,
+/// iboe_get_mtu).
+pub fn roce_mtu(interface: u32) -> u32 {
+    const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
+    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= interface).unwrap_or(256)
 }
 
 /// "4: ACTIVE" says ACTIVE.
@@ -133,6 +149,8 @@ mod tests {
         assert_eq!(gbps("400 Gb/sec (4X NDR)"), Some(400.0));
         assert_eq!(gbps("2.5 Gb/sec (1X SDR)"), Some(2.5));
         assert_eq!(gbps("0 Gb/sec"), None);
+        assert_eq!(guid("08c0:eb03:0024:721a"), Some(0x08c0_eb03_0024_721a));
+        assert_eq!([9000, 4200, 1500].map(roce_mtu), [4096, 4096, 1024]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl BatchTimes {
 impl Session<'_> {
     /// The operation whose result proves the batch: its last one.
     pub(super) fn last_operation(&self, place: Place) -> Operation {
-        let operations = u64::from(self.plan.iterations) * u64::from(self.plan.aggregated);
+        let operations = u64::from(self.iterations) * u64::from(self.plan.aggregated);
         Operation { place, iteration: operations - 1, proof: self.plan.check > 0 }
     }
 
@@ -100,7 +100,7 @@ impl Session<'_> {
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
-        for iteration in 0..u64::from(plan.iterations) {
+        for iteration in 0..u64::from(self.iterations) {
             // A reading of the clock costs as much as a part of the smallest operations: only who
             // needs one pays for it.
             let begun = if outer { prepared.elapsed() } else { 0.0 };
@@ -133,7 +133,7 @@ impl Session<'_> {
             prepared.mark()?;
         }
         let done = prepared.finish(deadline())?;
-        let operations = (u64::from(plan.iterations) * u64::from(plan.aggregated)) as f64;
+        let operations = (u64::from(self.iterations) * u64::from(plan.aggregated)) as f64;
         let iterations = match (plan.per_iteration, outer) {
             (false, _) => Vec::new(),
             // The barrier lies between one iteration's end and the next one's beginning.
@@ -161,7 +161,7 @@ impl Session<'_> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         prepared.begin_capture()?;
-        for iteration in 0..u64::from(plan.iterations) {
+        for iteration in 0..u64::from(self.iterations) {
             start_iteration(prepared.as_mut(), plan, last, iteration, None)?;
         }
         prepared.end_capture()?;
@@ -177,7 +177,7 @@ impl Session<'_> {
         let enqueued = prepared.elapsed();
         let done = prepared.finish(patience.map(|patience| Instant::now() + patience))?;
         let operations =
-            (u64::from(plan.iterations) * u64::from(plan.aggregated) * u64::from(launches)) as f64;
+            (u64::from(self.iterations) * u64::from(plan.aggregated) * u64::from(launches)) as f64;
         let (total, enqueue) = (done / operations, enqueued / operations);
         Ok(BatchTimes { total, enqueue, spent: 0.0, iterations: Vec::new() })
     }

@@ -18,6 +18,11 @@ use crate::backend::{Found, Operation};
 /// Wrong elements that a half lists in full.
 const PLACES_KEPT: usize = 8;
 
+/// Operations that are timed at most to learn how long one takes, where so many fit into a row's time.
+const PROBES: u32 = 3;
+/// See `PROBES`.
+const CHEAP: f64 = 40.0;
+
 /// What checks found so far, over the communicator.
 #[derive(Debug, Default)]
 struct Findings {
@@ -36,6 +41,8 @@ impl Session<'_> {
             && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();
+        let (least, iterations) = self.afford(case, place)?;
+        self.iterations = iterations;
         let begun = Instant::now();
         let mut findings = Findings::default();
         let mut samples = vec![Vec::new(); self.groups.len()];
@@ -63,7 +70,8 @@ impl Session<'_> {
                 let name = format!("last timed iteration of batch {}", batches.len());
                 self.collect(&found, &name, &mut findings)?;
             }
-            content = samples.iter().all(|s| self.rule().decide(s, spent) != Decision::Continue);
+            content =
+                samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
         if checked && findings.wrong_anywhere == 0 {
             self.check(case, place, seed, &mut findings)?;
@@ -86,6 +94,7 @@ impl Session<'_> {
             wrong_places: findings.places,
             summary: summarise(samples),
             batches_us: batches,
+            fewer_iterations: (iterations < self.plan.iterations).then_some(iterations),
             launches_us: Vec::new(),
             iterations: self
                 .plan
@@ -101,13 +110,49 @@ impl Session<'_> {
         !(again && self.plan.collective.reduces())
     }
 
-    fn rule(&self) -> StoppingRule {
+    fn rule(&self, min_batches: u32) -> StoppingRule {
         let sampling = self.plan.sampling;
+        let half = sampling.row_time.map_or(f64::INFINITY, |row| row / 2.0);
         StoppingRule {
-            min_batches: sampling.min_batches as usize,
+            min_batches: min_batches as usize,
             precision: sampling.precision,
-            max_time_seconds: Some(sampling.max_time),
+            max_time_seconds: Some(sampling.max_time.min(half)),
         }
+    }
+
+    /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
+    /// the slowest driver's time counts for all. A first operation may be a slow one: where it would cost
+    /// iterations and another costs little, that is asked as well.
+    fn afford(&mut self, case: &Case, place: Place) -> Result<(u32, u32), MeasureError> {
+        let plan = self.plan;
+        let Some(row_time) = plan.sampling.row_time else {
+            return Ok((plan.sampling.min_batches, plan.iterations));
+        };
+        let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
+        for _ in 0..PROBES {
+            fastest = self.probe(case, place)?.min(fastest);
+            let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
+            afforded = plan.sampling.afforded(plan.iterations, fastest * operations);
+            let is_cheap = fastest * CHEAP < row_time;
+            if afforded == (plan.sampling.min_batches, plan.iterations) || !is_cheap {
+                break;
+            }
+        }
+        Ok(afforded)
+    }
+
+    /// Seconds that one operation takes on the slowest driver.
+    fn probe(&mut self, case: &Case, place: Place) -> Result<f64, MeasureError> {
+        self.world.barrier(self.deadline())?;
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.start();
+        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        let mine = prepared.finish(deadline)?;
+        drop(prepared);
+        let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
+        let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
+        Ok(times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
     }
 
     /// The seed of this row and placement; batches and checks derive theirs from it.

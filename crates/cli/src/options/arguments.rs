@@ -125,6 +125,9 @@ pub struct BenchArguments {
     /// But no longer than this many seconds a placement
     #[arg(long = "max-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
     pub max_time: Option<f64>,
+    /// Lower batches, then -n, of sizes that would take longer than this many seconds
+    #[arg(long = "row-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
+    pub row_time: Option<f64>,
     /// Launch the ranks afresh this often; the table then shows medians over launches
     #[arg(long, value_name = "K", help_heading = "Measurement")]
     pub repeat: Option<u32>,
@@ -225,6 +228,14 @@ pub struct BenchArguments {
     /// things out; no measure of hardware
     #[arg(long = "share-gpus", help_heading = "Libraries and devices")]
     pub share_gpus: bool,
+    /// Pose as this many nodes to NCCL (NCCL_HOSTID), so that one host rehearses several
+    #[arg(
+        long = "virtual-nodes",
+        value_name = "N",
+        value_parser = integer::parse,
+        help_heading = "Libraries and devices"
+    )]
+    pub virtual_nodes: Option<i64>,
 
     /// Who fills and verifies buffers of GPUs
     #[arg(long, value_name = "WHO", default_value = "gpu", hide = true)]
@@ -263,7 +274,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('s').parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
         _ => Err(format!("'{text}' is not a number of seconds")),

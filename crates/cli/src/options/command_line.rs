@@ -10,7 +10,10 @@ use std::{
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
 use model::{Collective, plan::Style};
 
-use super::arguments::BenchArguments;
+use super::{
+    arguments::BenchArguments,
+    sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
+};
 
 /// What the program is to do.
 #[derive(Debug)]
@@ -36,6 +39,12 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
+    /// Show the tree of a host's devices.
+    Topo(TopoArguments),
+    /// Measure one job under several environments.
+    Sweep(Box<SweepArguments>),
+    /// Measure one job over each transport.
+    Transports(Box<TransportsArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
     Fingerprint {
         /// Which.
@@ -120,6 +129,23 @@ pub struct ExplainArguments {
     pub json: bool,
 }
 
+/// Options of `busbw topo`.
+#[derive(Debug, Clone, Args)]
+pub struct TopoArguments {
+    /// NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, or the name
+    /// of a ready machine; `-` is stdin; without one, this machine
+    pub file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "xml")]
+    pub json: bool,
+    /// Write the XML that NCCL reads with NCCL_TOPO_FILE, to a file or to stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    pub xml: Option<PathBuf>,
+    /// Read /sys and /proc below DIR instead, as of a recorded machine; no driver is asked
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub root: Option<PathBuf>,
+}
+
 /// The hidden word that `doctor` starts its ranks with.
 pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
@@ -135,6 +161,9 @@ const EXAMPLES: &str = "Examples:
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw doctor                               what is wrong with this node, its cost, its remedy
+  busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
+  busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments
+  busbw transports all_reduce                the same job over each transport, each proven
   busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
             6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
@@ -159,6 +188,30 @@ Examples:
   busbw explain osu_latency-device.txt osu_latency-host.txt
   kubectl logs job/nccl-test | busbw explain - --json
 Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
+
+const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line rate,
+payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
+Examples:
+  busbw topo                      this machine
+  busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
+  nvidia-smi topo -m | busbw topo -
+  busbw topo dgx-h100             a machine that one has only read about
+  busbw topo --xml=topo.xml       this machine, for NCCL_TOPO_FILE
+Exit codes: 0 read, whatever was found; 2 the file is none of these";
+const SWEEP_HELP: &str = "Every launch is a run of its own with a record; rows are sizes, columns environments.
+`unset`, or nothing, among the values means that the variable is not set; `\\,` is a comma within a value.
+Examples:
+  busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4,16 -x NCCL_MAX_NCHANNELS=8,16 all_reduce -b 1M -e 1G -f 4
+  busbw sweep -x NCCL_ALGO=unset,Ring,Tree all_reduce -b 8 -e 64K -f 2 --show time --baseline 1 --time 120s
+Exit codes: 0 every environment ran, else that of the first that failed; 2 usage, 130 interrupted";
+
+const TRANSPORTS_HELP: &str = "Each transport is the environment that selects it, and the evidence that it ran: NCCL's log, and bytes that
+devices counted. One that NCCL replaced by another says so; one that cannot run here is waived.
+Examples:
+  busbw transports all_reduce -b 1M -e 1G -f 4
+  busbw transports all_reduce -b 1M -e 1G -f 4 --only p2p,shm,socket --baseline p2p --virtual-nodes 2
+Exit codes: 0 all that can run here ran, else that of the first that failed; 2 usage, 5 none can run here,
+            130 interrupted";
 
 const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
 Examples:
@@ -192,6 +245,11 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
+        "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
+        "sweep" => Command::Sweep(Box::new(SweepArguments::from_arg_matches(matches)?)),
+        "transports" => {
+            Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
+        }
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
@@ -237,6 +295,17 @@ fn grammar() -> Grammar {
     let explain = ExplainArguments::augment_args(Grammar::new("explain"))
         .about("Say what a log or record means: how fast, how fast the hardware allows, what sets that")
         .after_help(EXPLAIN_HELP);
+    let topo = TopoArguments::augment_args(Grammar::new("topo"))
+        .about(
+            "Show how GPUs and NICs are joined, how fast each link is, and what is wrong with it",
+        )
+        .after_help(TOPO_HELP);
+    let sweep = SweepArguments::augment_args(Grammar::new("sweep"))
+        .about("Measure one job under several environments, in turns, as one table")
+        .after_help(SWEEP_HELP);
+    let transports = TransportsArguments::augment_args(Grammar::new("transports"))
+        .about("Measure one job over each transport of this machine, and prove which one ran")
+        .after_help(TRANSPORTS_HELP);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     Grammar::new("busbw")
@@ -255,6 +324,9 @@ fn grammar() -> Grammar {
         .subcommand(algorithms)
         .subcommand(doctor)
         .subcommand(explain)
+        .subcommand(topo)
+        .subcommand(sweep)
+        .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
@@ -278,6 +350,10 @@ fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
         .unwrap_or_default();
     if old_name(&called).is_some() {
         args.insert(1, called.into());
+    }
+    if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {
+        let words = sorted(&args.split_off(2));
+        args.extend(words);
     }
     let is_bench = args
         .get(1)

@@ -165,7 +165,13 @@ pub fn plan(
         precision: a.precision,
         max_time: a.max_time.unwrap_or(MAX_TIME),
         launches: a.repeat.unwrap_or(1).max(1),
+        row_time: a.row_time,
     };
+    if per_iteration && a.row_time.is_some() {
+        return Err(BadOption::new(
+            "--row-time lowers iterations, -I reports each of them: use one of them",
+        ));
+    }
     let cycles = a.cycles.unwrap_or(1).max(0) as u64;
     if sampling.launches > 1 && cycles != 1 {
         return Err(BadOption::new(
@@ -240,6 +246,7 @@ pub fn plan(
             .is_some_and(|v| !matches!(v.trim(), "" | "0")),
         seed: a.seed.unwrap_or(surroundings.seed),
         fault: a.fault,
+        virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
     };
     if let Some(driver) = plan.torn_driver() {
         return Err(BadOption::new(format!(
@@ -249,6 +256,7 @@ pub fn plan(
     }
     if let Some(gpus) = gpus {
         gpus::enough(&plan, gpus, a.share_gpus)?;
+        gpus::divisible(&plan, a.share_gpus)?;
         remarks.extend(gpus::unproven(&plan));
     }
     let waived = match plan.backend {
@@ -423,6 +431,7 @@ fn waived_on_host(a: &BenchArguments) -> Vec<Waiver> {
         ("-x", a.cta_policy, kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),
+        ("--virtual-nodes", a.virtual_nodes, "the host backend knows no nodes: it moves memory"),
     ])
 }
 

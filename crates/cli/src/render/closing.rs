@@ -102,7 +102,7 @@ fn unread(counted: &Counted, of: impl Fn(DeviceKind) -> bool) -> impl Iterator<I
 }
 
 /// Decimal units with three significant digits.
-fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let value = bytes as f64;
     match units.iter().find(|(size, _)| value >= *size) {

@@ -13,10 +13,25 @@ const EXTENSION: &str = "jsonl";
 
 /// `$XDG_DATA_HOME/busbw/runs`, or what takes its place.
 fn folder() -> Result<PathBuf> {
+    Ok(data_folder()?.join("runs"))
+}
+
+fn data_folder() -> Result<PathBuf> {
     let data = dirs::data_dir().context(
         "there is no data folder for records: set HOME or XDG_DATA_HOME, give --record PATH, or use --no-record",
     )?;
-    Ok(data.join("busbw").join("runs"))
+    Ok(data.join("busbw"))
+}
+
+/// A path for the result of sweep `id`, its folder made.
+///
+/// # Errors
+/// Without a data folder, or when it cannot be made.
+pub fn new_result_path(id: &str) -> Result<PathBuf> {
+    let folder = data_folder()?.join("sweeps");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder for results, {}", folder.display()))?;
+    Ok(folder.join(format!("{id}.json")))
 }
 
 /// A path for the record of run `id`, its folder made.

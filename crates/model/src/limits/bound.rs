@@ -17,6 +17,9 @@ use crate::machine::Machine;
 const ROUNDING: f64 = 0.005;
 const PRINTED: f64 = 0.01;
 
+/// Nodes, and ranks of a node, at most: beyond that, numbers are mistakes.
+const MOST: usize = 1_000_000;
+
 /// Rates within this part of each other tie.
 const TIE: f64 = 0.005;
 
@@ -153,6 +156,10 @@ fn build(
         unchecked: Vec::new(),
         steps: None,
     };
+    if placement.nodes.max(placement.per_node) > MOST {
+        limit.missing.push(format!("fewer than {MOST} nodes, and ranks of a node"));
+        return limit;
+    }
     let Some(islands) = placement.islands(machine) else {
         limit.missing.push("ranks that fill NVLink domains or nodes alike".to_owned());
         return limit;

@@ -2,7 +2,7 @@
 //! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const BEGINNINGS: [&str; 84] = [
+const BEGINNINGS: [&str; 88] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -39,6 +39,9 @@ const BEGINNINGS: [&str; 84] = [
     "KV Convert to int",
     "Attribute ",
     "Topology detection : ",
+    "Topology detection: network path ",
+    "Could not find real path of ",
+    "ncclP2pSchedule: ",
     // NET
     "NET/IB: ",
     "SHARP ",
@@ -65,6 +68,7 @@ const BEGINNINGS: [&str; 84] = [
     // PROXY
     "[Proxy ",
     "UDS: ",
+    "UDS converted handle ",
     "New proxy ",
     "Connected to proxy ",
     "Received and initiated operation=",

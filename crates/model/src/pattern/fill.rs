@@ -1,7 +1,7 @@
 //! Filling and verifying whole stretches of memory with a pattern.
 //! Not the pattern itself, and not which stretch holds what (`layout`).
 
-use std::marker::PhantomData;
+use std::ops::Range;
 
 use multiversion::multiversion;
 
@@ -11,8 +11,11 @@ use super::{
     reduction::{Elements, Visitor},
 };
 
-/// Elements that are handled between two looks at the upper half of the index.
-const BLOCK: u64 = 1 << 16;
+/// Bytes of a group.
+const GROUP: u64 = 8;
+
+/// Groups that are handled between two looks at the upper half of the index.
+const BLOCK: u64 = 1 << 13;
 
 /// Elements that were not what they had to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,83 +45,24 @@ impl Mismatch {
     }
 }
 
-/// A little-endian machine word of 1, 2, 4 or 8 bytes.
-trait Word: Copy + PartialEq {
-    const BYTES: usize;
-    fn of(bits: u64) -> Self;
-    fn bits(self) -> u64;
-    fn load(bytes: &[u8]) -> Self;
-    fn store(self, bytes: &mut [u8]);
-}
-
-macro_rules! word {
-    ($type:ty, $bytes:literal) => {
-        impl Word for $type {
-            const BYTES: usize = $bytes;
-            #[inline(always)]
-            fn of(bits: u64) -> Self {
-                bits as $type
-            }
-            #[inline(always)]
-            fn bits(self) -> u64 {
-                u64::from(self)
-            }
-            #[inline(always)]
-            fn load(bytes: &[u8]) -> Self {
-                let mut raw = [0; $bytes];
-                raw.copy_from_slice(bytes);
-                <$type>::from_le_bytes(raw)
-            }
-            #[inline(always)]
-            fn store(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-        }
-    };
-}
-word!(u8, 1);
-word!(u16, 2);
-word!(u32, 4);
-word!(u64, 8);
-
 /// Writes `content` over `memory`, whose length is a whole number of elements.
 pub fn fill(memory: &mut [u8], pattern: &Pattern, content: Content) {
-    match pattern.datatype.bytes() {
-        1 => fill_words::<u8>(memory, pattern, content),
-        2 => fill_words::<u16>(memory, pattern, content),
-        4 => fill_words::<u32>(memory, pattern, content),
-        _ => fill_words::<u64>(memory, pattern, content),
-    }
+    visit(pattern, content, |first| Filler { memory, pattern, first });
 }
 
 /// Compares `memory` with `content`, bit by bit.
 pub fn verify(memory: &[u8], pattern: &Pattern, content: Content) -> Mismatch {
-    match pattern.datatype.bytes() {
-        1 => verify_words::<u8>(memory, pattern, content),
-        2 => verify_words::<u16>(memory, pattern, content),
-        4 => verify_words::<u32>(memory, pattern, content),
-        _ => verify_words::<u64>(memory, pattern, content),
-    }
+    visit(pattern, content, |first| Verifier { memory, pattern, first })
 }
 
-fn fill_words<W: Word>(memory: &mut [u8], pattern: &Pattern, content: Content) {
-    let (seed, word) = (pattern.seed, PhantomData::<W>);
-    visit(pattern, content, |first| Filler { memory, seed, first, word });
-}
-
-fn verify_words<W: Word>(memory: &[u8], pattern: &Pattern, content: Content) -> Mismatch {
-    let (seed, word) = (pattern.seed, PhantomData::<W>);
-    visit(pattern, content, |first| Verifier { memory, seed, first, word })
-}
-
-/// An element that is copied from rank `0`'s send buffer.
+/// What is copied from rank `0`'s send buffer: every bit pattern occurs, NaNs included.
 #[derive(Clone, Copy)]
 struct Copied(u32);
 
 impl Elements for Copied {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
-        draw.wide(self.0, low)
+        draw.group(self.0, low)
     }
 }
 
@@ -150,104 +94,143 @@ fn visit<V: Visitor>(
 }
 
 /// Writes elements from index `first` on.
-struct Filler<'a, W> {
+struct Filler<'a> {
     memory: &'a mut [u8],
-    seed: u64,
+    pattern: &'a Pattern,
     first: u64,
-    word: PhantomData<W>,
 }
 
-impl<W: Word> Visitor for Filler<'_, W> {
+impl Visitor for Filler<'_> {
     type Out = ();
 
     fn visit(self, elements: impl Elements) {
-        let count = (self.memory.len() / W::BYTES) as u64;
-        for (done, now, index) in blocks(self.first, count) {
-            let draw = Draw::new(self.seed, (index >> 32) as u32);
-            let bytes = done as usize * W::BYTES..(done + now) as usize * W::BYTES;
-            fill_block::<W, _>(&mut self.memory[bytes], draw, index as u32, elements);
+        for block in blocks(self.pattern, self.first, self.memory.len()) {
+            fill_block(&mut self.memory[block.range()], &block, elements);
         }
     }
 }
 
 /// Compares elements from index `first` on.
-struct Verifier<'a, W> {
+struct Verifier<'a> {
     memory: &'a [u8],
-    seed: u64,
+    pattern: &'a Pattern,
     first: u64,
-    word: PhantomData<W>,
 }
 
-impl<W: Word> Visitor for Verifier<'_, W> {
+impl Visitor for Verifier<'_> {
     type Out = Mismatch;
 
     fn visit(self, elements: impl Elements) -> Mismatch {
+        let bytes = self.pattern.datatype.bytes();
         let mut all = Mismatch::default();
-        let count = (self.memory.len() / W::BYTES) as u64;
-        for (done, now, index) in blocks(self.first, count) {
-            let draw = Draw::new(self.seed, (index >> 32) as u32);
-            let bytes = &self.memory[done as usize * W::BYTES..(done + now) as usize * W::BYTES];
-            let wrong = count_wrong::<W, _>(bytes, draw, index as u32, elements);
-            if wrong > 0 {
-                let first = first_wrong::<W>(bytes, draw, index as u32, elements);
-                all.add(Mismatch { wrong, first }, done);
+        for block in blocks(self.pattern, self.first, self.memory.len()) {
+            let memory = &self.memory[block.range()];
+            if differs(memory, &block, elements) {
+                let mut want = vec![0; memory.len()];
+                fill_block(&mut want, &block, elements);
+                all.add(compare(memory, &want, bytes), (block.at / bytes) as u64);
             }
         }
         all
     }
 }
 
-/// Stretches of `elements` from `first` on that share their upper index bits:
-/// (elements before it, elements in it, index of its first).
-fn blocks(first: u64, elements: u64) -> impl Iterator<Item = (u64, u64, u64)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        let index = first.wrapping_add(done);
-        let now = (BLOCK - index % BLOCK).min(elements - done);
-        let block = (done, now, index);
-        done += now;
-        (now > 0).then_some(block)
-    })
-}
-
-#[multiversion(targets(
-    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
-    "x86_64+avx2",
-    "aarch64+neon"
-))]
-fn fill_block<W: Word, E: Elements>(memory: &mut [u8], draw: Draw, low: u32, elements: E) {
-    for (at, bytes) in memory.chunks_exact_mut(W::BYTES).enumerate() {
-        W::of(elements.at(draw, low.wrapping_add(at as u32))).store(bytes);
+/// The elements that differ in any bit.
+fn compare(memory: &[u8], want: &[u8], bytes: usize) -> Mismatch {
+    let mut found = Mismatch::default();
+    for (index, (got, want)) in memory.chunks(bytes).zip(want.chunks(bytes)).enumerate() {
+        if got != want {
+            let first = Some(Wrong { index: index as u64, got: word(got), want: word(want) });
+            found.add(Mismatch { wrong: 1, first }, 0);
+        }
     }
+    found
 }
 
-#[multiversion(targets(
-    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
-    "x86_64+avx2",
-    "aarch64+neon"
-))]
-fn count_wrong<W: Word, E: Elements>(memory: &[u8], draw: Draw, low: u32, elements: E) -> u64 {
-    let mut wrong = 0u32;
-    for (at, bytes) in memory.chunks_exact(W::BYTES).enumerate() {
-        let want = W::of(elements.at(draw, low.wrapping_add(at as u32)));
-        wrong += u32::from(W::load(bytes) != want);
-    }
-    u64::from(wrong)
+/// The bits of an element.
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// The place of the first wrong element; only looked for where there is one.
-fn first_wrong<W: Word>(
-    memory: &[u8],
+/// A stretch of memory whose groups share the upper half of their index.
+struct Block {
     draw: Draw,
+    /// Lower half of the index of the first group.
     low: u32,
-    elements: impl Elements,
-) -> Option<Wrong> {
-    memory.chunks_exact(W::BYTES).enumerate().find_map(|(at, bytes)| {
-        let want = W::of(elements.at(draw, low.wrapping_add(at as u32)));
-        let got = W::load(bytes);
-        let wrong = Wrong { index: at as u64, got: got.bits(), want: want.bits() };
-        (got != want).then_some(wrong)
+    /// Bytes of that group that lie before the block.
+    skip: usize,
+    /// Where in the memory it begins, and how long it is: bytes.
+    at: usize,
+    len: usize,
+}
+
+impl Block {
+    /// Bytes of the first group, if a part of it lies before the block; else none.
+    fn head(&self) -> usize {
+        ((GROUP as usize - self.skip) % GROUP as usize).min(self.len)
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.at..self.at + self.len
+    }
+}
+
+/// All blocks of `len` bytes of memory, of which the first element has index `first`.
+fn blocks(pattern: &Pattern, first: u64, len: usize) -> impl Iterator<Item = Block> {
+    let (seed, bytes) = (pattern.seed, pattern.datatype.bytes());
+    let in_group = GROUP / bytes as u64;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let index = first.wrapping_add((at / bytes) as u64);
+        let (group, skip) = (index / in_group, (index % in_group) as usize * bytes);
+        let room = (BLOCK - group % BLOCK) as usize * GROUP as usize - skip;
+        let draw = Draw::new(seed, (group >> 32) as u32);
+        let block = Block { draw, low: group as u32, skip, at, len: room.min(len - at) };
+        at += block.len;
+        (block.len > 0).then_some(block)
     })
+}
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
+    "x86_64+avx2",
+    "aarch64+neon"
+))]
+fn fill_block<E: Elements>(memory: &mut [u8], block: &Block, elements: E) {
+    let (draw, low) = (block.draw, block.low);
+    let (head, rest) = memory.split_at_mut(block.head());
+    let head_len = head.len();
+    head.copy_from_slice(&elements.at(draw, low).to_le_bytes()[block.skip..][..head_len]);
+    let low = low.wrapping_add(u32::from(head_len > 0));
+    let (groups, tail) = rest.as_chunks_mut::<8>();
+    for (at, group) in groups.iter_mut().enumerate() {
+        *group = elements.at(draw, low.wrapping_add(at as u32)).to_le_bytes();
+    }
+    let tail_len = tail.len();
+    let last = elements.at(draw, low.wrapping_add(groups.len() as u32));
+    tail.copy_from_slice(&last.to_le_bytes()[..tail_len]);
+}
+
+/// Whether any bit of a block is wrong.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl",
+    "x86_64+avx2",
+    "aarch64+neon"
+))]
+fn differs<E: Elements>(memory: &[u8], block: &Block, elements: E) -> bool {
+    let (draw, low) = (block.draw, block.low);
+    let (head, rest) = memory.split_at(block.head());
+    let ends_at = head.len() + block.skip;
+    let head_differs = head != &elements.at(draw, low).to_le_bytes()[ends_at - head.len()..ends_at];
+    let low = low.wrapping_add(u32::from(!head.is_empty()));
+    let (groups, tail) = rest.as_chunks::<8>();
+    let mut differ = 0;
+    for (at, group) in groups.iter().enumerate() {
+        let want = elements.at(draw, low.wrapping_add(at as u32));
+        differ |= u64::from_le_bytes(*group) ^ want;
+    }
+    let last = elements.at(draw, low.wrapping_add(groups.len() as u32));
+    head_differs || differ != 0 || tail != &last.to_le_bytes()[..tail.len()]
 }
 
 #[cfg(test)]
@@ -257,7 +240,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_content() -> impl Strategy<Value = Content> {
-        let first = prop_oneof![0u64..100_000, (1u64 << 32) - 70_000..(1 << 32) + 70_000];
+        // The upper half of a group's index changes at element 2^35 of 1 byte, 2^32 of 8.
+        let first = prop_oneof![
+            0u64..100_000,
+            (1u64 << 35) - 70_000..(1 << 35) + 70_000,
+            (1u64 << 32) - 70_000..(1 << 32) + 70_000,
+        ];
         prop_oneof![
             (0usize..5, first.clone())
                 .prop_map(|(source, first)| Content::Copied { source, first }),
@@ -290,7 +278,7 @@ mod tests {
         fn a_stretch_can_be_filled_in_parts(seed in any::<u64>(), t in 0usize..12, cut in 0usize..200) {
             let datatype = DataType::ALL[t];
             let pattern = Pattern { seed, datatype, op: ReduceOp::Sum, ranks: 3 };
-            let first = (1u64 << 32) - 100;
+            let first = (1u64 << 35) / datatype.bytes() as u64 - 100;
             let whole = |elements: usize, first| {
                 let mut memory = vec![0; elements * datatype.bytes()];
                 fill(&mut memory, &pattern, Content::Contribution { rank: 1, first });

@@ -1,7 +1,10 @@
 //! Verifying where a float may be a few numbers of its type off: averages on libraries that choose
 //! themselves when they divide. Not the exact comparison (`fill`).
 
-use super::{Content, Mismatch, Pattern, Wrong, fill, verify};
+use super::{
+    Content, Mismatch, Pattern, Wrong,
+    fill::{fill, verify, word},
+};
 
 /// Like [`verify`], but floats may be up to `tolerance` numbers of their type away from the exact one.
 pub fn verify_within(
@@ -19,18 +22,13 @@ pub fn verify_within(
     let size = pattern.datatype.bytes();
     let mut found = Mismatch::default();
     for (index, (got, want)) in memory.chunks(size).zip(wanted.chunks(size)).enumerate() {
-        let (got, want) = (bits(got), bits(want));
+        let (got, want) = (word(got), word(want));
         if ordinal(got, size).abs_diff(ordinal(want, size)) > u64::from(tolerance) {
             let first = Some(Wrong { index: index as u64, got, want });
             found.add(Mismatch { wrong: 1, first }, 0);
         }
     }
     found
-}
-
-/// The bits of a little-endian word.
-fn bits(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
 /// Which number of its type, counted from zero, downwards for negative ones.

@@ -1,58 +1,57 @@
 //! Contributions whose reduction is known exactly, in any order and in the type's own precision.
 //! Not tolerant: every partial result is representable, so one wrong bit is wrong.
 //!
-//! **Sum and avg.** With u(0..k) drawn from 0..=M, the rank at place p contributes
-//! D(p) = u(p+1) − u(p), so the sum telescopes to u(k) − u(0): one subtraction, whatever the number
-//! of ranks. The positive contributions add up to at most (k+1)M/2, and so do the negative ones;
-//! with M = 2B/(k+1), B = 2^(significant bits), every partial sum is an integer of at most B and
-//! therefore exact. Where ranks outnumber 2B−1, only k = 2B−1 of them contribute at one element and
-//! the rest are 0; the places rotate with the index, so that every rank contributes somewhere.
-//! All of it is scaled by 2^e, e from −1 to 2. Integers use their whole range and wrap.
+//! Everything is drawn for a group of 8 bytes at once ([`super::draw`]), and an element takes its
+//! bits of that.
+//!
+//! **Sum.** With u(0..k) drawn from 0..=M, the rank at place p contributes D(p) = u(p+1) − u(p), so
+//! the sum telescopes to u(k) − u(0): one subtraction, whatever the number of ranks. The positive
+//! contributions add up to at most (k+1)M/2, and so do the negative ones; with M ≤ 2B/(k+1), B =
+//! 2^(significant bits), every partial sum is an integer of at most B and therefore exact. M + 1 is
+//! a power of two, so that u is some of the drawn bits. Where ranks outnumber 2B−1, only k = 2B−1 of
+//! them contribute at one group and the rest are 0; the places rotate with the group, so that every
+//! rank contributes somewhere. All of it is scaled by 2^e, e from −1 to 2, the same for a group.
+//! Integers use their whole range and wrap.
 //! **mulsum.** Rank r's scalar is 1 or 2; it contributes 2D or D, so that the sum is 2(u(k) − u(0)).
-//! **prod.** One rank holds an integer of the type's precision, two hold ± powers of two, the others
-//! 1; integers: three odd numbers, wrapping. **min, max.** One rank holds the winner, the others lie
-//! on the other side of it, spread over the type's finite numbers in their order.
+//! **avg of integers.** As sum, but u(k) = u(0), and one rank, which changes with the group, adds
+//! ±(q·n + r), 0 ≤ r < n, to its contribution; the sum is that, and ±q the average.
+//! **avg of floats.** One rank contributes ±x, the next one ±y of the same sign, the others 0: x and
+//! y are 1 to B/2, times 2^e, e from 0 to 3, so that the sum is exact. Who it is changes with the
+//! group. Of 8-bit floats x is 1 to 8 and y 0, since x + y is too near to x there. Nothing cancels,
+//! for the sake of libraries that round x/n and y/n before they add:
+//! `tests` shows that they come within two numbers of the sum divided and rounded once.
+//! **prod.** Every rank contributes 1 or −1, and one of them, which changes with the group, an odd
+//! integer or a float of any significand instead, times that sign.
+//! **min, max.** One rank, which changes with the group, holds the winner; the others hold
+//! the winner and some of their own bits, in the order of the type's numbers: less in every case.
 
-use super::{
-    Pattern,
-    draw::{Draw, below, below_wide},
-};
+use super::{Pattern, draw::Draw, group::Fields};
 use crate::{DataType, ReduceOp, number::FloatFormat};
 
-/// Lanes of a draw beyond those of the places.
+mod bits;
+mod floats;
+
+use bits::{Extreme, IntegerAverage, IntegerSum, Product};
+use floats::{Average, Coded, Double, Narrow};
+
+/// Lanes of a draw beyond those of the places: who is the one that is not like the others, and what
+/// it holds.
 const ROTATION: u32 = 0x4000_0000;
-const EXPONENT: u32 = 0x4000_0001;
-const WINNER: u32 = 0x4000_0002;
-
-/// Places that hold anything but 1 in a product.
-const FACTORS: usize = 3;
-
-/// How a type's numbers are made.
-#[derive(Debug, Clone, Copy)]
-enum Class {
-    /// Wrapping integers.
-    Integer,
-    /// Floats of at most 32 bits, by way of f32.
-    Narrow(FloatFormat),
-    /// binary64.
-    Double(FloatFormat),
-}
+const VALUE: u32 = 0x4000_0001;
+const SECOND: u32 = 0x4000_0002;
 
 /// The reduction of one pattern, ready to be asked for elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Reduction {
     pattern: Pattern,
-    class: Class,
-    /// Ranks that contribute to a sum at one element: k above.
-    contributors: usize,
-    /// M above; for integers unused.
-    largest_step: u64,
+    ranks: u32,
+    fields: Fields,
 }
 
-/// Elements as a function of a draw and the lower index bits. A value of its own for every kind of
-/// element, so that a loop over it has nothing in it but arithmetic, and vectorises.
+/// Elements as a function of a draw and the lower half of a group's index. A value of its own for
+/// every kind of element, so that a loop over it has nothing in it but arithmetic, and vectorises.
 pub(super) trait Elements: Copy {
-    /// Bits of one element, in the lowest bits.
+    /// The group's 8 bytes, the first element in the lowest bits.
     fn at(self, draw: Draw, low: u32) -> u64;
 }
 
@@ -64,312 +63,169 @@ pub(super) trait Visitor {
     fn visit(self, elements: impl Elements) -> Self::Out;
 }
 
-/// A visitor of one element.
-struct One(u64, u64);
+/// A visitor of one element: its seed, its index, how groups fall into elements.
+struct One(u64, u64, Fields);
 
 impl Visitor for One {
     type Out = u64;
     fn visit(self, elements: impl Elements) -> u64 {
-        let One(seed, index) = self;
-        elements.at(Draw::new(seed, (index >> 32) as u32), index as u32)
+        let One(seed, index, fields) = self;
+        let in_group = u64::from(64 / fields.bits);
+        let group = index / in_group;
+        let bits = elements.at(Draw::new(seed, (group >> 32) as u32), group as u32);
+        bits >> (index % in_group * u64::from(fields.bits)) & (u64::MAX >> (64 - fields.bits))
     }
 }
 
-/// u(`high`) − u(`low`), times `times`: a contribution to a sum, or the sum itself.
+/// What a contribution to a sum is made of: the numbers between two levels.
+trait Levels: Copy {
+    /// u(`high`) − u(`low`) of every element, from the draws for either.
+    fn between(self, low: u64, high: u64, spot: u32) -> u64;
+}
+
+/// A contribution to a sum where every rank contributes, or the sum itself: between two places.
 #[derive(Clone, Copy)]
-struct Difference<C> {
-    class: C,
-    high: u32,
-    low: u32,
-    times: i32,
-}
+struct Sum<L>(L, u32, u32);
 
-/// Integers use their whole range.
-impl Elements for Difference<()> {
+impl<L: Levels> Elements for Sum<L> {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
-        let difference = draw.wide(self.high, low).wrapping_sub(draw.wide(self.low, low));
-        difference.wrapping_mul(self.times as u64)
+        let Sum(levels, from, to) = self;
+        levels.between(draw.group(from, low), draw.group(to, low), draw.spot(low))
     }
 }
 
-/// Floats of at most 32 bits, and the number of levels.
-impl Elements for Difference<(FloatFormat, u32)> {
+/// A contribution to a sum where not every rank contributes: small floats, many ranks.
+#[derive(Clone, Copy)]
+struct Rotated<L> {
+    levels: L,
+    rank: u32,
+    ranks: u32,
+    contributors: u32,
+}
+
+impl<L: Levels> Elements for Rotated<L> {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
-        let (format, levels) = self.class;
-        let level = |lane| below(draw.word(lane, low), u64::from(levels)) as i32;
-        let difference = (level(self.high) - level(self.low)) * self.times;
-        u64::from(format.encode_exact_by_f32(difference, exponent(draw, low)))
+        let rotated = self.rank + draw.below(ROTATION, low, self.ranks);
+        let place = if rotated >= self.ranks { rotated - self.ranks } else { rotated };
+        let next = place + u32::from(place < self.contributors);
+        self.levels.between(draw.group(place, low), draw.group(next, low), draw.spot(low))
     }
 }
 
-/// binary64, and the number of levels.
-impl Elements for Difference<(FloatFormat, u64)> {
-    #[inline(always)]
-    fn at(self, draw: Draw, low: u32) -> u64 {
-        let (format, levels) = self.class;
-        let level = |lane| below_wide(draw.wide(lane, low), levels) as i64;
-        let difference = (level(self.high) - level(self.low)) * i64::from(self.times);
-        format.encode_exact(difference, exponent(draw, low))
-    }
+/// Whether averages of `datatype` over so many ranks are within two numbers of the type even where
+/// 1/n, rounded to the type, is multiplied by every contribution before anything is added: where 1/n
+/// is a normal number. Beyond, its rounding alone is up to a third of it.
+pub fn averages_within_two(datatype: DataType, ranks: usize) -> bool {
+    FloatFormat::of(datatype).is_none_or(|format| ranks <= 1 << (format.bias() - 1).min(20))
 }
 
-/// Everything else about a reduction, by the name of its method.
-macro_rules! elements {
-    ($($name:ident($reduction:ident, $draw:ident, $low:ident $(, $field:ident)*) = $body:expr;)*) => {$(
-        #[derive(Clone, Copy)]
-        struct $name { reduction: Reduction, $($field: usize,)* }
-
-        impl Elements for $name {
-            #[inline(always)]
-            fn at(self, $draw: Draw, $low: u32) -> u64 {
-                let $name { reduction: $reduction, $($field,)* } = self;
-                $body
-            }
-        }
-    )*};
+/// Whether `rank` is the one of all `ranks` that is not like the others at a group.
+#[inline(always)]
+fn holds(draw: Draw, low: u32, rank: u32, ranks: u32) -> bool {
+    draw.below(ROTATION, low, ranks) == rank
 }
-elements! {
-    Rotated(r, draw, low, rank, times) = r.rotated(draw, rank, low, times as i32);
-    Factor(r, draw, low, rank) = r.factor(draw, r.place(draw, rank, low), low);
-    Largest(r, draw, low, rank) = r.ranked(draw, r.place(draw, rank, low), low, 1);
-    Smallest(r, draw, low, rank) = r.ranked(draw, r.place(draw, rank, low), low, -1);
-    Product(r, draw, low) = r.product(draw, low);
-    Maximum(r, draw, low) = r.winner(draw, low, 1);
-    Minimum(r, draw, low) = r.winner(draw, low, -1);
-    Average(r, draw, low) = r.average(draw, low);
+
+/// All bits or none.
+#[inline(always)]
+fn mask(there: bool) -> u64 {
+    0u64.wrapping_sub(u64::from(there))
 }
 
 impl Reduction {
     /// Prepares the pattern's constants.
     pub fn new(pattern: Pattern) -> Reduction {
-        let ranks = pattern.ranks.max(1);
-        let (class, contributors, largest_step) = match FloatFormat::of(pattern.datatype) {
-            None => (Class::Integer, ranks, 0),
-            Some(format) => {
-                let bound = 1u64 << format.significant_bits();
-                let contributors = ranks.min((2 * bound - 1).min(1 << 20) as usize);
-                let step = 2 * bound / (contributors as u64 + 1);
-                let double = pattern.datatype == DataType::Double;
-                let class = if double { Class::Double(format) } else { Class::Narrow(format) };
-                (class, contributors, step)
-            }
-        };
-        Reduction { pattern, class, contributors, largest_step }
+        let fields = Fields::of_bytes(pattern.datatype.bytes());
+        Reduction { pattern, ranks: pattern.ranks.clamp(1, 1 << 20) as u32, fields }
     }
 
     /// What `rank` contributes to element `index`: bits of the type, in the lowest bits.
     pub fn contribution(&self, rank: usize, index: u64) -> u64 {
-        self.visit_contributions(rank, One(self.pattern.seed, index))
+        self.visit_contributions(rank, One(self.pattern.seed, index, self.fields))
     }
 
     /// The exact result at element `index`: bits of the type, in the lowest bits.
     pub fn result(&self, index: u64) -> u64 {
-        self.visit_results(One(self.pattern.seed, index))
+        self.visit_results(One(self.pattern.seed, index, self.fields))
     }
 
     /// Hands a visitor what `rank` contributes.
     pub(super) fn visit_contributions<V: Visitor>(&self, rank: usize, visitor: V) -> V::Out {
-        let reduction = *self;
         let times = match self.pattern.op {
-            ReduceOp::Mulsum => 2 / usize::from(ReduceOp::premul_scalar(rank)),
+            ReduceOp::Mulsum => 2 / u32::from(ReduceOp::premul_scalar(rank)),
             _ => 1,
         };
-        match self.pattern.op {
-            ReduceOp::Prod => visitor.visit(Factor { reduction, rank }),
-            ReduceOp::Max => visitor.visit(Largest { reduction, rank }),
-            ReduceOp::Min => visitor.visit(Smallest { reduction, rank }),
-            _ if self.contributors != self.pattern.ranks => {
-                visitor.visit(Rotated { reduction, rank, times })
-            }
-            _ => self.visit_difference(rank as u32 + 1, rank as u32, times as i32, visitor),
-        }
+        let from = rank as u32;
+        self.visit(Some(from), times, visitor)
     }
 
     /// Hands a visitor the exact results.
     pub(super) fn visit_results<V: Visitor>(&self, visitor: V) -> V::Out {
-        let reduction = *self;
-        match self.pattern.op {
-            ReduceOp::Prod => visitor.visit(Product { reduction }),
-            ReduceOp::Max => visitor.visit(Maximum { reduction }),
-            ReduceOp::Min => visitor.visit(Minimum { reduction }),
-            ReduceOp::Avg => visitor.visit(Average { reduction }),
-            ReduceOp::Sum => self.visit_difference(self.contributors as u32, 0, 1, visitor),
-            ReduceOp::Mulsum => self.visit_difference(self.contributors as u32, 0, 2, visitor),
-        }
+        self.visit(None, 1 + u32::from(self.pattern.op == ReduceOp::Mulsum), visitor)
     }
 
-    fn visit_difference<V: Visitor>(&self, high: u32, low: u32, times: i32, visitor: V) -> V::Out {
-        let levels = self.largest_step + 1;
-        match self.class {
-            Class::Integer => visitor.visit(Difference { class: (), high, low, times }),
-            Class::Narrow(format) => {
-                visitor.visit(Difference { class: (format, levels as u32), high, low, times })
+    /// Hands a visitor what a rank contributes, or the results.
+    fn visit<V: Visitor>(&self, rank: Option<u32>, times: u32, visitor: V) -> V::Out {
+        let Reduction { pattern, ranks, fields } = *self;
+        let format = FloatFormat::of(pattern.datatype);
+        match (pattern.op, format) {
+            (ReduceOp::Prod, _) => visitor.visit(Product::new(fields, format, rank, ranks)),
+            (ReduceOp::Max | ReduceOp::Min, _) => {
+                let signed = pattern.datatype.is_signed();
+                let min = pattern.op == ReduceOp::Min;
+                visitor.visit(Extreme::new(fields, format, signed, min, rank, ranks))
             }
-            Class::Double(format) => {
-                visitor.visit(Difference { class: (format, levels), high, low, times })
+            (ReduceOp::Avg, None) => {
+                let signed = pattern.datatype.is_signed();
+                visitor.visit(IntegerAverage::new(fields, signed, rank, ranks))
             }
-        }
-    }
-
-    /// A contribution to a sum where not every rank contributes: small floats, many ranks.
-    #[inline(always)]
-    fn rotated(&self, draw: Draw, rank: usize, low: u32, times: i32) -> u64 {
-        let place = self.place(draw, rank, low);
-        let Class::Narrow(format) = self.class else { return 0 };
-        if place as usize >= self.contributors {
-            return 0;
-        }
-        let step = self.level(draw, place + 1, low) - self.level(draw, place, low);
-        u64::from(format.encode_exact_by_f32(step * times, exponent(draw, low)))
-    }
-
-    /// Where `rank` stands at this element. Rotates so that no rank is always the odd one out.
-    #[inline(always)]
-    fn place(&self, draw: Draw, rank: usize, low: u32) -> u32 {
-        let ranks = self.pattern.ranks.max(1) as u64;
-        let rotated = rank as u64 + below(draw.word(ROTATION, low), ranks);
-        (if rotated >= ranks { rotated - ranks } else { rotated }) as u32
-    }
-
-    #[inline(always)]
-    fn level(&self, draw: Draw, place: u32, low: u32) -> i32 {
-        below(draw.word(place, low), self.largest_step + 1) as i32
-    }
-
-    #[inline(always)]
-    fn wide_level(&self, draw: Draw, place: u32, low: u32) -> i64 {
-        below_wide(draw.wide(place, low), self.largest_step + 1) as i64
-    }
-
-    /// Integers: the wrapped sum in the type, divided towards zero. Floats: the exact sum divided,
-    /// rounded once, to nearest even.
-    #[inline(always)]
-    fn average(&self, draw: Draw, low: u32) -> u64 {
-        let ranks = self.pattern.ranks.max(1) as u64;
-        let last = self.contributors as u32;
-        let (sum, format) = match self.class {
-            Class::Integer => {
-                let sum = draw.wide(last, low).wrapping_sub(draw.wide(0, low));
-                return integer_quotient(self.pattern.datatype, sum, ranks);
+            (ReduceOp::Sum | ReduceOp::Mulsum, None) => {
+                self.visit_sum(IntegerSum::new(fields, times), ranks, rank, visitor)
             }
-            Class::Narrow(format) => {
-                (i64::from(self.level(draw, last, low) - self.level(draw, 0, low)), format)
-            }
-            Class::Double(format) => {
-                (self.wide_level(draw, last, low) - self.wide_level(draw, 0, low), format)
-            }
-        };
-        format.encode_ratio(sum, ranks, exponent(draw, low))
-    }
-
-    #[inline(always)]
-    fn factor(&self, draw: Draw, place: u32, low: u32) -> u64 {
-        match self.class {
-            Class::Integer if (place as usize) < FACTORS => draw.wide(place, low) | 1,
-            Class::Integer => 1,
-            Class::Narrow(format) | Class::Double(format) => {
-                let (value, exponent) = float_factor(draw, place, low, format);
-                format.encode_exact(value, exponent)
+            (ReduceOp::Avg, Some(format)) => match fields.bits {
+                8 => {
+                    let of = Coded::averages(format, rank, ranks);
+                    visitor.visit(Average { of, rank, ranks })
+                }
+                16 => {
+                    let of = Narrow::<16>::averages(format, ranks);
+                    visitor.visit(Average { of, rank, ranks })
+                }
+                32 => {
+                    let of = Narrow::<32>::averages(format, ranks);
+                    visitor.visit(Average { of, rank, ranks })
+                }
+                _ => {
+                    let of = Double::averages(format, ranks);
+                    visitor.visit(Average { of, rank, ranks })
+                }
+            },
+            (ReduceOp::Sum | ReduceOp::Mulsum, Some(format)) => {
+                let (k, bits) = floats::levels(format, ranks);
+                match fields.bits {
+                    8 => self.visit_sum(Coded::sums(format, bits, times), k, rank, visitor),
+                    16 => self.visit_sum(Narrow::<16>::sums(format, bits, times), k, rank, visitor),
+                    32 => self.visit_sum(Narrow::<32>::sums(format, bits, times), k, rank, visitor),
+                    _ => self.visit_sum(Double::sums(format, bits, times), k, rank, visitor),
+                }
             }
         }
     }
 
-    #[inline(always)]
-    fn product(&self, draw: Draw, low: u32) -> u64 {
-        let places = self.pattern.ranks.clamp(1, FACTORS) as u32;
-        match self.class {
-            Class::Integer => (0..places)
-                .fold(1u64, |product, place| product.wrapping_mul(self.factor(draw, place, low))),
-            Class::Narrow(format) | Class::Double(format) => {
-                let (value, exponent) = (0..places).fold((1, 0), |(value, exponent), place| {
-                    let (v, e) = float_factor(draw, place, low, format);
-                    (value * v, exponent + e)
-                });
-                format.encode_exact(value, exponent)
-            }
+    fn visit_sum<V: Visitor>(
+        &self,
+        levels: impl Levels,
+        contributors: u32,
+        rank: Option<u32>,
+        visitor: V,
+    ) -> V::Out {
+        let ranks = self.ranks;
+        match rank {
+            None => visitor.visit(Sum(levels, 0, contributors)),
+            Some(rank) if contributors == ranks => visitor.visit(Sum(levels, rank, rank + 1)),
+            Some(rank) => visitor.visit(Rotated { levels, rank, ranks, contributors }),
         }
-    }
-
-    /// Half the numbers of the type: ordinals lie from −half to +half.
-    #[inline(always)]
-    fn half_range(&self) -> i64 {
-        match self.class {
-            Class::Narrow(format) | Class::Double(format) => format.largest as i64,
-            Class::Integer => (1i64 << (8 * self.pattern.datatype.bytes() - 1)).wrapping_sub(1),
-        }
-    }
-
-    /// The winner's ordinal, at least one above the lowest; `direction` −1 mirrors it for min.
-    #[inline(always)]
-    fn winner_ordinal(&self, draw: Draw, low: u32) -> i64 {
-        let half = self.half_range();
-        // 2·half fits u64; the sum stays within ±half.
-        let above = 1 + below_wide(draw.wide(WINNER, low), 2 * half as u64);
-        (-half).wrapping_add(above as i64)
-    }
-
-    #[inline(always)]
-    fn ranked(&self, draw: Draw, place: u32, low: u32, direction: i64) -> u64 {
-        let winner = self.winner_ordinal(draw, low);
-        let lowest = -self.half_range();
-        let room = winner.wrapping_sub(lowest) as u64;
-        let loser = lowest.wrapping_add(below_wide(draw.wide(place, low), room) as i64);
-        self.at_ordinal(direction * if place == 0 { winner } else { loser })
-    }
-
-    #[inline(always)]
-    fn winner(&self, draw: Draw, low: u32, direction: i64) -> u64 {
-        self.at_ordinal(direction * self.winner_ordinal(draw, low))
-    }
-
-    #[inline(always)]
-    fn at_ordinal(&self, ordinal: i64) -> u64 {
-        match (self.class, self.pattern.datatype) {
-            (Class::Narrow(format) | Class::Double(format), _) => format.from_ordinal(ordinal),
-            (_, DataType::Uint8) => (ordinal as u64) ^ 1 << 7,
-            (_, DataType::Uint32) => (ordinal as u64) ^ 1 << 31,
-            (_, DataType::Uint64) => (ordinal as u64) ^ 1 << 63,
-            _ => ordinal as u64,
-        }
-    }
-}
-
-/// The exponent e above.
-#[inline(always)]
-fn exponent(draw: Draw, low: u32) -> i32 {
-    (draw.word(EXPONENT, low) >> 30) as i32 - 1
-}
-
-/// The factor at a place, as (signed integer, exponent of two).
-#[inline(always)]
-fn float_factor(draw: Draw, place: u32, low: u32, format: FloatFormat) -> (i64, i32) {
-    match place as usize {
-        0 => {
-            let largest = (1 << format.significant_bits()) - 1;
-            let value = 1 + below_wide(draw.wide(place, low), largest) as i64;
-            let sign = 1 - 2 * i64::from(draw.word(WINNER, low) & 1);
-            (sign * value, exponent(draw, low))
-        }
-        p if p < FACTORS => {
-            let bits = draw.word(place, low);
-            (1 - 2 * i64::from(bits & 1), (bits >> 31) as i32)
-        }
-        _ => (1, 0),
-    }
-}
-
-/// `sum`, wrapped to the type, over `ranks`, towards zero.
-#[inline(always)]
-fn integer_quotient(datatype: DataType, sum: u64, ranks: u64) -> u64 {
-    match datatype {
-        DataType::Int8 => (i64::from(sum as i8) / ranks as i64) as u64,
-        DataType::Int32 => (i64::from(sum as i32) / ranks as i64) as u64,
-        DataType::Int64 => (sum as i64 / ranks as i64) as u64,
-        DataType::Uint8 => u64::from(sum as u8) / ranks,
-        DataType::Uint32 => u64::from(sum as u32) / ranks,
-        _ => sum / ranks,
     }
 }
 

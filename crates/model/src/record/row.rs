@@ -97,6 +97,9 @@ pub struct Half {
     pub wrong_places: Vec<WrongPlace>,
     /// Every batch: one operation's time on every rank, microseconds.
     pub batches_us: Vec<Vec<f64>>,
+    /// Iterations of each batch, where time did not allow those of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewer_iterations: Option<u32>,
     /// Statistics over the batches' times; over the launches' medians, when the row stands for
     /// several.
     pub summary: Option<Summary>,

@@ -3,7 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Device, LinkTrouble, Matrix, Net, Parent, Paths, System, Word, chip, judge, rates};
+use super::{
+    Device, LinkTrouble, Matrix, Net, Parent, Paths, System, Word, chip, judge,
+    rates::{gpu_link_line, shown},
+};
+use crate::{
+    limits::framing,
+    machine::{Machine, Nics, PcieLink},
+};
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,24 +82,20 @@ fn lspci(address: &str) -> String {
     format!("sudo lspci -vv -s {address} | grep -e LnkCap: -e LnkSta:")
 }
 
-/// A rate as people write it: 7.88, 12.5, 63.0, 450.
-fn gbps(rate: f64) -> String {
-    match rate {
-        r if r >= 99.95 => format!("{r:.0}"),
-        r if r >= 9.995 => format!("{r:.1}"),
-        r => format!("{r:.2}"),
-    }
-}
-
 /// A port that is faster than the slot of its adapter.
 fn small_slot(device: &Device) -> Option<Finding> {
-    let slot = device.reading().link()?;
+    // A link below its best is no small slot.
+    let slot = device.link.best().or_else(|| device.reading().link())?;
     let fastest = device.nets.iter().filter_map(|net| Some((net, net.line()?)));
     let (net, line) = fastest.max_by(|a, b| a.1.total_cmp(&b.1))?;
     (line > slot.line()).then(|| Finding {
         kind: Kind::Slot,
         subject: net.name.clone(),
-        what: format!("the slot ({}) is narrower than the NIC ({})", gbps(slot.line()), gbps(line)),
+        what: format!(
+            "the slot ({}) is narrower than the NIC ({})",
+            shown(slot.line()),
+            shown(line)
+        ),
         evidence: format!("{} at {slot}, a port of {} Gb/s", known(device), line * 8.0),
         cost: Some(line - slot.line()),
         remedy: remedy_for_slot(device),
@@ -141,7 +144,7 @@ fn trained(device: &Device, name: &str) -> Vec<Finding> {
         match trouble {
             LinkTrouble::Narrowed { now, best } => {
                 // The speed of an idle GPU's link is no loss.
-                let as_fast = crate::machine::PcieLink { generation: best.generation, ..now };
+                let as_fast = PcieLink { generation: best.generation, ..now };
                 let lost = best.line() - as_fast.line();
                 let what =
                     format!("its link has {} lanes where both ends have {}", now.width, best.width);
@@ -178,9 +181,9 @@ fn uplink(system: &System, at: usize, device: &Device) -> Option<Finding> {
         subject: format!("switch {}", device.address),
         what: format!(
             "its own link ({}) is slower than that of {} below it ({})",
-            gbps(up.line()),
+            shown(up.line()),
             fast.address,
-            gbps(link.line())
+            shown(link.line())
         ),
         evidence: format!("{} has {up}, {} has {link}", known(device), known(fast)),
         cost: Some(link.line() - up.line()),
@@ -232,7 +235,11 @@ fn shared_slot(system: &System, slot: &str) -> Option<Finding> {
     (ports.len() > 1 && sum > link.line()).then(|| Finding {
         kind: Kind::SharedSlot,
         subject: names.join(", "),
-        what: format!("they share a slot of {}, and are together {}", gbps(link.line()), gbps(sum)),
+        what: format!(
+            "they share a slot of {}, and are together {}",
+            shown(link.line()),
+            shown(sum)
+        ),
         evidence: format!("{slot} has {link} and {} ports", ports.len()),
         cost: Some(sum - link.line()),
         remedy: "use one of them where one fills the slot; for all, a wider or faster slot"
@@ -300,7 +307,7 @@ fn fewer_links(system: &System) -> Vec<Finding> {
     let fewer = each.iter().filter(|(_, _, links)| *links < most);
     fewer
         .map(|(at, gpu, links)| {
-            let line = rates::gpu_link_line(gpu);
+            let line = gpu_link_line(gpu);
             Finding {
                 kind: Kind::NvLink,
                 subject: system.gpu_name(*at),
@@ -317,11 +324,48 @@ fn fewer_links(system: &System) -> Vec<Finding> {
         .collect()
 }
 
+/// What a machine that one has only read about shows.
+pub fn of_machine(machine: &Machine) -> Vec<Finding> {
+    let small = |nics: &Nics| {
+        let (slot, line) = (nics.slot?, framing::line(nics)?);
+        let sum = line * nics.sharing as f64;
+        let (kind, what) = match slot.line() {
+            least if least < line => {
+                let (slot, nic) = (shown(least), shown(line));
+                (Kind::Slot, format!("the slot ({slot}) is narrower than the NIC ({nic})"))
+            }
+            least if least < sum => {
+                let (slot, sum) = (shown(least), shown(sum));
+                (
+                    Kind::SharedSlot,
+                    format!("{} share a slot of {slot}, and are together {sum}", nics.sharing),
+                )
+            }
+            _ => return None,
+        };
+        Some(Finding {
+            kind,
+            subject: format!("{} NICs", nics.count),
+            what,
+            evidence: format!("the machine file: {slot}, {} Gb/s", line * 8.0),
+            cost: Some(sum.max(line) - slot.line()),
+            remedy: "a slot of more lanes or a newer generation".to_owned(),
+            confirm: "sudo lspci -vv | grep -e LnkCap: -e LnkSta:".to_owned(),
+        })
+    };
+    machine.node.nics.iter().filter_map(small).collect()
+}
+
 /// What nvidia-smi's matrix alone shows.
 pub fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
     let mut findings = Vec::new();
     let gpus: Vec<usize> = matrix.gpus().collect();
-    for gpu in &gpus {
+    // A GPU with memory nodes of its own (Grace) is SYS from everything, its own socket's NICs included.
+    let several_nodes = |gpu: usize| {
+        let numa = matrix.endpoints.get(gpu).and_then(|endpoint| endpoint.numa.as_deref());
+        numa.is_some_and(|numa| numa.contains([',', '-']))
+    };
+    for gpu in gpus.iter().filter(|gpu| !several_nodes(**gpu)) {
         let ways = matrix.nics().filter_map(|nic| Some((matrix.between(*gpu, nic)?, nic)));
         let nearest = ways.min_by_key(|(word, _)| *word);
         let names = |at: usize| matrix.endpoints.get(at).map_or("?", |e| e.known_as());

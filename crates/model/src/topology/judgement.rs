@@ -32,14 +32,6 @@ impl Ends {
         let device = self.device_max.link()?;
         Some(self.port_max.link().map_or(device, |port| both(device, port)))
     }
-
-    /// As it is; where that is hidden, the best that it can be.
-    pub fn reading(&self) -> PcieReading {
-        match (self.now.link(), self.best()) {
-            (None, Some(best)) => best.into(),
-            _ => self.now,
-        }
-    }
 }
 
 /// The better link that two ends can have.

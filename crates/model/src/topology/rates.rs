@@ -4,6 +4,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Gpu, GpuLinkKind, Net, NetKind, System};
+use crate::{
+    limits::{
+        framing,
+        resource::{nccl_link, sm},
+    },
+    machine::{Machine, NicKind, Nics, PcieLink},
+};
 
 /// Three figures for a link, GB/s one way; none where it is not known, or there is no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -67,15 +74,56 @@ fn subject(system: &System, at: usize, device: &Device) -> String {
 /// Rates of the link of a device to what it hangs on.
 pub(super) fn pcie(device: &Device) -> Rates {
     let reading = device.reading();
-    let link = reading.link();
-    Rates {
-        line: link.map(|link| link.line()),
-        payload: link.and_then(|link| {
-            let max_payload = link.max_payload.or(Some(USUAL_PCIE_PAYLOAD));
-            crate::machine::PcieLink { max_payload, ..link }.payload()
-        }),
-        nccl: Some(reading.nccl()),
+    match reading.link() {
+        Some(link) => of_link(link),
+        None => Rates { nccl: Some(reading.nccl()), ..Rates::default() },
     }
+}
+
+fn of_link(link: PcieLink) -> Rates {
+    let max_payload = link.max_payload.or(Some(USUAL_PCIE_PAYLOAD));
+    let payload = PcieLink { max_payload, ..link }.payload();
+    Rates { line: Some(link.line()), payload, nccl: Some(link.nccl()) }
+}
+
+/// The links of a machine that one has only read about.
+pub fn links_of_machine(machine: &Machine) -> Vec<NamedRates> {
+    let node = &machine.node;
+    let gpus = match node.gpus {
+        1 => "GPU0".to_owned(),
+        count => format!("GPU0-{}", count.saturating_sub(1)),
+    };
+    let named = |subject: &str, link: String, rates| NamedRates {
+        subject: subject.to_owned(),
+        link,
+        rates,
+    };
+    let mut all = Vec::new();
+    if let Some(nvlink) = node.nvlink.as_ref().filter(|_| node.gpus > 0) {
+        let times = |rate: Option<f64>| Some(rate? * f64::from(nvlink.links?));
+        let nccl = node.gpu.as_ref().and_then(sm).and_then(nccl_link);
+        let rates = Rates { line: times(nvlink.line), payload: None, nccl: times(nccl) };
+        let count = nvlink.links.map_or("?".to_owned(), |links| links.to_string());
+        all.push(named(&gpus, format!("{count} NVLinks"), rates));
+    }
+    if let Some(link) = node.pcie.filter(|_| node.gpus > 0) {
+        all.push(named(&gpus, link.to_string(), of_link(link)));
+    }
+    for nics in &node.nics {
+        let subject = format!("{} NICs, each", nics.count);
+        let line = framing::line(nics);
+        let speed = nics.rate.map_or("unknown speed".to_owned(), |rate| format!("{rate} Gb/s"));
+        let rates = Rates { line, payload: framing::payload(nics), nccl: line };
+        all.push(named(&subject, format!("{}, {speed}", nics.kind.name()), rates));
+        if let Some(slot) = nics.slot {
+            all.push(named(
+                &format!("{} of them a slot", nics.sharing),
+                slot.to_string(),
+                of_link(slot),
+            ));
+        }
+    }
+    all
 }
 
 fn between_gpus<'a>(subject: &'a str, gpu: &'a Gpu) -> impl Iterator<Item = NamedRates> + 'a {
@@ -91,7 +139,8 @@ fn between_gpus<'a>(subject: &'a str, gpu: &'a Gpu) -> impl Iterator<Item = Name
             rates: Rates { line: times(line), payload: None, nccl: times(nccl) },
         })
     };
-    let nvlinks = bundle(of(GpuLinkKind::NvLink), "NVLinks", nvlink_line(gpu), nvlink_nccl(gpu));
+    let nvlinks =
+        bundle(of(GpuLinkKind::NvLink), "NVLinks", nvlink_line(gpu), gpu.sm.and_then(nccl_link));
     let xgmi = bundle(of(GpuLinkKind::Xgmi), "xGMI links", xgmi_line(gpu), xgmi_nccl(gpu));
     let c2c = gpu.c2c.map(|(mbps, count)| NamedRates {
         subject: subject.to_owned(),
@@ -122,18 +171,6 @@ fn nvlink_line(gpu: &Gpu) -> Option<f64> {
     }
 }
 
-/// GB/s that NCCL takes one NVLink for (NCCL 2.30.7, src/graph/topo.h, SM*_NVLINK_BW).
-fn nvlink_nccl(gpu: &Gpu) -> Option<f64> {
-    Some(match gpu.sm? {
-        100.. => 40.1,
-        90.. => 20.6,
-        86 => 12.0,
-        70.. => 20.0,
-        60.. => 18.0,
-        _ => 20.0,
-    })
-}
-
 /// GB/s of one xGMI link (AMD's data sheets: MI300X 128 and MI350X 153.6 both ways).
 fn xgmi_line(gpu: &Gpu) -> Option<f64> {
     match gpu.gcn.as_deref()? {
@@ -154,7 +191,6 @@ fn xgmi_nccl(gpu: &Gpu) -> Option<f64> {
 
 fn port(net: &Net, device: &Device) -> NamedRates {
     let line = net.line();
-    let share = net.kind.map(|kind| payload_share(kind, net.mtu));
     let speed = net
         .mbps
         .map_or("unknown speed".to_owned(), |mbps| format!("{} Gb/s", f64::from(mbps) / 1000.0));
@@ -170,29 +206,31 @@ fn port(net: &Net, device: &Device) -> NamedRates {
         link: format!("{kind}, {speed}"),
         rates: Rates {
             line,
-            payload: line.zip(share).map(|(line, share)| line * share),
+            payload: net.kind.and_then(|kind| payload(net, kind)),
             // NCCL takes 10 Gb/s where the speed is not known.
             nccl: Some(line.unwrap_or(1.25)),
         },
     }
 }
 
-/// The part of a port's line that is data: from header sizes at the largest packets it has; where the
-/// size is not known, at the largest that is common, since less is never more.
-fn payload_share(kind: NetKind, mtu: Option<u32>) -> f64 {
-    // Bytes round each packet: InfiniBand 30 (LRC 8, BTH 12, ICRC 4, VCRC 2, start and end 4);
-    // RoCEv2 82 and TCP 38 + 52 on Ethernet (preamble 8, header 14, FCS 4, gap 12; IP 20, UDP 8,
-    // BTH 12, ICRC 4, or IP 20, TCP 32), TCP's within the MTU.
-    match (kind, mtu.map(f64::from)) {
-        (NetKind::Infiniband, mtu) => share(mtu.unwrap_or(4096.0), 30.0),
-        (NetKind::Roce, mtu) => share(mtu.unwrap_or(4096.0), 82.0),
-        (NetKind::Socket, mtu) => {
-            let mtu = mtu.unwrap_or(9000.0);
-            (mtu - 52.0).max(0.0) / (mtu + 38.0)
-        }
-    }
+/// A port's payload; where its MTU is not known, at the largest that is common, since less is never more.
+fn payload(net: &Net, kind: NetKind) -> Option<f64> {
+    let (kind, most) = match kind {
+        NetKind::Infiniband => (NicKind::InfiniBand, 4096),
+        NetKind::Roce => (NicKind::Roce, 4096),
+        NetKind::Socket => (NicKind::Ethernet, 9000),
+    };
+    let rate = net.mbps.map(|mbps| f64::from(mbps) / 1000.0);
+    let mtu = Some(net.mtu.unwrap_or(most));
+    framing::payload(&Nics { count: 1, rate, kind, mtu, slot: None, sharing: 1 })
 }
 
-fn share(data: f64, round: f64) -> f64 {
-    data / (data + round)
+/// A rate as people write it: 0.125, 7.88, 12.5, 1800.
+pub fn shown(gbps: f64) -> String {
+    match gbps {
+        rate if rate >= 999.5 => format!("{rate:.0}"),
+        rate if rate >= 9.995 => format!("{rate:.1}"),
+        rate if rate >= 0.9995 => format!("{rate:.2}"),
+        rate => format!("{rate:.3}"),
+    }
 }

@@ -301,9 +301,18 @@ impl Device {
         self.address.rsplit_once('.').map_or(&self.address, |(slot, _)| slot)
     }
 
-    /// What is known of its link: as it is, or the better of what both ends can have.
+    /// Its link under load, as far as that is known: as it is now, or where that is hidden, the better
+    /// of what both ends can have. GPUs and switches lower the speed of an idle link, so that of them
+    /// only the lanes count.
     pub fn reading(&self) -> PcieReading {
-        self.link.reading()
+        let Some(best) = self.link.best() else { return self.link.now };
+        match self.link.now.link() {
+            None => best.into(),
+            Some(now) if self.is_gpu() || self.is_switch() => {
+                PcieReading { generation: Some(best.generation), width: Some(now.width) }
+            }
+            Some(now) => now.into(),
+        }
     }
 }
 

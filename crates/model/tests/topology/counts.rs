@@ -48,7 +48,7 @@ fn committed_files() {
         "h200x8.xml\tsystem\t8\t0\t8\t0\n\
          rtx4090_cx5_ib.xml\tsystem\t2\t1\t0\t1\n\
          rtx4090_cx5_sockets.xml\tsystem\t2\t3\t0\t3\n\
-         gb200_smi.txt\tmatrix\t4\t8\t6\t4\n\
+         gb200_smi.txt\tmatrix\t4\t8\t6\t0\n\
          aws_p4d.xml\tsystem\t8\t4\t0\t0\n\
          azure_ndv5_crlf.xml\tsystem\t8\t8\t0\t0\n\
          mi350x8.xml\tsystem\t8\t8\t56\t0\n\

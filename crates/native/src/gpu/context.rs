@@ -12,6 +12,8 @@ use super::{
 const CAPABILITY: [c_int; 2] = [75, 76];
 /// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT.
 const MULTIPROCESSORS: c_int = 16;
+/// CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, of CUDA 12.1.
+const MULTICAST: c_int = 132;
 
 /// What the driver says of a GPU without a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Facts {
     pub capability: Option<u32>,
     /// Multiprocessors; none on HIP.
     pub multiprocessors: Option<u32>,
+    /// Whether it can be in a multicast group of NVLink (NVLS); none where the driver does not know.
+    pub multicast: Option<bool>,
 }
 
 impl Runtime {
@@ -55,6 +59,7 @@ impl Runtime {
             memory: memory as u64,
             capability: major.zip(minor).map(|(major, minor)| 10 * major + minor),
             multiprocessors: attribute(MULTIPROCESSORS),
+            multicast: attribute(MULTICAST).map(|can| can > 0),
         })
     }
 

@@ -168,12 +168,13 @@ impl Runtime {
         // A sentence of ours goes on behind it.
         let text = text.trim_end_matches('.');
         let text = if text.is_empty() { String::new() } else { format!(": {text}") };
+        let call = Table::name_of(call, self.vendor.column());
         Err(GpuError { call, on: String::new(), code, name, text })
     }
 
     pub(super) fn missing(&self, call: &'static str) -> GpuError {
         GpuError {
-            call,
+            call: Table::name_of(call, self.vendor.column()),
             on: String::new(),
             code: MISSING,
             name: "the library has no such function".to_owned(),

@@ -183,12 +183,12 @@ impl Nccl {
         };
         let last = self.last_error();
         let last = if last.is_empty() { last } else { format!(", {}", last.trim_end()) };
-        NcclError { call, code, text: said, last }
+        NcclError { call: Table::name_of(call, 0), code, text: said, last }
     }
 
     pub(super) fn missing(&self, call: &'static str) -> NcclError {
         NcclError {
-            call,
+            call: Table::name_of(call, 0),
             code: -1,
             text: format!(
                 "NCCL {} at {} has no such function",

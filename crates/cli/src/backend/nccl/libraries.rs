@@ -53,6 +53,13 @@ impl Gpus {
 }
 
 impl Gpus {
+    /// Whether all of them can be in multicast groups; none where the driver does not say.
+    pub fn multicast(&self) -> Option<bool> {
+        let runtime = self.libraries.open_driver().ok()?;
+        let each = (0..self.count).map(|ordinal| runtime.facts(ordinal).ok()?.multicast);
+        each.collect::<Option<Vec<bool>>>().map(|each| each.into_iter().all(|can| can))
+    }
+
     /// What to say when two of the GPUs `ordinals` cannot reach each other's memory: the first two.
     pub fn apart(&self, ordinals: &[usize]) -> Option<String> {
         let runtime = self.libraries.open_driver().ok()?;

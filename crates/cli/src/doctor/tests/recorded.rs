@@ -14,15 +14,15 @@ use crate::{
 };
 
 /// A file system root that can be changed before it is looked at.
-pub(super) struct Recorded {
+pub(crate) struct Recorded {
     folder: tempfile::TempDir,
-    pub(super) environment: Environment,
-    pub(super) driver: Result<Driver, String>,
+    pub(crate) environment: Environment,
+    pub(crate) driver: Result<Driver, String>,
 }
 
 impl Recorded {
     /// A machine with nothing but a processor: a laptop, a container.
-    pub(super) fn laptop() -> Recorded {
+    pub(crate) fn laptop() -> Recorded {
         let node = Recorded {
             folder: folder(),
             environment: Environment::default(),
@@ -42,7 +42,7 @@ impl Recorded {
     }
 
     /// Eight GPUs, eight InfiniBand adapters, each pair below a switch of its own; all is well.
-    pub(super) fn server() -> Recorded {
+    pub(crate) fn server() -> Recorded {
         let mut node = Recorded::laptop();
         node.write(
             "proc/self/status",
@@ -70,29 +70,29 @@ impl Recorded {
         node
     }
 
-    pub(super) fn limit(&self, bytes: &str) {
+    pub(crate) fn limit(&self, bytes: &str) {
         let text =
             format!("Limit  Soft  Hard  Units\nMax locked memory  {bytes}  {bytes}  bytes\n");
         self.write("proc/self/limits", &text);
     }
 
-    pub(super) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.folder.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    pub(super) fn remove(&self, path: &str) {
+    pub(crate) fn remove(&self, path: &str) {
         std::fs::remove_dir_all(self.folder.path().join(path)).unwrap();
     }
 
     /// Where a file really is.
-    pub(super) fn root_path(&self, path: &str) -> std::path::PathBuf {
+    pub(crate) fn root_path(&self, path: &str) -> std::path::PathBuf {
         self.folder.path().join(path)
     }
 
     /// A file of adapter `index`'s only port.
-    pub(super) fn port(&self, index: usize, file: &str, text: &str) {
+    pub(crate) fn port(&self, index: usize, file: &str, text: &str) {
         self.write(
             &format!("sys/class/infiniband/mlx5_{index}/ports/1/{file}"),
             format!("{text}\n"),
@@ -100,17 +100,17 @@ impl Recorded {
     }
 
     /// A file of a PCI device.
-    pub(super) fn pci(&self, address: &str, file: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn pci(&self, address: &str, file: &str, text: impl AsRef<[u8]>) {
         self.write(&format!("sys/bus/pci/devices/{address}/{file}"), text);
     }
 
     /// GPU `index`.
-    pub(super) fn gpu(&mut self, index: usize) -> &mut Gpu {
+    pub(crate) fn gpu(&mut self, index: usize) -> &mut Gpu {
         self.driver.as_mut().unwrap().gpus[index].as_mut().unwrap()
     }
 
     /// Turns every port into RoCE with the addresses that mlx5 makes.
-    pub(super) fn roce(&self) {
+    pub(crate) fn roce(&self) {
         for index in 0..8 {
             self.port(index, "link_layer", "Ethernet");
             let v4 = format!("0000:0000:0000:0000:0000:ffff:0a00:{:04x}", index + 1);
@@ -125,13 +125,13 @@ impl Recorded {
         }
     }
 
-    pub(super) fn node(self) -> (tempfile::TempDir, Node) {
+    pub(crate) fn node(self) -> (tempfile::TempDir, Node) {
         let root = Root::new(self.folder.path());
         let node = Node::read(root, self.environment, self.driver);
         (self.folder, node)
     }
 
-    pub(super) fn look(self) -> Vec<Finding> {
+    pub(crate) fn look(self) -> Vec<Finding> {
         let (_keep, node) = self.node();
         look(&node)
     }
@@ -209,12 +209,12 @@ impl Recorded {
 }
 
 /// PCI address of GPU `index`, and of adapter `index`.
-pub(super) fn gpu_at(index: usize) -> String {
+pub(crate) fn gpu_at(index: usize) -> String {
     format!("0000:{:02x}:00.0", 0x13 + index * 0x10)
 }
 
 /// See `gpu_at`.
-pub(super) fn nic_at(index: usize) -> String {
+pub(crate) fn nic_at(index: usize) -> String {
     format!("0000:{:02x}:00.0", 0x14 + index * 0x10)
 }
 
@@ -230,7 +230,7 @@ fn link(root: &Path, from: &str, to: &str) {
 }
 
 /// A configuration space with an ACS capability.
-pub(super) fn config(access: u16) -> Vec<u8> {
+pub(crate) fn config(access: u16) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
     bytes[0x100..0x104].copy_from_slice(&(0x000d_u32 | 1 << 16).to_le_bytes());
     bytes[0x106..0x108].copy_from_slice(&access.to_le_bytes());

@@ -118,23 +118,46 @@ impl Door {
             return Err(Refusal::new(Exit::Usage, text));
         }
         self.ours.backend = plan.backend.name().to_owned();
-        let limit = patience(plan.timeout_s);
+        self.wait(patience(plan.timeout_s), &|process| name_ranks(plan, process), stop).map(drop)
+    }
+
+    /// What every process of the launcher has to say, ours first, where nobody is to hold ranks.
+    ///
+    /// # Errors
+    /// Who does not come, comes twice, or cannot take part.
+    pub(super) fn call_roll(&mut self, said: String) -> Result<Vec<String>, Refusal> {
+        let mut heard =
+            self.wait(patience(None), &|process| format!("process {process}"), || false)?;
+        heard[0] = said;
+        Ok(heard)
+    }
+
+    /// Waits until everybody is in; `name` says of a process whom it stands for. What they said with
+    /// their names, by process.
+    fn wait(
+        &mut self,
+        limit: Duration,
+        name: &dyn Fn(usize) -> String,
+        stop: impl Fn() -> bool,
+    ) -> Result<Vec<String>, Refusal> {
         let by = Instant::now() + limit;
+        let mut heard = vec![String::new(); self.guests.len()];
         while self.guests.iter().skip(1).any(Option::is_none) {
             if stop() {
                 return Err(Refusal::new(Exit::Interrupted, "interrupted"));
             }
             if Instant::now() >= by {
-                return Err(Refusal::new(Exit::Timeout, self.missing(plan, limit)));
+                return Err(Refusal::new(Exit::Timeout, self.missing(name, limit)));
             }
             match self.knocking.recv_timeout(LOOK) {
                 Ok((hello, line)) => {
-                    let judged = self.judge(plan, &hello);
+                    let judged = self.judge(name, &hello);
                     let guest = Guest::new(&hello, line);
                     if let Err(refusal) = judged {
                         guest.end(refusal.exit);
                         return Err(refusal);
                     }
+                    heard[hello.process] = hello.said;
                     self.guests[hello.process] = Some(guest);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -144,14 +167,14 @@ impl Door {
             }
         }
         self.closing.store(true, Ordering::SeqCst);
-        Ok(())
+        Ok(heard)
     }
 
     /// Who has not come, and where those are who have.
-    fn missing(&self, plan: &Plan, limit: Duration) -> String {
+    fn missing(&self, name: &dyn Fn(usize) -> String, limit: Duration) -> String {
         let late: Vec<String> = (1..self.guests.len())
             .filter(|process| self.guests[*process].is_none())
-            .map(|process| name_ranks(plan, process))
+            .map(name)
             .collect();
         let mut hosts: Vec<&str> = self.guests.iter().flatten().map(|g| g.host.as_str()).collect();
         hosts.push(&self.ours.host);
@@ -170,7 +193,7 @@ impl Door {
     }
 
     /// Whether it can take part; if not, the run cannot be.
-    fn judge(&self, plan: &Plan, hello: &Hello) -> Result<(), Refusal> {
+    fn judge(&self, name: &dyn Fn(usize) -> String, hello: &Hello) -> Result<(), Refusal> {
         let (process, size) = (hello.process, self.guests.len());
         if hello.size != size || process == 0 || process >= size {
             let text = format!(
@@ -179,8 +202,7 @@ impl Door {
             );
             return Err(Refusal::new(Exit::Usage, text));
         }
-        let whose =
-            format!("{} (process {} on {})", name_ranks(plan, process), hello.pid, hello.host);
+        let whose = format!("{} (process {} on {})", name(process), hello.pid, hello.host);
         if let Some(other) = &self.guests[process] {
             let text =
                 format!("{whose} is there already, as process {} on {}", other.pid, other.host);
@@ -314,6 +336,7 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             words: words(args),
             backend: String::new(),
+            said: String::new(),
             cores: machine::usable_cores(),
             failure: None,
         }

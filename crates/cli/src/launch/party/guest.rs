@@ -70,7 +70,7 @@ pub fn run(
         invite.devices = Devices::of_gpus(&request.plan, gpus);
     }
     invite.host.clone_from(&hello.host);
-    if let Some((name, value)) = invite.environment() {
+    for (name, value) in invite.environment() {
         native::environment::set(name, value);
     }
     let received = files(line.receive_descriptors(descriptors)?);
@@ -101,6 +101,19 @@ pub fn run(
         // The thread that follows the door ends the process.
         std::thread::park();
     }
+}
+
+/// Hands `said` to the first process, and waits for the exit code of all.
+///
+/// # Errors
+/// When there is nobody to hand it to, or it is gone.
+pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) -> Result<Exit> {
+    let parent = getppid();
+    let hello = Hello { said, ..Hello::of_this(launched, args) };
+    let mut line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
+    hear(&mut line, parent)?;
+    let text = "the first process has ranks for this one, which only says what it sees";
+    Err(Refusal::new(Exit::Internal, text).into())
 }
 
 /// Connects and proves ourselves to the first process, which proves itself first.

@@ -9,7 +9,7 @@ use model::{
 
 use super::{BadOption, BenchArguments, Surroundings, count, is_on};
 use crate::{
-    backend::nccl::{Gpus, averages_exactly},
+    backend::nccl::{Gpus, is_within_tolerance},
     options::arguments::{BackendName, Proof},
 };
 
@@ -95,15 +95,37 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
     )))
 }
 
+/// Whether the processes can pose as several nodes: each holds one rank, and each node as many of them.
+pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
+    let nodes = plan.virtual_nodes;
+    if nodes == 1 {
+        return Ok(());
+    }
+    let why = if share {
+        "--share-gpus poses as one for each rank already".to_owned()
+    } else if plan.launched > 1 {
+        "a launcher's processes may be on several hosts already".to_owned()
+    } else if plan.processes() < plan.ranks() {
+        "each rank needs a process: leave out -t and _perf".to_owned()
+    } else if !plan.ranks().is_multiple_of(nodes) {
+        format!("{} ranks cannot be dealt out evenly: change -g", plan.ranks())
+    } else {
+        return Ok(());
+    };
+    Err(BadOption::new(format!("--virtual-nodes {nodes}: {why}")))
+}
+
 /// What to say when averages cannot be verified.
 pub(super) fn unproven(plan: &Plan) -> Option<String> {
-    let unproven = |sweep: &Sweep, ranks: usize| !averages_exactly(sweep.datatype, sweep.op, ranks);
+    let unproven =
+        |sweep: &Sweep, ranks: usize| !is_within_tolerance(sweep.datatype, sweep.op, ranks);
     let groups = plan.groups();
     let some = plan.collective.reduces()
         && plan.check > 0
         && plan.sweeps().iter().any(|s| groups.iter().any(|g| unproven(s, g.len())));
     some.then(|| {
-        "-o avg of floats is not verified (N/A) where ranks are no power of two: NCCL rounds each input's share before it adds, so that the exact average is no measure".to_owned()
+        "-o avg of floats of so few bits is not verified (N/A) over so many ranks: NCCL multiplies each input by 1/n, which is no normal number of the type, and rounding that may change it by a third"
+            .to_owned()
     })
 }
 

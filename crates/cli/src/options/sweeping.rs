@@ -1,0 +1,192 @@
+//! The words of `sweep` and `transports`: which of them are the command's own, and which the benchmark's.
+//! Not what the values mean: see `sweep::environment` and `transports::profile`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, ValueEnum, builder::PossibleValue};
+use model::Collective;
+use serde::{Deserialize, Serialize};
+
+use super::arguments::seconds;
+
+/// What a cell of the table shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Show {
+    /// Bus bandwidth, GB/s.
+    #[default]
+    Busbw,
+    /// Algorithm bandwidth, GB/s.
+    Algbw,
+    /// Time of one operation, microseconds.
+    Time,
+}
+
+impl ValueEnum for Show {
+    fn value_variants<'a>() -> &'a [Show] {
+        &[Show::Busbw, Show::Algbw, Show::Time]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Show::Busbw => "busbw",
+            Show::Algbw => "algbw",
+            Show::Time => "time",
+        }))
+    }
+}
+
+/// What both commands take.
+#[derive(Debug, Clone, Args)]
+pub struct TurnArguments {
+    /// Launches of each environment, in turns, each with fresh processes
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub launches: u32,
+    /// Seconds for everything: cuts batches, iterations and launches, never sizes
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+    /// What a cell shows
+    #[arg(long, value_name = "WHAT", default_value = "busbw")]
+    pub show: Show,
+    /// Compare with this one: its number, or its name
+    #[arg(long, value_name = "WHICH")]
+    pub baseline: Option<String>,
+    /// Print comma-separated values, a line a cell
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print one JSON object, with every launch's time
+    #[arg(long)]
+    pub json: bool,
+    /// Keep the records of all launches, and the result, in this folder (default: the data folder)
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_record")]
+    pub record: Option<PathBuf>,
+    /// Keep no record
+    #[arg(long = "no-record")]
+    pub no_record: bool,
+    /// The collective
+    #[arg(value_name = "COLLECTIVE")]
+    pub collective: String,
+    /// The benchmark's own options, such as -b 1M -e 1G -f 4
+    #[arg(value_name = "OPTIONS", last = true)]
+    pub bench: Vec<OsString>,
+}
+
+/// Options of `busbw sweep`.
+#[derive(Debug, Clone, Args)]
+pub struct SweepArguments {
+    /// A variable and its values: `NCCL_MAX_NCHANNELS=8,16,unset`; all combinations of several are run
+    #[arg(short = 'x', value_name = "NAME=VALUE,…", required = true)]
+    pub variables: Vec<String>,
+    /// The rest.
+    #[command(flatten)]
+    pub turns: TurnArguments,
+}
+
+/// Options of `busbw transports`.
+#[derive(Debug, Clone, Args)]
+pub struct TransportsArguments {
+    /// Only these, by name or family: p2p,shm,socket
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Let one host pose as this many nodes
+    #[arg(long = "virtual-nodes", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub virtual_nodes: Option<u16>,
+    /// A net plugin to try: its library
+    #[arg(long = "net-plugin", value_name = "PATH")]
+    pub net_plugin: Option<PathBuf>,
+    /// The rest.
+    #[command(flatten)]
+    pub turns: TurnArguments,
+}
+
+/// The commands whose words are sorted.
+pub(super) const SWEEPING: [&str; 2] = ["sweep", "transports"];
+
+/// Long options of both commands that a value follows.
+const VALUED: [&str; 8] =
+    ["launches", "time", "show", "baseline", "record", "only", "virtual-nodes", "net-plugin"];
+/// Those that stand alone.
+const ALONE: [&str; 4] = ["csv", "json", "no-record", "help"];
+
+/// Puts the command's own words first, then the collective, then `--` and the benchmark's words: users
+/// write them in any order. `-x` is the command's where an assignment follows; `-x 1` is nccl-tests' own.
+pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
+    let (mut own, mut collective, mut bench) = (Vec::new(), None, Vec::new());
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        let name = text.strip_prefix("--").map(|long| long.split('=').next().unwrap_or(long));
+        let assigns = |next: Option<&&OsString>| {
+            next.is_some_and(|next| next.to_string_lossy().contains('='))
+        };
+        let (is_own, takes_next) = match name {
+            Some(name) if VALUED.contains(&name) => (true, !text.contains('=')),
+            Some(name) if ALONE.contains(&name) => (true, false),
+            _ if text == "-h" => (true, false),
+            _ if text == "-x" => {
+                let ours = collective.is_none() || assigns(rest.peek());
+                (ours, ours)
+            }
+            _ if text.starts_with("-x") && text.contains('=') => (true, false),
+            // Before the collective there is nothing but our own: clap says what is wrong with it.
+            _ => (collective.is_none() && text.starts_with('-'), false),
+        };
+        match (is_own, &collective) {
+            (true, _) => {
+                own.push(word.clone());
+                own.extend(rest.next_if(|_| takes_next).cloned());
+            }
+            (false, None) => collective = Some(word.clone()),
+            (false, Some(_)) if text == "--" => {}
+            (false, Some(_)) => bench.push(word.clone()),
+        }
+    }
+    own.extend(collective);
+    if !bench.is_empty() {
+        own.push("--".into());
+        own.append(&mut bench);
+    }
+    own
+}
+
+impl TurnArguments {
+    /// The collective of that name, with nccl-tests' `_perf` or without.
+    ///
+    /// # Errors
+    /// The names there are.
+    pub fn collective(&self) -> Result<Collective, String> {
+        let name = self.collective.split("_perf").next().unwrap_or("");
+        Collective::from_name(name).ok_or_else(|| {
+            let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
+            format!("{} is no collective: one of {}", self.collective, names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sort(line: &str) -> String {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let sorted: Vec<String> =
+            sorted(&words).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        sorted.join(" ")
+    }
+
+    #[test]
+    fn words_in_any_order() {
+        for (line, expected) in [
+            ("-x A=1,2 all_reduce -b 8 -e 16", "-x A=1,2 all_reduce -- -b 8 -e 16"),
+            ("all_reduce -b 8 -x A=1 --time 3s -x 1", "-x A=1 --time 3s all_reduce -- -b 8 -x 1"),
+            ("all_reduce -xA=1 --json -n 2", "-xA=1 --json all_reduce -- -n 2"),
+            ("--only=p2p alltoall --baseline shm", "--only=p2p --baseline shm alltoall"),
+            ("-x A=1 --record x broadcast -- -d half", "-x A=1 --record x broadcast -- -d half"),
+            ("-z 3 all_reduce", "-z 3 -- all_reduce"),
+            ("--help", "--help"),
+            ("-x", "-x"),
+        ] {
+            assert_eq!(sort(line), expected, "{line}");
+        }
+    }
+}

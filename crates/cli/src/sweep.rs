@@ -1,0 +1,261 @@
+//! `busbw sweep`: one job under several environments, each launch a run of its own with a record, all of
+//! them in turns, and one table. What `transports` shares with it is here, too.
+//! Not measuring: launches are the program itself.
+
+mod best;
+mod csv;
+mod environment;
+mod interruption;
+mod launch;
+mod outcome;
+mod place;
+mod prepared;
+mod progress;
+mod table;
+mod turns;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use model::{
+    exit::Exit,
+    record::{Folded, Run},
+};
+
+pub use environment::{Environment, Variable};
+pub use launch::SWEPT;
+pub use outcome::{Outcome, Tried, read};
+pub(crate) use {
+    place::{Place, RESULT},
+    prepared::Prepared,
+    table::{aligned, cells, digits, figure, foot, head, multiple},
+    turns::Turns,
+};
+
+use crate::{
+    Refusal, lint_command, local_time,
+    options::{SweepArguments, TurnArguments},
+    store,
+};
+use interruption::Interruption;
+use progress::Progress;
+use turns::Job;
+
+/// Runs a sweep.
+///
+/// # Errors
+/// What cannot be used, opened or started.
+pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
+    let usage = |text: String| Refusal::new(Exit::Usage, text);
+    let environments = environment::product(&arguments.variables).map_err(usage)?;
+    let prepared = Prepared::new(&arguments.turns)?;
+    let names: Vec<&str> = environments.iter().map(|one| one.name.as_str()).collect();
+    let baseline = baseline(arguments.turns.baseline.as_deref(), &names)?;
+    let findings = findings(&environments);
+    findings.iter().for_each(|finding| say(finding));
+    let place = Place::find(&arguments.turns, &prepared, "sweep")?;
+    let measured = measure(&arguments.turns, &prepared, &environments, &place, findings)?;
+    let tried = environments.iter().zip(&measured.turns);
+    let tried = tried.map(|(one, turns)| Tried::of(one, turns, place.is_kept())).collect();
+    let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
+    print(&arguments.turns, &outcome, table::table)?;
+    place.keep(&outcome)?;
+    Ok(exit(&outcome))
+}
+
+/// What the user's variables, and those of the lists, look like.
+fn findings(environments: &[Environment]) -> Vec<String> {
+    let mut all = Vec::new();
+    for environment in environments {
+        let set = environment.variables.iter().filter_map(|variable| {
+            Some((variable.name.clone(), store::shown(&variable.name, variable.value.as_ref()?)))
+        });
+        for finding in lint_command::look_at(set.collect()) {
+            if !all.contains(&finding) {
+                all.push(finding);
+            }
+        }
+    }
+    all
+}
+
+/// The environment that is meant: its name, or its number counted from 1.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn baseline(which: Option<&str>, names: &[&str]) -> Result<Option<usize>> {
+    let Some(which) = which else { return Ok(None) };
+    let by_name = names.iter().position(|name| *name == which);
+    let by_number = || which.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < names.len());
+    by_name.or_else(by_number).map(Some).ok_or_else(|| {
+        let text = format!("--baseline {which}: there is {}", names.join(", "));
+        Refusal::new(Exit::Usage, text).into()
+    })
+}
+
+/// What launches measured.
+pub(crate) struct Measured {
+    pub(crate) turns: Vec<Turns>,
+    started: String,
+    took_s: f64,
+    interrupted: bool,
+}
+
+/// Launches the job in every environment, in turns. Remarks of launches that are `told` already are not
+/// said again.
+///
+/// # Errors
+/// When nothing can be started.
+pub(crate) fn measure(
+    arguments: &TurnArguments,
+    prepared: &Prepared,
+    environments: &[Environment],
+    place: &Place,
+    told: Vec<String>,
+) -> Result<Measured> {
+    let interruption = Interruption::watch()?;
+    let job = Job {
+        words: prepared.words.clone(),
+        has_patience: prepared.has_patience(),
+        rows: prepared.rows(),
+        launches: arguments.launches,
+        time: arguments.time,
+    };
+    let (begun, started) = (Instant::now(), local_time::now());
+    let mut progress = Progress::new(environments.len(), arguments.launches, told);
+    let turns = turns::take(
+        &job,
+        environments,
+        &interruption,
+        |environment, launch| {
+            let name = environments.get(environment).map_or("", |one| one.name.as_str());
+            place.of_launch(name, launch)
+        },
+        |environment, launch, over| {
+            if let Some(environment) = environments.get(environment) {
+                progress.launched(&environment.name, launch, over);
+            }
+        },
+    )?;
+    progress.finish();
+    let took_s = begun.elapsed().as_secs_f64();
+    Ok(Measured { turns, started, took_s, interrupted: interruption.heard() })
+}
+
+impl Measured {
+    /// Everything as data.
+    pub(crate) fn outcome(
+        &self,
+        arguments: &TurnArguments,
+        prepared: &Prepared,
+        command: &str,
+        args: &[OsString],
+        baseline: Option<usize>,
+        environments: Vec<Tried>,
+    ) -> Outcome {
+        Outcome {
+            sweep_schema: outcome::SCHEMA,
+            command: command.to_owned(),
+            busbw: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started.clone(),
+            args: args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect(),
+            program: prepared.program().to_owned(),
+            on: self.first().map_or_else(|| prepared.ranks(), |record| on(&record.run)),
+            show: arguments.show,
+            baseline,
+            launches: arguments.launches,
+            time_limit_s: arguments.time,
+            took_s: self.took_s,
+            interrupted: self.interrupted,
+            rows: outcome::rows(&self.turns, baseline),
+            environments,
+        }
+    }
+
+    /// The first record there is.
+    pub(crate) fn first(&self) -> Option<&Folded> {
+        self.turns.iter().flat_map(|turns| &turns.launches).find_map(|l| l.record.as_ref())
+    }
+}
+
+/// What a run ran on.
+fn on(run: &Run) -> String {
+    let ranks = match run.devices.len() {
+        1 => "1 rank".to_owned(),
+        ranks => format!("{ranks} ranks"),
+    };
+    let device = run.devices.first().map_or("no device", |device| device.name.as_str());
+    let nccl = match run.nccl[1] {
+        0 => String::new(),
+        version => format!(", NCCL {}", native::nccl::Version(version)),
+    };
+    format!("{ranks} on {} ({device}){nccl}, host {}", run.plan.backend.name(), run.machine.host)
+}
+
+/// Prints what came out, as it was asked for.
+///
+/// # Errors
+/// When stdout cannot be written; a reader who has left is none.
+pub(crate) fn print(
+    arguments: &TurnArguments,
+    outcome: &Outcome,
+    table: impl Fn(&Outcome) -> String,
+) -> Result<()> {
+    let text = match (arguments.csv, arguments.json) {
+        (true, _) => csv::csv(outcome),
+        (_, true) => serde_json::to_string(outcome).context("cannot write JSON")? + "\n",
+        _ => table(outcome),
+    };
+    put(&text)
+}
+
+/// Prints a result that was read back.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub(crate) fn show(outcome: &Outcome, as_csv: bool, as_json: bool) -> Result<()> {
+    put(&match (as_csv, as_json) {
+        (true, _) => csv::csv(outcome),
+        (_, true) => serde_json::to_string(outcome).context("cannot write JSON")? + "\n",
+        _ if outcome.command == "transports" => crate::transports::table(outcome),
+        _ => table::table(outcome),
+    })
+}
+
+fn put(text: &str) -> Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says something on stderr.
+pub(crate) fn say(text: &str) {
+    // Without a stderr there is nobody to tell.
+    let _ = writeln!(io::stderr(), "busbw: {text}");
+}
+
+/// How the command ends: as the first environment that failed did.
+pub(crate) fn exit(outcome: &Outcome) -> Exit {
+    if outcome.interrupted {
+        return Exit::Interrupted;
+    }
+    let failed = outcome.environments.iter().find_map(|environment| environment.failed.as_ref());
+    let known = [
+        Exit::Usage,
+        Exit::Library,
+        Exit::Timeout,
+        Exit::Impossible,
+        Exit::RankLost,
+        Exit::WrongData,
+    ];
+    failed.map_or(Exit::Ok, |failed| {
+        known.into_iter().find(|exit| exit.code() == failed.exit).unwrap_or(Exit::Internal)
+    })
+}

@@ -1,0 +1,154 @@
+//! One launch of the job: the program itself, started afresh in an environment, with a record of its own.
+//! Not when, and not how often (`turns`).
+
+use std::{
+    ffi::OsString,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use model::record::{Folded, Status};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Environment, interruption::Interruption};
+use crate::store;
+
+/// The variable by which a launch knows that it belongs to a sweep, and ends with it.
+pub const SWEPT: &str = "BUSBW_SWEPT";
+/// How often it is looked whether a launch has ended.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long a launch may take to hear by itself of a signal that went to its whole group.
+const HEARS: Duration = Duration::from_millis(300);
+/// How long an interrupted launch may take to end.
+const ENDS: Duration = Duration::from_secs(8);
+/// Bytes of its stderr that are kept: the end, where the reason stands.
+const KEPT: usize = 8 << 10;
+
+/// A launch that is over.
+#[derive(Debug)]
+pub struct Launch {
+    /// Where its record is.
+    pub path: PathBuf,
+    /// Its record, as far as it came.
+    pub record: Option<Folded>,
+    /// From its start to its end.
+    pub took: Duration,
+    /// Its exit code, and why it failed; none where it did not.
+    pub failure: Option<(u8, String)>,
+}
+
+/// Runs `words` in `environment`, with a record at `path`.
+///
+/// # Errors
+/// When no process can be started.
+pub fn run(
+    words: &[OsString],
+    environment: &Environment,
+    path: &Path,
+    interruption: &Interruption,
+) -> Result<Launch> {
+    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let begun = Instant::now();
+    let mut command = Command::new(&program);
+    command.args(words).arg("--record").arg(path).env(SWEPT, &environment.name);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    for variable in &environment.variables {
+        match &variable.value {
+            Some(value) => command.env(&variable.name, value),
+            None => command.env_remove(&variable.name),
+        };
+    }
+    let mut child =
+        command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    let stderr = child.stderr.take();
+    let reader = thread::Builder::new()
+        .name("stderr".to_owned())
+        .spawn(move || stderr.map(tail).unwrap_or_default())
+        .context("cannot start a thread for the stderr of a launch")?;
+    let code = follow(&mut child, interruption)?;
+    let took = begun.elapsed();
+    let said = reader.join().unwrap_or_default();
+    let record = store::read(path).ok();
+    let failure = failure(code, record.as_ref(), &said);
+    Ok(Launch { path: path.to_owned(), record, took, failure })
+}
+
+/// Waits for the end; its exit code, or none where a signal ended it.
+fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>> {
+    let mut signalled = None;
+    let mut told = false;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
+            return Ok(status.code());
+        }
+        if interruption.heard() {
+            let since = *signalled.get_or_insert_with(Instant::now);
+            if !told && since.elapsed() > HEARS {
+                told = true;
+                let pid = Pid::from_child(child);
+                let _ = kill_process(pid, Signal::INT);
+            }
+            if since.elapsed() > ENDS || interruption.insists() {
+                let _ = child.kill();
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The end of what comes.
+fn tail(mut from: impl Read) -> String {
+    let (mut kept, mut piece) = (Vec::new(), [0; 1 << 12]);
+    while let Ok(len @ 1..) = from.read(&mut piece) {
+        kept.extend_from_slice(&piece[..len]);
+        let more = kept.len().saturating_sub(KEPT);
+        kept.drain(..more);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// Why it failed, if it did: what its record says, or its last words.
+fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8, String)> {
+    let end = record.and_then(|record| record.end.as_ref());
+    let complete = end.is_some_and(|end| end.status == Status::Complete);
+    let code = match code {
+        Some(0) if complete => return None,
+        Some(code) => u8::try_from(code).unwrap_or(1),
+        None => 1,
+    };
+    let words = || {
+        let mut lines = said.lines().rev().filter_map(|line| line.strip_prefix("busbw: "));
+        lines.next().map(str::to_owned)
+    };
+    let wrong = end.and_then(|end| match (end.out_of_bounds, end.min_bandwidth_held) {
+        (1.., _) => {
+            Some(format!("wrong data in {} checks; its record says where", end.out_of_bounds))
+        }
+        (_, Some(false)) => Some(format!(
+            "the average bus bandwidth, {:.2} GB/s, misses NCCL_TESTS_MIN_BW",
+            end.average_busbw
+        )),
+        _ => None,
+    });
+    let message = end.and_then(|end| end.message.clone());
+    let text = message.or(wrong).or_else(words);
+    Some((code, text.unwrap_or_else(|| "it ended without a word".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_count() {
+        let said = "busbw: a remark\nbusbw: --backend nccl cannot run here\nnoise\n";
+        let (code, why) = failure(Some(5), None, said).unwrap();
+        assert_eq!((code, why.as_str()), (5, "--backend nccl cannot run here"));
+        assert_eq!(failure(None, None, "").unwrap().1, "it ended without a word");
+        assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), KEPT);
+    }
+}

@@ -1,0 +1,100 @@
+//! The job before its first launch: its words are read once here, so that a mistake in them is told at once.
+//! Not the plan that runs: every launch makes its own.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use model::{exit::Exit, plan::Plan};
+
+use crate::{
+    Refusal, launch,
+    options::{self, BenchArguments, Command, Environment, RecordPlace, Request, TurnArguments},
+};
+
+/// The job.
+pub(crate) struct Prepared {
+    /// The benchmark's name and its options.
+    pub(crate) words: Vec<OsString>,
+    arguments: Box<BenchArguments>,
+    request: Request,
+}
+
+impl Prepared {
+    /// Reads the benchmark's words.
+    ///
+    /// # Errors
+    /// What cannot be used, here or in every launch.
+    pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
+        let usage = |text: String| Refusal::new(Exit::Usage, text);
+        turns.collective().map_err(usage)?;
+        let mut words = vec![OsString::from(&turns.collective)];
+        words.extend(turns.bench.iter().cloned());
+        let line = std::iter::once(OsString::from("busbw")).chain(words.iter().cloned());
+        let Command::Bench { collective, style, program, arguments } = options::parse(line)? else {
+            return Err(usage(format!("{} is no benchmark", turns.collective)).into());
+        };
+        let environment = Environment::read(|name| std::env::var(name).ok());
+        if let Some(launched) = &environment.launched {
+            return Err(usage(format!(
+                "under a launcher ({}) its processes would each start launches of their own: start this without it, or each environment by itself",
+                launched.said
+            ))
+            .into());
+        }
+        for (given, option, instead) in [
+            (arguments.repeat.is_some(), "--repeat", "--launches counts launches"),
+            (arguments.cycles.is_some_and(|n| n != 1), "-N", "--launches counts launches"),
+            (arguments.json_report.is_some(), "-J", "every launch would write it; use --json"),
+            (
+                arguments.row_time.is_some() && turns.time.is_some(),
+                "--row-time",
+                "--time deals out the time of rows",
+            ),
+        ] {
+            if given {
+                return Err(usage(format!("{option} cannot be used here: {instead}")).into());
+            }
+        }
+        let surroundings = launch::surroundings(&arguments);
+        let request =
+            options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+                .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
+        Ok(Prepared { words, arguments, request })
+    }
+
+    /// What a launch in the user's own environment would run.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.request.plan
+    }
+
+    /// The benchmark's name in its first and last lines.
+    pub(crate) fn program(&self) -> &str {
+        &self.request.plan.program
+    }
+
+    /// Whether it would keep a record.
+    pub(crate) fn keeps_record(&self) -> bool {
+        self.request.record != RecordPlace::None
+    }
+
+    /// Whether the user limits waits.
+    pub(crate) fn has_patience(&self) -> bool {
+        self.arguments.timeout.is_some()
+    }
+
+    /// The GPUs that it would use.
+    pub(crate) fn gpus(&self) -> Option<&crate::backend::nccl::Gpus> {
+        self.request.gpus.as_ref()
+    }
+
+    /// Rows of a launch.
+    pub(crate) fn rows(&self) -> u64 {
+        self.plan().size_count().saturating_mul(self.plan().sweeps().len() as u64)
+    }
+
+    /// What it would run on.
+    pub(crate) fn ranks(&self) -> String {
+        let plan = self.plan();
+        format!("{} ranks on {}", plan.ranks(), plan.backend.name())
+    }
+}

@@ -1,0 +1,240 @@
+//! A sweep as a table: rows are sizes, columns environments.
+//! Not what the figures mean (`outcome`, `best`).
+
+use std::fmt::Write;
+
+use model::stats::{Comparison, Verdict};
+
+use super::{
+    best,
+    outcome::{Cell, Outcome, SizeRow, Tried},
+};
+use crate::options::Show;
+
+/// The whole table, with a line for each environment above it, and the closing sentence below.
+pub fn table(outcome: &Outcome) -> String {
+    let mut text = head(outcome);
+    for (number, environment) in outcome.environments.iter().enumerate() {
+        let baseline = if outcome.baseline == Some(number) { " (baseline)" } else { "" };
+        let settings = environment.settings();
+        let fate = fate(environment, outcome.launches);
+        let _ = writeln!(text, "# {}: {settings}{baseline}{fate}", environment.name);
+    }
+    text.push_str("#\n");
+    text.push_str(&cells(outcome));
+    text.push_str(&foot(outcome));
+    text
+}
+
+/// The first line: what was measured how.
+pub fn head(outcome: &Outcome) -> String {
+    let what = match outcome.show {
+        Show::Busbw => "busbw in GB/s",
+        Show::Algbw => "algbw in GB/s",
+        Show::Time => "time in us",
+    };
+    let mut text = format!(
+        "# busbw {}: {}, {}\n# {what}, out of place; medians of {} launches in turns, {}\n",
+        outcome.command,
+        outcome.program,
+        outcome.on,
+        outcome.launches,
+        match outcome.launches {
+            6.. => "± half their 95 % interval",
+            _ => "too few for an interval (6)",
+        }
+    );
+    if outcome.baseline.is_some() {
+        text.push_str(
+            "# ×: times as fast as the baseline; + faster, - slower, = the same, ? not decided by these launches\n",
+        );
+    }
+    text.push_str("#\n");
+    text
+}
+
+/// What became of an environment, where it is not all as it should be.
+fn fate(environment: &Tried, wanted: u32) -> String {
+    match (&environment.waived, &environment.failed) {
+        (Some(reason), _) => format!("\n#    WAIVED: {reason}"),
+        (None, Some(failed)) => format!("\n#    FAILED (exit {}): {}", failed.exit, failed.reason),
+        (None, None) if environment.launches < wanted as usize => {
+            let why = if environment.cut { "time" } else { "interrupted" };
+            format!("\n#    {} of {wanted} launches ({why})", environment.launches)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// The rows, under their headings. Environments without a figure have no column.
+pub fn cells(outcome: &Outcome) -> String {
+    let shown: Vec<usize> = (0..outcome.environments.len())
+        .filter(|number| outcome.rows.iter().any(|row| row.cell(*number).is_some()))
+        .collect();
+    let mut lines: Vec<Vec<String>> = vec![vec!["size".to_owned()]];
+    for number in &shown {
+        let name = outcome.environments.get(*number).map_or("", |environment| &environment.name);
+        lines[0].extend([name.to_owned(), "±%".to_owned()]);
+        if outcome.baseline.is_some_and(|baseline| baseline != *number) {
+            lines[0].push("×".to_owned());
+        }
+    }
+    for row in &outcome.rows {
+        let mut line = vec![row.label()];
+        for number in &shown {
+            let cell = row.cell(*number);
+            line.push(cell.map_or("-".to_owned(), |cell| figure(outcome.show, cell)));
+            line.push(cell.and_then(half_width).unwrap_or_default());
+            if outcome.baseline.is_some_and(|baseline| baseline != *number) {
+                let against = cell.and_then(|cell| cell.against.as_ref());
+                line.push(against.map_or("-".to_owned(), multiple));
+            }
+        }
+        lines.push(line);
+    }
+    aligned(&lines)
+}
+
+/// Columns of one width each, right-aligned. The first line is a heading.
+pub fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        text.push_str(if number == 0 { "#" } else { " " });
+        for (cell, width) in line.iter().zip(&widths) {
+            let _ = write!(text, " {cell:>width$} ");
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text.push('\n');
+    }
+    text
+}
+
+/// What stands below: cut sizes, time, the best.
+pub fn foot(outcome: &Outcome) -> String {
+    let mut text = String::from("#\n");
+    for (number, environment) in outcome.environments.iter().enumerate() {
+        let cut = outcome.rows.iter().filter_map(|row| Some((row, row.cell(number)?)));
+        let cut: Vec<String> = cut
+            .filter(|(_, cell)| cell.cut)
+            .map(|(row, cell)| format!("{} {}×{}", row.label(), cell.batches, cell.iterations))
+            .collect();
+        if !cut.is_empty() {
+            let _ = writeln!(
+                text,
+                "# {}: time cut batches × iterations of {}",
+                environment.name,
+                cut.join(", ")
+            );
+        }
+    }
+    let limit = outcome.time_limit_s.map_or(String::new(), |limit| format!(" of {limit:.0} s"));
+    let end = if outcome.interrupted { "; interrupted" } else { "" };
+    let _ = writeln!(text, "# took {:.0} s{limit}{end}", outcome.took_s);
+    if let Some(sentence) = best::sentence(outcome) {
+        let _ = writeln!(text, "# {sentence}");
+    }
+    text
+}
+
+impl SizeRow {
+    /// An environment's cell, where there is one.
+    pub fn cell(&self, number: usize) -> Option<&Cell> {
+        self.cells.get(number)?.as_ref()
+    }
+
+    /// The size, and what else tells this row from others.
+    pub fn label(&self) -> String {
+        let case: Vec<&str> =
+            self.case.iter().map(String::as_str).filter(|s| !s.is_empty()).collect();
+        match case.as_slice() {
+            [] => best::size(self.size),
+            case => format!("{} {}", best::size(self.size), case.join(" ")),
+        }
+    }
+}
+
+/// What a cell shows.
+pub fn figure(show: Show, cell: &Cell) -> String {
+    let value = match show {
+        Show::Busbw => cell.busbw,
+        Show::Algbw => cell.algbw,
+        Show::Time => cell.time_us,
+    };
+    digits(value)
+}
+
+/// Two decimals, and more below 0.1 so that small figures do not vanish.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        small if small > 0.0 && small < 0.0995 => format!("{value:.4}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn half_width(cell: &Cell) -> Option<String> {
+    let width = cell.interval_us.as_ref()?.relative_half_width(cell.time_us)?;
+    Some(format!("{:.1}", width * 100.0))
+}
+
+/// `1.32+`: so many times as fast as the baseline, and whether that is sure.
+pub fn multiple(comparison: &Comparison) -> String {
+    let sign = match comparison.verdict {
+        Verdict::Faster => "+",
+        Verdict::Slower => "-",
+        Verdict::Same => "=",
+        Verdict::CannotTell(_) => "?",
+    };
+    comparison.ratio.map_or("-".to_owned(), |ratio| format!("{}{sign}", digits(1.0 / ratio)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sweep::outcome::{
+        Failed,
+        tests::{near, outcome},
+    };
+
+    use super::*;
+
+    #[test]
+    fn one_table() {
+        let mut outcome = outcome(&[
+            (1 << 20, vec![near(50.0), near(25.0), Vec::new()]),
+            (4 << 20, vec![near(100.0), near(100.1), Vec::new()]),
+        ]);
+        let [a, b, c] = &mut outcome.environments[..] else { panic!("there are three") };
+        a.variables.insert("NCCL_ALGO".to_owned(), None);
+        b.variables.insert("NCCL_ALGO".to_owned(), Some("Ring".to_owned()));
+        (b.launches, b.cut) = (4, true);
+        c.variables.insert("NCCL_ALGO".to_owned(), Some("Rign".to_owned()));
+        c.failed = Some(Failed { exit: 3, reason: "no such algorithm".to_owned() });
+        if let Some(cell) = &mut outcome.rows[1].cells[1] {
+            (cell.cut, cell.batches, cell.iterations) = (true, 1, 3);
+        }
+        let expected = "\
+# busbw sweep: all_reduce_perf, 8 ranks on nccl (NVIDIA H200), NCCL 2.28.9, host vm
+# busbw in GB/s, out of place; medians of 6 launches in turns, ± half their 95 % interval
+# ×: times as fast as the baseline; + faster, - slower, = the same, ? not decided by these launches
+#
+# A: NCCL_ALGO not set (baseline)
+# B: NCCL_ALGO=Ring
+#    4 of 6 launches (time)
+# C: NCCL_ALGO=Rign
+#    FAILED (exit 3): no such algorithm
+#
+# size      A   ±%      B   ±%      ×
+    1M  36.70  0.2  73.40  0.2  2.00+
+    4M  73.40  0.2  73.33  0.2  1.00=
+#
+# B: time cut batches × iterations of 4M 1×3
+# took 61 s of 120 s
+# fastest: B at 1M, not decided at 4M (A, B); overall B
+";
+        assert_eq!(table(&outcome), expected);
+    }
+}

@@ -1,0 +1,129 @@
+//! Everything that `busbw topo` knows of a host, as programs and as people read it.
+//! Not how the tree is drawn (`picture`) and not the tables (`tables`).
+
+use std::io::{self, Write};
+
+use model::{
+    machine::{self, Machine},
+    topology::{
+        Finding, Graphs, Input, Matrix, NamedRates, NcclPath, Paths, System, links,
+        links_of_machine, machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
+    },
+};
+use serde::Serialize;
+
+use super::{picture, tables};
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// What was read and what follows from it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Version of this form.
+    pub schema: u32,
+    /// busbw's version.
+    pub busbw: String,
+    /// This machine, or the file.
+    pub source: String,
+    /// What kind of source, and what it does not tell.
+    pub notes: Vec<String>,
+    /// The tree, where the source has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<System>,
+    /// The way between each two devices, in nvidia-smi's words.
+    pub matrices: Vec<Matrix>,
+    /// The same in NCCL's words, for the same rows and columns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nccl_paths: Vec<Vec<NcclPath>>,
+    /// Every link with its three rates, GB/s one way.
+    pub links: Vec<NamedRates>,
+    /// NCCL's rings and trees, where the source has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<Graphs>,
+    /// The host as limits need it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// What follows from a source.
+    pub fn new(source: &str, input: Input, notes: Vec<String>) -> Report {
+        let mut report = Report::empty(source, notes);
+        match input {
+            Input::System(system) => {
+                let paths = Paths::of(&system);
+                let ends = paths.ends();
+                let ways = |a: usize| ends.iter().map(|(b, _)| paths.nccl(a, *b)).collect();
+                report.nccl_paths = ends.iter().map(|(a, _)| ways(*a)).collect();
+                report.matrices = vec![paths.matrix()];
+                report.links = links(&system);
+                report.findings = of_system(&system);
+                report.machine = Some(machine_of_system(&system, source));
+                report.system = Some(system);
+            }
+            Input::Matrices(matrices) => {
+                report.findings = matrices.iter().flat_map(of_matrix).collect();
+                report.machine = matrices.first().map(|matrix| machine_of_matrix(matrix, source));
+                report.matrices = matrices;
+            }
+            Input::Graphs(graphs) => report.graphs = Some(graphs),
+        }
+        report
+    }
+
+    /// What follows from a machine that one has only read about.
+    pub fn of_machine(source: &str, machine: Machine, notes: Vec<String>) -> Report {
+        Report {
+            links: links_of_machine(&machine),
+            findings: of_machine(&machine),
+            machine: Some(machine),
+            ..Report::empty(source, notes)
+        }
+    }
+
+    fn empty(source: &str, notes: Vec<String>) -> Report {
+        Report {
+            schema: SCHEMA,
+            busbw: env!("CARGO_PKG_VERSION").to_owned(),
+            source: source.to_owned(),
+            notes,
+            system: None,
+            matrices: Vec::new(),
+            nccl_paths: Vec::new(),
+            links: Vec::new(),
+            graphs: None,
+            machine: None,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Prints it for people.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn print(&self, out: &mut impl Write, colour: bool) -> io::Result<()> {
+        writeln!(out, "# busbw {} topo: {}", self.busbw, self.source)?;
+        self.notes.iter().try_for_each(|note| writeln!(out, "# {note}"))?;
+        if let Some(system) = &self.system {
+            picture::print(out, system)?;
+        } else if let Some(machine) = self.machine.as_ref().filter(|_| self.matrices.is_empty()) {
+            write!(out, "{}", machine::write(machine))?;
+        }
+        for matrix in &self.matrices {
+            writeln!(out)?;
+            tables::matrix(out, matrix)?;
+        }
+        if !self.links.is_empty() {
+            writeln!(out)?;
+            tables::links(out, &self.links)?;
+        }
+        if let Some(graphs) = &self.graphs {
+            return tables::graphs(out, graphs);
+        }
+        writeln!(out)?;
+        tables::findings(out, &self.findings, colour)
+    }
+}

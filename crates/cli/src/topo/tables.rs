@@ -1,0 +1,153 @@
+//! The matrix of ways, the links with their rates, NCCL's graphs, and what is wrong, as tables and lists.
+//! Not how any of it came about.
+
+use std::io::{self, Write};
+
+use model::topology::{Finding, Graphs, Hop, Matrix, NamedRates, shown};
+
+use crate::doctor::ranged;
+
+/// The matrix, as nvidia-smi prints it.
+///
+/// # Errors
+/// What `out` says.
+pub fn matrix(out: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
+    let mut line = format!("{:<6}", "");
+    for endpoint in &matrix.endpoints {
+        line += &format!(" {:^6}", endpoint.name);
+    }
+    writeln!(out, "{line}  NUMA")?;
+    for (row, endpoint) in matrix.endpoints.iter().enumerate() {
+        let mut line = format!("{:<6}", endpoint.name);
+        for column in 0..matrix.endpoints.len() {
+            let word = matrix.between(row, column).map_or("-".to_owned(), |word| word.to_string());
+            line += &format!(" {word:^6}");
+        }
+        line += &format!("  {}", endpoint.numa.as_deref().unwrap_or(""));
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    let named =
+        matrix.endpoints.iter().filter_map(|e| Some(format!("{} {}", e.name, e.device.as_ref()?)));
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        writeln!(out, "{}", named.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Links with line, payload and what NCCL expects; those that are alike share a line.
+///
+/// # Errors
+/// What `out` says.
+pub fn links(out: &mut impl Write, links: &[NamedRates]) -> io::Result<()> {
+    let mut groups: Vec<(&NamedRates, Vec<&str>)> = Vec::new();
+    for link in links {
+        let alike = |group: &&mut (&NamedRates, Vec<&str>)| {
+            group.0.link == link.link && group.0.rates == link.rates
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.1.push(&link.subject),
+            None => groups.push((link, vec![&link.subject])),
+        }
+    }
+    let names: Vec<String> = groups.iter().map(|group| named(&group.1)).collect();
+    let width = |texts: &mut dyn Iterator<Item = usize>, least: usize, most: usize| {
+        texts.max().unwrap_or(0).clamp(least, most)
+    };
+    let kinds = width(&mut groups.iter().map(|group| group.0.link.len()), 4, 40);
+    writeln!(
+        out,
+        "{:<kinds$} {:>8} {:>8} {:>8}  of (GB/s one way)",
+        "link", "line", "payload", "NCCL"
+    )?;
+    for ((link, _), names) in groups.iter().zip(&names) {
+        let text = |gbps: Option<f64>| gbps.map_or("-".to_owned(), shown);
+        let rates = [link.rates.line, link.rates.payload, link.rates.nccl].map(text);
+        let [line, payload, nccl] = rates;
+        writeln!(out, "{:<kinds$} {line:>8} {payload:>8} {nccl:>8}  {names}", link.link)?;
+    }
+    Ok(())
+}
+
+/// Subjects of a group: GPUs and ports by name, adapters and switches by address where they are few.
+fn named(subjects: &[&str]) -> String {
+    const FEW: usize = 4;
+    let of = |begin: &str| -> Vec<&str> {
+        subjects.iter().filter(|subject| subject.starts_with(begin)).copied().collect()
+    };
+    let (switches, nics) = (of("switch "), of("NIC "));
+    let mut all: Vec<&str> = subjects.to_vec();
+    all.retain(|subject| !switches.contains(subject) && !nics.contains(subject));
+    let mut parts = vec![ranged(&all)];
+    for (some, plural) in [(switches, "switches"), (nics, "NICs")] {
+        parts.push(match some.len() {
+            0..=FEW => ranged(&some),
+            many => format!("{many} {plural}"),
+        });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+/// NCCL's rings and trees.
+///
+/// # Errors
+/// What `out` says.
+pub fn graphs(out: &mut impl Write, graphs: &Graphs) -> io::Result<()> {
+    for graph in &graphs.graphs {
+        writeln!(
+            out,
+            "{}: {} channels of {} GB/s within the host ({}), {} between hosts ({}): NCCL expects {} GB/s",
+            graph.algorithm(),
+            graph.channels_found,
+            graph.speed_intra,
+            graph.type_intra,
+            graph.speed_inter,
+            graph.type_inter,
+            shown(graph.nccl_expects()),
+        )?;
+        for (number, channel) in graph.channels.iter().enumerate() {
+            let hops = channel.0.iter().map(|hop| match hop {
+                Hop::Gpu(gpu) => format!("GPU{gpu}"),
+                Hop::Net(net) => format!("NET{net}"),
+            });
+            writeln!(out, "  {number:>2}  {}", hops.collect::<Vec<_>>().join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong; subjects with the same trouble share an entry.
+///
+/// # Errors
+/// What `out` says.
+pub fn findings(out: &mut impl Write, findings: &[Finding], colour: bool) -> io::Result<()> {
+    if findings.is_empty() {
+        return writeln!(out, "nothing wrong found in what is shown here");
+    }
+    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for finding in findings {
+        let alike = |group: &&mut (&Finding, Vec<&str>)| {
+            let first = group.0;
+            (first.kind, &first.what, first.cost) == (finding.kind, &finding.what, finding.cost)
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.1.push(&finding.subject),
+            None => groups.push((finding, vec![&finding.subject])),
+        }
+    }
+    let (on, off) = if colour { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
+    writeln!(out, "what is wrong")?;
+    for (finding, subjects) in &groups {
+        writeln!(out, "  {on}{}{off}: {}", ranged(subjects), finding.what)?;
+        let more = if subjects.len() > 1 { " (the others likewise)" } else { "" };
+        writeln!(out, "      evidence {}{more}", finding.evidence)?;
+        if let Some(cost) = finding.cost {
+            let each = if subjects.len() > 1 { " each" } else { "" };
+            writeln!(out, "      cost     {} GB/s one way{each}", shown(cost))?;
+        }
+        writeln!(out, "      remedy   {}", finding.remedy)?;
+        writeln!(out, "      confirm  {}{more}", finding.confirm)?;
+    }
+    Ok(())
+}

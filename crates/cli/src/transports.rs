@@ -1,0 +1,121 @@
+//! `busbw transports`: one job over each transport that this machine has, and the proof of which one ran.
+//! A sweep over named environments; not the launching of it (`sweep`).
+
+mod evidence;
+mod here;
+mod limit;
+mod moved;
+mod profile;
+mod required;
+mod table;
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use model::exit::Exit;
+
+pub use evidence::Transport;
+pub(crate) use table::table;
+
+use crate::{
+    Refusal,
+    machine::Root,
+    options::TransportsArguments,
+    sweep::{self, Environment, Outcome, Place, Prepared, Tried},
+};
+use evidence::Percent;
+use here::Here;
+use limit::Limit;
+use profile::Profile;
+
+/// Seconds for everything, where the user names none.
+const TIME: f64 = 240.0;
+
+/// Runs all transports.
+///
+/// # Errors
+/// What cannot be used, opened or started.
+pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
+    let mut arguments = arguments.clone();
+    arguments.turns.time.get_or_insert(TIME);
+    let turns = &arguments.turns;
+    let prepared = Prepared::new(turns)?;
+    let here = Here::look(&Root::system(), &prepared, &arguments);
+    let chosen = chosen(profile::profiles(&here), &arguments.only)?;
+    let running = chosen.iter().filter(|profile| profile.waived.is_none());
+    let environments: Vec<Environment> =
+        running.map(|profile| profile.environment.clone()).collect();
+    let names: Vec<&str> = chosen.iter().map(|profile| profile.name()).collect();
+    // Waived ones have no column to compare with.
+    let baseline = match &turns.baseline {
+        Some(which) => sweep::baseline(Some(which), &names)?,
+        None => chosen.iter().position(|profile| profile.waived.is_none()),
+    };
+    let place = Place::find(turns, &prepared, "transports")?;
+    let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
+    // Waived ones have had no turn, and their place in the table all the same.
+    let mut had = measured.turns.into_iter();
+    measured.turns = chosen
+        .iter()
+        .map(|profile| match profile.waived {
+            Some(_) => sweep::Turns::default(),
+            None => had.next().unwrap_or_default(),
+        })
+        .collect();
+    let tried = chosen.iter().zip(&measured.turns).map(|(profile, turns)| {
+        if profile.waived.is_some() {
+            return Tried {
+                waived: profile.waived.clone(),
+                ..Tried::untried(&profile.environment)
+            };
+        }
+        let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
+        let transport = Transport::judge(profile, &records, here.nodes);
+        let tried = Tried::of(&profile.environment, turns, place.is_kept());
+        Tried { transport: (!records.is_empty()).then_some(transport), ..tried }
+    });
+    let tried = tried.collect();
+    let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
+    weigh(&mut outcome, &chosen, &here, &limit::unknown);
+    sweep::print(turns, &outcome, table)?;
+    place.keep(&outcome)?;
+    if environments.is_empty() {
+        let text = "no transport can run here: see the reasons above";
+        return Err(Refusal::new(Exit::Impossible, text).into());
+    }
+    Ok(sweep::exit(&outcome))
+}
+
+/// Those that the user named; without names all but `default`, which is one of the others by itself.
+fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
+    let known: Vec<String> = all.iter().map(|profile| profile.name().to_owned()).collect();
+    if let Some(word) = only.iter().find(|word| !all.iter().any(|profile| profile.is_meant(word))) {
+        let text = format!("--only {word}: there is {}", known.join(", "));
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
+    let is_meant = |profile: &Profile| match only {
+        [] => profile.name() != "default",
+        only => only.iter().any(|word| profile.is_meant(word)),
+    };
+    Ok(all.into_iter().filter(is_meant).collect())
+}
+
+/// Holds every cell against its limit. The transport's own percentage is that of its largest size.
+fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here, limit: &Limit<'_>) {
+    for (number, profile) in chosen.iter().enumerate() {
+        let mut last = None;
+        for row in &mut outcome.rows {
+            let answer = limit(here, &profile.way, row.size);
+            let Some(cell) = row.cells.get_mut(number).and_then(Option::as_mut) else { continue };
+            cell.limit = answer.as_ref().ok().copied();
+            last = Some(match answer {
+                Ok(limit) => Percent::Known(cell.busbw / limit * 100.0),
+                Err(why) => Percent::Unknown(why),
+            });
+        }
+        let transport = outcome.environments.get_mut(number).and_then(|one| one.transport.as_mut());
+        if let (Some(transport), Some(last)) = (transport, last) {
+            transport.limit = Some(last);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What devices counted over an environment's launches, next to what must have moved.
+//! Not what follows from it (`evidence`).
+
+use std::collections::BTreeMap;
+
+use model::record::{DeviceKind, Folded, Meaning, Unread};
+use serde::{Deserialize, Serialize};
+
+use super::{profile::Scope, required};
+
+/// Bytes over all rows of all launches.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Moved {
+    /// The least that had to move between the ranks in question.
+    pub required: f64,
+    /// What left all GPUs over NVLink; none where it was not read.
+    pub nvlink: Option<u64>,
+    /// What each network device moved in its busier direction.
+    pub network: BTreeMap<String, u64>,
+    /// Whether interfaces were read.
+    pub interfaces_read: bool,
+    /// Whether RDMA ports were read.
+    pub rdma_read: bool,
+}
+
+impl Moved {
+    /// Adds up; none where no counters were read, or somebody reset one.
+    pub fn of(records: &[&Folded], scope: Scope, nodes: usize) -> Option<Moved> {
+        let mut all = Moved::default();
+        let mut any = false;
+        let mut nvlink = Some(0);
+        for record in records {
+            let counted = record.run.counted.as_ref()?;
+            let is_read = |kind| counted.devices.values().any(|other| *other == kind);
+            let hidden = |unread: &Unread| unread.kind == DeviceKind::Gpu && unread.hides_bytes();
+            if !is_read(DeviceKind::Gpu) || counted.unread.iter().any(hidden) {
+                nvlink = None;
+            }
+            all.interfaces_read = is_read(DeviceKind::Interface);
+            all.rdma_read = is_read(DeviceKind::Rdma);
+            let plan = &record.run.plan;
+            for row in record.rows.iter().filter(|row| row.group == plan.colour(0)) {
+                any = true;
+                let received =
+                    |ranks, groups| required::received(row.collective, row.size, ranks, groups);
+                let each = match scope {
+                    Scope::All => received(row.ranks, row.ranks),
+                    Scope::Between => received(row.ranks, nodes),
+                    Scope::Within => {
+                        let here = row.ranks / nodes.max(1);
+                        received(here, here) * nodes as f64
+                    }
+                };
+                all.required += each * required::operations(row, plan);
+                for device in &row.counters {
+                    if !device.reset.is_empty() || device.lost {
+                        return None;
+                    }
+                    match device.kind {
+                        DeviceKind::Gpu => {
+                            let sent: u64 = device.of(Meaning::Sent).map(|(_, by)| by).sum();
+                            nvlink = nvlink.map(|sum: u64| sum.saturating_add(sent));
+                        }
+                        DeviceKind::Rdma | DeviceKind::Interface => {
+                            *all.network.entry(device.device.clone()).or_default() +=
+                                device.moved();
+                        }
+                    }
+                }
+            }
+        }
+        all.nvlink = nvlink;
+        (any && all.required > 0.0).then_some(all)
+    }
+
+    /// What a device moved, as a part of what was required.
+    pub fn part(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.required
+    }
+
+    /// The network device that moved most.
+    pub fn busiest(&self) -> Option<(&str, u64)> {
+        let most = self.network.iter().max_by_key(|(_, moved)| **moved)?;
+        Some((most.0, *most.1))
+    }
+}

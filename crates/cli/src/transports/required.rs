@@ -1,0 +1,77 @@
+//! How many bytes must go from one group of ranks to another, whatever algorithm runs: what counters are held
+//! against. Not what a ring or a tree moves.
+
+use model::{
+    Collective,
+    plan::Plan,
+    record::{Half, Row},
+};
+
+/// The least bytes that all groups together receive from other groups in one operation of `size` bytes (the
+/// size column), where `ranks` are dealt out evenly to `groups`.
+///
+/// A group must get what it lacks and cannot make: partial sums of others, their blocks, the root's data.
+/// With each rank a group of its own these are the bytes behind busbw (nccl-tests doc/PERFORMANCE.md).
+pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) -> f64 {
+    let (size, n, k) = (size as f64, ranks as f64, groups as f64);
+    if groups < 2 || ranks < groups {
+        return 0.0;
+    }
+    match collective {
+        // Reduced and handed out again, each over the groups' cut.
+        Collective::AllReduce => 2.0 * size * (k - 1.0),
+        Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
+            size * (k - 1.0)
+        }
+        Collective::Broadcast | Collective::Reduce => size * (k - 1.0),
+        Collective::Gather | Collective::Scatter => size * (k - 1.0) / k,
+        Collective::AllToAll | Collective::AllToAllV => size * n * (k - 1.0) / k,
+        // One neighbour of each group is in the next one.
+        Collective::SendRecv => size * k,
+    }
+}
+
+/// Operations that were run while a row's counters were read: timed ones, those that settle, checks.
+pub fn operations(row: &Row, plan: &Plan) -> f64 {
+    let of_half = |half: &Half| {
+        let iterations = f64::from(half.fewer_iterations.unwrap_or(plan.iterations));
+        let each = iterations * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
+        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.check));
+        half.batches_us.len() as f64 * each + checks
+    };
+    row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{alltoallv::Traffic, bandwidth::bandwidth};
+
+    use super::*;
+
+    /// With a group a rank it is busbw's numerator.
+    #[test]
+    fn every_rank_for_itself_is_busbw() {
+        for collective in [
+            Collective::AllReduce,
+            Collective::AllGather,
+            Collective::ReduceScatter,
+            Collective::AllToAll,
+            Collective::SendRecv,
+        ] {
+            for ranks in [2, 4, 8] {
+                let counts = collective.counts(1 << 20, 4, ranks, &Traffic::default());
+                let size = counts.bytes(4) as u64;
+                let busbw = bandwidth(collective, &counts, 4, ranks, 1.0).busbw * 1e9;
+                let mine = received(collective, size, ranks, ranks) / ranks as f64;
+                assert!((mine / busbw - 1.0).abs() < 1e-9, "{collective:?} {ranks}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_nodes_exchange_the_sum_once_each_way() {
+        assert_eq!(received(Collective::AllReduce, 100, 8, 2), 200.0);
+        assert_eq!(received(Collective::Broadcast, 100, 8, 2), 100.0);
+        assert_eq!(received(Collective::AllReduce, 100, 8, 1), 0.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! Sweeps that do not run to their full length: for want of time, by Ctrl-C, with their own death.
+//! What was measured is shown, and nothing goes on.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::ChildStderr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::command::{LIMIT, command, end, run};
+
+#[test]
+fn time_cuts_iterations_and_launches_never_sizes() {
+    let begun = Instant::now();
+    let ended = run(
+        "sweep -x NCCL_ALGO=Ring,Tree all_reduce --backend host -g 2 -b 64K -e 4M -f 8 -n 100000 --launches 20 --time 4 --json",
+        &[],
+    );
+    let outcome = ended.exits(0).json();
+    assert!(begun.elapsed() < LIMIT / 2);
+    let rows = outcome["rows"].as_array().unwrap();
+    let sizes: Vec<u64> = rows.iter().map(|row| row["size"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [64 << 10, 512 << 10, 4 << 20]);
+    for row in rows {
+        for cell in row["cells"].as_array().unwrap() {
+            assert_eq!(cell["cut"], true, "{ended}");
+            assert!((1..100_000).contains(&cell["iterations"].as_u64().unwrap()), "{ended}");
+        }
+    }
+    assert_eq!(outcome["time_limit_s"], 4.0);
+}
+
+/// Reads stderr until a line contains `text`.
+fn heard(stderr: &mut BufReader<ChildStderr>, text: &str) -> String {
+    let mut all = String::new();
+    while !all.contains(text) {
+        assert!(stderr.read_line(&mut all).unwrap() > 0, "{text:?} is not in {all}");
+    }
+    all
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let words =
+        "sweep -x NCCL_ALGO=Ring,Tree all_reduce --backend host -g 2 -b 1K -e 1K --launches 500";
+    let (mut command, home) = command(words, &[]);
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    heard(&mut stderr, "launch 3 of 1000");
+    let _drained = thread::spawn(move || stderr.lines().count());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = end(child, home);
+    ended.exits(130).prints("; interrupted\n").prints("\n    1K  ");
+    ended.prints("of 500 launches (interrupted)");
+}
+
+/// Whether a process with this word in its command line is there.
+fn is_running(word: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.map(|entry| entry.path().join("cmdline")).any(|path| {
+        let line = std::fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    })
+}
+
+#[test]
+fn its_death_ends_the_launch_under_way() {
+    let (mut command, home) = command(
+        "sweep -x NCCL_ALGO=Ring all_reduce --backend host -g 2 -b 1M -e 1M -n 100000000 --record {home}/dead",
+        &[],
+    );
+    let mut child = command.spawn().unwrap();
+    let record = home.path().join("dead/1-1.jsonl");
+    let begun = Instant::now();
+    while !Path::new(&record).exists() {
+        assert!(begun.elapsed() < LIMIT, "no launch began");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let word = record.to_str().unwrap();
+    assert!(is_running(word));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let killed = Instant::now();
+    while is_running(word) {
+        assert!(killed.elapsed() < Duration::from_secs(15), "a launch outlives its sweep");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
