@@ -10,6 +10,11 @@ pub mod counters;
 /// The preflight of a node.
 pub mod doctor;
 mod doctor_command;
+/// What a measurement says.
+pub mod explain;
+mod explain_command;
+/// What others wrote.
+pub mod import;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.
@@ -105,6 +110,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
+        Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),

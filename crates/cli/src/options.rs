@@ -12,8 +12,8 @@ mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AlgorithmsArguments, Command, DoctorArguments, FINGERPRINT_WORD, LintArguments, RANK_WORD,
-    ShowArguments, TopoArguments, parse,
+    AlgorithmsArguments, Command, DoctorArguments, ExplainArguments, FINGERPRINT_WORD,
+    LintArguments, RANK_WORD, ShowArguments, TopoArguments, parse,
 };
 pub use environment::Environment;
 pub use launched::Launched;

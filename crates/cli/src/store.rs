@@ -10,5 +10,5 @@ mod writer;
 
 pub use environment::{environment, masked, shown};
 pub use place::{find, new_path, new_result_path};
-pub use reader::{ReadError, read};
+pub use reader::{ReadError, parse, read};
 pub use writer::Writer;

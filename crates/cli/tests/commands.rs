@@ -215,3 +215,43 @@ fn questions_do_not_stop_a_run() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr).matches("for 100 iterations use -n 100").count(), 1);
 }
+
+/// `explain` takes tables, records and stdin; what is no log is exit code 2, and the rest is
+/// explained all the same.
+#[test]
+fn explain_takes_logs_records_and_stdin() {
+    let logs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/explain");
+    let log = format!("{logs}/8x-h800-nvlink-all-reduce.txt");
+    let told = busbw(&format!("explain {log} --machine hgx-h800"));
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("culprit   NVLink"), "{}", text(&told.stdout));
+    assert!(!text(&told.stdout).contains('\x1b'), "no colour without a terminal");
+
+    let mut child =
+        command("explain - --json").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(&log).unwrap()).unwrap();
+    let json = text(&child.wait_with_output().unwrap().stdout);
+    let told: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
+    assert_eq!(told["source"]["name"], "-");
+    assert!((told["measured"]["busbw"].as_f64().unwrap() - 165.2).abs() < 0.1);
+    assert!(told["findings"].as_array().unwrap().iter().all(|finding| finding["rule"].is_string()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("run.jsonl");
+    busbw(&format!("all_reduce -b 8 -e 64K -f 8 -g 2 -n 2 --record {}", record.display()));
+    let told = busbw(&format!("explain {}", record.display()));
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("all_reduce, 2 ranks on 1 host"), "{}", text(&told.stdout));
+
+    let other = folder.path().join("other.txt");
+    fs::write(&other, "Avg bus bandwidth is 230.167\n").unwrap();
+    let mixed = busbw(&format!("explain {} {log}", other.display()));
+    assert_eq!(mixed.status.code(), Some(2));
+    assert!(text(&mixed.stderr).contains("is no log of nccl-tests"), "{}", text(&mixed.stderr));
+    assert!(text(&mixed.stdout).contains("all_reduce"));
+    for bad in [format!("{log} --machine no-such-machine"), logs.to_owned()] {
+        let refused = busbw(&format!("explain {bad}"));
+        assert_eq!(refused.status.code(), Some(2), "{bad}");
+        assert_eq!(text(&refused.stderr).lines().count(), 1, "{}", text(&refused.stderr));
+    }
+}

@@ -24,6 +24,8 @@ pub mod layout;
 pub mod limits;
 /// A machine as far as limits need it.
 pub mod machine;
+/// What was measured, whoever wrote it down.
+pub mod measurement;
 /// What NCCL says of itself.
 pub mod nccl_log;
 /// Floating-point formats as integers: encoding, ordering, exact division.

@@ -37,6 +37,8 @@ pub enum Command {
     Lint(LintArguments),
     /// Look at this node.
     Doctor(DoctorArguments),
+    /// Say what logs and records mean.
+    Explain(ExplainArguments),
     /// Show the tree of a host's devices.
     Topo(TopoArguments),
     /// Measure one job under several environments.
@@ -109,6 +111,24 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
+/// Options of `busbw explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArguments {
+    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records; `-` or nothing is stdin
+    #[arg(value_name = "LOG|RECORD")]
+    pub sources: Vec<PathBuf>,
+    /// The machine: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or the text
+    /// of nvidia-smi topo -m
+    #[arg(long, value_name = "FILE|NAME|XML")]
+    pub machine: Option<String>,
+    /// Hosts, where neither the log nor the machine says how many there were
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub nodes: Option<usize>,
+    /// Print each explanation as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `busbw topo`.
 #[derive(Debug, Clone, Args)]
 pub struct TopoArguments {
@@ -139,6 +159,7 @@ const EXAMPLES: &str = "Examples:
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+  busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
   busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments
@@ -154,6 +175,19 @@ Examples:
   sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
   busbw doctor -g 8 --json
 Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
+
+const EXPLAIN_HELP: &str =
+    "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each
+finding with its evidence, how sure it is, what to do, and the command that would confirm it.
+What is missing to tell more is named. The machine is taken from --machine, a record, or the
+log as far as it names it.
+Examples:
+  busbw explain all_reduce.log --machine dgx-h100
+  busbw explain all_reduce.log --machine topo.xml --nodes 2
+  busbw explain table.txt nccl-debug.log        a table and NCCL's lines from another file
+  busbw explain osu_latency-device.txt osu_latency-host.txt
+  kubectl logs job/nccl-test | busbw explain - --json
+Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
 
 const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line rate,
 payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
@@ -209,6 +243,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
         "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
         "sweep" => Command::Sweep(Box::new(SweepArguments::from_arg_matches(matches)?)),
@@ -257,6 +292,9 @@ fn grammar() -> Grammar {
     let doctor = DoctorArguments::augment_args(Grammar::new("doctor"))
         .about("Look at this node, in seconds and without a benchmark: what is wrong, its cost, its remedy")
         .after_help(DOCTOR_HELP);
+    let explain = ExplainArguments::augment_args(Grammar::new("explain"))
+        .about("Say what a log or record means: how fast, how fast the hardware allows, what sets that")
+        .after_help(EXPLAIN_HELP);
     let topo = TopoArguments::augment_args(Grammar::new("topo"))
         .about(
             "Show how GPUs and NICs are joined, how fast each link is, and what is wrong with it",
@@ -285,6 +323,7 @@ fn grammar() -> Grammar {
         .subcommand(lint)
         .subcommand(algorithms)
         .subcommand(doctor)
+        .subcommand(explain)
         .subcommand(topo)
         .subcommand(sweep)
         .subcommand(transports)

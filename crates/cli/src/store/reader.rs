@@ -58,7 +58,11 @@ pub fn read(path: &Path) -> Result<Folded, ReadError> {
     parse(&text, &name)
 }
 
-fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
+/// Reads the text of a record in either form; `name` is for errors.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     let refuse = |line: usize, why: String| ReadError::Line { path: name.to_owned(), line, why };
     if text.is_empty() {
         return Err(ReadError::Empty { path: name.to_owned() });

@@ -1,0 +1,104 @@
+//! What a measurement says: how fast, how fast the hardware allows, what sets that, and what else
+//! stands out. Findings are data; the sentences are made from them.
+//! Not how logs are read (`import`), and not the limits themselves (`model::limits`).
+//!
+//! Nothing is claimed that the data does not carry: an algorithm is named only where NCCL's own lines
+//! name it, otherwise only which ones a result excludes; what is missing is listed.
+
+mod context;
+mod finding;
+mod hardware;
+mod limit;
+mod print;
+mod rules;
+mod sentence;
+
+use model::measurement::{Measurement, Source};
+use serde::Serialize;
+
+pub use context::Measured;
+pub use finding::{Confidence, Finding, Weight};
+pub use hardware::{Hardware, MachineError};
+pub use limit::{Ceiling, Culprit};
+pub use print::print;
+
+use context::Context;
+
+/// The explanation of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Where it was read.
+    pub source: Source,
+    /// What was run, in a few words.
+    pub subject: String,
+    /// What was measured; none where there is no figure.
+    pub measured: Option<Measured>,
+    /// What the hardware allows; none where it cannot be told.
+    pub limit: Option<Ceiling>,
+    /// Measured over limit, percent.
+    pub percent: Option<f64>,
+    /// What sets the pace.
+    pub culprit: Culprit,
+    /// The sentence a colleague would say.
+    pub sentence: String,
+    /// What was taken for granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
+    /// What is not known and would tell more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// What is not known and could only lower the limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
+    /// What stands out, the gravest first.
+    pub findings: Vec<Finding>,
+}
+
+/// Explains runs that belong together. NCCL's lines in a source without a table belong to the table
+/// where there is only one.
+pub fn explain(mut runs: Vec<Measurement>, hardware: &Hardware) -> Vec<Explanation> {
+    join_library(&mut runs);
+    let contexts: Vec<Context<'_>> =
+        runs.iter().map(|run| Context::new(run, hardware, &runs)).collect();
+    contexts.iter().map(explain_one).collect()
+}
+
+fn join_library(runs: &mut Vec<Measurement>) {
+    let table = |run: &Measurement| !run.rows.is_empty();
+    if runs.iter().filter(|run| table(run)).count() != 1 {
+        return;
+    }
+    let silent = |run: &Measurement| run.rows.is_empty() && run.errors.is_empty();
+    let mut facts = Vec::new();
+    for run in runs.iter_mut().filter(|run| silent(run)) {
+        facts.append(&mut run.library);
+    }
+    if facts.is_empty() {
+        return;
+    }
+    runs.retain(|run| !silent(run));
+    if let Some(run) = runs.iter_mut().find(|run| table(run)) {
+        run.library.append(&mut facts);
+    }
+}
+
+fn explain_one(context: &Context<'_>) -> Explanation {
+    let mut findings = rules::all(context);
+    findings.sort_by_key(|finding| finding.weight);
+    let mut missing = context.missing();
+    missing.sort();
+    missing.dedup();
+    Explanation {
+        source: context.run.source.clone(),
+        subject: context.subject(),
+        measured: context.measured.clone(),
+        limit: context.ceiling.clone(),
+        percent: context.percent(),
+        culprit: context.culprit.clone(),
+        sentence: sentence::sentence(context, &findings),
+        assumed: context.assumed(),
+        missing,
+        unchecked: context.ceiling.as_ref().map_or(Vec::new(), |one| one.unchecked.clone()),
+        findings,
+    }
+}

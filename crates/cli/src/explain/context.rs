@@ -1,0 +1,215 @@
+//! A run with everything that rules look at: its settled speed, its machine, its limit.
+//! Not what is concluded.
+
+use model::{
+    limits::Candidate,
+    measurement::{Figure, Half, Measurement, Memory, Origin, Peak, Row},
+    nccl_log::NcclFacts,
+};
+use serde::Serialize;
+
+use super::{
+    finding::bytes,
+    hardware::{Hardware, Known},
+    limit::{self, Ceiling, Culprit},
+};
+
+/// The settled speed is looked for among sizes down to this part of the largest.
+const LARGEST_SIZES: u64 = 8;
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes.
+    pub size: u64,
+    /// Bus bandwidth, or the bandwidth of a test that knows one only, GB/s: the mean of the places
+    /// that mean something, of the best of the largest sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busbw: Option<f64>,
+    /// The same, Gb/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busbw_gbit: Option<f64>,
+    /// Algorithm bandwidth there, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algbw: Option<f64>,
+    /// Time there, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<f64>,
+    /// The best of all sizes where it is another one: size and GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<(u64, f64)>,
+}
+
+/// A run and what surrounds it.
+pub(super) struct Context<'a> {
+    pub run: &'a Measurement,
+    /// All runs that are explained together.
+    pub all: &'a [Measurement],
+    pub measured: Option<Measured>,
+    pub machine: Option<Known>,
+    pub candidates: Vec<Candidate>,
+    pub ceiling: Option<Ceiling>,
+    pub culprit: Culprit,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(run: &'a Measurement, hardware: &Hardware, all: &'a [Measurement]) -> Self {
+        let measured = settled(run);
+        let machine = hardware.of(run);
+        let candidates = match (&machine, run.collective()) {
+            (Some(machine), Some(collective)) if run.test.figure == Figure::Bandwidths => {
+                machine.candidates(collective)
+            }
+            _ => Vec::new(),
+        };
+        let mut context = Context {
+            run,
+            all,
+            measured,
+            machine,
+            candidates,
+            ceiling: None,
+            culprit: Culprit::Unknown { missing: Vec::new() },
+        };
+        (context.ceiling, context.culprit) = limit::of(&context);
+        context
+    }
+
+    /// Measured busbw at the settled size, GB/s.
+    pub(super) fn busbw(&self) -> Option<f64> {
+        self.measured.as_ref()?.busbw
+    }
+
+    pub(super) fn percent(&self) -> Option<f64> {
+        let bound = self.ceiling.as_ref()?.busbw;
+        (bound > 0.0).then_some(self.busbw()? / bound * 100.0)
+    }
+
+    pub(super) fn facts(&self) -> impl Iterator<Item = &'a NcclFacts> {
+        self.run.library.iter()
+    }
+
+    /// What was run, in a few words.
+    pub(super) fn subject(&self) -> String {
+        let mut words = self.run.test_name().to_owned();
+        if self.run.test.collective.is_some_and(|known| known.origin == Origin::Deduced) {
+            words.push_str(" (by its columns)");
+        }
+        if let Some(memory) = self.run.test.memory {
+            let place = match memory.value {
+                Memory::Host => "host memory",
+                Memory::Device => "device memory",
+            };
+            words.push_str(&format!(", {place}"));
+        }
+        if let Some(ranks) = self.run.ranks {
+            words.push_str(&format!(", {} {}", ranks.value, plural(ranks.value, "rank")));
+            if ranks.origin == Origin::Deduced && self.run.test.figure == Figure::Bandwidths {
+                words.push_str(" (by its figures)");
+            }
+        }
+        if let Some(hosts) = self.run.hosts {
+            words.push_str(&format!(" on {hosts} {}", plural(hosts, "host")));
+        }
+        if let Some(name) = self
+            .run
+            .devices
+            .first()
+            .map(|device| device.name.as_str())
+            .filter(|name| !name.is_empty())
+            && self.run.devices.iter().all(|device| device.name == name)
+        {
+            words.push_str(&format!(", {name}"));
+        }
+        if let Some(nccl) = &self.run.nccl {
+            words.push_str(&format!(", NCCL {nccl}"));
+        }
+        words
+    }
+
+    pub(super) fn assumed(&self) -> Vec<String> {
+        let mut assumed = Vec::new();
+        if let Some(memory) = self.run.test.memory
+            && memory.origin == Origin::FileName
+        {
+            assumed.push("where the buffers are: taken from the file's name".to_owned());
+        }
+        if let Some(machine) = &self.machine {
+            assumed.extend(machine.assumed.iter().cloned());
+        }
+        if let Some(ceiling) = &self.ceiling {
+            assumed.extend(ceiling.assumed.iter().cloned());
+        }
+        assumed
+    }
+
+    pub(super) fn missing(&self) -> Vec<String> {
+        match &self.culprit {
+            Culprit::Unknown { missing } => missing.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Rows with both their halves' speed, of sizes that moved something.
+    pub(super) fn moving_rows(&self) -> impl Iterator<Item = &'a Row> {
+        self.run.rows.iter().filter(|row| row.size > 0)
+    }
+}
+
+pub(super) fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
+/// The mean busbw (or bandwidth) of a row's halves that mean something.
+pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
+    let speeds: Vec<f64> = run
+        .halves(row)
+        .filter_map(|(in_place, half)| Peak { row, half, in_place }.figure())
+        .filter(|speed| speed.is_finite())
+        .collect();
+    (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+}
+
+/// The mean of a figure over a row's halves that mean something.
+fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Half) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn settled(run: &Measurement) -> Option<Measured> {
+    let speeds = || run.rows.iter().filter_map(|row| Some((row, row_speed(run, row)?)));
+    let best = |a: &(&Row, f64), b: &(&Row, f64)| a.1.total_cmp(&b.1);
+    let largest = run.rows.iter().map(|row| row.size).max()?;
+    let settled = speeds().filter(|(row, _)| row.size >= largest / LARGEST_SIZES).max_by(best);
+    let Some((row, speed)) = settled else {
+        // A test of latency: what its smallest message takes.
+        let row = run
+            .rows
+            .iter()
+            .filter(|row| row_mean(run, row, |half| half.time_us).is_some())
+            .min_by_key(|row| row.size)?;
+        let time_us = row_mean(run, row, |half| half.time_us);
+        return Some(Measured {
+            size: row.size,
+            busbw: None,
+            busbw_gbit: None,
+            algbw: None,
+            time_us,
+            peak: None,
+        });
+    };
+    let peak = speeds().max_by(best).filter(|(at, _)| at.size != row.size);
+    Some(Measured {
+        size: row.size,
+        busbw: Some(speed),
+        busbw_gbit: Some(speed * 8.0),
+        algbw: row_mean(run, row, |half| half.algbw),
+        time_us: row_mean(run, row, |half| half.time_us),
+        peak: peak.map(|(row, speed)| (row.size, speed)),
+    })
+}
+
+/// A size in a sentence.
+pub(super) fn at(size: u64) -> String {
+    format!("at {}", bytes(size))
+}

@@ -1,0 +1,49 @@
+//! A run that did not end well, or has no row.
+//! Not wrong results (`wrong`).
+
+use super::super::{
+    context::Context,
+    finding::{Confidence, Finding, Weight},
+};
+
+pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let mut findings = Vec::new();
+    if let [first, ..] = run.errors.as_slice() {
+        let cause = if run.rows.is_empty() {
+            "the run failed before its first row"
+        } else {
+            "the run failed: the rows are those that came before"
+        };
+        let mut finding = Finding::new("failure", Weight::Wrong, Confidence::Certain, cause)
+            .remedy("the first message is the one to look at; the others follow from it")
+            .confirm("the same command with NCCL_DEBUG=INFO");
+        for error in run.errors.iter().take(3) {
+            finding = finding.evidence(error.clone());
+        }
+        if first.contains("busy or unavailable") {
+            finding = finding.remedy("another process holds the GPU, or it is in exclusive mode");
+        }
+        findings.push(finding);
+    } else if run.rows.is_empty() && run.library.is_empty() {
+        findings.push(
+            Finding::new(
+                "failure",
+                Weight::Wrong,
+                Confidence::Certain,
+                "there is a head and no row: the run was cut off, or hung",
+            )
+            .confirm("the same command with NCCL_DEBUG=INFO, and its stderr"),
+        );
+    }
+    for facts in context.facts() {
+        for warning in facts.warnings.iter().take(2) {
+            findings.push(
+                Finding::new("nccl-warning", Weight::Slow, Confidence::Certain, "NCCL warned")
+                    .evidence(warning.what.text.clone()),
+            );
+        }
+    }
+    findings.truncate(4);
+    findings
+}

@@ -1,0 +1,44 @@
+//! A NIC in a slot that is narrower than the NIC.
+//! Not a link that trained down, which only the machine itself tells (`busbw topo`, `busbw doctor`).
+
+use model::limits::Resource;
+
+use super::super::{
+    context::Context,
+    finding::{Confidence, Finding, Weight, rate},
+    limit::Culprit,
+};
+
+pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+    let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else {
+        return Vec::new();
+    };
+    let crossed =
+        |wanted: Resource| ceiling.resources.iter().any(|(resource, _)| *resource == wanted);
+    if !crossed(Resource::NicSlot) {
+        return Vec::new();
+    }
+    let limiting = matches!(context.culprit, Culprit::Resource { resource: Resource::NicSlot });
+    let mut findings = Vec::new();
+    for nics in &machine.machine.node.nics {
+        let (Some(slot), Some(rate_gbit)) = (nics.slot, nics.rate) else { continue };
+        let slot_rate = slot.line() / nics.sharing.max(1) as f64;
+        let nic_rate = rate_gbit / 8.0;
+        if slot_rate >= nic_rate {
+            continue;
+        }
+        let confidence = if limiting { Confidence::Likely } else { Confidence::Certain };
+        findings.push(
+            Finding::new(
+                "slot-narrower-than-nic",
+                Weight::Slow,
+                confidence,
+                format!("the PCIe slot ({slot}, {} GB/s) is narrower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate)),
+            )
+            .evidence(format!("the machine's description: link {slot} for a NIC of {rate_gbit} Gb/s"))
+            .remedy("move the NIC to a slot with 16 lanes; a 100 Gb/s NIC needs 16 lanes of PCIe 3.0 or 8 of 4.0")
+            .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it will stop at the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),
+        );
+    }
+    findings
+}

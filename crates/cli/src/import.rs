@@ -1,0 +1,220 @@
+//! Reads what others wrote: nccl-tests' tables and reports of any version, OSU's text, busbw's
+//! records, and NCCL's own lines in between. Comes out as [`Measurement`]s.
+//! Not a verdict on them (`explain`), and not busbw's own outputs.
+//!
+//! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
+//! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
+
+mod json;
+mod lines;
+mod nccl_tests;
+mod osu;
+mod section;
+mod text;
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+use model::measurement::{Form, Known, Measurement, Memory, Origin};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::store;
+
+pub use text::Text;
+
+/// Runs of one source that are kept by [`read`]; more are counted.
+pub const MOST_RUNS: usize = 4096;
+
+/// JSON is read as a whole: the largest record or report that is taken, bytes.
+const LARGEST_JSON: u64 = 256 << 20;
+
+/// Why a source gives nothing.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The file.
+    #[error("cannot read {name}: {source}")]
+    File {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder.
+    #[error("{name} is a folder: name the files in it, such as {name}/*")]
+    Folder {
+        /// Its name.
+        name: String,
+    },
+    /// No byte.
+    #[error("{name} is empty")]
+    Empty {
+        /// Its name.
+        name: String,
+    },
+    /// Bytes that are no text.
+    #[error("{name} is no text: it has a zero byte at offset {at}")]
+    Binary {
+        /// Its name.
+        name: String,
+        /// Where.
+        at: u64,
+    },
+    /// Text without anything that is known.
+    #[error(
+        "{name} is no log of nccl-tests, OSU or busbw: {why}. A table's rows begin with size, count \
+         and type (nccl-tests), or follow a line \"# Size … Latency (us)\" (OSU)"
+    )]
+    Strange {
+        /// Its name.
+        name: String,
+        /// What was found instead.
+        why: String,
+    },
+    /// JSON of no known form, or damaged.
+    #[error("{name}: {why}")]
+    Json {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A record that cannot be read.
+    #[error(transparent)]
+    Record(#[from] store::ReadError),
+}
+
+/// What a source held.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// The runs, in order.
+    pub measurements: Vec<Measurement>,
+    /// What became of its lines.
+    pub lines: Lines,
+}
+
+/// What became of a text's lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Lines {
+    /// Lines that are not blank.
+    pub all: u64,
+    /// Rows of tables, each counted once, whole or cut.
+    pub rows: u64,
+    /// Rows of which a part is missing, or figures that are no numbers.
+    pub cut: u64,
+    /// Lines of NCCL.
+    pub nccl: u64,
+    /// Other lines that are known: heads, devices, feet.
+    pub known: u64,
+    /// Lines of no known kind.
+    pub unrecognised: u64,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+    /// Runs beyond [`MOST_RUNS`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub runs_left_out: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Reads a file, or stdin for `-`.
+///
+/// # Errors
+/// [`ImportError`].
+pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return read(io::stdin().lock(), &name);
+    }
+    let fail = |source| ImportError::File { name: name.clone(), source };
+    let file = File::open(path).map_err(fail)?;
+    if file.metadata().map_err(fail)?.is_dir() {
+        return Err(ImportError::Folder { name });
+    }
+    let mut imported = read(BufReader::with_capacity(1 << 18, file), &name)?;
+    for run in &mut imported.measurements {
+        add_memory_of_name(run, path);
+    }
+    Ok(imported)
+}
+
+/// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
+fn add_memory_of_name(run: &mut Measurement, path: &Path) {
+    if run.source.form != Form::Osu || run.test.memory.is_some() {
+        return;
+    }
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    let has = |words: &[&str]| {
+        stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
+    };
+    let memory = match (has(&["device", "dd", "gpu", "cuda"]), has(&["host", "hh", "cpu"])) {
+        (true, false) => Some(Memory::Device),
+        (false, true) => Some(Memory::Host),
+        _ => None,
+    };
+    run.test.memory = memory.map(|value| Known { value, origin: Origin::FileName });
+}
+
+/// Reads a source to its end.
+///
+/// # Errors
+/// [`ImportError`].
+pub fn read(mut from: impl BufRead, name: &str) -> Result<Imported, ImportError> {
+    let mut measurements = Vec::new();
+    let mut left_out = 0;
+    let mut lines = each(&mut from, name, &mut |measurement| {
+        if measurements.len() < MOST_RUNS {
+            measurements.push(measurement);
+        } else {
+            left_out += 1;
+        }
+    })?;
+    lines.runs_left_out = left_out;
+    Ok(Imported { measurements, lines })
+}
+
+/// Hands every run to `each` as soon as it is complete.
+///
+/// # Errors
+/// [`ImportError`]; also when there was none.
+pub fn each(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<Lines, ImportError> {
+    let fail = |source| ImportError::File { name: name.to_owned(), source };
+    let start = lines::first(from).map_err(fail)?;
+    match start {
+        None => Err(ImportError::Empty { name: name.to_owned() }),
+        Some(b'{') => {
+            let mut text = String::new();
+            from.take(LARGEST_JSON + 1).read_to_string(&mut text).map_err(fail)?;
+            if text.len() as u64 > LARGEST_JSON {
+                let why = format!("JSON of more than {LARGEST_JSON} bytes is not read");
+                return Err(ImportError::Json { name: name.to_owned(), why });
+            }
+            each(json::parse(&text, name)?);
+            Ok(Lines::default())
+        }
+        Some(_) => {
+            let mut text = Text::new(name, each);
+            let at = lines::each(from, |line| text.line(line)).map_err(fail)?;
+            match at {
+                Some(at) => Err(ImportError::Binary { name: name.to_owned(), at }),
+                None => text.finish(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

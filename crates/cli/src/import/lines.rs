@@ -1,0 +1,125 @@
+//! Bytes as lines: of any length, of any line end, without terminal colours, UTF-8 or not.
+//! Not what they mean.
+
+use std::{
+    borrow::Cow,
+    io::{self, BufRead},
+};
+
+/// Bytes of a line that are kept: nothing that is read here is longer.
+const LONGEST: usize = 64 << 10;
+
+/// The first byte that is no blank and no byte order mark; it stays unread.
+pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
+    loop {
+        let buffer = from.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        let blank = |byte: &u8| byte.is_ascii_whitespace() || [0xef, 0xbb, 0xbf].contains(byte);
+        match buffer.iter().position(|byte| !blank(byte)) {
+            Some(at) => {
+                let byte = buffer.get(at).copied();
+                // Only the mark and blank lines before a `{` may go: a table's blanks are its own.
+                if byte == Some(b'{') {
+                    from.consume(at);
+                }
+                return Ok(byte);
+            }
+            None => {
+                let length = buffer.len();
+                from.consume(length);
+            }
+        }
+    }
+}
+
+/// Hands every line on. Stops at a zero byte, which no text has, and gives its offset.
+pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Option<u64>> {
+    let mut kept: Vec<u8> = Vec::new();
+    let mut offset = 0u64;
+    loop {
+        let buffer = from.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or(buffer);
+        if let Some(at) = part.iter().position(|byte| *byte == 0) {
+            return Ok(Some(offset + at as u64));
+        }
+        let used = part.len() + usize::from(end.is_some());
+        if end.is_some() && kept.is_empty() {
+            hand(part, &mut line);
+        } else {
+            let room = LONGEST.saturating_sub(kept.len()).min(part.len());
+            kept.extend_from_slice(part.get(..room).unwrap_or(part));
+            if end.is_some() {
+                hand(&kept, &mut line);
+                kept.clear();
+            }
+        }
+        offset += used as u64;
+        from.consume(used);
+    }
+    if !kept.is_empty() {
+        hand(&kept, &mut line);
+    }
+    Ok(None)
+}
+
+fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
+    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    // A progress bar writes over itself: what stood last is what people saw.
+    for part in text.split('\r').filter(|part| !part.trim().is_empty()) {
+        line(&plain(part));
+    }
+}
+
+/// Without terminal colours (ECMA-48 5.4: a control sequence ends with a byte from @ to ~).
+fn plain(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        if c != '\x1b' {
+            plain.push(c);
+        } else if chars.next() == Some('[') {
+            let _ = chars.by_ref().find(|c| ('@'..='~').contains(c));
+        }
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &[u8], buffer: usize) -> (Vec<String>, Option<u64>) {
+        let mut found = Vec::new();
+        let mut from = io::BufReader::with_capacity(buffer, bytes);
+        let at = each(&mut from, |line| found.push(line.to_owned())).expect("memory is readable");
+        (found, at)
+    }
+
+    #[test]
+    fn lines_of_every_kind() {
+        for buffer in [1, 3, 4096] {
+            let (lines, binary) =
+                all(b"one\r\n\n\x1b[31mtwo\x1b[0m\nbar 1%\rbar 2%\n\xfflast", buffer);
+            assert_eq!(lines, ["one", "two", "bar 1%", "bar 2%", "\u{fffd}last"]);
+            assert_eq!(binary, None);
+            assert_eq!(all(b"ab\nc\0d", buffer).1, Some(4));
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_more_than_its_share() {
+        let long = vec![b'x'; 1 << 20];
+        let (lines, _) = all(&long, 4096);
+        assert_eq!(lines.iter().map(String::len).sum::<usize>(), LONGEST);
+    }
+}

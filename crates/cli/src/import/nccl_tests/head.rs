@@ -1,0 +1,230 @@
+//! Everything of nccl-tests' text that is no row: version, program, parameters, devices, feet,
+//! failures.
+//! Not the table.
+
+use model::{Collective, measurement::Device};
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum Said {
+    /// `# nccl-tests version 2.19.6 nccl-headers=… nccl-library=…`: the version, the library's code.
+    Version(String, Option<u32>),
+    /// `# Collective test starting: all_reduce_perf`.
+    Starting(String),
+    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process.
+    Parameters(Option<usize>),
+    /// A line under "Using devices".
+    Device(Device),
+    /// `# Out of bounds values : 4 FAILED`.
+    OutOfBounds(u64),
+    /// `# Avg bus bandwidth    : 388.893`.
+    Average(Option<f64>),
+    /// `# Collective test concluded`.
+    Concluded,
+    /// A failure, word for word.
+    Failure,
+    /// A command line that runs one of the programs.
+    Command(Option<Collective>),
+    /// A variable that is set before a run: `+ NCCL_P2P_DISABLE=1`, `export UCX_TLS=rc`.
+    Setting(String, String),
+    /// Known, and nothing to keep.
+    Other,
+}
+
+/// Reads a line; none of nccl-tests' gives `None`.
+pub(in super::super) fn head(line: &str) -> Option<Said> {
+    let text = line.trim();
+    if let Some(said) = value(text, "Avg bus bandwidth") {
+        let figure = said.split_ascii_whitespace().next()?;
+        return Some(Said::Average(figure.parse().ok().filter(|value: &f64| value.is_finite())));
+    }
+    if let Some(said) = value(text, "Out of bounds values") {
+        return Some(Said::OutOfBounds(said.split_ascii_whitespace().next()?.parse().ok()?));
+    }
+    if let Some((_, after)) = text.split_once("Collective test starting:") {
+        return Some(Said::Starting(after.trim().to_owned()));
+    }
+    if text.contains("Collective test concluded:") {
+        return Some(Said::Concluded);
+    }
+    if text.contains("nThread ") && text.contains(" minBytes ") {
+        return Some(Said::Parameters(per_process(text)));
+    }
+    if let Some(device) = device(text) {
+        return Some(Said::Device(device));
+    }
+    if let Some(version) = version(text) {
+        return Some(version);
+    }
+    if is_failure(text) {
+        return Some(Said::Failure);
+    }
+    if is_other(text) {
+        return Some(Said::Other);
+    }
+    if let Some(said) = setting(text) {
+        return Some(said);
+    }
+    let program = text.contains("_perf") && !text.starts_with('#');
+    (program && is_command(text)).then(|| Said::Command(collective_in(text)))
+}
+
+fn per_process(text: &str) -> Option<usize> {
+    let number = |name: &str| -> Option<usize> {
+        text.split_once(name)?.1.split_ascii_whitespace().next()?.parse().ok()
+    };
+    number("nThread ")?.checked_mul(number("nGpus ")?)
+}
+
+/// What follows `name :` of a foot line, which begins with a hash, a blank or a launcher's prefix.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (before, after) = text.split_once(name)?;
+    // Programs that quote the line write `is` instead, or have words before it.
+    let plain = before.trim_end().is_empty() || before.contains('#');
+    after.trim_start().strip_prefix(':').filter(|_| plain)
+}
+
+/// `#  Rank  0 Group  0 Pid    375 on host device  0 [0008:01:00] NVIDIA GB200`, of any version.
+fn device(text: &str) -> Option<Device> {
+    let (_, after) = text.split_once("Rank ")?;
+    let mut tokens = after.split_ascii_whitespace();
+    let rank = tokens.next()?.parse().ok()?;
+    let host = tokens.by_ref().skip_while(|token| *token != "on").nth(1)?;
+    if tokens.next()? != "device" {
+        return None;
+    }
+    let number = tokens.next()?.parse().ok()?;
+    let address = tokens.next()?.strip_prefix('[')?.strip_suffix(']')?;
+    let name = tokens.collect::<Vec<&str>>().join(" ");
+    let (host, address) = (host.to_owned(), address.to_owned());
+    Some(Device { rank, host, device: number, address, name })
+}
+
+/// `# nccl-tests version …`, `# rccl-tests version …`, `rccl-tests: Version develop:448c4c7`.
+fn version(text: &str) -> Option<Said> {
+    if let Some((before, after)) = text.split_once("ccl-tests version ") {
+        before.ends_with(['n', 'r']).then_some(())?;
+        let mut tokens = after.split_ascii_whitespace();
+        let version = tokens.next()?.to_owned();
+        let library = tokens.find_map(|token| token.split_once("ccl-library=")?.1.parse().ok());
+        return Some(Said::Version(version, library));
+    }
+    let (_, version) = text.split_once("ccl-tests: Version ")?;
+    Some(Said::Version(version.split_ascii_whitespace().next()?.to_owned(), None))
+}
+
+fn is_failure(text: &str) -> bool {
+    [
+        ": Test CUDA failure ",
+        ": Test NCCL failure ",
+        ": Test failure ",
+        ": Test timeout ",
+        "Invalid number of GPUs",
+        "exited on signal ",
+        "invalid sizes for 'minbytes'",
+        "Segmentation fault",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+        || text.starts_with("# error: ")
+}
+
+fn is_other(text: &str) -> bool {
+    text.trim_start_matches('#').trim().is_empty()
+        || [
+            "Using devices",
+            "(elements)",
+            "out-of-place",
+            "Reducing maxBytes to ",
+            "NCCL Tests compiled with NCCL",
+            "Blocking Enabled:",
+            "Parallel Init Enabled:",
+            "Per-Iteration Report:",
+            "Errors with asterisks indicate",
+            "GPU memory usage",
+            "Writing JSON output to ",
+            "skipping json output",
+        ]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
+/// An assignment alone on a line, as a shell traces or a script has it.
+fn setting(text: &str) -> Option<Said> {
+    let text = text.trim_start_matches('+').trim();
+    let text = text.strip_prefix("export ").unwrap_or(text);
+    let (name, value) = text.split_once('=')?;
+    let plain = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let ours = ["NCCL_", "UCX_"].iter().any(|prefix| name.starts_with(prefix));
+    let value = value.trim_matches(['"', '\'']);
+    let one = !value.contains(char::is_whitespace) && value.len() <= 256;
+    (ours && plain && one).then(|| Said::Setting(name.to_owned(), value.to_owned()))
+}
+
+/// A line that starts a test: the program with an option, or behind a launcher.
+fn is_command(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    words.any(|word| matches!(word, "mpirun" | "srun" | "mpiexec" | "kubectl"))
+        || text.split_ascii_whitespace().any(|word| matches!(word, "-b" | "-e" | "-g" | "-f"))
+}
+
+/// The collective whose program is named in a text, such as `./build/all_reduce_perf_mpi`.
+pub(in super::super) fn collective_in(text: &str) -> Option<Collective> {
+    text.match_indices("_perf").find_map(|(at, _)| {
+        let before = text.get(..at)?;
+        let begins = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        Collective::from_name(before.get(begins.map_or(0, |at| at + 1)..)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_and_feet() {
+        let said = |line| head(line).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(
+            said("# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809"),
+            Said::Version("2.17.6".to_owned(), Some(22809))
+        );
+        assert_eq!(
+            said("rccl-tests: Version develop:448c4c7"),
+            Said::Version("develop:448c4c7".to_owned(), None)
+        );
+        assert_eq!(
+            said("# Collective test starting: all_reduce_perf_mpi"),
+            Said::Starting("all_reduce_perf_mpi".to_owned())
+        );
+        assert_eq!(
+            said("[1,0]<stdout>:# Avg bus bandwidth    : 388.893 "),
+            Said::Average(Some(388.893))
+        );
+        assert_eq!(said(" Avg bus bandwidth    : XXX.XX"), Said::Average(None));
+        assert_eq!(said("# Out of bounds values : 4 FAILED"), Said::OutOfBounds(4));
+        let command = "$ mpirun -np 2 ./build/all_reduce_perf -b 8";
+        assert_eq!(said(command), Said::Command(Some(Collective::AllReduce)));
+        assert_eq!(
+            head("2026-01-16 - INFO - NCCL Test Succeeded: Avg bus bandwidth is 230.167"),
+            None
+        );
+        assert_eq!(head("see all_reduce_perf for details"), None);
+        let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
+        assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
+        assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));
+    }
+
+    #[test]
+    fn devices_of_every_version() {
+        for line in [
+            "#  Rank  3 Group  0 Pid    375 on      node7 device  1 [0008:01:00] NVIDIA GB200",
+            "#   Rank  3 Pid 112372 on node7 device  1 [0x0b] NVIDIA GB200",
+            "#   Rank  3 on       node7 device  1 [0x05] NVIDIA GB200",
+            " 0: #  Rank  3 Group  0 Pid 140771 on  node7 device  1 [0000:05:00.0] NVIDIA GB200",
+        ] {
+            let Some(Said::Device(device)) = head(line) else { panic!("{line}") };
+            assert_eq!((device.rank, device.device, device.host.as_str()), (3, 1, "node7"));
+            assert_eq!(device.name, "NVIDIA GB200");
+        }
+    }
+}

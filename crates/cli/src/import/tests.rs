@@ -1,0 +1,130 @@
+//! Whole texts, read as they come.
+
+use std::fmt::Write as _;
+
+use model::{Collective, measurement::Form};
+use proptest::prelude::*;
+
+use super::*;
+
+const HEADER: &str = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong";
+const ROW: &str = "  1073741824     268435456     float     sum      -1   5200.4  206.47  387.14      0   5199.4  206.51  387.21      0";
+
+fn parse(text: &str) -> Imported {
+    read(text.as_bytes(), "log").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    read(bytes, "log").map_or_else(|e| e.to_string(), |read| panic!("{read:?}"))
+}
+
+#[test]
+fn what_is_no_log_has_one_reason() {
+    assert_eq!(refusal(b""), "log is empty");
+    assert_eq!(refusal(b" \n\n"), "log is empty");
+    assert_eq!(refusal(b"\x7fELF\0\0"), "log is no text: it has a zero byte at offset 4");
+    assert!(refusal(b"{\"a\": 1}").starts_with("log: JSON that is neither"));
+    assert!(refusal(b"{\"kind\":\"run\",\"schema\":99}\n").contains("schema 99"));
+    assert!(refusal(b"one\ntwo\n").contains("none of its 2 lines is a row"));
+    let lookalike = b"NCCL Test Succeeded: Avg bus bandwidth is 230.167\nbye\n";
+    assert!(refusal(lookalike).contains("it mentions a bus bandwidth"));
+}
+
+#[test]
+fn a_row_that_nccl_tore_apart_is_joined() {
+    let text = format!(
+        "{HEADER}\n     8388608       2097152     float     sum      -1mew0:1:1 [1] NCCL INFO AllReduce: 8388608 Bytes -> Algo RING proto SIMPLE channel{{Lo..Hi}}={{0..1}}\n\
+         mew0:1:2 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo RING proto SIMPLE channel{{Lo..Hi}}={{0..1}}\n   \
+         314.7   26.66   26.66      0mew0:1:1 [1] NCCL INFO Connected all rings\n    310.8   26.99   26.99      0\n"
+    );
+    let read = parse(&text);
+    let [run] = &read.measurements[..] else { panic!("{read:?}") };
+    let [row] = &run.rows[..] else { panic!("{run:?}") };
+    let busbw = |half: &Option<model::measurement::Half>| half.as_ref().and_then(|half| half.busbw);
+    assert_eq!((busbw(&row.out_of_place), busbw(&row.in_place)), (Some(26.66), Some(26.99)));
+    assert_eq!((read.lines.nccl, read.lines.cut), (3, 0));
+    assert_eq!(run.library[0].choices[0].calls, 2);
+}
+
+#[test]
+fn runs_follow_each_other() {
+    let run = |name: &str| {
+        format!(
+            "# Collective test starting: {name}_perf\n# nThread 1 nGpus 2 minBytes 8\n{HEADER}\n{ROW}\n{ROW}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 387.175\n#\n# Collective test concluded: {name}_perf\n"
+        )
+    };
+    let read = parse(&format!("{}noise\n{}", run("all_reduce"), run("sendrecv")));
+    let found: Vec<_> =
+        read.measurements.iter().map(|m| (m.collective(), m.rows.len(), m.source.line)).collect();
+    assert_eq!(found, [(Some(Collective::AllReduce), 2, 1), (Some(Collective::SendRecv), 2, 11)]);
+    assert_eq!((read.lines.rows, read.lines.unrecognised), (4, 1));
+    // Only a table, pasted twice.
+    let read = parse(&format!("{HEADER}\n{ROW}\n{HEADER}\n{ROW}\n"));
+    assert_eq!(read.measurements.len(), 2);
+    assert_eq!(read.measurements[1].rank_count(), Some(16));
+}
+
+#[test]
+fn processes_that_ran_each_for_itself_are_told() {
+    let preamble = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step\n#  Rank  0 Group  0 Pid 1 on a device  0 [0x08] V100\n";
+    let read = parse(&format!("{preamble}{preamble}{HEADER}\n{HEADER}\n{ROW}\n{ROW}\n"));
+    let [run] = &read.measurements[..] else { panic!("{read:?}") };
+    assert_eq!((run.copies, run.rank_count(), run.rows.len()), (2, Some(1), 2));
+}
+
+#[test]
+fn a_print_without_a_title_is_osus() {
+    let read = parse("Size (bytes) Latency (us)\n0 0 29.97\n1 1 32.68\n");
+    let [run] = &read.measurements[..] else { panic!("{read:?}") };
+    assert_eq!((run.source.form, run.rows.len(), run.rows[1].size), (Form::Osu, 2, 1));
+}
+
+#[test]
+fn long_texts_take_time_in_proportion_and_bounded_memory() {
+    let mut text = format!("{HEADER}\n");
+    for _ in 0..150_000 {
+        let _ = writeln!(text, "{ROW}");
+    }
+    let begun = std::time::Instant::now();
+    let read = parse(&text);
+    let taken = begun.elapsed();
+    assert_eq!(read.lines.rows, 150_000);
+    let [run] = &read.measurements[..] else { panic!("one run") };
+    assert_eq!(run.rows.len() as u64 + run.rows_left_out, 150_000);
+    assert!(run.rows_left_out > 0);
+    assert!(taken.as_secs() < 20, "{taken:?} for {} MB", text.len() >> 20);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+        let _ = read(&bytes[..], "log");
+    }
+
+    #[test]
+    fn any_cut_of_a_table_keeps_the_rows_before_it(at in 0usize..700) {
+        let text = format!("{HEADER}\n{ROW}\n{ROW}\n{ROW}\n{ROW}\n");
+        let cut = &text[..at.min(text.len())];
+        let whole = cut.matches('\n').count().saturating_sub(1);
+        if let Ok(read) = read(cut.as_bytes(), "log") {
+            let rows: usize = read.measurements.iter().map(|m| m.rows.len()).sum();
+            prop_assert!(rows == whole || rows == whole + 1, "{rows} {whole}");
+        } else {
+            prop_assert_eq!(whole, 0);
+        }
+    }
+}
+
+#[test]
+fn a_table_without_a_head_inherits_the_one_before() {
+    let devices: String = (0..2)
+        .map(|rank| format!("#  Rank  {rank} Group  0 Pid 1 on h{rank} device  0 [0x08] V100\n"))
+        .collect();
+    let read = parse(&format!(
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n{devices}{HEADER}\n{ROW}\n{HEADER}\n{ROW}\n"
+    ));
+    let known: Vec<_> = read.measurements.iter().map(|run| (run.rank_count(), run.hosts)).collect();
+    assert_eq!(known, [(Some(2), Some(2)); 2]);
+}

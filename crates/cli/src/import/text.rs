@@ -1,0 +1,221 @@
+//! A log line by line: who understands each line, and where one run ends and the next begins.
+//! Not the formats themselves (`nccl_tests`, `osu`, `model::nccl_log`).
+
+use model::measurement::Measurement;
+
+use super::{
+    ImportError, Lines,
+    nccl_tests::{self, Columns},
+    osu,
+    section::{Section, keep},
+};
+
+/// Lines of no known kind that are kept as examples.
+const EXAMPLES: usize = 8;
+
+/// Reads a text; hands every run on when it is complete.
+pub struct Text<'e> {
+    name: String,
+    each: &'e mut dyn FnMut(Measurement),
+    section: Section,
+    osu: Option<osu::Table>,
+    lines: Lines,
+    runs: u64,
+    mentions: bool,
+}
+
+impl<'e> Text<'e> {
+    /// A text of that name, of which nothing was read.
+    pub fn new(name: &str, each: &'e mut dyn FnMut(Measurement)) -> Text<'e> {
+        Text {
+            name: name.to_owned(),
+            each,
+            section: Section::new(name, 1),
+            osu: None,
+            lines: Lines::default(),
+            runs: 0,
+            mentions: false,
+        }
+    }
+
+    /// Reads one line, without its end.
+    pub fn line(&mut self, line: &str) {
+        self.lines.all += 1;
+        // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
+        let (table, torn) = match nccl_message(line) {
+            Some(before) if self.section.hear(line) => {
+                self.lines.nccl += 1;
+                (before, true)
+            }
+            _ => (line, false),
+        };
+        let known = self.row(table, torn) || (!torn && (self.osu(line) || self.head(line)));
+        if !known && !torn {
+            // A version on a line of its own is NCCL's as well.
+            if line.contains("CCL version") && self.section.hear(line) {
+                self.lines.nccl += 1;
+                return;
+            }
+            self.unrecognised(line);
+        }
+    }
+
+    fn row(&mut self, table: &str, torn: bool) -> bool {
+        if let Some(row) = nccl_tests::find(table) {
+            self.leave_osu();
+            let parsed = row.parse(&self.section.columns());
+            if self.section.row_is_anothers(parsed.row.size) {
+                self.next_table();
+            }
+            self.lines.rows += 1;
+            self.section.row(parsed, torn);
+            return true;
+        }
+        if self.section.waits()
+            && let Some(half) = nccl_tests::continuation(table, &self.section.columns())
+        {
+            self.section.continued(half);
+            return true;
+        }
+        false
+    }
+
+    fn osu(&mut self, line: &str) -> bool {
+        if let Some(title) = osu::title(line) {
+            self.next_run();
+            let (test, version) = title.test();
+            self.section.begin();
+            self.section.measurement.test = test;
+            self.section.measurement.source.form = model::measurement::Form::Osu;
+            self.section.measurement.source.version = version;
+            self.section.measurement.ranks = title.ranks();
+            self.osu = Some(osu::Table::titled(title));
+            self.lines.known += 1;
+            return true;
+        }
+        if osu::is_header(line) {
+            if self
+                .osu
+                .as_ref()
+                .is_none_or(|table| table.has_header() && !self.section.measurement.rows.is_empty())
+            {
+                // The same test again, or a table of which the title is missing.
+                let again = self.osu.as_ref().map(osu::Table::again);
+                let test = self.section.measurement.test.clone();
+                let titled = self.osu.is_some();
+                self.next_run();
+                self.section.measurement.source.form = model::measurement::Form::Osu;
+                if titled {
+                    self.section.measurement.test = test;
+                }
+                self.osu = Some(again.unwrap_or_default());
+            }
+            if let Some(table) = &mut self.osu {
+                table.header(line, &mut self.section.measurement);
+            }
+            self.lines.known += 1;
+            return true;
+        }
+        let Some(table) = &mut self.osu else { return false };
+        if let Some(row) = table.row(line) {
+            self.section.push(row);
+            self.lines.rows += 1;
+            return true;
+        }
+        let known = table.remark(line, &mut self.section.measurement);
+        self.lines.known += u64::from(known);
+        known
+    }
+
+    fn head(&mut self, line: &str) -> bool {
+        if let Some(columns) = Columns::read(line) {
+            self.leave_osu();
+            if self.section.header_is_anothers() {
+                self.next_table();
+            }
+            self.section.header(columns);
+            self.lines.known += 1;
+            return true;
+        }
+        let Some(said) = nccl_tests::head(line) else { return false };
+        if self.section.is_over(&said) {
+            self.next_run();
+        }
+        self.section.take(said, line);
+        self.lines.known += 1;
+        true
+    }
+
+    fn unrecognised(&mut self, line: &str) {
+        self.mentions |= line.contains("bus bandwidth") || line.contains("busbw");
+        self.lines.unrecognised += 1;
+        if self.lines.examples.len() < EXAMPLES {
+            self.lines.examples.push(keep(line));
+        }
+    }
+
+    fn leave_osu(&mut self) {
+        if self.osu.take().is_some() {
+            self.next_run();
+        }
+    }
+
+    fn next_run(&mut self) {
+        let next = Section::new(&self.name, self.lines.all);
+        self.change(next);
+        self.osu = None;
+    }
+
+    fn next_table(&mut self) {
+        let next = self.section.another(self.lines.all);
+        self.change(next);
+    }
+
+    fn change(&mut self, next: Section) {
+        let (measurement, cut) = std::mem::replace(&mut self.section, next).finish();
+        self.lines.cut += cut;
+        if let Some(measurement) = measurement {
+            self.runs += 1;
+            (self.each)(measurement);
+        }
+    }
+
+    /// What became of the lines.
+    ///
+    /// # Errors
+    /// When nothing was recognised: why.
+    pub fn finish(mut self) -> Result<Lines, ImportError> {
+        self.next_run();
+        if self.runs > 0 {
+            return Ok(self.lines);
+        }
+        let all = self.lines.all;
+        let why = if self.mentions {
+            format!("it mentions a bus bandwidth, but none of its {all} lines is a row of a table")
+        } else if all == 1 {
+            "its only line is no row of a table".to_owned()
+        } else {
+            format!("none of its {all} lines is a row of a table")
+        };
+        Err(ImportError::Strange { name: self.name, why })
+    }
+}
+
+/// What stands before a message of NCCL, if the line may have one.
+fn nccl_message(line: &str) -> Option<&str> {
+    let at = line
+        .find("NCCL INFO")
+        .or_else(|| line.find("NCCL WARN"))
+        .or_else(|| line.find("NCCL TRACE"))?;
+    let before = line.get(..at)?;
+    // `host:pid:tid [device] file:line (function) `, of which the host may stick to a figure.
+    let speaker = |token: &str| {
+        let mut parts = token.rsplitn(3, ':');
+        let number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
+        number(parts.next()) && number(parts.next()) && parts.next().is_some()
+    };
+    let host = before.split_ascii_whitespace().rev().take(8).find(|token| speaker(token))?;
+    let begins = host.as_ptr() as usize - before.as_ptr() as usize;
+    let figure = host.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'-').count();
+    before.get(..begins + figure)
+}

@@ -1,0 +1,101 @@
+//! A measurement from busbw's own record.
+//! Not the record's reading (`store` of the program).
+
+use super::{Device, Figure, Form, Half, Known, Measurement, Row, Source, Test};
+use crate::record::{self, Folded};
+
+impl Measurement {
+    /// The rows that stand in the table of a record's run, and what the record knows about it.
+    pub fn from_record(record: Folded, name: &str) -> Measurement {
+        let Folded { run, library, rows, end } = record;
+        let ranks = rows.first().map(|row| row.ranks).or(Some(run.devices.len()));
+        let mut hosts: Vec<&str> = run.devices.iter().map(|device| device.host.as_str()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let hosts = Some(hosts.len()).filter(|hosts| *hosts > 0);
+        let collective = run.plan.collective;
+        let [_, version] = run.nccl;
+        Measurement {
+            source: Source {
+                name: name.to_owned(),
+                line: 1,
+                form: Form::Record,
+                version: Some(run.busbw),
+            },
+            test: Test {
+                name: Some(collective.name().to_owned()),
+                collective: Some(Known::said(collective)),
+                figure: Figure::Bandwidths,
+                memory: None,
+            },
+            ranks: ranks.map(Known::said),
+            hosts,
+            devices: run.devices.into_iter().map(Device::from).collect(),
+            nccl: (version > 0).then(|| version_text(version)),
+            command: Some(run.args.join(" ")),
+            environment: run.environment,
+            machine: Some(run.machine),
+            rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),
+            rows_left_out: 0,
+            out_of_bounds: end.as_ref().map(|end| end.out_of_bounds),
+            // A record's average leaves halves out that mean nothing; it is no claim to check.
+            stated_average: None,
+            copies: 1,
+            errors: end.and_then(|end| end.message).into_iter().collect(),
+            library,
+        }
+    }
+}
+
+/// `22809` as `2.28.9` (NCCL's src/nccl.h.in, NCCL_VERSION): since 2.9 two digits each for minor
+/// and patch, before that one for the minor.
+pub fn version_text(code: u32) -> String {
+    if code < 10_000 {
+        return format!("{}.{}.{}", code / 1000, code / 100 % 10, code % 100);
+    }
+    format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100)
+}
+
+impl From<record::Device> for Device {
+    fn from(device: record::Device) -> Device {
+        let record::Device { rank, host, device, address, name, .. } = device;
+        Device { rank, host, device, address, name }
+    }
+}
+
+impl From<record::Row> for Row {
+    fn from(row: record::Row) -> Row {
+        Row {
+            size: row.size,
+            count: Some(row.count),
+            datatype: Some(row.datatype),
+            op: Some(row.redop).filter(|op| !op.trim().is_empty() && op != "none"),
+            root: Some(row.root).filter(|root| *root >= 0),
+            out_of_place: row.out_of_place.map(Half::from),
+            in_place: row.in_place.map(Half::from),
+            counters: row.counters,
+        }
+    }
+}
+
+impl From<record::Half> for Half {
+    fn from(half: record::Half) -> Half {
+        let figure = |value: f64| Some(value).filter(|value| value.is_finite());
+        // One sample a batch: the slowest rank's time, for the others wait for it.
+        let slowest = |batch: Vec<f64>| batch.into_iter().reduce(f64::max);
+        let samples_us = if half.launches_us.is_empty() {
+            half.batches_us.into_iter().filter_map(slowest).collect()
+        } else {
+            half.launches_us
+        };
+        Half {
+            time_us: figure(half.time_us),
+            rounding_us: 0.0,
+            algbw: figure(half.algbw),
+            busbw: figure(half.busbw),
+            wrong: half.wrong,
+            algorithm: half.algorithm,
+            samples_us,
+        }
+    }
+}
