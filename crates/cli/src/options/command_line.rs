@@ -146,8 +146,8 @@ Examples:
   busbw doctor -g 8 --json
 Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
 
-const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line rate,
-payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
+const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line
+rate, payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
 Examples:
   busbw topo                      this machine
   busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
