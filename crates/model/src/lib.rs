@@ -44,6 +44,8 @@ pub mod split;
 pub mod stats;
 /// The tree of devices of a host, and the ways through it.
 pub mod topology;
+/// NCCL's own predictions, by version.
+pub mod tuning;
 
 pub use collective::Collective;
 pub use datatype::DataType;

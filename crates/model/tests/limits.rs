@@ -1,12 +1,15 @@
 //! Limits against results that people published: data/limits/rows.tsv, one machine file each.
 //! Every bound within 3 %, the same culprit, unknown where it is unknown.
 
+#![allow(clippy::expect_used)] // A table that cannot be read is a failed test.
+
 use std::path::Path;
 
 use model::Collective;
+use model::alltoallv::Traffic;
 use model::limits::{
     Algorithm, Inside, Limit, Memory, Placement, Possible, Resource, Verdict, candidates,
-    explaining, judge, limit,
+    explaining, judge, limit, limit_of_traffic,
 };
 use model::machine::{Machine, parse};
 
@@ -242,6 +245,45 @@ fn all_collectives_have_a_bound_or_say_why_not() {
             for candidate in &all {
                 let known = candidate.limit.payload.is_some();
                 assert_ne!(known, !candidate.limit.missing.is_empty(), "{candidate:?}");
+            }
+        }
+    }
+}
+
+/// Even traffic is an alltoall; a rank that sends nothing to itself sends more to others.
+#[test]
+fn alltoallv_has_a_bound_when_its_traffic_is_known() {
+    let machine = machine("h100-4x400");
+    let placement = Placement::new(2, 8);
+    let even = limit(&machine, Collective::AllToAll, Algorithm::Direct, &placement);
+    let even = even.payload.expect("a bound").busbw;
+    let of = |spread| {
+        let traffic = Traffic::Generated { spread };
+        let limit = limit_of_traffic(&machine, &traffic, 1 << 30, &placement);
+        limit.payload.expect("a bound").busbw
+    };
+    assert!((of(0.0) / even - 1.0).abs() < 1e-6, "{} {even}", of(0.0));
+    assert!(of(1.0) < even);
+    let none = limit(&machine, Collective::AllToAllV, Algorithm::Direct, &placement);
+    assert!(none.missing[0].contains("not known"), "{none:?}");
+}
+
+/// Numbers that nobody means give a reason, not a panic.
+#[test]
+fn absurd_placements_are_refused() {
+    let machine = machine("h100-4x400");
+    for placement in [
+        Placement::new(usize::MAX, usize::MAX),
+        Placement::new(usize::MAX, 1),
+        Placement::new(0, 8),
+        Placement::new(1, 0),
+        Placement::new(1, 1),
+        Placement { nics: Some(0), ..Placement::new(2, 8) },
+    ] {
+        for collective in Collective::ALL {
+            for candidate in candidates(&machine, collective, &placement) {
+                let bounded = candidate.limit.payload.is_some_and(|bound| bound.busbw > 0.0);
+                assert!(!bounded || placement.nics == Some(0), "{placement:?}");
             }
         }
     }

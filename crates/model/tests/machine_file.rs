@@ -1,8 +1,11 @@
 //! Machine files: short ones, both ways, and what is said of bad ones.
 
+use model::Collective;
+use model::limits::{Placement, candidates};
 use model::machine::{
     Cpu, CpuVendor, GpuModel, Machine, NicKind, Nics, Node, NvLink, PcieLink, parse, ready, write,
 };
+use model::tuning::{Version, infer};
 use proptest::prelude::*;
 
 #[test]
@@ -135,6 +138,31 @@ proptest! {
     fn what_is_written_is_read_back(machine in machine()) {
         let text = write(&machine);
         prop_assert_eq!(parse(&text).map_err(|error| format!("{error}\n{text}")), Ok(machine));
+    }
+
+    /// Whatever a machine is like, every bound is a rate with a culprit, or names what is missing, and
+    /// NCCL's graphs are guessed in every release, or something is missing.
+    #[test]
+    fn every_machine_has_limits_or_says_why_not(machine in machine(), minor in 18u32..=30) {
+        let placement = Placement::new(machine.nodes, machine.node.gpus);
+        for collective in Collective::ALL {
+            for candidate in candidates(&machine, collective, &placement) {
+                let limit = candidate.limit;
+                prop_assert_eq!(limit.payload.is_some(), limit.missing.is_empty());
+                if let Some(bound) = &limit.payload {
+                    prop_assert!(bound.busbw.is_finite() && bound.busbw > 0.0, "{:?}", limit);
+                    prop_assert!(limit.culprit.is_some());
+                }
+            }
+        }
+        match infer(&machine, &placement, Version::last_of(minor)) {
+            Ok(inferred) => {
+                let choice = inferred.communicator.choose(Collective::AllReduce, 1 << 20);
+                let us = choice.map(|choice| choice.best.us);
+                prop_assert!(us.is_none_or(|us| us.is_finite() && us > 0.0), "{:?}", us);
+            }
+            Err(missing) => prop_assert!(!missing.is_empty()),
+        }
     }
 
     #[test]

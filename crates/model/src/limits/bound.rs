@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
-use super::placement::Placement;
+use super::placement::{Islands, Memory, Placement};
 use super::resource::{self, Capacity, Fabric, Known, Resource};
 use super::traffic::{self, Crossing, Ranks};
 use crate::Collective;
@@ -16,6 +16,9 @@ use crate::machine::Machine;
 /// round away (0.005 GB/s times a factor of at most 2), is not above it.
 const ROUNDING: f64 = 0.005;
 const PRINTED: f64 = 0.01;
+
+/// Nodes, and ranks of a node, at most: beyond that, numbers are mistakes.
+const MOST: usize = 1_000_000;
 
 /// Rates within this part of each other tie.
 const TIE: f64 = 0.005;
@@ -153,6 +156,10 @@ fn build(
         unchecked: Vec::new(),
         steps: None,
     };
+    if placement.nodes.max(placement.per_node) > MOST {
+        limit.missing.push(format!("fewer than {MOST} nodes, and ranks of a node"));
+        return limit;
+    }
     let Some(islands) = placement.islands(machine) else {
         limit.missing.push("ranks that fill NVLink domains or nodes alike".to_owned());
         return limit;
@@ -175,26 +182,30 @@ fn build(
         limit.missing.push("NVLink that joins all GPUs of a node".to_owned());
         return limit;
     }
-    let mut gather = Gather { factor: to_busbw(collective, limit.ranks), limit: &mut limit };
-    let relief = gather.add_inside(machine, placement, &islands, fabric, &crossing);
-    gather.add_outside(machine, placement, &islands, fabric, &crossing);
+    let mut loads = Loads { factor: to_busbw(collective, limit.ranks), limit: &mut limit };
+    let relief = loads.add_inside(machine, placement, &islands, fabric, &crossing);
+    loads.add_outside(machine, placement, &islands, fabric, &crossing);
     limit.settle(relief);
     limit
 }
 
-/// busbw per (size / time): hypercube's columns count n−1 chunks of n.
-fn to_busbw(collective: Collective, ranks: usize) -> f64 {
+/// The part of the size column that algbw counts: hypercube's, n−1 chunks of n.
+fn counted(collective: Collective, ranks: usize) -> f64 {
     let n = ranks as f64;
-    let counted = if collective == Collective::HyperCube { (n - 1.0) / n } else { 1.0 };
-    counted * bus_factor(collective, ranks)
+    if collective == Collective::HyperCube { (n - 1.0) / n } else { 1.0 }
 }
 
-struct Gather<'a> {
+/// busbw per size over time.
+fn to_busbw(collective: Collective, ranks: usize) -> f64 {
+    counted(collective, ranks) * bus_factor(collective, ranks)
+}
+
+struct Loads<'a> {
     factor: f64,
     limit: &'a mut Limit,
 }
 
-impl Gather<'_> {
+impl Loads<'_> {
     fn add(&mut self, resource: Resource, bytes: f64, known: Known, needed: bool) {
         if bytes <= 0.0 {
             return;
@@ -216,7 +227,7 @@ impl Gather<'_> {
         &mut self,
         machine: &Machine,
         placement: &Placement,
-        islands: &super::placement::Islands,
+        islands: &Islands,
         fabric: Fabric,
         crossing: &Crossing,
     ) -> f64 {
@@ -262,7 +273,7 @@ impl Gather<'_> {
         &mut self,
         machine: &Machine,
         placement: &Placement,
-        islands: &super::placement::Islands,
+        islands: &Islands,
         fabric: Fabric,
         crossing: &Crossing,
     ) {
@@ -277,7 +288,7 @@ impl Gather<'_> {
         let [nics, slots] = resource::network(machine, placement, islands);
         self.add(Resource::Nic, bytes, nics, true);
         self.add(Resource::NicSlot, bytes, slots, false);
-        let gpus = placement.memory == super::placement::Memory::Gpu && machine.node.gpus > 0;
+        let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
         if gpus && matches!(fabric, Fabric::NvLink | Fabric::Network) {
             let each = bytes / islands.ranks as f64;
             self.add(Resource::GpuPcie, each, resource::gpu_pcie(machine), false);
@@ -298,10 +309,7 @@ impl Limit {
             }
             return;
         }
-        let counted = match self.collective {
-            Collective::HyperCube => (self.ranks as f64 - 1.0) / self.ranks as f64,
-            _ => 1.0,
-        };
+        let counted = counted(self.collective, self.ranks);
         let factor = to_busbw(self.collective, self.ranks);
         let bound = |rate: &dyn Fn(&Load) -> f64| {
             let (size_rate, set_by) = slowest(&self.loads, rate)?;

@@ -63,7 +63,7 @@ impl Placement {
     }
 
     /// The groups of nodes that share an NVLink domain, or single nodes.
-    pub(super) fn islands(&self, machine: &Machine) -> Option<Islands> {
+    pub(crate) fn islands(&self, machine: &Machine) -> Option<Islands> {
         let node = &machine.node;
         let spans = match &node.nvlink {
             Some(nvlink) if self.inside == Inside::Best && self.memory == Memory::Gpu => {
@@ -83,7 +83,7 @@ impl Placement {
 
 /// Alike groups of ranks within which no NIC is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Islands {
+pub(crate) struct Islands {
     /// Groups.
     pub count: usize,
     /// Nodes of each.

@@ -89,7 +89,7 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
         )),
         _ => None,
     };
-    let links = nvlink.links.or(model.and_then(|model| model.links));
+    let links = nvlink_links(machine);
     let line = nvlink.line.or(model.and_then(|model| model.line));
     let capacity = match (links, line) {
         (Some(links), Some(line)) => {
@@ -104,6 +104,13 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
         (_, None) => Err("GB/s of an NVLink".to_owned()),
     };
     Known { capacity, assumed }
+}
+
+/// NVLinks of a GPU, said or by its model.
+pub fn nvlink_links(machine: &Machine) -> Option<u32> {
+    let gpu = machine.node.gpu.as_ref();
+    let model = gpu.and_then(|gpu| models::find(&gpu.name)).and_then(|model| model.links);
+    machine.node.nvlink.as_ref()?.links.or(model)
 }
 
 /// Compute capability × 10 of a GPU, said or by its model.

@@ -83,7 +83,8 @@ fn ring(collective: Collective, ranks: Ranks) -> Crossing {
         relieved: if several { inside * (g - 1.0) / g } else { inside },
         gpu: sent,
         outside: if several { sent } else { 0.0 },
-        sockets: (ranks.island > 1).then_some(sent),
+        // A ring that closes in its node comes back; of those that leave it, half may go each way.
+        sockets: (ranks.island > 1).then_some(if several { sent / 2.0 } else { sent }),
         // As NCCL's model counts them: all but one of the nodes' borders, once or twice.
         steps: Some([steps, (steps / (ranks.all - 1).max(1)) * (ranks.islands - 1)]),
     }
