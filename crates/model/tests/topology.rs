@@ -1,6 +1,8 @@
 //! Topology files as they really come, and damage done to them.
 //! Not the single rules; the tests beside the code have those.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::{fmt::Write, time::Instant};
 
 use model::topology::{

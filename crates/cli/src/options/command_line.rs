@@ -189,8 +189,8 @@ Examples:
   kubectl logs job/nccl-test | busbw explain - --json
 Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
 
-const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line rate,
-payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
+const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line
+rate, payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
 Examples:
   busbw topo                      this machine
   busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
@@ -198,6 +198,7 @@ Examples:
   busbw topo dgx-h100             a machine that one has only read about
   busbw topo --xml=topo.xml       this machine, for NCCL_TOPO_FILE
 Exit codes: 0 read, whatever was found; 2 the file is none of these";
+
 const SWEEP_HELP: &str = "Every launch is a run of its own with a record; rows are sizes, columns environments.
 `unset`, or nothing, among the values means that the variable is not set; `\\,` is a comma within a value.
 Examples:

@@ -250,8 +250,8 @@ fn ethernet(root: &Root, rdma: &[RdmaDevice]) -> Vec<(Option<String>, Net)> {
         }
         let at = format!("sys/class/net/{name}");
         let real = root.real(format!("{at}/device")).unwrap_or_default();
-        let parts = real.iter().map(|part| part.to_string_lossy().into_owned());
-        let address = parts.filter(|part| machine::is_address(part)).last();
+        let mut parts = real.iter().rev().map(|part| part.to_string_lossy().into_owned());
+        let address = parts.find(|part| machine::is_address(part));
         let state = root.text(format!("{at}/operstate")).unwrap_or_default();
         if address.is_none() && state != "up" {
             continue;

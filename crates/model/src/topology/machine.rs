@@ -152,7 +152,7 @@ pub fn machine_of_matrix(matrix: &Matrix, name: &str) -> Machine {
     // No GPU has more than 18 links: where a row adds up to more, the same ones lead to every GPU.
     let switched = least == most && each.first().is_some_and(|row| in_all(row) > 18);
     let links = if switched { Some(most) } else { each.iter().map(in_all).min() };
-    let nvlink = (most > 0).then(|| NvLink {
+    let nvlink = (most > 0).then_some(NvLink {
         links,
         line: None,
         switched,

@@ -26,13 +26,13 @@ pub fn matrices(text: &str) -> Result<Vec<Matrix>, Refused> {
             }
             found.push(next.matrix());
             header = Some(next);
-        } else if let (Some(header), Some(matrix)) = (&header, found.last_mut()) {
-            if !header.row(line, matrix) {
-                legend(line, matrix);
-            }
+        } else if let (Some(header), Some(matrix)) = (&header, found.last_mut())
+            && !header.row(line, matrix)
+        {
+            legend(line, matrix);
         }
     }
-    found.retain(|matrix| says_something(matrix));
+    found.retain(says_something);
     found.iter_mut().for_each(fill_rows);
     match found.is_empty() {
         false => Ok(found),
