@@ -1,5 +1,5 @@
 //! Reads what others wrote: nccl-tests' tables and reports of any version, OSU's text, busbw's
-//! records, and NCCL's own lines in between. Comes out as [`Measurement`]s.
+//! records, and NCCL's own lines in between. Comes out as `Measurement`s.
 //! Not a verdict on them (`explain`), and not busbw's own outputs.
 //!
 //! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised

@@ -2,8 +2,8 @@
 //! Not a verdict, and not how a text is read (`import` of the program).
 //!
 //! What a source does not say is absent; nothing is filled in. What follows from several figures
-//! together (ranks from counts and factors, the collective from its columns) is in [`deduction`]
-//! and carries [`Origin::Deduced`].
+//! together (ranks from counts and factors, the collective from its columns) is in `deduction`
+//! and carries `Origin::Deduced`.
 
 mod check;
 mod deduction;
