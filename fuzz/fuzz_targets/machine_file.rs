@@ -59,11 +59,16 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut draw = Draw::new(seed);
     let old = String::from_utf8_lossy(&data[..size]).into_owned();
     let text = match draw.below(8) {
-        0 => {
+        0..=3 => {
             let names = ready::names();
-            ready::text(draw.pick(&names)).unwrap_or_default().to_owned()
+            let text = ready::text(draw.pick(&names)).unwrap_or_default();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            if draw.one_in(2) {
+                edit(&mut draw, &mut lines, |draw, _| line(draw));
+            }
+            lines.join("\n")
         }
-        1..=5 => {
+        4..=6 => {
             let mut lines: Vec<String> = old.lines().map(str::to_owned).collect();
             edit(&mut draw, &mut lines, |draw, _| line(draw));
             lines.join("\n")

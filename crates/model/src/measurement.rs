@@ -64,7 +64,7 @@ pub struct Measurement {
     pub stated_average: Option<f64>,
     /// How many times the run says its parameters: more than 1 where several processes ran the test
     /// each for itself and printed into one text.
-    #[serde(default, skip_serializing_if = "is_zero_or_one")]
+    #[serde(default, skip_serializing_if = "none_said")]
     pub copies: usize,
     /// What was said about a failure, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -312,8 +312,8 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-fn is_zero_or_one(copies: &usize) -> bool {
-    *copies < 2
+fn none_said(copies: &usize) -> bool {
+    *copies == 0
 }
 
 fn is_nothing(value: &f64) -> bool {

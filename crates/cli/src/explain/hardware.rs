@@ -143,6 +143,8 @@ impl Known {
             {
                 let Placement { nodes, per_node, .. } = placement;
                 self.assumed.push(format!("{per_node} ranks on each of {nodes} hosts"));
+            } else if self.placement.is_some() && ranks > 1 {
+                self.assumed.push("all ranks on one host".to_owned());
             }
         }
         if spans_no_nodes(run)

@@ -210,9 +210,16 @@ pub(super) fn said_algorithm(context: &Context<'_>) -> Option<Algorithm> {
 /// Names of algorithms in TUNING lines for calls of a size.
 pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
     let wanted = context.run.collective().map(|collective| collective.name().replace('_', ""));
+    // NCCL counts one rank's share where every rank has one (its count times the type's size).
+    let share = match context.run.collective() {
+        Some(model::Collective::AllGather | model::Collective::ReduceScatter) => {
+            context.run.rank_count().and_then(|ranks| size.checked_div(ranks as u64))
+        }
+        _ => Some(size),
+    };
     let choices = context.facts().flat_map(|facts| &facts.choices).filter(|choice| {
         let same = |name: &String| Some(name.to_ascii_lowercase()) == wanted;
-        choice.bytes == size && choice.collective.as_ref().is_none_or(same)
+        Some(choice.bytes) == share && choice.collective.as_ref().is_none_or(same)
     });
     let mut names: Vec<String> = choices
         .filter_map(|choice| match &choice.way {
@@ -235,7 +242,10 @@ fn ceiling(context: &Context<'_>, limit: &Limit, basis: Basis, busbw: f64) -> Op
     let possible = |one: &&Candidate| one.possible == Possible::Yes;
     let excluded = context.candidates.iter().filter(possible).filter_map(|one| {
         let exceeded = busbw > bound(&one.limit)?.busbw * ROUNDING;
-        exceeded.then_some((one.limit.algorithm, one.limit.line.as_ref()?.busbw))
+        // The line rate is what people know; where that would allow it, what packets carry does not.
+        let line = one.limit.line.as_ref()?.busbw;
+        let told = if busbw > line { line } else { bound(&one.limit)?.busbw };
+        exceeded.then_some((one.limit.algorithm, told))
     });
     Some(Ceiling {
         busbw: payload.busbw,

@@ -16,6 +16,10 @@ const AT: f64 = 95.0;
 /// Above this percentage of it, another algorithm or better hardware than NCCL reckons with ran.
 const EXCEEDS: f64 = 102.0;
 
+/// Above this percentage of what NCCL expects of an algorithm it is hardly the one that ran, so that its
+/// limit is not the one that was met.
+const FAR_ABOVE: f64 = 110.0;
+
 /// Below this percentage of the limit something stands between.
 pub(super) const FAR: f64 = 70.0;
 
@@ -183,6 +187,9 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, busbw: f64, of_limit: f64) -> 
     let placement = context.machine.as_ref().and_then(|machine| machine.placement);
     let several = placement.is_some_and(|placement| placement.nodes > 1);
     let not = if several { ", not the network" } else { "" };
+    let nics = context.machine.iter().flat_map(|machine| &machine.machine.node.nics);
+    let narrow = nics.filter_map(|nics| nics.slot).any(|slot| slot.width < 16);
+    let cure = if narrow { "A slot with 16 lanes" } else { "A slot of a newer generation" };
     // Where packets' size is not known, that of most hosts shows what headers would take.
     let packets = if ceiling.figure == "payload" {
         format!("{} without packet headers", rate(ceiling.busbw))
@@ -192,7 +199,7 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, busbw: f64, of_limit: f64) -> 
         format!("{} if its packets hold the usual 256 B; this is {share} % of that", rate(less))
     };
     format!(
-        "The PCIe slot is the bottleneck{not}: it carries {} GB/s at most ({packets}){nic}. {} GB/s is {} % of the slot's limit{expects}. A slot with 16 lanes is the cure.",
+        "The PCIe slot is the bottleneck{not}: it carries {} GB/s at most ({packets}){nic}. {} GB/s is {} % of the slot's limit{expects}. {cure} is the cure.",
         rate(ceiling.line),
         rate(busbw),
         percent(of_limit)
@@ -232,7 +239,7 @@ fn resource_sentence(
         "set"
     };
     match expected {
-        _ if of_limit >= AT => {
+        _ if of_limit >= AT && expected.is_none_or(|expected| expected < FAR_ABOVE) => {
             format!("{} {verb} the limit, and this is at it: {share}.", capital_word(what))
         }
         Some(expected) if (EXPECTED..EXCEEDS).contains(&expected) => format!(

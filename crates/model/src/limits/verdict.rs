@@ -51,15 +51,15 @@ pub fn judge(limit: &Limit, bytes: u64, busbw: &[f64]) -> Verdict {
     let (Some(bound), Some(resource)) = (&limit.payload, limit.culprit) else {
         return Verdict::Unknown { missing: limit.missing.clone() };
     };
-    if best <= 0.0 {
-        return Verdict::Unknown { missing: vec!["a result".to_owned()] };
-    }
     if bound.exceeded_by(best) {
         return Verdict::AboveLimit;
     }
     let far_below = best < bound.busbw * FAR_BELOW;
     if far_below && limit.time_us(bytes as f64).is_some_and(|us| us < START_US) {
         return Verdict::Software;
+    }
+    if best <= 0.0 {
+        return Verdict::Unknown { missing: vec!["a result".to_owned()] };
     }
     if best > least * SETTINGS {
         return limit.not_the_line();

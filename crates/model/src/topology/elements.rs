@@ -22,8 +22,11 @@ pub fn parse(text: &str) -> Result<Document<'_>, Refused> {
     // Without DTDs there are no entities that grow.
     let most = u32::try_from(MOST_ELEMENTS * 4).unwrap_or(u32::MAX);
     let options = ParsingOptions { nodes_limit: most, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options)
-        .map_err(|why| Refused(format!("it is no well-formed XML: {why}")))?;
+    let document = Document::parse_with_options(text, options).map_err(|why| {
+        // The reason may quote a line's end; a refusal is one line.
+        let why = why.to_string().replace(char::is_control, " ");
+        Refused(format!("it is no well-formed XML: {why}"))
+    })?;
     let elements = document.descendants().filter(Node::is_element).count();
     if elements > MOST_ELEMENTS {
         return Err(Refused(format!("it has {elements} elements, more than {MOST_ELEMENTS}")));

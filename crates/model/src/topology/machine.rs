@@ -28,6 +28,11 @@ pub fn machine_of_system(system: &System, name: &str) -> Machine {
 fn nvlink(system: &System, gpus: &[usize]) -> Option<NvLink> {
     let all: Vec<_> =
         gpus.iter().filter_map(|gpu| system.devices.get(*gpu)?.gpu.as_ref()).collect();
+    // Templates name GPUs' places only: whether they have NVLink is not known then.
+    if all.len() < gpus.len() {
+        let (links, line, multicast) = (None, None, None);
+        return Some(NvLink { links, line, switched: true, multicast, domain: gpus.len() });
+    }
     let links = all
         .iter()
         .map(|gpu| gpu.links.iter().fold(0_u32, |count, link| count.saturating_add(link.count)));

@@ -14,7 +14,9 @@ const SMALL: u64 = 1024;
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
-    let small = run.rows.iter().filter(|row| row.size <= SMALL);
+    // Where no byte moves a collective does not even start.
+    let starts = |size| size > 0 || run.collective().is_none();
+    let small = run.rows.iter().filter(|row| row.size <= SMALL && starts(row.size));
     let times: Vec<f64> = small.filter_map(|row| row.out_of_place.as_ref()?.time_us).collect();
     if let Some(floor) = model::stats::median(&times)
         .filter(|_| times.len() >= 3 && run.test.figure != Figure::PointToPoint)

@@ -27,6 +27,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         if slot_rate >= nic_rate {
             continue;
         }
+        let cure = match (nics.sharing > 1, slot.width < 16) {
+            (true, _) => "a slot of its own",
+            (false, true) => "a slot with 16 lanes",
+            (false, false) => "a slot of a newer generation",
+        };
         let confidence = if limiting { Confidence::Likely } else { Confidence::Certain };
         findings.push(
             Finding::new(
@@ -36,7 +41,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
                 format!("the PCIe slot ({slot}, {} GB/s) is narrower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate)),
             )
             .evidence(format!("the machine's description: link {slot} for a NIC of {rate_gbit} Gb/s"))
-            .remedy("move the NIC to a slot with 16 lanes; a 100 Gb/s NIC needs 16 lanes of PCIe 3.0 or 8 of 4.0")
+            .remedy(format!("move the NIC to {cure}; a 100 Gb/s NIC needs 16 lanes of PCIe 3.0 or 8 of 4.0"))
             .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it will stop at the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),
         );
     }

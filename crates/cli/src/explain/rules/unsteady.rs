@@ -75,7 +75,7 @@ fn first_row(context: &Context<'_>) -> Option<Finding> {
     let out = first.out_of_place.as_ref()?.time_us?;
     let next = second.out_of_place.as_ref()?.time_us?;
     let later = first.in_place.as_ref().and_then(|half| half.time_us).unwrap_or(next).max(next);
-    if out < later * 1.4 || first.size > 1024 {
+    if out < later * 1.4 || first.size > 1024 || second.size == 0 {
         return None;
     }
     Some(

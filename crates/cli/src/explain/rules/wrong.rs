@@ -19,8 +19,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     if rows.is_empty() && stated == 0 {
         return Vec::new();
     }
-    let mut finding = Finding::new("wrong-results", Weight::Wrong, Confidence::Certain, "results were wrong: data arrived that was not sent")
-        .remedy("find the pair that corrupts before trusting any figure of this run: run each pair of nodes alone, with -c 1")
+    let mut finding = Finding::new("wrong-results", Weight::Wrong, Confidence::Certain, "results were wrong: elements differ from what was expected")
+        .remedy("trust no figure of this run before it is known why: run each pair of nodes alone, with -c 1")
         .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
     for row in rows.iter().take(4) {
         let elements: u64 = row
