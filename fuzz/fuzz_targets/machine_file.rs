@@ -59,7 +59,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut draw = Draw::new(seed);
     let old = String::from_utf8_lossy(&data[..size]).into_owned();
     let text = match draw.below(8) {
-        0..=3 => {
+        0..=4 => {
             let names = ready::names();
             let text = ready::text(draw.pick(&names)).unwrap_or_default();
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -68,7 +68,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
             }
             lines.join("\n")
         }
-        4..=6 => {
+        5..=6 => {
             let mut lines: Vec<String> = old.lines().map(str::to_owned).collect();
             edit(&mut draw, &mut lines, |draw, _| line(draw));
             lines.join("\n")
