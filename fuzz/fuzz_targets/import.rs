@@ -115,11 +115,24 @@ fn line(draw: &mut Draw) -> String {
 fn row(draw: &mut Draw) -> String {
     let size = 1u64 << draw.below(35);
     let count = size / draw.pick(&[4, 8, 32, 64]);
-    let lead = draw.pick(&["float sum -1", "float none -1", "half sum 0", "double", "bfloat16 none 3"]);
+    let lead =
+        draw.pick(&["float sum -1", "float none -1", "half sum 0", "double", "bfloat16 none 3"]);
     let half = |draw: &mut Draw| {
         let wrong = draw.pick(&["0", "0", "N/A", "2e-07", "1e+06", "3"]);
-        format!("{}.{} {}.{:02} {}.{:02} {wrong}", draw.number(20), draw.below(10), draw.number(10), draw.below(100), draw.number(10), draw.below(100))
+        format!(
+            "{}.{} {}.{:02} {}.{:02} {wrong}",
+            draw.number(20),
+            draw.below(10),
+            draw.number(10),
+            draw.below(100),
+            draw.number(10),
+            draw.below(100)
+        )
     };
     let (out, inside) = (half(draw), half(draw));
-    if draw.one_in(4) { format!("{size} {count} {lead} {out}") } else { format!("{size} {count} {lead} {out} {inside}") }
+    if draw.one_in(4) {
+        format!("{size} {count} {lead} {out}")
+    } else {
+        format!("{size} {count} {lead} {out} {inside}")
+    }
 }
