@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use model::{Collective, algorithm::Table, exit::Exit};
 
 use crate::{
+    answer::{answer, json_line},
     machine,
     options::AlgorithmsArguments,
     store::algorithms::{self, Measured},
@@ -31,13 +32,10 @@ pub fn run(arguments: &AlgorithmsArguments) -> Result<Exit> {
     }
     let mut measured = algorithms::measured(&machine);
     measured.tables.retain(|table| wanted.is_none_or(|ranks| table.ranks == ranks));
-    let mut out = io::stdout().lock();
-    let printed =
-        if arguments.json { print_json(&mut out, &measured) } else { print(&mut out, &measured) };
-    match printed {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        other => other.map(|()| Exit::Ok).context("cannot write to stdout"),
-    }
+    answer(
+        |out, _| if arguments.json { json_line(out, &measured) } else { print(out, &measured) },
+    )?;
+    Ok(Exit::Ok)
 }
 
 /// A run that does nothing but what every run does first where nothing was measured.
@@ -89,9 +87,4 @@ fn print(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-fn print_json(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, measured)?;
-    writeln!(out)
 }

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsString,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     process::{Child, Command, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
@@ -18,6 +18,7 @@ use native::{
 
 use crate::{
     Refusal,
+    answer::{answer, json_line},
     doctor::{self, Fingerprint, Node, Report},
     launch, machine,
     options::{self, DoctorArguments, FINGERPRINT_WORD},
@@ -69,19 +70,12 @@ fn report(node: &Node, taken: &[Fingerprint], arguments: &DoctorArguments) -> Re
     let ranks = Some(taken.len()).filter(|ranks| *ranks > 0);
     let report = Report::new(&machine::host_name(), ranks, findings);
     let exit = if report.verdict.is_wrong() { Exit::Internal } else { Exit::Ok };
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let printed = if arguments.json {
-        serde_json::to_writer(&mut out, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out))
-    } else {
-        let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        report.print(&mut out, colour)
-    };
-    match printed.and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(exit),
-        other => other.map(|()| exit).context("cannot write to stdout"),
-    }
+    answer(
+        |out, colour| {
+            if arguments.json { json_line(out, &report) } else { report.print(out, colour) }
+        },
+    )?;
+    Ok(exit)
 }
 
 /// One rank's part: its fingerprint as a line of JSON on stdout.

@@ -2,15 +2,16 @@
 //! Not the reading (`import`) and not the judging (`explain`).
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::Path,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use model::exit::Exit;
 
 use crate::{
     Refusal,
+    answer::{Out, answer, json_line},
     explain::{self, Explanation, Hardware},
     import,
     options::ExplainArguments,
@@ -44,19 +45,14 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         }
     }
     let told = explain::explain(runs, &hardware);
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match print(&mut out, &told, arguments.json).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(exit),
-        other => other.map(|()| exit).context("cannot write to stdout"),
-    }
+    answer(|out, colour| print(out, &told, arguments.json, colour))?;
+    Ok(exit)
 }
 
-fn print(out: &mut impl Write, told: &[Explanation], json: bool) -> io::Result<()> {
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+fn print(out: &mut Out, told: &[Explanation], json: bool, colour: bool) -> io::Result<()> {
     for (at, one) in told.iter().enumerate() {
         if json {
-            serde_json::to_writer(&mut *out, one)?;
-            writeln!(out)?;
+            json_line(out, one)?;
             continue;
         }
         if at > 0 {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithms_command;
+mod answer;
 /// Who moves the bytes.
 pub mod backend;
 /// What devices count meanwhile.

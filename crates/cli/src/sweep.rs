@@ -37,7 +37,9 @@ pub(crate) use {
 };
 
 use crate::{
-    Refusal, lint_command, local_time,
+    Refusal,
+    answer::answer,
+    lint_command, local_time,
     options::{SweepArguments, TurnArguments},
     store,
 };
@@ -227,12 +229,7 @@ pub(crate) fn show(outcome: &Outcome, as_csv: bool, as_json: bool) -> Result<()>
 }
 
 fn put(text: &str) -> Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to stdout")
-        }
-        _ => Ok(()),
-    }
+    answer(|out, _| out.write_all(text.as_bytes()))
 }
 
 /// Says something on stderr.

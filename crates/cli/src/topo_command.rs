@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -15,7 +15,9 @@ use model::{
 use native::nvml;
 
 use crate::{
-    Refusal, machine,
+    Refusal,
+    answer::{answer, json_line},
+    machine,
     options::TopoArguments,
     topo::{self, Report},
 };
@@ -39,29 +41,18 @@ pub fn run(arguments: &TopoArguments) -> Result<Exit> {
         };
         return write_xml(to, &write(system));
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let printed = if arguments.json {
-        serde_json::to_writer(&mut out, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out))
-    } else {
-        let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        report.print(&mut out, colour)
-    };
-    went_out(printed.and_then(|()| out.flush()))
-}
-
-/// A reader that went away is no failure.
-fn went_out(printed: io::Result<()>) -> Result<Exit> {
-    match printed {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        other => other.map(|()| Exit::Ok).context("cannot write to stdout"),
-    }
+    answer(
+        |out, colour| {
+            if arguments.json { json_line(out, &report) } else { report.print(out, colour) }
+        },
+    )?;
+    Ok(Exit::Ok)
 }
 
 fn write_xml(to: &Path, xml: &str) -> Result<Exit> {
     if to == Path::new("-") {
-        return went_out(io::stdout().lock().write_all(xml.as_bytes()));
+        answer(|out, _| out.write_all(xml.as_bytes()))?;
+        return Ok(Exit::Ok);
     }
     let refused = |e| Refusal::new(Exit::Usage, format!("cannot write {}: {e}", to.display()));
     fs::write(to, xml).map_err(refused)?;

@@ -32,6 +32,7 @@ pub use communicator::{Communicator, CommunicatorRank};
 pub use connection::{Ends, Pair};
 pub use facts::{Messages, NcclFacts};
 pub use graph::Graph;
+pub use message::plain;
 pub use network::{GpuDirect, NetDevice, SocketThreads};
 pub use nvlink::{Fabric, Nvls};
 pub use plugin::{Plugin, PluginState};

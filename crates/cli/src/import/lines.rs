@@ -1,10 +1,9 @@
 //! Bytes as lines: of any length, of any line end, without terminal colours, UTF-8 or not.
 //! Not what they mean.
 
-use std::{
-    borrow::Cow,
-    io::{self, BufRead},
-};
+use std::io::{self, BufRead};
+
+use model::nccl_log::plain;
 
 /// Bytes of a line that are kept: nothing that is read here is longer.
 const LONGEST: usize = 64 << 10;
@@ -75,23 +74,6 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     for part in text.split('\r').filter(|part| !part.trim().is_empty()) {
         line(&plain(part));
     }
-}
-
-/// Without terminal colours (ECMA-48 5.4: a control sequence ends with a byte from @ to ~).
-fn plain(line: &str) -> Cow<'_, str> {
-    if !line.contains('\x1b') {
-        return Cow::Borrowed(line);
-    }
-    let mut plain = String::with_capacity(line.len());
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        if c != '\x1b' {
-            plain.push(c);
-        } else if chars.next() == Some('[') {
-            let _ = chars.by_ref().find(|c| ('@'..='~').contains(c));
-        }
-    }
-    Cow::Owned(plain)
 }
 
 #[cfg(test)]

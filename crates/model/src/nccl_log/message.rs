@@ -124,7 +124,7 @@ fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
 }
 
 /// A line without terminal colours and without its line end.
-pub(super) fn plain(line: &str) -> Cow<'_, str> {
+pub fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\n', '\r']);
     if !line.contains('\x1b') {
         return Cow::Borrowed(line);

@@ -1,0 +1,29 @@
+//! What a command answers on stdout, for people or as JSON; a reader that went away is no failure.
+//! Not a run's rows (`outputs`).
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Where answers go.
+pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+
+/// Has `write` put the answer into stdout; it hears whether people want colours there.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub(crate) fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    match write(&mut out, colour).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to stdout"),
+    }
+}
+
+/// A line of JSON.
+pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)
+}
