@@ -17,7 +17,7 @@ mod constants;
 mod latency;
 mod speeds;
 
-pub use communicator::{CollNet, Communicator, Graph, Graphs, PathType, Version};
+pub use communicator::{CollNet, Communicator, Graph, Graphs, Version};
 pub use heard::heard;
 pub use inference::{Inferred, infer};
 pub use table::{Entry, Protocol, Table};

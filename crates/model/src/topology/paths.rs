@@ -1,54 +1,11 @@
 //! The way between any two devices of a host, in nvidia-smi's words and in NCCL's.
 //! Not how fast it is.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Endpoint, Gpu, GpuLinkKind, Matrix, Parent, System, Target, Word};
-
-/// The way between two devices, in NCCL's words; from near to far (NCCL 2.30.7, src/graph/topo.h, PATH_*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum NcclPath {
-    /// The device itself.
-    Loc,
-    /// NVLink, by NVSwitch or not; xGMI alike.
-    Nvl,
-    /// NVLink through another GPU.
-    Nvb,
-    /// NVLink to the processor.
-    C2c,
-    /// One PCIe switch.
-    Pix,
-    /// Several PCIe switches.
-    Pxb,
-    /// NVLink to the processor, then its PCIe.
-    P2c,
-    /// The processor.
-    Phb,
-    /// Between processors.
-    Sys,
-    /// Between hosts.
-    Net,
-}
-
-impl fmt::Display for NcclPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            NcclPath::Loc => "LOC",
-            NcclPath::Nvl => "NVL",
-            NcclPath::Nvb => "NVB",
-            NcclPath::C2c => "C2C",
-            NcclPath::Pix => "PIX",
-            NcclPath::Pxb => "PXB",
-            NcclPath::P2c => "P2C",
-            NcclPath::Phb => "PHB",
-            NcclPath::Sys => "SYS",
-            NcclPath::Net => "NET",
-        })
-    }
-}
+use super::{Endpoint, Gpu, GpuLinkKind, Matrix, NcclPath, Parent, System, Target, Word};
 
 /// A host, prepared for questions about ways through it.
 pub struct Paths<'a> {

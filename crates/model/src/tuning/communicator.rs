@@ -1,6 +1,7 @@
 //! What the model reads of a communicator: version, ranks, processors and the graphs that NCCL found.
 //! Not how these are learned: a log says them (`nccl_log`), or `inference` guesses them.
 
+use crate::topology::NcclPath;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Algorithm;
@@ -48,57 +49,6 @@ impl Version {
     }
 }
 
-/// Path types by distance (src/graph/topo.h; the order of 2.27.7 on).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum PathType {
-    /// The same device.
-    Loc,
-    /// NVLink.
-    Nvl,
-    /// NVLink through another GPU.
-    Nvb,
-    /// Chip to chip, GPU and CPU.
-    C2c,
-    /// One PCIe switch.
-    Pix,
-    /// Several PCIe switches.
-    Pxb,
-    /// C2C, then a PCIe switch.
-    P2c,
-    /// Another GPU's NIC.
-    Pxn,
-    /// The host bridge.
-    Phb,
-    /// Between sockets.
-    Sys,
-    /// The network.
-    Net,
-    /// None.
-    Dis,
-}
-
-impl PathType {
-    /// The type of a name in NCCL's log.
-    pub fn from_name(name: &str) -> Option<PathType> {
-        Some(match name {
-            "LOC" => PathType::Loc,
-            "NVL" => PathType::Nvl,
-            "NVB" => PathType::Nvb,
-            "C2C" => PathType::C2c,
-            "PIX" => PathType::Pix,
-            "PXB" => PathType::Pxb,
-            "P2C" => PathType::P2c,
-            "PXN" => PathType::Pxn,
-            "PHB" => PathType::Phb,
-            "SYS" => PathType::Sys,
-            "NET" => PathType::Net,
-            "DIS" => PathType::Dis,
-            _ => return None,
-        })
-    }
-}
-
 /// A graph as the search left it and all ranks agreed on it (`Pattern …` of the log, the least of all
 /// ranks).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -110,9 +60,9 @@ pub struct Graph {
     /// GB/s of a channel between nodes.
     pub bw_inter: f32,
     /// The longest path within a node.
-    pub type_intra: PathType,
+    pub type_intra: NcclPath,
     /// The longest path to a NIC.
-    pub type_inter: PathType,
+    pub type_inter: NcclPath,
     /// Whether all channels take the same way.
     pub same_channels: bool,
     /// The NIC's latency, microseconds (`latency` of NCCL's XML).
@@ -125,8 +75,8 @@ impl Graph {
         channels: 0,
         bw_intra: 0.0,
         bw_inter: 0.0,
-        type_intra: PathType::Loc,
-        type_inter: PathType::Loc,
+        type_intra: NcclPath::Loc,
+        type_inter: NcclPath::Loc,
         same_channels: true,
         latency_inter: 0.0,
     };

@@ -1,11 +1,12 @@
 //! A communicator from what NCCL's log says of itself, and what it does not say guessed.
 //! Not the log's reader (`nccl_log`).
 
-use super::communicator::{Graph, PathType, Version};
+use super::communicator::{Graph, Version};
 use super::inference::{Inferred, infer};
 use crate::limits::Placement;
 use crate::machine::Machine;
 use crate::nccl_log::{self, NcclFacts};
+use crate::topology::NcclPath;
 
 /// The communicator of a run whose log is at hand. Graphs that the log has (GRAPH) replace guesses,
 /// and so do channels (INIT); of ranks that found different graphs the slowest counts, as in NCCL.
@@ -64,8 +65,8 @@ fn graph(said: &nccl_log::Graph, before: Graph) -> Option<Graph> {
         channels: said.channels,
         bw_intra: said.bw_intra as f32,
         bw_inter: said.bw_inter as f32,
-        type_intra: PathType::from_name(&said.type_intra)?,
-        type_inter: PathType::from_name(&said.type_inter)?,
+        type_intra: NcclPath::from_name(&said.type_intra)?,
+        type_inter: NcclPath::from_name(&said.type_inter)?,
         ..before
     })
 }

@@ -4,11 +4,12 @@
 //! The search (src/graph/search.cc) tries speeds from the highest that a link allows, and keeps the
 //! first number of channels whose sum no lower speed beats; then it splits wide channels in two.
 
-use super::communicator::{Communicator, Graph, Graphs, PathType, Version};
+use super::communicator::{Communicator, Graph, Graphs, Version};
 use super::speeds;
 use crate::limits::Placement;
 use crate::limits::resource::{nvlink_links, sm};
 use crate::machine::Machine;
+use crate::topology::NcclPath;
 
 /// A guess, and what it was made from.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +68,7 @@ pub fn infer(
         && capability >= 90
         && islands.ranks > 1
         && node.nvlink.as_ref().is_some_and(|nvlink| nvlink.multicast != Some(false));
-    let joined = if node.nvlink.is_some() { PathType::Nvl } else { PathType::Phb };
+    let joined = if node.nvlink.is_some() { NcclPath::Nvl } else { NcclPath::Phb };
     let (ring, tree, switch) = match nic {
         Some(nic) if several => search.between(nic, islands.nodes, joined),
         _ => search.within(joined),
@@ -128,7 +129,7 @@ const WORTH_TRYING: f32 = 0.49;
 
 impl Search {
     /// Ring, tree and NVLS of a single island.
-    fn within(&self, joined: PathType) -> (Graph, Graph, Graph) {
+    fn within(&self, joined: NcclPath) -> (Graph, Graph, Graph) {
         let speeds = speeds::within(self.version, self.sm);
         let most = speeds::most_channels(self.version);
         let (channels, speed) =
@@ -156,7 +157,7 @@ impl Search {
     }
 
     /// The same for several islands of `nodes` nodes, by NICs of (GB/s, number a node).
-    fn between(&self, nic: (f32, usize), nodes: usize, joined: PathType) -> (Graph, Graph, Graph) {
+    fn between(&self, nic: (f32, usize), nodes: usize, joined: NcclPath) -> (Graph, Graph, Graph) {
         let speeds = speeds::between(self.version, self.sm);
         let (rate, count) = (nic.0, (nic.1 * nodes) as f32);
         // With a NIC for each GPU rings leave in turn, and NVLink carries all but one part.
@@ -172,7 +173,7 @@ impl Search {
         };
         let (channels, speed) = self.best(&speeds, rate, of);
         let (channels, speed) = self.split(channels, speed);
-        let joined = if self.ranks == 1 { PathType::Loc } else { joined };
+        let joined = if self.ranks == 1 { NcclPath::Loc } else { joined };
         let graph = self.graph(channels, speed, joined);
         // Two nodes' trees may be faster inside than between.
         let faster = |next: &&f32| {
@@ -217,13 +218,13 @@ impl Search {
         (more, speed / more.div_ceil(channels) as f32)
     }
 
-    fn graph(&self, channels: u32, speed: f32, joined: PathType) -> Graph {
+    fn graph(&self, channels: u32, speed: f32, joined: NcclPath) -> Graph {
         Graph {
             channels,
             bw_intra: speed,
             bw_inter: speed,
             type_intra: joined,
-            type_inter: PathType::Pix,
+            type_inter: NcclPath::Pix,
             same_channels: true,
             latency_inter: 0.0,
         }

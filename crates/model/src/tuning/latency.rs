@@ -1,11 +1,12 @@
 //! The model's latency of an entry: what it takes to start, and its hops in a row.
 //! Not the time per byte (`bandwidth`).
 
-use super::communicator::{Communicator, PathType};
+use super::communicator::Communicator;
 use super::constants::{self, Hop};
 use super::table::Protocol;
 use crate::Collective;
 use crate::limits::Algorithm;
+use crate::topology::NcclPath;
 
 /// Steps of a ring.
 pub(super) fn steps(comm: &Communicator, collective: Collective) -> usize {
@@ -30,7 +31,7 @@ pub(super) fn latency(
     let several = comm.nodes > 1;
     let base = constants::base(version, algorithm, protocol);
     let hop = |algorithm, to| constants::hop(version, algorithm, protocol, to);
-    let inside = if graph.type_intra == PathType::Nvl { Hop::NvLink } else { Hop::Pci };
+    let inside = if graph.type_intra == NcclPath::Nvl { Hop::NvLink } else { Hop::Pci };
     let intra = hop(algorithm, inside);
     // With one rank a node nothing hides the network: the tree's latency.
     let exposed = minor >= 23 && comm.ppn() == 1.0;

@@ -2,10 +2,11 @@
 //! where it may not be used.
 //! Not a time: that depends on the size (`time`).
 
+use crate::topology::NcclPath;
 use serde::{Deserialize, Serialize};
 
 use super::bandwidth::bandwidth;
-use super::communicator::{Communicator, PathType};
+use super::communicator::Communicator;
 use super::latency::latency;
 use crate::Collective;
 use crate::limits::Algorithm;
@@ -174,14 +175,14 @@ fn enabled(
 fn ll128(comm: &Communicator, algorithm: Algorithm) -> bool {
     let minor = comm.version.minor;
     let graph = comm.graphs.of(algorithm);
-    let farthest = if comm.sm >= 90 { PathType::Pxn } else { PathType::Pxb };
+    let farthest = if comm.sm >= 90 { NcclPath::Pxn } else { NcclPath::Pxb };
     let capability = match (minor, comm.sm) {
         (27.., sm) => sm >= 70,
         (25.., 100 | 120) => true,
         (_, sm) => matches!(sm, 70 | 80 | 90),
     };
     // Before 2.27, P2C was not among the paths, or farther than PXN.
-    let near = graph.type_inter <= farthest && (minor >= 27 || graph.type_inter != PathType::P2c);
+    let near = graph.type_inter <= farthest && (minor >= 27 || graph.type_inter != NcclPath::P2c);
     let alike = !comm.mixed_sm || comm.sm >= 90 && minor >= 30;
-    near && graph.type_intra <= PathType::Nvb && alike && capability
+    near && graph.type_intra <= NcclPath::Nvb && alike && capability
 }

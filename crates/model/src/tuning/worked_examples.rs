@@ -1,6 +1,7 @@
 //! The model against what NCCL printed: predictions of a public log, and tables of two others.
 //! Not against measured times: those it does not claim.
 
+use crate::topology::NcclPath;
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +9,7 @@ use crate::Collective;
 use crate::limits::{Algorithm, Placement};
 use crate::machine::{CpuVendor, Machine, NicKind, Nics, ready};
 
-fn graph(channels: u32, intra: f32, inter: f32, paths: (PathType, PathType)) -> Graph {
+fn graph(channels: u32, intra: f32, inter: f32, paths: (NcclPath, NcclPath)) -> Graph {
     Graph {
         channels,
         bw_intra: intra,
@@ -57,7 +58,7 @@ fn communicator(
 /// `128 Bytes -> Algo 0 proto 0 time 25.214764`
 #[test]
 fn predictions_of_a_public_log() {
-    let paths = (PathType::Nvl, PathType::Pix);
+    let paths = (NcclPath::Nvl, NcclPath::Pix);
     let each = graph(16, 12.0, 12.0, paths);
     let mut comm = communicator(22, 3, 24, 90, each, each);
     comm.channels = 16;
@@ -85,11 +86,11 @@ fn agrees(comm: &Communicator, collective: Collective, algorithm: Algorithm, pri
 /// NCCL 2.27.7 on two A100 with 12 NVLinks: the table that it printed.
 #[test]
 fn table_of_two_a100() {
-    let paths = (PathType::Nvl, PathType::Pix);
+    let paths = (NcclPath::Nvl, NcclPath::Pix);
     let (ring, tree) = (graph(12, 20.0, 20.0, paths), graph(12, 40.0, 40.0, paths));
     let mut comm = communicator(27, 1, 2, 80, ring, tree);
     for graph in [&mut comm.graphs.collnet_direct, &mut comm.graphs.collnet_chain] {
-        graph.type_intra = PathType::Nvl;
+        graph.type_intra = NcclPath::Nvl;
     }
     use Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
     for collective in [Broadcast, Reduce] {
@@ -121,7 +122,7 @@ fn table_of_two_a100() {
 /// NCCL 2.26 on two nodes of two V100 over PCIe: the table that it printed.
 #[test]
 fn table_of_two_nodes_of_v100() {
-    let paths = (PathType::Sys, PathType::Sys);
+    let paths = (NcclPath::Sys, NcclPath::Sys);
     let (ring, tree) = (graph(2, 2.4, 2.4, paths), graph(2, 2.4, 2.4, paths));
     let mut comm = communicator(26, 2, 4, 70, ring, tree);
     comm.graphs.nvls = Graph::NONE;
@@ -187,12 +188,12 @@ proptest! {
         channels in 1u32..32, speed in 0.1f32..90.0, power in 0u32..36, heads in 0u32..9,
         cpu in prop::sample::select(vec![None, Some(CpuVendor::Amd), Some(CpuVendor::Arm)]),
     ) {
-        let each = graph(channels, speed, speed, (PathType::Nvl, PathType::Pix));
+        let each = graph(channels, speed, speed, (NcclPath::Nvl, NcclPath::Pix));
         let mut comm = communicator(minor, nodes, nodes * per_node, sm, each, each);
         comm.cpu = cpu;
         comm.nvls = heads > 0;
         comm.nvswitch = comm.nvls;
-        comm.graphs.nvls = graph(heads, speed, speed, (PathType::Nvl, PathType::Pix));
+        comm.graphs.nvls = graph(heads, speed, speed, (NcclPath::Nvl, NcclPath::Pix));
         comm.graphs.collnet_direct = comm.graphs.nvls;
         comm.graphs.collnet_chain = comm.graphs.nvls;
         comm.collnet = comm.nvls.then_some(CollNet { heads: 8, all_gather: true, reduce_scatter: true });
