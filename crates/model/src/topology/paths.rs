@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Endpoint, Gpu, GpuLinkKind, Matrix, NcclPath, Parent, System, Target, Word};
 
 /// A host, prepared for questions about ways through it.
