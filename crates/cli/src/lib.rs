@@ -16,6 +16,7 @@ pub mod explain;
 mod explain_command;
 /// What others wrote.
 pub mod import;
+mod import_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.
@@ -30,6 +31,7 @@ mod nearest;
 /// What was asked.
 pub mod options;
 mod outputs;
+mod quantity;
 /// From a record to what is read.
 pub mod render;
 mod show;
@@ -111,6 +113,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
+        Command::Import(arguments) => import_command::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),

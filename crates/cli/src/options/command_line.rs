@@ -12,6 +12,7 @@ use model::{Collective, plan::Style};
 
 use super::{
     arguments::BenchArguments,
+    reading::{ImportArguments, reading},
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
 
@@ -37,6 +38,8 @@ pub enum Command {
     Lint(LintArguments),
     /// Look at this node.
     Doctor(DoctorArguments),
+    /// Say what logs and records hold.
+    Import(ImportArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
     /// Show the tree of a host's devices.
@@ -159,6 +162,7 @@ const EXAMPLES: &str = "Examples:
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
+  busbw import logs/                         what the logs of a folder hold, whoever wrote them
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
@@ -244,6 +248,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
         "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
@@ -323,6 +328,7 @@ fn grammar() -> Grammar {
         .subcommand(show)
         .subcommand(lint)
         .subcommand(algorithms)
+        .subcommands(reading())
         .subcommand(doctor)
         .subcommand(explain)
         .subcommand(topo)

@@ -2,6 +2,8 @@
 //! failures.
 //! Not the table.
 
+use std::borrow::Cow;
+
 use model::{Collective, measurement::Device};
 
 /// What a line says.
@@ -29,6 +31,25 @@ pub(in super::super) enum Said {
     Setting(String, String),
     /// Known, and nothing to keep.
     Other,
+}
+
+/// A line without the `BenchTime(), common.cu:561, ` that builds with traces of their own put before
+/// everything they print.
+pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
+    const MARK: &str = "(), common.cu:";
+    if !line.contains(MARK) {
+        return Cow::Borrowed(line);
+    }
+    let (mut kept, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some((before, after)) = rest.split_once(MARK) {
+        let function =
+            before.len() - before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        kept.push_str(before.get(..before.len() - function).unwrap_or(before));
+        kept.push(' ');
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept)
 }
 
 /// Reads a line; none of nccl-tests' gives `None`.
