@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub use context::Measured;
 pub use finding::{Confidence, Finding, Weight};
-pub use hardware::{Hardware, MachineError};
+pub use hardware::Hardware;
 pub use limit::{Ceiling, Culprit};
 pub use print::print;
 

@@ -22,14 +22,18 @@ use crate::{
 /// # Errors
 /// `--machine` that describes no machine, and stdout.
 pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
-    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
-        .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let stdin = Path::new("-").to_owned();
     let sources = if arguments.sources.is_empty() {
         std::slice::from_ref(&stdin)
     } else {
         &arguments.sources
     };
+    if arguments.machine.as_deref() == Some("-") && sources.contains(&stdin) {
+        let text = "--machine - and the log cannot both be stdin: name a file for one of them";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
+    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
+        .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let mut runs = Vec::new();
     let mut exit = Exit::Ok;
     for source in sources {

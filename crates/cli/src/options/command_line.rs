@@ -117,9 +117,8 @@ pub struct ExplainArguments {
     /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records; `-` or nothing is stdin
     #[arg(value_name = "LOG|RECORD")]
     pub sources: Vec<PathBuf>,
-    /// The machine: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or the text
-    /// of nvidia-smi topo -m
-    #[arg(long, value_name = "FILE|NAME|XML")]
+    /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin
+    #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
     /// Hosts, where neither the log nor the machine says how many there were
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
@@ -132,8 +131,8 @@ pub struct ExplainArguments {
 /// Options of `busbw topo`.
 #[derive(Debug, Clone, Args)]
 pub struct TopoArguments {
-    /// NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, or the name
-    /// of a ready machine; `-` is stdin; without one, this machine
+    /// A file: NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, JSON of
+    /// busbw topo, a record; or the name of a ready machine; `-` is stdin; without one, this machine
     pub file: Option<PathBuf>,
     /// Print JSON
     #[arg(long, conflicts_with = "xml")]

@@ -4,6 +4,7 @@
 use model::topology::{Input, Kind, System, of_system, recognise, write};
 use native::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
 
+use crate::machine_argument::Described;
 use super::{Report, read};
 use crate::doctor::tests::recorded::{Recorded, gpu_at, nic_at};
 
@@ -21,7 +22,7 @@ fn printed(report: &Report, colour: bool) -> String {
 }
 
 fn of_file((name, text): (&str, &str)) -> String {
-    printed(&Report::new(name, recognise(text).unwrap(), Vec::new()), false)
+    printed(&Report::new(name, recognise(text).unwrap().into(), Vec::new()), false)
 }
 
 /// Eight GPUs on NVSwitches and eight adapters, two sockets.
@@ -64,7 +65,7 @@ fn system(node: Recorded) -> System {
 }
 
 fn report(node: Recorded) -> Report {
-    Report::new("node7", Input::System(system(node)), Vec::new())
+    Report::new("node7", Described::System(system(node)), Vec::new())
 }
 
 #[test]
@@ -129,8 +130,8 @@ fn what_is_written_of_a_machine_is_read_again() {
     let Ok(Input::System(again)) = recognise(&write(&system)) else { panic!("it is a topology") };
     assert_eq!(write(&again), write(&system));
     assert_eq!(again.devices.len(), system.devices.len());
-    let ours = Report::new("a", Input::System(system), Vec::new());
-    let theirs = Report::new("a", Input::System(again), Vec::new());
+    let ours = Report::new("a", Described::System(system), Vec::new());
+    let theirs = Report::new("a", Described::System(again), Vec::new());
     assert_eq!(ours.nccl_paths, theirs.nccl_paths);
     assert_eq!(ours.links, theirs.links);
 }
@@ -140,7 +141,7 @@ fn without_a_driver_the_bus_still_tells() {
     let (_keep, node) = server().node();
     let system = read(&node.root, None);
     assert_eq!((system.gpus().len(), system.nets().len(), system.cpus.len()), (8, 8, 2));
-    let words = Report::new("a", Input::System(system), Vec::new()).matrices.remove(0);
+    let words = Report::new("a", Described::System(system), Vec::new()).matrices.remove(0);
     let word = |a, b| words.between(a, b).unwrap().to_string();
     // GPU 0, its own adapter, the next one, one on the other socket.
     assert_eq!([word(0, 8), word(0, 9), word(0, 12)], ["PIX", "NODE", "SYS"]);
