@@ -14,7 +14,7 @@ mod table;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::exit::Exit;
+use model::{exit::Exit, plan::Plan};
 
 pub use evidence::Transport;
 pub(crate) use table::table;
@@ -25,7 +25,7 @@ use crate::{
     options::TransportsArguments,
     sweep::{self, Environment, Outcome, Place, Prepared, Tried},
 };
-use evidence::Percent;
+use evidence::{Percent, Verdict};
 use here::Here;
 use profile::Profile;
 
@@ -41,6 +41,10 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     arguments.turns.time.get_or_insert(TIME);
     let turns = &arguments.turns;
     let prepared = Prepared::new(turns)?;
+    if has_groups(prepared.plan()) {
+        let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
     let here = Here::look(&Root::system(), &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
     let running = chosen.iter().filter(|profile| profile.waived.is_none());
@@ -87,6 +91,11 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     Ok(sweep::exit(&outcome))
 }
 
+/// Whether ranks form several communicators.
+fn has_groups(plan: &Plan) -> bool {
+    (0..plan.ranks()).any(|rank| plan.colour(rank) != plan.colour(0))
+}
+
 /// Those that the user named; without names all but `default`, which is one of the others by itself.
 fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
     let known: Vec<String> = all.iter().map(|profile| profile.name().to_owned()).collect();
@@ -103,9 +112,17 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
 
 /// Holds every cell against its limit. The transport's own percentage is that of its largest size.
 fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
-    let machine = limit::this_host();
+    let host = limit::this_host();
     for (number, profile) in chosen.iter().enumerate() {
-        let answer = limit::limit(&machine, here, &profile.way);
+        let transport = outcome.environments.get(number).and_then(|one| one.transport.as_ref());
+        let Some(verdict) = transport.map(|transport| transport.verdict) else { continue };
+        // What ran instead has another limit.
+        let answer = match verdict {
+            Verdict::Proven => {
+                limit::limit(&limit::machine(&host, &profile.way), here, &profile.way)
+            }
+            _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),
+        };
         let mut last = None;
         for row in &mut outcome.rows {
             let Some(cell) = row.cells.get_mut(number).and_then(Option::as_mut) else { continue };

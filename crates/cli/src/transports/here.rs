@@ -120,6 +120,11 @@ impl Here {
         (listed == turned).then(|| left_so(name, value))
     }
 
+    /// Why nothing can be proven of any transport.
+    pub(super) fn alone(&self) -> Option<String> {
+        (self.ranks < 2).then(|| "one rank: nothing goes from one to another".to_owned())
+    }
+
     /// Why nothing goes within a node.
     pub(super) fn lone_ranks(&self) -> Option<String> {
         (self.nodes > 1 && self.ranks <= self.nodes)
