@@ -56,6 +56,14 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         Some(which) => sweep::baseline(Some(which), &names)?,
         None => chosen.iter().position(|profile| profile.waived.is_none()),
     };
+    let waived = |number: usize| chosen.get(number)?.waived.as_ref();
+    if turns.baseline.is_some()
+        && let Some(number) = baseline
+        && let Some(why) = waived(number)
+    {
+        let text = format!("--baseline {}: it cannot run here: {why}", names[number]);
+        return Err(Refusal::new(Exit::Impossible, text).into());
+    }
     let place = Place::find(turns, &prepared, "transports")?;
     let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
     // Waived ones have had no turn, and their place in the table all the same.
@@ -82,8 +90,10 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let tried = tried.collect();
     let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
     weigh(&mut outcome, &chosen, &here);
+    // A stdout that fails must not lose the result, nor a folder that fails the table.
+    let kept = place.keep(&outcome);
     sweep::print(turns, &outcome, table)?;
-    place.keep(&outcome)?;
+    kept?;
     if environments.is_empty() {
         let text = "no transport can run here: see the reasons above";
         return Err(Refusal::new(Exit::Impossible, text).into());

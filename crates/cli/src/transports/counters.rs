@@ -13,10 +13,17 @@ use crate::render::bytes;
 const CARRIED: f64 = 0.5;
 /// Below this it did not: what ranks tell each other is less.
 const IDLE: f64 = 0.05;
+/// Below so many bytes nothing follows: what ranks, and everybody else on the host, tell each other
+/// meanwhile is as much.
+const LEAST: f64 = 16e6;
 
 /// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
 /// what goes between these.
 pub(super) fn counted(way: &Way, scope: Scope, moved: &Moved) -> Witness {
+    if moved.required < LEAST {
+        let words = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
+        return Witness::silent(&words);
+    }
     let busiest = moved.busiest().filter(|_| scope != Scope::Within);
     let of = |name: &str, bytes_moved: u64| {
         format!("{name} {} of {}", bytes(bytes_moved), bytes(moved.required as u64))
@@ -98,9 +105,12 @@ mod tests {
 
     fn moved(nvlink: Option<u64>, network: &[(&str, u64)]) -> Moved {
         Moved {
-            required: 1000.0,
-            nvlink,
-            network: network.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect(),
+            required: 1000.0 * 1e6,
+            nvlink: nvlink.map(|by| by * 1_000_000),
+            network: network
+                .iter()
+                .map(|(name, by)| ((*name).to_owned(), by * 1_000_000))
+                .collect(),
             read: ["lo", "eth0", "mlx5_0/1", "mlx5_1/1"].map(str::to_owned).into(),
         }
     }
@@ -138,6 +148,15 @@ mod tests {
         assert_eq!(counted(&Way::Shm, Scope::Within, &busy).says, Says::Silent);
         assert_eq!(counted(&Way::P2p, Scope::Within, &busy).says, Says::Silent);
         assert_eq!(counted(&Way::Shm, Scope::Within, &moved(Some(800), &[])).says, Says::No);
+    }
+
+    /// Of a job of small sizes the ranks' own talk is as much as the data.
+    #[test]
+    fn few_bytes_tell_nothing() {
+        let little = Moved { required: 8.1e3, nvlink: Some(0), ..moved(Some(0), &[("lo", 24)]) };
+        for way in [Way::P2p, Way::Nvls, Way::Shm, Way::Socket("eth0".to_owned())] {
+            assert_eq!(counted(&way, Scope::All, &little).says, Says::Silent, "{way:?}");
+        }
     }
 
     /// A device that was not read is no device that was idle.

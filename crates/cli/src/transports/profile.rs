@@ -141,6 +141,9 @@ fn on_host(here: &Here) -> Vec<Profile> {
     let later =
         "between processes by TCP comes with the net backend, which this busbw does not have";
     all.push(Profile::waived("net", Way::Socket("lo".to_owned()), later));
+    if here.net_plugin.is_some() {
+        all.push(Profile::waived("plugin", Way::Plugin(String::new()), gpus));
+    }
     for profile in &mut all {
         profile.waived = here.alone().or(profile.waived.take());
     }
@@ -156,6 +159,7 @@ fn nvls(here: &Here) -> Profile {
     Profile::new("nvls", Way::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
+        .unless(here.chooses_without("NCCL_ALGO", "nvls"))
         .unless((!reduces).then(|| format!("NCCL has no NVLS for {}", here.collective.name())))
         .unless(
             (here.multicast == Some(false))
@@ -244,6 +248,7 @@ fn sharp(here: &Here) -> Profile {
         .unless(why)
         .unless((here.nodes < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
         .unless(here.is_set_to("NCCL_COLLNET_ENABLE", &["0"]))
+        .unless(here.chooses_without("NCCL_ALGO", "collnet"))
 }
 
 fn plugin(here: &Here) -> Option<Profile> {
@@ -315,6 +320,9 @@ mod tests {
     fn nothing_is_switched_on_again() {
         for (variable, value, names) in [
             ("NCCL_NVLS_ENABLE", "0", vec!["nvls"]),
+            ("NCCL_ALGO", "Ring,Tree", vec!["nvls"]),
+            ("NCCL_ALGO", "^NVLS", vec!["nvls"]),
+            ("NCCL_ALGO", "allreduce:nvls,collnetdirect", vec![]),
             ("NCCL_P2P_DISABLE", "1", vec!["nvls", "p2p"]),
             ("NCCL_P2P_LEVEL", "LOC", vec!["p2p"]),
             ("NCCL_SHM_DISABLE", "1", vec!["shm"]),

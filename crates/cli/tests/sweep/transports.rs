@@ -155,6 +155,14 @@ fn the_host_has_what_it_has() {
     run("transports all_reduce --backend host -g 2 --only net", &[]).exits(5);
 }
 
+/// What cannot be compared with is said before anything runs.
+#[test]
+fn a_baseline_must_be_able_to_run() {
+    run("transports all_reduce --backend host -g 2 -b 1K -e 1K --baseline net", &[])
+        .exits(5)
+        .says("--baseline net: it cannot run here");
+}
+
 /// One rank moves nothing to another: nothing can be proven, on any backend.
 #[test]
 fn one_rank_proves_nothing() {
