@@ -4,6 +4,9 @@
 use super::{Finding, Kind, known};
 use crate::topology::{Cpu, Matrix, Net, Paths, System, Word};
 
+/// The command that shows ways between GPUs and NICs.
+const MATRIX: &str = "nvidia-smi topo -m";
+
 /// GPUs from which every fast NIC is in another NUMA node.
 pub(super) fn far_nics(system: &System) -> Vec<Finding> {
     let paths = Paths::of(system);
@@ -32,7 +35,16 @@ pub(super) fn far_nics(system: &System) -> Vec<Finding> {
         let name = system.gpu_name(gpu);
         let evidence =
             format!("{} on {}, {} on {}", known(device), place(gpu), net.name, place(at));
-        findings.push(far_nic(name, &net.name, apart(at), evidence));
+        let nic = system.devices.get(at).map_or("", |nic| &nic.address);
+        // nvidia-smi knows no other GPUs.
+        let confirm = match device.gpu.as_ref().is_some_and(|gpu| gpu.gcn.is_some()) {
+            true => {
+                let file = |address: &str| format!("/sys/bus/pci/devices/{address}/numa_node");
+                format!("cat {} {}", file(&device.address), file(nic))
+            }
+            false => MATRIX.to_owned(),
+        };
+        findings.push(Finding { confirm, ..far_nic(name, &net.name, apart(at), evidence) });
     }
     findings
 }
@@ -81,7 +93,7 @@ fn far_nic(gpu: String, nic: &str, apart: Apart, evidence: String) -> Finding {
         // What the links between and NCCL's way through host memory cost is not told here.
         cost: None,
         remedy: format!("{remedy}; {NCCL}"),
-        confirm: "nvidia-smi topo -m".to_owned(),
+        confirm: MATRIX.to_owned(),
     }
 }
 
