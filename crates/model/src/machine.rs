@@ -63,6 +63,9 @@ pub struct NvLink {
     pub line: Option<f64>,
     /// Whether the links end in NVSwitches, so that any pair of GPUs has all of them.
     pub switched: bool,
+    /// Without switches: whether every pair of GPUs has links of its own. Where it is unknown, some
+    /// pairs may reach each other over PCIe only.
+    pub meshed: Option<bool>,
     /// Whether the switches multicast and reduce (NVLink SHARP, which NVLS needs).
     pub multicast: Option<bool>,
     /// GPUs in one NVLink domain: `Node::gpus`, or more where it spans nodes (MNNVL).
