@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Device, LinkTrouble, Matrix, Net, NetKind, Parent, Paths, System, Word, chip, judge,
+    Cpu, Device, GpuLinkKind, LinkTrouble, Matrix, Net, NetKind, Parent, Paths, System, Word, chip, judge,
     rates::{gpu_link_line, shown},
 };
 use crate::{
@@ -24,12 +24,12 @@ pub enum Kind {
     SharedSlot,
     /// A switch's own link is slower than that of a device below it.
     Uplink,
-    /// A GPU and its nearest NIC hang on different sockets.
+    /// A GPU and its nearest NIC hang on different NUMA nodes.
     FarNic,
     /// A port is down.
     PortDown,
-    /// A GPU has fewer links to others than its peers have.
-    NvLink,
+    /// A GPU has fewer NVLinks or xGMI links to others than its peers have.
+    GpuLink,
 }
 
 /// One thing that is wrong.
@@ -258,7 +258,7 @@ fn shared_slot(system: &System, slot: &str) -> Option<Finding> {
     })
 }
 
-/// GPUs from which every fast NIC is across sockets.
+/// GPUs from which every fast NIC is in another NUMA node.
 fn far_nics(system: &System) -> Vec<Finding> {
     let paths = Paths::of(system);
     let nets = system.nets();
@@ -267,37 +267,74 @@ fn far_nics(system: &System) -> Vec<Finding> {
     // The port for administration is no NIC for traffic between nodes.
     let fastest = nics.iter().filter_map(|(_, net)| net.mbps).max().unwrap_or(0);
     nics.retain(|(_, net)| net.mbps.is_none_or(|mbps| mbps > fastest / 3));
+    let cpu = |at: usize| paths.cpu(at).and_then(|cpu| system.cpus.get(cpu));
     let mut findings = Vec::new();
     for gpu in system.gpus() {
+        let apart = |at: usize| Apart::of(cpu(gpu), cpu(at));
         let ways = nics.iter().map(|(at, net)| (paths.word(gpu, *at), *at, *net));
-        let Some((Word::Sys, at, net)) = ways.min_by_key(|(word, ..)| *word) else { continue };
+        let nearest = ways.min_by_key(|(word, at, _)| (*word, apart(*at)));
+        let Some((Word::Sys, at, net)) = nearest else { continue };
         let Some(device) = system.devices.get(gpu) else { continue };
-        let nodes = [gpu, at].map(|at| {
-            let cpu = paths.cpu(at).and_then(|cpu| system.cpus.get(cpu));
-            cpu.and_then(|cpu| cpu.numa).map_or("?".to_owned(), |numa| numa.to_string())
-        });
+        let place = |at: usize| {
+            let numa = cpu(at).and_then(|cpu| cpu.numa);
+            let node = numa.map_or("NUMA node ?".to_owned(), |numa| format!("NUMA node {numa}"));
+            match cpu(at).and_then(|cpu| cpu.socket) {
+                Some(socket) => format!("{node} of socket {socket}"),
+                None => node,
+            }
+        };
         let name = system.gpu_name(gpu);
-        let evidence = format!(
-            "{} on NUMA node {}, {} on NUMA node {}",
-            known(device),
-            nodes[0],
-            net.name,
-            nodes[1]
-        );
-        findings.push(far_nic(name, &net.name, evidence));
+        let evidence =
+            format!("{} on {}, {} on {}", known(device), place(gpu), net.name, place(at));
+        findings.push(far_nic(name, &net.name, apart(at), evidence));
     }
     findings
 }
 
-fn far_nic(gpu: String, nic: &str, evidence: String) -> Finding {
+/// How far apart two NUMA nodes are, near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Apart {
+    /// In one socket, which the BIOS splits (NPS2 and NPS4, sub-NUMA clustering).
+    Nodes,
+    /// Whether sockets lie between them is not told.
+    Unknown,
+    /// In two sockets.
+    Sockets,
+}
+
+impl Apart {
+    fn of(one: Option<&Cpu>, other: Option<&Cpu>) -> Apart {
+        let socket = |cpu: Option<&Cpu>| cpu.and_then(|cpu| cpu.socket);
+        match (socket(one), socket(other)) {
+            (Some(one), Some(other)) if one == other => Apart::Nodes,
+            (Some(_), Some(_)) => Apart::Sockets,
+            _ => Apart::Unknown,
+        }
+    }
+}
+
+fn far_nic(gpu: String, nic: &str, apart: Apart, evidence: String) -> Finding {
+    const NCCL: &str =
+        "NCCL goes through host memory there (no GPUDirect unless NCCL_NET_GDR_LEVEL=SYS)";
+    let (place, remedy) = match apart {
+        Apart::Nodes => (
+            "in another NUMA node of its socket",
+            "one NUMA node a socket in the BIOS (NPS1, sub-NUMA clustering off), or a NIC in a slot of the GPU's node",
+        ),
+        Apart::Unknown => (
+            "in another NUMA node",
+            "move a NIC or the GPU to the same NUMA node, or where one socket has both nodes, let the BIOS make one of them (NPS1, sub-NUMA clustering off)",
+        ),
+        Apart::Sockets => ("on another socket", "move a NIC or the GPU to the same socket"),
+    };
     Finding {
         kind: Kind::FarNic,
-        what: format!("its nearest NIC, {nic}, is on another socket"),
+        what: format!("its nearest NIC, {nic}, is {place}"),
         subject: gpu,
         evidence,
-        // What the sockets' links and NCCL's way through host memory cost is not told here.
+        // What the links between and NCCL's way through host memory cost is not told here.
         cost: None,
-        remedy: "move a NIC or the GPU to the same socket; NCCL goes through host memory between sockets (no GPUDirect unless NCCL_NET_GDR_LEVEL=SYS)".to_owned(),
+        remedy: format!("{remedy}; {NCCL}"),
         confirm: "nvidia-smi topo -m".to_owned(),
     }
 }
@@ -318,20 +355,46 @@ fn fewer_links(system: &System) -> Vec<Finding> {
     fewer
         .map(|(at, gpu, links)| {
             let line = gpu_link_line(gpu);
+            // The one without any has the kind of the others.
+            let mut all = each.iter().flat_map(|(_, gpu, _)| &gpu.links);
+            let brand = Brand::of(all.any(|link| link.kind == GpuLinkKind::Xgmi));
             Finding {
-                kind: Kind::NvLink,
+                kind: Kind::GpuLink,
                 subject: system.gpu_name(*at),
-                what: format!("{links} of {most} links to other GPUs"),
+                what: format!("{links} of {most} {} to other GPUs", brand.links),
                 evidence: match gpu.links_in_all {
                     Some(all) => format!("the driver shows {all} links, {links} of them up"),
                     None => format!("other GPUs of this host have {most}"),
                 },
                 cost: line.map(|line| line * f64::from(most - links)),
-                remedy: "reset all GPUs (sudo nvidia-smi --gpu-reset), then reboot; if it stays, the bridge, baseboard or GPU is broken".to_owned(),
-                confirm: "nvidia-smi nvlink -s".to_owned(),
+                remedy: format!(
+                    "reset all GPUs{}, then reboot; if it stays, the bridge, baseboard or GPU is broken",
+                    brand.reset
+                ),
+                confirm: brand.confirm.to_owned(),
             }
         })
         .collect()
+}
+
+/// Whose links join GPUs: what they are called, and what looks after them.
+struct Brand {
+    links: &'static str,
+    reset: &'static str,
+    confirm: &'static str,
+}
+
+impl Brand {
+    fn of(xgmi: bool) -> Brand {
+        match xgmi {
+            true => Brand { links: "xGMI links", reset: "", confirm: "amd-smi topology" },
+            false => Brand {
+                links: "NVLinks",
+                reset: " (sudo nvidia-smi --gpu-reset)",
+                confirm: "nvidia-smi nvlink -s",
+            },
+        }
+    }
 }
 
 /// What a machine that one has only read about shows.
@@ -381,7 +444,7 @@ pub fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
         let names = |at: usize| matrix.endpoints.get(at).map_or("?", |e| e.known_as());
         if let Some((Word::Sys, nic)) = nearest {
             let evidence = format!("every NIC's word in the row of {} is SYS", names(*gpu));
-            findings.push(far_nic(names(*gpu).to_owned(), names(nic), evidence));
+            findings.push(far_nic(names(*gpu).to_owned(), names(nic), Apart::Unknown, evidence));
         }
     }
     let links = |gpu: &usize| {
@@ -392,15 +455,17 @@ pub fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
         })
     };
     let most = gpus.iter().map(links).max().unwrap_or(0);
+    let mut words = gpus.iter().flat_map(|a| gpus.iter().filter_map(|b| matrix.between(*a, *b)));
+    let brand = Brand::of(words.any(|word| matches!(word, Word::Xgmi(_))));
     for gpu in gpus.iter().filter(|gpu| links(gpu) < most) {
         findings.push(Finding {
-            kind: Kind::NvLink,
+            kind: Kind::GpuLink,
             subject: matrix.endpoints.get(*gpu).map_or("?", |e| e.known_as()).to_owned(),
-            what: format!("its row adds up to {} NVLinks, another's to {most}", links(gpu)),
-            evidence: "the NV# words of its row".to_owned(),
+            what: format!("its row adds up to {} {}, another's to {most}", links(gpu), brand.links),
+            evidence: "the NV# or XG# words of its row".to_owned(),
             cost: None,
             remedy: "a bridge that is missing, or links that are down: compare with the machine's data sheet".to_owned(),
-            confirm: "nvidia-smi nvlink -s".to_owned(),
+            confirm: brand.confirm.to_owned(),
         });
     }
     findings
