@@ -98,7 +98,8 @@ impl MachineArgument {
         if bytes.len() as u64 > LARGEST {
             return Err(refuse(format!("it has more than {LARGEST} bytes")));
         }
-        let (described, note) = form::read(&String::from_utf8_lossy(&bytes), &name).map_err(refuse)?;
+        let (described, note) =
+            form::read(&String::from_utf8_lossy(&bytes), &name).map_err(refuse)?;
         Ok(MachineArgument { name, described, note })
     }
 
@@ -107,7 +108,8 @@ impl MachineArgument {
     /// # Errors
     /// When the source tells none.
     pub fn machine(&self) -> Result<Machine, MachineError> {
-        let refuse = |why: &str| MachineError::Text { name: self.name.clone(), why: why.to_owned() };
+        let refuse =
+            |why: &str| MachineError::Text { name: self.name.clone(), why: why.to_owned() };
         let title = Path::new(&self.name).file_stem();
         let title = title.map_or(self.name.clone(), |stem| stem.to_string_lossy().into_owned());
         match &self.described {
@@ -117,9 +119,9 @@ impl MachineArgument {
                 Some(matrix) => Ok(topology::machine_of_matrix(matrix, &title)),
                 None => Err(refuse("it has no matrix")),
             },
-            Described::Graphs(_) => Err(refuse(
-                "it holds NCCL's graphs; the topology (NCCL_TOPO_DUMP_FILE) is needed",
-            )),
+            Described::Graphs(_) => {
+                Err(refuse("it holds NCCL's graphs; the topology (NCCL_TOPO_DUMP_FILE) is needed"))
+            }
         }
     }
 }

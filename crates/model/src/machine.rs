@@ -133,6 +133,24 @@ impl Machine {
     pub fn gpus(&self) -> usize {
         self.nodes * self.node.gpus
     }
+
+    /// What its GPUs' own links are called: AMD's are no NVLinks, though they are counted as such.
+    pub fn links_called(&self) -> &'static str {
+        let name = self.node.gpu.as_ref().map_or("", |gpu| gpu.name.as_str());
+        if is_amd(name) { "xGMI" } else { "NVLink" }
+    }
+}
+
+/// Whether a GPU's name is one of AMD's: `AMD Instinct MI300X`, `MI250`, `gfx942`.
+pub fn is_amd(name: &str) -> bool {
+    let mut words = name.split_ascii_whitespace();
+    words.any(|word| {
+        let numbered = |begin| {
+            word.strip_prefix(begin)
+                .is_some_and(|rest: &str| rest.starts_with(|digit: char| digit.is_ascii_digit()))
+        };
+        matches!(word, "AMD" | "Instinct" | "Radeon") || numbered("MI") || numbered("gfx")
+    })
 }
 
 impl NicKind {

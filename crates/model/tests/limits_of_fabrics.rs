@@ -79,10 +79,13 @@ domain = 2
 /// Two GPUs of each host share a NIC: rings may leave at both in turn, so that NVLink carries 7/8.
 #[test]
 fn fewer_nics_than_gpus() {
-    let host = machine("machine = 'hgx-h800'\nnodes = 2\n[[nics]]\ncount = 4\nrate = 800.0\nfabric = 'infiniband'\n");
+    let host = machine(
+        "machine = 'hgx-h800'\nnodes = 2\n[[nics]]\ncount = 4\nrate = 800.0\nfabric = 'infiniband'\n",
+    );
     let limit = ring(&host, Placement::new(2, 8));
     near(busbw(&limit), 200.0 * 8.0 / 7.0);
-    let nvlink = limit.loads.iter().find(|load| load.resource == Resource::NvLink).expect("crossed");
+    let nvlink =
+        limit.loads.iter().find(|load| load.resource == Resource::NvLink).expect("crossed");
     near(nvlink.busbw(), 200.0);
     near(limit.expects.expect("known").low, 164.8);
 }

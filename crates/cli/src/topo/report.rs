@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use model::{
     machine::{self, Machine},
     topology::{
-        Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links,
-        links_of_machine, machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
+        Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,
+        machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
     },
 };
 use serde::Serialize;

@@ -4,9 +4,9 @@
 use model::topology::{Input, Kind, Paths, System, Word, of_matrix, of_system, recognise, write};
 use native::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
 
-use crate::machine_argument::Described;
 use super::{Report, read};
 use crate::doctor::tests::recorded::{Recorded, gpu_at, nic_at};
+use crate::machine_argument::Described;
 
 /// A file that the model's tests read as well.
 macro_rules! file {
@@ -189,8 +189,7 @@ fn adapters_in_another_numa_node_are_far() {
             }
         }
         let findings = of_system(&system(node));
-        let far: Vec<_> =
-            findings.iter().filter(|finding| finding.kind == Kind::FarNic).collect();
+        let far: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::FarNic).collect();
         let subjects: Vec<&str> = far.iter().map(|finding| finding.subject.as_str()).collect();
         assert_eq!(subjects, ["GPU0", "GPU1", "GPU2", "GPU3"]);
         let what = format!("its nearest NIC, mlx5_4, is {place}");

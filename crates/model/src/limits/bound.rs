@@ -72,7 +72,8 @@ impl Load {
     /// busbw, GB/s, if it alone limited and all bytes crossed it that may: at payload, or line where
     /// there is none.
     pub fn busbw(&self) -> f64 {
-        self.capacity.best() / self.capacity.line * self.line_busbw * self.bytes / self.bytes_at_most
+        self.capacity.best() / self.capacity.line * self.line_busbw * self.bytes
+            / self.bytes_at_most
     }
 }
 

@@ -39,6 +39,11 @@ impl Resource {
             Resource::NicSlot => "PCIe slot",
         }
     }
+
+    /// The same on a machine whose GPUs' links may have another name.
+    pub fn name_on(self, machine: &Machine) -> String {
+        self.name().replace("NVLink", machine.links_called())
+    }
 }
 
 impl fmt::Display for Resource {
@@ -81,7 +86,7 @@ impl From<Result<Capacity, String>> for Known {
 /// All NVLinks of a GPU. Unknown links are assumed to be all that the model has.
 pub(super) fn nvlink(machine: &Machine) -> Known {
     let Some(nvlink) = &machine.node.nvlink else {
-        return Err("the NVLink of a GPU".to_owned()).into();
+        return Err(format!("the {} of a GPU", machine.links_called())).into();
     };
     let gpu = machine.node.gpu.as_ref();
     let model = gpu.and_then(|gpu| models::find(&gpu.name));
@@ -103,8 +108,8 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
                 nccl: gpu.and_then(sm).and_then(nccl_link).map(|each| links * each),
             })
         }
-        (None, _) => Err("how many NVLinks a GPU has".to_owned()),
-        (_, None) => Err("the GB/s of an NVLink".to_owned()),
+        (None, _) => Err(format!("how many {} links a GPU has", machine.links_called())),
+        (_, None) => Err(format!("the GB/s of one {} link", machine.links_called())),
     };
     Known { capacity, assumed }
 }
@@ -187,7 +192,8 @@ pub(super) fn network(machine: &Machine, placement: &Placement, islands: &Island
     let groups = carriers(machine, placement);
     let all: usize = groups.iter().map(|nics| nics.count).sum();
     if all == 0 {
-        let missing = || Err("the NICs between hosts: how many a host has, and their Gb/s".to_owned()).into();
+        let missing =
+            || Err("the NICs between hosts: how many a host has, and their Gb/s".to_owned()).into();
         return [missing(), missing()];
     }
     // Which of them are left out is not known, so all are cut alike.

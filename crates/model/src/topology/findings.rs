@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Cpu, Device, GpuLinkKind, LinkTrouble, Matrix, Net, NetKind, Parent, Paths, System, Word, chip, judge,
+    Cpu, Device, GpuLinkKind, LinkTrouble, Matrix, Net, NetKind, Parent, Paths, System, Word, chip,
+    judge,
     rates::{gpu_link_line, shown},
 };
 use crate::{
