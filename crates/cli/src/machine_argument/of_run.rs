@@ -22,9 +22,11 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
     let nvlink = gpu.links.map(|_| NvLink {
         links: None,
         line: gpu.line,
-        // Eight of them, or one of a rack, are joined by switches; fewer may be by plain links,
-        // which join two GPUs by a part of them only.
-        switched: gpus >= 8 || gpu.name.starts_with("GB"),
+        // Eight of them from A100 on, or one of a rack, are joined by switches; fewer may be by plain
+        // links, but then each pair has some. Eight V100 SXM2 are a cube whose diagonals have none.
+        switched: gpus >= 8 && (gpu.sm >= 80 || gpu.name.ends_with("SXM3"))
+            || gpu.name.starts_with("GB"),
+        meshed: (gpu.sm >= 80).then_some(true),
         multicast: None,
         domain: gpus,
     });
