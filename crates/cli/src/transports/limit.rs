@@ -35,20 +35,19 @@ pub fn machine(host: &System, way: &Way) -> Machine {
 /// Why there is none.
 pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
     if here.nodes > 1 {
-        return Err("two nodes on one host meet in its memory, which no link limits".to_owned());
+        let text = "nodes of one host meet in its memory, and what of their bytes crosses which link is not known";
+        return Err(text.to_owned());
     }
     let inside = match way {
         Way::P2p | Way::Nvls | Way::Default => Inside::Best,
         Way::Shm => Inside::HostMemory,
-        Way::Rdma { .. } => Inside::Network,
-        Way::Socket(_) => {
-            return Err("sockets of one host meet in its memory, which no link limits".to_owned());
-        }
+        Way::Rdma { .. } | Way::Socket(_) => Inside::Network,
         Way::Mnnvl | Way::CollNet => return Err("one host has no part of it".to_owned()),
         Way::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
         Way::Host => return Err("no GPU is in it".to_owned()),
     };
-    let placement = Placement { inside, ..Placement::new(1, here.ranks) };
+    let sockets = matches!(way, Way::Socket(_));
+    let placement = Placement { inside, sockets, ..Placement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
         // NCCL may choose it by itself; the other transports switch it off.
@@ -113,7 +112,9 @@ mod tests {
         assert!((50.0..64.0).contains(&shm), "{shm}");
         // NCCL chooses among all of them.
         assert!(near(of(&Way::Default), 700.0));
-        assert!(of(&Way::Socket("eth0".to_owned())).unwrap_err().contains("memory"));
+        // Bytes between sockets of one host stay in its memory, and leave and reach GPUs as those of shm do:
+        // no NIC counts, whatever the machine has.
+        assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
             node: model::machine::Node { nvlink: None, pcie: None, ..machine.node.clone() },
             ..machine.clone()
