@@ -131,7 +131,7 @@ mod tests {
         for (at, (device, net)) in ports.iter().enumerate() {
             let net = &mut host.devices[*device].nets[*net];
             (net.kind, net.port) = (Some(NetKind::Infiniband), Some(1));
-            net.mbps = Some(if at == 0 { 100_000 } else { 400_000 });
+            net.mbps = Some(if at == 0 { 25_000 } else { 100_000 });
         }
         let port = |(device, net): (usize, usize)| {
             let name = host.devices[device].nets[net].name.clone();
