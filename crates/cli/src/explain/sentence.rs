@@ -49,6 +49,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
 
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
+    if text.starts_with("xGMI") {
+        return text.to_owned();
+    }
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{first}{}{end}", chars.as_str())
@@ -82,7 +85,7 @@ fn limit(context: &Context<'_>) -> String {
                 [only] => ("is not", (*only).to_owned()),
                 all => ("is", format!("neither {}", list(all, "nor"))),
             };
-            let expected = expected(context, ceiling, " (", ")");
+            let expected = expected(context, ceiling, " and ", "");
             format!(
                 "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}."
             )
@@ -98,6 +101,9 @@ fn limit(context: &Context<'_>) -> String {
             )
         }
     };
+    if matches!(judged.verdict, Verdict::Software) {
+        return told;
+    }
     told + &ceiling.choice.told()
 }
 
@@ -120,7 +126,7 @@ fn too_short(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
         return "Its bytes take next to no time: starting the operation does.".to_owned();
     };
     format!(
-        "{} are too few to judge a link by: they take {}, of which their bytes need {} at the limit; starting the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
+        "{} is too little to judge a link by: it takes {}, of which its bytes need {} at the limit; starting the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
         bytes(size),
         time(took),
         time(took * busbw / ceiling.busbw),
