@@ -8,7 +8,11 @@ use busbw::{
     explain::{self, Explanation, Hardware, Weight},
     import,
 };
-use model::limits::{Resource, Verdict};
+use model::{
+    Collective,
+    limits::{Resource, Verdict},
+    measurement::{Device, Form, Half, Known, Measurement, Row},
+};
 
 /// Explains a text by what the hardware is said to be.
 fn told(text: &str, machine: Option<&str>, nodes: Option<usize>) -> Vec<Explanation> {
@@ -161,4 +165,71 @@ fn a_slot_under_a_tree_of_many_ranks() {
     ] {
         assert!(told.sentence.contains(words), "{words}: {}", told.sentence);
     }
+}
+
+/// Ranks on cores: no NCCL in the advice.
+#[test]
+fn advice_on_ranks_without_nccl_names_no_nccl() {
+    let row = |size: u64, [out, inside]: [f64; 2]| Row {
+        size,
+        out_of_place: Some(Half {
+            time_us: Some(size as f64 / out / 1e3),
+            busbw: Some(out),
+            ..Half::default()
+        }),
+        in_place: Some(Half {
+            time_us: Some(size as f64 / inside / 1e3),
+            busbw: Some(inside),
+            ..Half::default()
+        }),
+        ..Row::default()
+    };
+    let device = |rank| Device { rank, address: "0000:00:00".to_owned(), ..Device::default() };
+    let mut run = Measurement {
+        ranks: Some(Known::said(2)),
+        devices: vec![device(0), device(1)],
+        rows: vec![row(1 << 20, [9.0, 7.0]), row(1 << 21, [5.0, 4.0]), row(1 << 22, [9.0, 7.0])],
+        ..Measurement::default()
+    };
+    run.test.collective = Some(Known::said(Collective::AllReduce));
+    for (form, named) in [(Form::Record, false), (Form::NcclTests, true)] {
+        run.source.form = form;
+        let told = &explain::explain(vec![run.clone()], &Hardware::default())[0];
+        let rules: Vec<&str> = told.findings.iter().map(|one| one.rule).collect();
+        assert!(rules.contains(&"dip") && rules.contains(&"places-differ"), "{rules:?}");
+        let advice = |one: &explain::Finding| format!("{:?} {:?}", one.remedy, one.confirm);
+        let advice: String = told.findings.iter().map(advice).collect();
+        assert_eq!(advice.contains("NCCL_"), named, "{advice}");
+        assert_eq!(advice.contains("-R 1"), named, "{advice}");
+    }
+}
+
+/// AMD's links are no NVLinks.
+#[test]
+fn links_are_called_what_they_are() {
+    let machine = "name = 'amd'\nnodes = 1\ngpus = 8\nmodel = 'AMD Instinct MI300X'\npcie = '5.0 x16'\n[nvlink]\nlinks = 7\nline = 64.0\nswitched = false\n";
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    for (meshed, name) in [("meshed = true\n", "xGMI"), ("", "xGMI and PCIe of the GPU")] {
+        std::fs::write(file.path(), format!("{machine}{meshed}")).unwrap();
+        let all = told(&of_eight("AMD Instinct MI300X", "", LARGE), file.path().to_str(), None);
+        let mut out = Vec::new();
+        explain::print_all(&mut out, &all, false).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains(&format!("culprit   {name}\n"))
+                || text.contains(&format!("not {name}\n")),
+            "{text}"
+        );
+        assert!(!text.contains("NVLink") && !text.contains("nvidia-smi"), "{text}");
+    }
+}
+
+#[test]
+fn one_kind_of_connection_is_not_every_byte() {
+    let lines = ["via NET/IB/0", "via NET/IB/1/GDRDMA"]
+        .map(|via| format!("h0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] {via}\n"));
+    let told = &told(&of_eight("NVIDIA H800", &lines.concat(), LARGE), None, None)[0];
+    let finding = told.findings.iter().find(|one| one.rule == "no-gpudirect-rdma").unwrap();
+    assert!(finding.cause.starts_with("some NICs"), "{}", finding.cause);
+    assert_eq!(finding.evidence[0], "1 of 2 kinds of network connections lacks /GDRDMA");
 }
