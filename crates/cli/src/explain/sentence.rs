@@ -1,7 +1,11 @@
 //! The sentence that a colleague would say over one's shoulder.
 //! Not the evidence: findings carry that. Not the judgement: `model::limits` has that.
 
-use model::limits::{Resource, Standing, Verdict};
+use model::{
+    Collective,
+    limits::{Resource, Standing, Verdict},
+    machine::Nics,
+};
 
 use super::{
     context::Context,
@@ -75,19 +79,31 @@ fn limit(context: &Context<'_>) -> String {
                 .to_owned()
         }
         Verdict::NotTheLine { considered } => {
-            let parts: Vec<&str> = considered.iter().map(|one| ceiling.name(*one)).collect();
+            let nics = nics(context);
+            let name = |one: &Resource| match one {
+                Resource::Nic if nics > 1 => "the NICs together".to_owned(),
+                one => ceiling.name(*one).to_owned(),
+            };
+            let parts: Vec<String> = considered.iter().map(name).collect();
             let cause = if context.run.library.is_empty() && context.by_nccl() {
                 "what does cannot be told without NCCL's log"
             } else {
                 "look at software and settings"
             };
             let (verb, parts) = match parts.as_slice() {
-                [only] => ("is not", (*only).to_owned()),
+                [only] => ("is not", only.clone()),
                 all => ("is", format!("neither {}", list(all, "nor"))),
             };
             let expected = expected(context, ceiling, " and ", "");
+            // The bound lets it use all of them.
+            let one_nic = match context.run.collective() {
+                Some(Collective::SendRecv) if nics > 1 && considered.contains(&Resource::Nic) => {
+                    " One rank of a host sends to the next host, mostly over one NIC."
+                }
+                _ => "",
+            };
             format!(
-                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}."
+                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{one_nic}"
             )
         }
         Verdict::Unknown { missing } => {
@@ -138,14 +154,10 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
     let nodes =
         context.machine.iter().flat_map(|known| &known.placement).map(|placed| placed.nodes);
     let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
-    let nics = context.machine.iter().flat_map(|known| &known.machine.node.nics);
-    let (mut count, mut narrow) = (0, false);
-    for nics in nics {
-        count += nics.count;
-        narrow |= nics.slot.is_some_and(|slot| slot.width < 16);
-    }
+    let mut slots = groups(context).filter_map(|nics| nics.slot);
+    let narrow = slots.any(|slot| slot.width < 16);
     let cure = if narrow { "A slot with 16 lanes" } else { "A slot of a newer generation" };
-    let (the, carries, can) = if count > 1 {
+    let (the, carries, can) = if nics(context) > 1 {
         ("The PCIe slots are", "they carry", "the NICs together")
     } else {
         ("The PCIe slot is", "it carries", "the NIC")
@@ -183,6 +195,15 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
         rate(busbw),
         list(&shares, "and"),
     )
+}
+
+fn groups<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Nics> {
+    context.machine.iter().flat_map(|known| &known.machine.node.nics)
+}
+
+/// NICs of a host.
+fn nics(context: &Context<'_>) -> usize {
+    groups(context).map(|nics| nics.count).sum()
 }
 
 /// Any other resource; every figure is its own.
