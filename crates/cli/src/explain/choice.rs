@@ -155,13 +155,11 @@ impl Choice {
             let unlikely: Vec<Algorithm> = self.unlikely.iter().map(|(one, _)| *one).collect();
             let most = self.unlikely.iter().map(|(_, expects)| *expects).fold(0.0, f64::max);
             told.push_str(&format!(
-                " {} would be possible as well, but NCCL expects no more than {} GB/s of {}: {} is likelier.",
-                names(&unlikely),
+                " NCCL expects no more than {} GB/s of {}: {} is likelier, but only the log can tell.",
                 rate(most),
-                if unlikely.len() == 1 { "it" } else { "them" },
+                names(&unlikely),
                 names(&[&[self.algorithm], others.as_slice()].concat()),
             ));
-            told.push_str(" Only the log can tell.");
         } else if self.basis == Basis::LowestBound {
             told.push_str(&format!(
                 " That is if {name} ran; {} would be possible as well, and the log would tell.",

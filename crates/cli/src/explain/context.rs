@@ -82,6 +82,10 @@ impl<'a> Context<'a> {
             judgement: Judgement::unknown(Vec::new()),
         };
         (context.ceiling, context.judgement) = limit::of(&context);
+        if context.machine.as_ref().is_some_and(|known| !known.contradictions.is_empty()) {
+            let missing = vec!["the machine that the run was on (--machine, --nodes)".to_owned()];
+            context.judgement.verdict = Verdict::Unknown { missing };
+        }
         context
     }
 

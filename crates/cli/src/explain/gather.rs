@@ -57,14 +57,16 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
         each.map(|one| (one.rank, one.host.clone(), one.address.clone())).collect()
     };
     let ([.., last], [row]) = (before.rows.as_slice(), next.rows.as_slice()) else { return false };
-    // A collective that follows from several sizes may not follow from one.
-    let same = |a: Option<usize>, b: Option<usize>| a == b || a.is_none() || b.is_none();
+    // What follows from the figures of one size may not follow from those of another.
+    fn same<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+        a == b || a.is_none() || b.is_none()
+    }
     row.size > last.size
         && (before.rows.len() == 1 || before.stated_average.is_none())
         && before.source.name == next.source.name
         && before.test.name == next.test.name
         && before.test.figure == next.test.figure
-        && before.collective() == next.collective()
+        && same(before.collective(), next.collective())
         && same(before.rank_count(), next.rank_count())
         && before.hosts == next.hosts
         && before.copies == next.copies

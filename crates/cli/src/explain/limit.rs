@@ -226,12 +226,12 @@ fn ceiling(machine: &Machine, limit: &Limit, choice: Choice) -> Option<Ceiling> 
 /// OSU between two processes: the NICs, where the machine is known and has two hosts.
 fn point_to_point(context: &Context<'_>, size: u64, busbw: f64) -> (Option<Ceiling>, Judgement) {
     let unknown = |missing: &str| (None, Judgement::unknown(vec![missing.to_owned()]));
-    let Some(known) = &context.machine else {
-        return unknown("the machine (--machine): what joins the two processes");
-    };
     if context.run.test.figure != Figure::PointToPoint {
         return unknown("a bound for a test of both directions or several pairs");
     }
+    let Some(known) = &context.machine else {
+        return unknown("the machine (--machine): what joins the two processes");
+    };
     let Some(placement) = known.placement.as_ref().ok().filter(|placed| placed.nodes == 2) else {
         return unknown("whether the two processes were on two hosts (--nodes 2)");
     };

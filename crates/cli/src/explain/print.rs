@@ -61,10 +61,10 @@ fn more(others: &[&Explanation]) -> String {
     };
     let speeds = || others.iter().filter_map(|told| told.measured.as_ref()?.busbw);
     let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
-    let speeds = if high > 0.0 {
-        format!("; they reach {} to {} GB/s", rate(low), rate(high))
-    } else {
-        String::new()
+    let speeds = match (rate(low), rate(high)) {
+        _ if high <= 0.0 => String::new(),
+        (low, high) if low == high => format!("; they reach {low} GB/s"),
+        (low, high) => format!("; they reach {low} to {high} GB/s"),
     };
     let (tables, line) = if others.len() == 1 { ("table", "line") } else { ("tables", "lines") };
     format!("The same holds for {} more {tables} ({line} {lines}){speeds}.", others.len())

@@ -1,7 +1,11 @@
 //! The sentence that a colleague would say over one's shoulder.
 //! Not the evidence: findings carry that. Not the judgement: `model::limits` has that.
 
-use model::limits::{Resource, Standing, Verdict};
+use model::{
+    Collective,
+    limits::{Resource, Standing, Verdict},
+    machine::Nics,
+};
 
 use super::{
     context::Context,
@@ -49,6 +53,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
 
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
+    if text.starts_with("xGMI") {
+        return text.to_owned();
+    }
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{first}{}{end}", chars.as_str())
@@ -72,19 +79,31 @@ fn limit(context: &Context<'_>) -> String {
                 .to_owned()
         }
         Verdict::NotTheLine { considered } => {
-            let parts: Vec<&str> = considered.iter().map(|one| ceiling.name(*one)).collect();
+            let nics = nics(context);
+            let name = |one: &Resource| match one {
+                Resource::Nic if nics > 1 => "the NICs together".to_owned(),
+                one => ceiling.name(*one).to_owned(),
+            };
+            let parts: Vec<String> = considered.iter().map(name).collect();
             let cause = if context.run.library.is_empty() && context.by_nccl() {
                 "what does cannot be told without NCCL's log"
             } else {
                 "look at software and settings"
             };
             let (verb, parts) = match parts.as_slice() {
-                [only] => ("is not", (*only).to_owned()),
+                [only] => ("is not", only.clone()),
                 all => ("is", format!("neither {}", list(all, "nor"))),
             };
-            let expected = expected(context, ceiling, " (", ")");
+            let expected = expected(context, ceiling, " and ", "");
+            // The bound lets it use all of them.
+            let one_nic = match context.run.collective() {
+                Some(Collective::SendRecv) if nics > 1 && considered.contains(&Resource::Nic) => {
+                    " One rank of a host sends to the next host, mostly over one NIC."
+                }
+                _ => "",
+            };
             format!(
-                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}."
+                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{one_nic}"
             )
         }
         Verdict::Unknown { missing } => {
@@ -98,6 +117,9 @@ fn limit(context: &Context<'_>) -> String {
             )
         }
     };
+    if matches!(judged.verdict, Verdict::Software) {
+        return told;
+    }
     told + &ceiling.choice.told()
 }
 
@@ -120,7 +142,7 @@ fn too_short(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
         return "Its bytes take next to no time: starting the operation does.".to_owned();
     };
     format!(
-        "{} are too few to judge a link by: they take {}, of which their bytes need {} at the limit; starting the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
+        "{} is too little to judge a link by: it takes {}, of which its bytes need {} at the limit; starting the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
         bytes(size),
         time(took),
         time(took * busbw / ceiling.busbw),
@@ -132,14 +154,10 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
     let nodes =
         context.machine.iter().flat_map(|known| &known.placement).map(|placed| placed.nodes);
     let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
-    let nics = context.machine.iter().flat_map(|known| &known.machine.node.nics);
-    let (mut count, mut narrow) = (0, false);
-    for nics in nics {
-        count += nics.count;
-        narrow |= nics.slot.is_some_and(|slot| slot.width < 16);
-    }
+    let mut slots = groups(context).filter_map(|nics| nics.slot);
+    let narrow = slots.any(|slot| slot.width < 16);
     let cure = if narrow { "A slot with 16 lanes" } else { "A slot of a newer generation" };
-    let (the, carries, can) = if count > 1 {
+    let (the, carries, can) = if nics(context) > 1 {
         ("The PCIe slots are", "they carry", "the NICs together")
     } else {
         ("The PCIe slot is", "it carries", "the NIC")
@@ -177,6 +195,15 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
         rate(busbw),
         list(&shares, "and"),
     )
+}
+
+fn groups<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Nics> {
+    context.machine.iter().flat_map(|known| &known.machine.node.nics)
+}
+
+/// NICs of a host.
+fn nics(context: &Context<'_>) -> usize {
+    groups(context).map(|nics| nics.count).sum()
 }
 
 /// Any other resource; every figure is its own.

@@ -3,7 +3,7 @@
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, list},
+    finding::{Confidence, Finding, Weight},
 };
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
@@ -20,7 +20,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             "machine-disagrees",
             Weight::Wrong,
             Confidence::Certain,
-            format!("{}{limit}", list(&known.contradictions, "and")),
+            format!("{}{limit}", known.contradictions.join("; ")),
         )
         .evidence("the run's own list of devices, against --machine and --nodes")
         .remedy("name the machine that the run was on, or leave --machine out")

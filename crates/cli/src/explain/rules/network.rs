@@ -127,12 +127,10 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     if without == 0 {
         return None;
     }
-    let disabled: Vec<String> = facts
-        .iter()
-        .flat_map(|facts| &facts.gpu_direct)
-        .filter(|one| !one.what.enabled)
-        .map(|one| one.what.name.clone())
-        .collect();
+    let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
+    let mut disabled: Vec<&str> = refused.map(|one| one.what.name.as_str()).collect();
+    disabled.sort_unstable();
+    disabled.dedup();
     let mut finding = Finding::new(
         "no-gpudirect-rdma",
         Weight::Slow,

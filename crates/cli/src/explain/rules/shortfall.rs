@@ -48,11 +48,17 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     {
         finding = finding.evidence(format!("not known: {}", missing.join("; ")));
     }
+    let amd = context.machine.as_ref().is_some_and(|known| known.machine.links_called() == "xGMI");
+    let links = match amd {
+        true => "rocm-smi --showtopo; rocm-smi --showxgmierr",
+        false => "nvidia-smi nvlink --status; nvidia-smi topo -m",
+    };
     if !context.by_nccl() {
-        return vec![finding.confirm("busbw topo on every host")];
+        return vec![finding.confirm(format!("busbw topo on every host; {links}"))];
     }
     if context.run.library.is_empty() {
         finding = finding.remedy("run it once with NCCL_DEBUG=INFO, and give that log to busbw explain together with this one");
     }
-    vec![finding.confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING …; nvidia-smi nvlink --status; nvidia-smi topo -m")]
+    let debug = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING …";
+    vec![finding.confirm(format!("{debug}; {links}"))]
 }
