@@ -79,7 +79,7 @@ mod tests {
     use model::{
         Collective,
         machine::ready,
-        topology::{Input, NetKind, recognise},
+        topology::{Ends, Input, NetKind, PcieReading, recognise},
     };
 
     use super::*;
@@ -122,16 +122,20 @@ mod tests {
         assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
     }
 
-    /// Of unlike NICs the one that was named counts, not their average.
+    /// Of unlike NICs the one that was named counts, not their average: of one adapter its slot, since GPUs
+    /// that share it meet inside.
     #[test]
-    fn a_port_has_its_own_rate() {
+    fn an_adapter_has_its_own_slot() {
         let text = include_str!("../../../model/tests/data/topology/mi350x8.xml");
         let Ok(Input::System(mut host)) = recognise(text) else { panic!("it is a topology") };
         let ports: Vec<(usize, usize)> = host.nets();
         for (at, (device, net)) in ports.iter().enumerate() {
-            let net = &mut host.devices[*device].nets[*net];
+            let device = &mut host.devices[*device];
+            let net = &mut device.nets[*net];
             (net.kind, net.port) = (Some(NetKind::Infiniband), Some(1));
-            net.mbps = Some(if at == 0 { 25_000 } else { 100_000 });
+            let slot =
+                PcieReading { generation: Some(5), width: Some(if at == 0 { 8 } else { 16 }) };
+            device.link = Ends { now: slot, device_max: slot, port_max: slot, ..Ends::default() };
         }
         let port = |(device, net): (usize, usize)| {
             let name = host.devices[device].nets[net].name.clone();
@@ -143,6 +147,6 @@ mod tests {
             limit(&machine, &here(Collective::AllReduce, 8), way).unwrap()
         };
         let ratio = of(&port(ports[1])) / of(&port(ports[0]));
-        assert!((ratio - 4.0).abs() < 1e-9, "{ratio}");
+        assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
     }
 }
