@@ -25,6 +25,8 @@ mod lint_command;
 mod local_time;
 /// What this machine is.
 pub mod machine;
+/// A machine that a word of the command line names.
+pub mod machine_argument;
 /// One rank's measurement.
 pub mod measure;
 mod nearest;

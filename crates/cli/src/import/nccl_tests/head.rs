@@ -192,7 +192,10 @@ fn is_command(text: &str) -> bool {
 /// The collective whose program is named in a text, such as `./build/all_reduce_perf_mpi`.
 pub(in super::super) fn collective_in(text: &str) -> Option<Collective> {
     text.match_indices("_perf").find_map(|(at, _)| {
-        let before = text.get(..at)?;
+        let (before, after) = (text.get(..at)?, text.get(at + "_perf".len()..)?);
+        if after.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return None;
+        }
         let begins = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         Collective::from_name(before.get(begins.map_or(0, |at| at + 1)..)?)
     })
@@ -230,6 +233,8 @@ mod tests {
             None
         );
         assert_eq!(head("see all_reduce_perf for details"), None);
+        assert_eq!(collective_in("./all_reduce_perf_mpi -b 8"), Some(Collective::AllReduce));
+        assert_eq!(collective_in("./all_reduce_perfoo -b 8"), None);
         let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
         assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
         assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));

@@ -26,7 +26,7 @@ Examples:
 Exit codes: 0 read, 2 a file that was named gives nothing, or no file of a folder does";
 
 /// Their grammars.
-pub(super) fn reading() -> [Grammar; 1] {
+pub(super) fn record_commands() -> [Grammar; 1] {
     [ImportArguments::augment_args(Grammar::new("import"))
         .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
         .after_help(IMPORT_HELP)]
