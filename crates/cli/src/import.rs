@@ -29,7 +29,7 @@ use thiserror::Error;
 use crate::store;
 
 pub use folder::{Entry, files};
-pub use print::{print, source};
+pub use print::{print, source, subject};
 pub use text::Text;
 
 /// Runs of one source that are kept by [`read`]; more are counted.

@@ -6,6 +6,8 @@ mod algorithms_command;
 mod answer;
 /// Who moves the bytes.
 pub mod backend;
+mod columns;
+mod compare;
 /// What devices count meanwhile.
 pub mod counters;
 /// The preflight of a node.
@@ -34,6 +36,9 @@ mod nearest;
 pub mod options;
 mod outputs;
 mod quantity;
+/// What others measured.
+pub mod references;
+mod references_command;
 /// From a record to what is read.
 pub mod render;
 mod show;
@@ -116,6 +121,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Import(arguments) => import_command::run(&arguments),
+        Command::References(arguments) => references_command::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),

@@ -9,6 +9,6 @@ mod reader;
 mod writer;
 
 pub use environment::{environment, masked, shown};
-pub use place::{find, new_path, new_result_path};
+pub use place::{find, last, new_path, new_result_path};
 pub use reader::{ReadError, parse, read};
 pub use writer::Writer;

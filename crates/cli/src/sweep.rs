@@ -32,7 +32,7 @@ pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     place::{Place, RESULT},
     prepared::Prepared,
-    table::{aligned, cells, digits, figure, foot, head, multiple},
+    table::{cells, digits, figure, foot, head, multiple},
     turns::Turns,
 };
 

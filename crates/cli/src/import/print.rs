@@ -56,8 +56,8 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
     Ok(())
 }
 
-/// What ran where.
-fn subject(run: &Measurement) -> String {
+/// What ran where, in a line.
+pub fn subject(run: &Measurement) -> String {
     let mut said = vec![run.test_name().to_owned()];
     if let Some(ranks) = run.rank_count() {
         let hosts = run.hosts.map_or(String::new(), |n| format!(" on {}", count(n as u64, "host")));

@@ -16,7 +16,7 @@ use super::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
     },
-    record_commands::{ImportArguments, record_commands},
+    record_commands::{CompareArguments, ImportArguments, ReferencesArguments, record_commands},
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
 
@@ -44,6 +44,10 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Say what logs and records hold.
     Import(ImportArguments),
+    /// Say which tables of others are shipped.
+    References(ReferencesArguments),
+    /// Say which of several sets of runs is faster.
+    Compare(CompareArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
     /// Show the tree of a host's devices.
@@ -93,6 +97,8 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "references" => Command::References(ReferencesArguments::from_arg_matches(matches)?),
+        "compare" => Command::Compare(CompareArguments::from_arg_matches(matches)?),
         "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),

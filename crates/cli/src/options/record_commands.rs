@@ -17,6 +17,68 @@ pub struct ImportArguments {
     pub json: bool,
 }
 
+/// Options of `busbw compare`.
+#[derive(Debug, Clone, Args)]
+pub struct CompareArguments {
+    /// Records, logs, folders of them, runs of the history, references; the first is the baseline. A
+    /// side's runs are its launches
+    #[arg(value_name = "A B")]
+    pub sources: Vec<PathBuf>,
+    /// Compare with this reference (busbw references) as the baseline
+    #[arg(long, value_name = "NAME", conflicts_with = "by")]
+    pub with: Option<String>,
+    /// Take the newest N runs of the history as further sides, the oldest of them first
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
+    pub last: Option<usize>,
+    /// Exit with 1, and name the points, where one is less than RATIO times as fast as the baseline
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    pub fail_below: Option<f64>,
+    /// Show how the bus bandwidth keeps up with the number of ranks instead
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<By>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+}
+
+/// What `compare` orders by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// The size of the machine: nodes, and so ranks.
+    Nodes,
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio: f64 = text.parse().map_err(|_| format!("'{text}' is no number such as 0.95"))?;
+    if ratio > 0.0 && ratio <= 10.0 {
+        return Ok(ratio);
+    }
+    Err(format!("{text} is no ratio: 0.95 fails what is more than 5 % slower"))
+}
+
+/// Options of `busbw references`.
+#[derive(Debug, Clone, Args)]
+pub struct ReferencesArguments {
+    /// Print each reference as a line of JSON, with its tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
+are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
+launches of the same on this machine; else \"cannot tell\". Ratios are of speeds: 1.05 is 5 % faster than the baseline.
+--fail-below counts what launches or history call slower, and one launch a side as it is.
+Examples:
+  busbw compare before.jsonl after.jsonl --fail-below 0.95
+  busbw compare nightly/monday nightly/tuesday --markdown
+  busbw compare mine.log --with 8x-h200-nvlink
+  busbw compare --last 2
+  busbw compare --by nodes 1node.log 2nodes.log 4nodes.log
+Exit codes: 0 compared, 1 a point is below --fail-below, or nothing was compared, 2 a side cannot be read";
+
 const IMPORT_HELP: &str = "What is recognised is kept, what is not is counted and shown. Each bandwidth is computed again from size,
 time, collective and ranks; those that disagree, and a stated average that the rows do not give, are named.
 Examples:
@@ -26,8 +88,16 @@ Examples:
 Exit codes: 0 read, 2 a file that was named gives nothing, or no file of a folder does";
 
 /// Their grammars.
-pub(super) fn record_commands() -> [Grammar; 1] {
-    [ImportArguments::augment_args(Grammar::new("import"))
-        .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
-        .after_help(IMPORT_HELP)]
+pub(super) fn record_commands() -> [Grammar; 3] {
+    [
+        ImportArguments::augment_args(Grammar::new("import"))
+            .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
+            .after_help(IMPORT_HELP),
+        CompareArguments::augment_args(Grammar::new("compare"))
+            .about("Say which of several sets of runs is faster, and where that cannot be told")
+            .after_help(COMPARE_HELP),
+        ReferencesArguments::augment_args(Grammar::new("references"))
+            .about("List tables of known systems that runs can be compared with")
+            .after_help("Examples:\n  busbw references\n  busbw compare mine.log --with 8x-h800-nvlink"),
+    ]
 }

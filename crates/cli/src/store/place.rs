@@ -78,13 +78,22 @@ pub fn find(name: Option<&Path>) -> Result<PathBuf> {
 }
 
 fn newest() -> Result<PathBuf> {
-    let modified = |path: &PathBuf| fs::metadata(path).and_then(|m| m.modified()).ok();
-    records()?
-        .into_iter()
-        .max_by_key(modified)
+    let mut last = last(1)?;
+    last.pop()
         .with_context(|| "there is no record yet: run a benchmark first, such as busbw all_reduce")
 }
 
+/// The newest records, at most `count`, the oldest of them first.
+///
+/// # Errors
+/// Without a data folder.
+pub fn last(count: usize) -> Result<Vec<PathBuf>> {
+    let mut paths = records()?;
+    paths.sort_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok());
+    Ok(paths.split_off(paths.len().saturating_sub(count)))
+}
+
+/// All records.
 fn records() -> Result<Vec<PathBuf>> {
     let folder = folder()?;
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };

@@ -9,7 +9,7 @@ use super::{
     best,
     outcome::{Cell, Outcome, SizeRow, Tried},
 };
-use crate::options::Show;
+use crate::{columns::aligned, options::Show};
 
 /// The whole table, with a line for each environment above it, and the closing sentence below.
 pub fn table(outcome: &Outcome) -> String {
@@ -123,25 +123,6 @@ pub fn cells(outcome: &Outcome) -> String {
         lines.push(line);
     }
     aligned(&lines)
-}
-
-/// Columns of one width each, right-aligned. The first line is a heading.
-pub fn aligned(lines: &[Vec<String>]) -> String {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        text.push_str(if number == 0 { "#" } else { " " });
-        for (cell, width) in line.iter().zip(&widths) {
-            let _ = write!(text, " {cell:>width$} ");
-        }
-        text.truncate(text.trim_end_matches(' ').len());
-        text.push('\n');
-    }
-    text
 }
 
 /// What stands below: cut sizes, time, the best.

@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use super::evidence::{Percent, Transport, Verdict};
-use crate::sweep::{Outcome, aligned, cells, digits, figure, foot, head, multiple};
+use crate::{
+    columns::aligned,
+    sweep::{Outcome, cells, digits, figure, foot, head, multiple},
+};
 
 /// Everything.
 pub fn table(outcome: &Outcome) -> String {

@@ -1,0 +1,129 @@
+//! `busbw compare`: which of several sets of runs is faster, point by point, and whether a gate holds.
+//! Not the verdicts (`model::comparison`), and not reading (`import`).
+
+mod differences;
+mod history;
+mod scaling;
+mod sides;
+mod table;
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use model::{
+    comparison::{Matched, Matching, compare_sides},
+    exit::Exit,
+    stats::Rule,
+};
+use serde::Serialize;
+
+use self::{
+    differences::Difference,
+    history::History,
+    sides::{Source, agree_on_ranks, resolve},
+};
+use crate::{
+    Refusal,
+    answer::{answer, json_line},
+    options::CompareArguments,
+};
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// All comparisons of a command.
+#[derive(Debug, Serialize)]
+struct Outcome<'a> {
+    compare_schema: u32,
+    baseline: &'a Source,
+    comparisons: Vec<Against<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<Gate>,
+}
+
+/// One side against the baseline.
+#[derive(Debug, Serialize)]
+struct Against<'a> {
+    candidate: &'a Source,
+    differences: Vec<Difference>,
+    #[serde(flatten)]
+    matching: Matching,
+}
+
+/// Whether every point is fast enough.
+#[derive(Debug, Serialize)]
+struct Gate {
+    fail_below: f64,
+    held: bool,
+    failed: Vec<Matched>,
+}
+
+/// Compares the first side with each of the others.
+///
+/// # Errors
+/// Sides that cannot be read, with exit code 2, and stdout.
+pub fn run(arguments: &CompareArguments) -> Result<Exit> {
+    let mut sources =
+        resolve(arguments).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
+    if arguments.by.is_some() {
+        return scaling::run(arguments, &sources);
+    }
+    agree_on_ranks(&mut sources).iter().for_each(|remark| say(remark));
+    let Some((baseline, candidates)) = sources.split_first() else { return Ok(Exit::Usage) };
+    let outcome = compared(baseline, candidates, arguments.fail_below);
+    answer(|out, colour| match arguments.json {
+        true => json_line(out, &outcome),
+        false => table::print(out, &outcome, arguments.markdown, colour),
+    })?;
+    Ok(verdict(&outcome))
+}
+
+fn compared<'a>(
+    baseline: &'a Source,
+    candidates: &'a [Source],
+    fail_below: Option<f64>,
+) -> Outcome<'a> {
+    let mut history = History::new(baseline, candidates);
+    let comparisons: Vec<Against<'_>> = candidates
+        .iter()
+        .map(|candidate| {
+            let (a, b) = (&baseline.side, &candidate.side);
+            let rule = Rule::default();
+            Against {
+                candidate,
+                differences: differences::between(&baseline.runs, &candidate.runs),
+                matching: compare_sides(a, b, &rule, &mut |point| history.of(point)),
+            }
+        })
+        .collect();
+    let gate = fail_below.map(|least| {
+        let rows = comparisons.iter().flat_map(|one| &one.matching.rows);
+        let failed: Vec<Matched> = rows.filter(|row| row.is_below(least)).cloned().collect();
+        let compared = comparisons.iter().all(|one| !one.matching.rows.is_empty());
+        Gate { fail_below: least, held: failed.is_empty() && compared, failed }
+    });
+    Outcome { compare_schema: SCHEMA, baseline, comparisons, gate }
+}
+
+/// How the command ends, and why, on stderr where it is a failure.
+fn verdict(outcome: &Outcome<'_>) -> Exit {
+    let mut exit = Exit::Ok;
+    for one in outcome.comparisons.iter().filter(|one| one.matching.rows.is_empty()) {
+        say(&format!(
+            "nothing was compared: {} and {} share no point (test, type, operator, root, ranks, size and place must be equal)",
+            outcome.baseline.side.name, one.candidate.side.name
+        ));
+        exit = Exit::Internal;
+    }
+    if let Some(gate) = outcome.gate.as_ref().filter(|gate| !gate.failed.is_empty()) {
+        for row in &gate.failed {
+            say(&format!("below {}: {}", gate.fail_below, table::sentence(row)));
+        }
+        exit = Exit::Internal;
+    }
+    exit
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "busbw: {text}");
+}

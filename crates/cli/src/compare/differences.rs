@@ -1,0 +1,84 @@
+//! What else differs between two sides: versions, devices, settings. A difference in speed may come of it.
+//! Not figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::measurement::{Device, Form, Measurement};
+use serde::Serialize;
+
+use crate::quantity::list;
+
+/// Something that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Difference {
+    /// What: `NCCL`, `device`, `NCCL_ALGO`.
+    pub what: String,
+    /// Of the baseline.
+    pub baseline: String,
+    /// Of the other.
+    pub candidate: String,
+}
+
+/// What both sides say and what is not equal; of settings also what only one has.
+pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Vec<Difference> {
+    let facts: [(&str, Fact); 6] = [
+        ("NCCL", |run| run.nccl.iter().cloned().collect()),
+        ("device", |run| names(run, |device| &device.name)),
+        ("host", |run| names(run, |device| &device.host)),
+        ("hosts", |run| run.hosts.iter().map(usize::to_string).collect()),
+        ("program", |run| run.source.version.iter().cloned().collect()),
+        ("memory", |run| {
+            run.test.memory.iter().map(|m| format!("{:?}", m.value).to_lowercase()).collect()
+        }),
+    ];
+    let mut found: Vec<Difference> = facts
+        .iter()
+        .filter_map(|(what, fact)| {
+            let (a, b) = (said(baseline, *fact)?, said(candidate, *fact)?);
+            difference(what, a, b)
+        })
+        .collect();
+    let (a, b) = (settings(baseline), settings(candidate));
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    for name in names {
+        if let (Some(one), Some(other)) = (value(name, &a, baseline), value(name, &b, candidate)) {
+            found.extend(difference(name, one, other));
+        }
+    }
+    found
+}
+
+/// A setting's value; a log that does not show it does not say that it was unset, a record does.
+fn value(name: &str, of: &BTreeMap<String, String>, runs: &[Measurement]) -> Option<String> {
+    let recorded = runs.iter().all(|run| run.source.form == Form::Record);
+    of.get(name).cloned().or(recorded.then(|| "unset".to_owned()))
+}
+
+/// What a run says about something.
+type Fact = fn(&Measurement) -> BTreeSet<String>;
+
+fn names(run: &Measurement, of: fn(&Device) -> &String) -> BTreeSet<String> {
+    run.devices.iter().map(of).filter(|name| !name.is_empty()).cloned().collect()
+}
+
+fn said(runs: &[Measurement], fact: Fact) -> Option<String> {
+    let all: BTreeSet<String> = runs.iter().flat_map(fact).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    (!all.is_empty()).then(|| list(&all, "and"))
+}
+
+fn difference(what: &str, baseline: String, candidate: String) -> Option<Difference> {
+    (baseline != candidate).then(|| Difference { what: what.to_owned(), baseline, candidate })
+}
+
+/// Settings of the environment, where all runs that recorded one agree.
+fn settings(runs: &[Measurement]) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, value) in runs.iter().flat_map(|run| &run.environment) {
+        found.entry(name.clone()).or_default().insert(value.clone());
+    }
+    found
+        .into_iter()
+        .map(|(name, values)| (name, values.into_iter().collect::<Vec<_>>().join(" or ")))
+        .collect()
+}

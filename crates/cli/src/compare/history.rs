@@ -1,0 +1,90 @@
+//! How far launches of the same thing lie apart on this machine, by what is kept of earlier runs.
+//! Not a side of the comparison.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use model::{
+    comparison::{Point, Side},
+    measurement::Measurement,
+    stats::median,
+};
+
+use super::sides::Source;
+use crate::{import, store};
+
+/// Runs that are looked at, the newest ones.
+const MOST_RUNS: usize = 400;
+/// Launches in one state of the machine that tell its usual time.
+const FEWEST_ALIKE: usize = 5;
+
+/// The history of the machine that all sides ran on; read when it is first asked.
+pub(super) struct History {
+    machine: Option<Machine>,
+    compared: BTreeSet<PathBuf>,
+    read: Option<BTreeMap<Point, Vec<f64>>>,
+}
+
+/// What must be equal for runs to be of one machine.
+type Machine = BTreeSet<(String, String)>;
+
+impl History {
+    /// That of the machine of all sides; empty where they differ.
+    pub(super) fn new(baseline: &Source, candidates: &[Source]) -> History {
+        let runs = || [baseline].into_iter().chain(candidates).flat_map(|side| &side.runs);
+        let mut machines = runs().map(machine);
+        let first = machines.next().flatten();
+        let same = machines.all(|other| other == first);
+        let path = |run: &Measurement| fs::canonicalize(&run.source.name).ok();
+        History {
+            machine: first.filter(|_| same),
+            compared: runs().filter_map(path).collect(),
+            read: None,
+        }
+    }
+
+    /// Earlier launches of a point, as multiples of what was usual in their state of the machine: with
+    /// one version of NCCL and one environment.
+    pub(super) fn of(&mut self, point: &Point) -> Vec<f64> {
+        let Some(machine) = &self.machine else { return Vec::new() };
+        let compared = &self.compared;
+        let read = self.read.get_or_insert_with(|| read(machine, compared));
+        read.get(point).cloned().unwrap_or_default()
+    }
+}
+
+/// Hosts and devices; none where they are not listed.
+fn machine(run: &Measurement) -> Option<Machine> {
+    let devices = run.devices.iter().map(|one| (one.host.clone(), one.name.clone()));
+    Some(devices.collect()).filter(|devices: &Machine| !devices.is_empty())
+}
+
+fn read(wanted: &Machine, compared: &BTreeSet<PathBuf>) -> BTreeMap<Point, Vec<f64>> {
+    let is_compared = |path: &Path| fs::canonicalize(path).is_ok_and(|p| compared.contains(&p));
+    let paths = store::last(MOST_RUNS).unwrap_or_default();
+    let runs = paths
+        .iter()
+        .filter(|path| !is_compared(path))
+        .filter_map(|path| import::read_path(path).ok())
+        .flat_map(|read| read.measurements)
+        .filter(|run| machine(run).as_ref() == Some(wanted));
+    let mut states: BTreeMap<(Option<String>, Vec<(String, String)>), Vec<Measurement>> =
+        BTreeMap::new();
+    for run in runs {
+        let environment = run.environment.clone().into_iter().collect();
+        states.entry((run.nccl.clone(), environment)).or_default().push(run);
+    }
+    let mut found: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
+    for runs in states.values() {
+        for (point, times) in Side::of("", runs).points {
+            let launches = &times.launches_us;
+            if let Some(usual) = median(launches).filter(|_| launches.len() >= FEWEST_ALIKE) {
+                found.entry(point).or_default().extend(launches.iter().map(|time| time / usual));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,191 @@
+//! A comparison as text for people, or as Markdown.
+//! Not what the figures mean (`model::comparison`).
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use model::{
+    comparison::{Basis, Matched, Point},
+    stats::Verdict,
+};
+
+use super::{Against, Outcome};
+use crate::{
+    columns::aligned,
+    quantity::{bytes, count, rate, time},
+};
+
+/// Points of one side alone that are named.
+const NAMED: usize = 3;
+
+/// Prints all comparisons.
+pub(super) fn print(
+    out: &mut impl Write,
+    outcome: &Outcome<'_>,
+    markdown: bool,
+    colour: bool,
+) -> io::Result<()> {
+    let prefix = if markdown { "- " } else { "# " };
+    if !markdown {
+        writeln!(out, "# busbw compare")?;
+    }
+    writeln!(out, "{prefix}A {}: {}", outcome.baseline.side.name, outcome.baseline.about)?;
+    for (number, one) in outcome.comparisons.iter().enumerate() {
+        let letter = letter(number);
+        writeln!(out, "{prefix}{letter} {}: {}", one.candidate.side.name, one.candidate.about)?;
+    }
+    for (number, one) in outcome.comparisons.iter().enumerate() {
+        against(out, one, letter(number), markdown, colour)?;
+    }
+    Ok(())
+}
+
+fn letter(number: usize) -> char {
+    char::from(b'B' + (number % 25) as u8)
+}
+
+fn against(
+    out: &mut impl Write,
+    one: &Against<'_>,
+    letter: char,
+    markdown: bool,
+    colour: bool,
+) -> io::Result<()> {
+    let prefix = if markdown { "\n" } else { "# " };
+    if !one.differences.is_empty() {
+        let differences: Vec<String> = one
+            .differences
+            .iter()
+            .map(|d| format!("{} {} | {}", d.what, d.baseline, d.candidate))
+            .collect();
+        writeln!(out, "{prefix}A and {letter} differ: {}", differences.join("; "))?;
+    }
+    let mut cases: BTreeMap<String, Vec<&Matched>> = BTreeMap::new();
+    for row in &one.matching.rows {
+        cases.entry(row.point.case()).or_default().push(row);
+    }
+    for (case, rows) in &cases {
+        let title = format!(
+            "{case}: busbw in GB/s, or time; {letter}/A is how many times as fast, with its 95 % interval"
+        );
+        let cells = cells(rows, letter);
+        if markdown {
+            writeln!(out, "\n**{title}**\n\n{}", as_markdown(&cells))?;
+        } else {
+            let table = aligned(&cells);
+            let table = if colour { coloured(&table) } else { table };
+            write!(out, "#\n# {title}\n{table}")?;
+        }
+    }
+    if !markdown {
+        writeln!(out, "#")?;
+    }
+    writeln!(out, "{prefix}{}", summary(&one.matching.rows))?;
+    for (side, points) in
+        [('A', &one.matching.only_baseline), (letter, &one.matching.only_candidate)]
+    {
+        if !points.is_empty() {
+            writeln!(out, "{prefix}only in {side}: {}", alone(points))?;
+        }
+    }
+    Ok(())
+}
+
+fn cells(rows: &[&Matched], letter: char) -> Vec<Vec<String>> {
+    let [b, ratio] = [letter.to_string(), format!("{letter}/A")];
+    let head = ["size", "place", "A", &b, &ratio, "95 %", "verdict"].map(str::to_owned);
+    let mut lines = vec![head.to_vec()];
+    for row in rows {
+        let speeds = row.baseline.busbw.zip(row.candidate.busbw);
+        let (a, b) = match speeds {
+            Some((a, b)) => (rate(a), rate(b)),
+            None => (time(row.baseline.time_us), time(row.candidate.time_us)),
+        };
+        lines.push(vec![
+            bytes(row.point.size).replace(' ', ""),
+            if row.point.in_place { "in" } else { "out" }.to_owned(),
+            a,
+            b,
+            format!("{:.3}", row.speed),
+            row.interval.map_or("-".to_owned(), |i| format!("{:.3}-{:.3}", i.low, i.high)),
+            verdict(row).to_owned(),
+        ]);
+    }
+    lines
+}
+
+fn verdict(row: &Matched) -> &'static str {
+    match row.verdict {
+        Verdict::Same => "same",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::CannotTell(_) => "cannot tell",
+    }
+}
+
+fn coloured(table: &str) -> String {
+    table
+        .replace("  slower\n", "  \x1b[31mslower\x1b[0m\n")
+        .replace("  faster\n", "  \x1b[32mfaster\x1b[0m\n")
+}
+
+fn as_markdown(lines: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        text.push_str(&format!("| {} |\n", line.join(" | ")));
+        if number == 0 {
+            text.push_str(&format!("|{}\n", "---:|".repeat(line.len())));
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// How many of each verdict, and why the launches do not tell where they do not.
+fn summary(rows: &[Matched]) -> String {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(verdict(row)).or_default() += 1;
+        if let Verdict::CannotTell(reason) = row.verdict {
+            // Figures within the reasons differ from row to row.
+            let text = reason.to_string();
+            let short = text.split(" (").next().unwrap_or(&text).to_owned();
+            *reasons.entry(short).or_default() += 1;
+        }
+    }
+    let counted: Vec<String> = ["same", "faster", "slower", "cannot tell"]
+        .iter()
+        .filter_map(|word| Some(format!("{} {word}", counts.get(word)?)))
+        .collect();
+    let mut text = format!("{}: {}", count(rows.len() as u64, "point"), counted.join(", "));
+    if let Some((reason, _)) = reasons.iter().max_by_key(|(_, number)| **number) {
+        text.push_str(&format!(" ({reason})"));
+    }
+    let by_history = rows.iter().filter(|row| matches!(row.basis, Basis::History(_))).count();
+    if by_history > 0 {
+        text.push_str(&format!("; {by_history} of them by the history of this machine"));
+    }
+    text
+}
+
+fn alone(points: &[Point]) -> String {
+    let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
+    let more = if points.len() > NAMED { ", …" } else { "" };
+    format!("{} ({}{more})", count(points.len() as u64, "point"), named.join("; "))
+}
+
+fn place(point: &Point) -> String {
+    let place = if point.in_place { " in place" } else { "" };
+    format!("{}, {}{place}", point.case(), bytes(point.size))
+}
+
+/// A point that missed a gate.
+pub(super) fn sentence(row: &Matched) -> String {
+    let interval = row.interval.map_or(", from one launch a side".to_owned(), |i| {
+        format!(" ({:.3} to {:.3})", i.low, i.high)
+    });
+    format!("{}: {:.3} times as fast{interval}", place(&row.point), row.speed)
+}

@@ -1,0 +1,53 @@
+//! `busbw references`: which tables of others are shipped.
+//! Not the comparison with them (`compare`).
+
+use anyhow::Result;
+use model::exit::Exit;
+use serde::Serialize;
+use std::io::Write;
+
+use crate::{
+    answer::{answer, json_line},
+    options::ReferencesArguments,
+    quantity::{bytes, rate},
+    references,
+};
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    hardware: &'static str,
+    source: &'static str,
+    runs: Vec<model::measurement::Folded>,
+}
+
+/// Lists the references, or one with its tables.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(arguments: &ReferencesArguments) -> Result<Exit> {
+    answer(|out, _| {
+        for one in references::all() {
+            let runs = one.runs().unwrap_or_default();
+            if arguments.json {
+                let runs = runs.into_iter().map(Into::into).collect();
+                json_line(
+                    out,
+                    &Listed { name: one.name, hardware: one.hardware, source: one.source, runs },
+                )?;
+                continue;
+            }
+            writeln!(out, "{}\n  {}\n  {}", one.name, one.hardware, one.source)?;
+            for run in &runs {
+                let ranks = run.rank_count().map_or(String::new(), |n| format!(", {n} ranks"));
+                let best = run.peak().map_or(String::new(), |peak| {
+                    let figure = peak.figure().unwrap_or_default();
+                    format!(", best {} GB/s at {}", rate(figure), bytes(peak.row.size))
+                });
+                writeln!(out, "  {}{ranks}: {} rows{best}", run.test_name(), run.rows.len())?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,188 @@
+//! `busbw compare` and `busbw references` as people call them: verdicts, gates, exit codes.
+//! Not the statistics, which are tested in `model`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+
+const HEADER: &str = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong";
+
+fn busbw(home: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_busbw"))
+        .args(arguments)
+        .current_dir(home)
+        .env("XDG_DATA_HOME", home)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A log of all_reduce on 8 ranks, with these times at 64 MiB and 128 MiB.
+fn log(ranks: usize, times: [f64; 2]) -> String {
+    let mut text = format!(
+        "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus {ranks} minBytes 8 maxBytes 8\n"
+    );
+    for rank in 0..ranks {
+        text += &format!(
+            "#  Rank {rank:2} Group  0 Pid      1 on     node1 device {rank:2} [0000:0{rank}:00] NVIDIA H100\n"
+        );
+    }
+    text += &format!("{HEADER}\n");
+    for (at, time) in times.iter().enumerate() {
+        let size = (64u64 << 20) << at;
+        let algbw = size as f64 / 1e3 / time;
+        let busbw = algbw * 2.0 * (ranks as f64 - 1.0) / ranks as f64;
+        text += &format!(
+            "{size} {} float sum -1 {time:.1} {algbw:.2} {busbw:.2} 0 {time:.1} {algbw:.2} {busbw:.2} 0\n",
+            size / 4
+        );
+    }
+    text + "# Out of bounds values : 0 OK\n"
+}
+
+/// A folder with a launch a file.
+fn launches(home: &Path, name: &str, factor: f64) -> PathBuf {
+    let folder = home.join(name);
+    fs::create_dir(&folder).expect("a folder");
+    for (at, noise) in [1.0, 1.004, 0.997, 1.002, 0.999, 1.001].iter().enumerate() {
+        let times = [400.0, 800.0].map(|time| time * factor * noise);
+        fs::write(folder.join(format!("{at}.log")), log(8, times)).expect("a log");
+    }
+    folder
+}
+
+fn home() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn launches_decide_and_a_gate_names_what_is_slower() {
+    let home = home();
+    launches(home.path(), "before", 1.0);
+    launches(home.path(), "after", 1.2);
+    let same = busbw(home.path(), &["compare", "before", "before", "--fail-below", "0.95"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
+    assert!(text(&same.stdout).contains("4 points: 4 same"), "{}", text(&same.stdout));
+    let slower = busbw(home.path(), &["compare", "before", "after", "--fail-below", "0.95"]);
+    assert_eq!(slower.status.code(), Some(1));
+    assert!(text(&slower.stdout).contains("4 points: 4 slower"), "{}", text(&slower.stdout));
+    let said = text(&slower.stderr);
+    assert_eq!(
+        said.lines()
+            .filter(|line| line.contains("below 0.95: all_reduce float sum, 8 ranks, "))
+            .count(),
+        4,
+        "{said}"
+    );
+    assert!(said.contains("128 MiB in place: 0.83"), "{said}");
+    let allowed = busbw(home.path(), &["compare", "before", "after", "--fail-below", "0.8"]);
+    assert_eq!(allowed.status.code(), Some(0));
+    let faster = busbw(home.path(), &["compare", "after", "before", "--json"]);
+    let json: serde_json::Value = text(&faster.stdout).parse().expect("JSON");
+    assert_eq!(json["comparisons"][0]["rows"][0]["verdict"], "Faster");
+    assert_eq!(
+        json["comparisons"][0]["rows"][0]["baseline"]["launches_us"].as_array().map(Vec::len),
+        Some(6)
+    );
+    let markdown = text(&busbw(home.path(), &["compare", "before", "after", "--markdown"]).stdout);
+    assert!(markdown.contains("| 64MiB | out | "), "{markdown}");
+}
+
+#[test]
+fn one_launch_a_side_tells_nothing_and_nothing_compared_fails() {
+    let home = home();
+    for (name, ranks, time) in [("a", 8, 400.0), ("b", 8, 500.0), ("c", 4, 400.0)] {
+        fs::write(home.path().join(name), log(ranks, [time, time * 2.0])).expect("a log");
+    }
+    let one = busbw(home.path(), &["compare", "a", "b"]);
+    assert_eq!(one.status.code(), Some(0));
+    assert!(
+        text(&one.stdout).contains("4 cannot tell (at least 4 launches a side are needed"),
+        "{}",
+        text(&one.stdout)
+    );
+    let gate = busbw(home.path(), &["compare", "a", "b", "--fail-below", "0.95"]);
+    assert_eq!(gate.status.code(), Some(1));
+    assert!(
+        text(&gate.stderr).contains("0.800 times as fast, from one launch a side"),
+        "{}",
+        text(&gate.stderr)
+    );
+    let nothing = busbw(home.path(), &["compare", "a", "c"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(text(&nothing.stderr).contains("nothing was compared"), "{}", text(&nothing.stderr));
+    let missing = busbw(home.path(), &["compare", "a", "nowhere"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert_eq!(text(&missing.stderr).lines().count(), 1, "{}", text(&missing.stderr));
+}
+
+#[test]
+fn efficiency_by_nodes() {
+    let home = home();
+    // busbw 476.4 on 8 ranks and 469.7 on 16, in time.
+    let time =
+        |ranks: f64, busbw: f64| (64u64 << 20) as f64 / 1e3 * 2.0 * (ranks - 1.0) / ranks / busbw;
+    for (name, ranks, busbw) in [("one", 8, 476.4), ("two", 16, 469.7)] {
+        let time = time(ranks as f64, busbw);
+        fs::write(home.path().join(name), log(ranks, [time, time * 2.0])).expect("a log");
+    }
+    let scaled = busbw(home.path(), &["compare", "--by", "nodes", "two", "one"]);
+    assert_eq!(scaled.status.code(), Some(0), "{}", text(&scaled.stderr));
+    let table = text(&scaled.stdout);
+    assert!(table.contains("8 ranks") && table.contains("98.6"), "{table}");
+    let gate =
+        busbw(home.path(), &["compare", "--by", "nodes", "two", "one", "--fail-below", "0.99"]);
+    assert_eq!(gate.status.code(), Some(1));
+    assert_eq!(busbw(home.path(), &["compare", "--by", "nodes", "one"]).status.code(), Some(1));
+}
+
+#[test]
+fn references_are_there_and_the_nearest_is_taken() {
+    let home = home();
+    fs::write(home.path().join("mine"), log(8, [400.0, 800.0])).expect("a log");
+    let listed = text(&busbw(home.path(), &["references"]).stdout);
+    assert!(
+        listed.contains("8x-h800-nvlink\n") && listed.contains("best 366.8 GB/s at 8 GiB"),
+        "{listed}"
+    );
+    let json = text(&busbw(home.path(), &["references", "--json"]).stdout);
+    assert_eq!(json.lines().count(), 12);
+    let with = busbw(home.path(), &["compare", "mine", "--with", "8x-h800"]);
+    assert_eq!(with.status.code(), Some(0), "{}", text(&with.stderr));
+    assert!(
+        text(&with.stdout).starts_with("# busbw compare\n# A 8x-h800-nvlink: all_reduce, 8 ranks")
+    );
+    let nearest = busbw(home.path(), &["compare", "mine"]);
+    assert!(text(&nearest.stderr).contains("none has the same GPU"), "{}", text(&nearest.stderr));
+    let unknown = busbw(home.path(), &["compare", "mine", "--with", "9x"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn the_history_tells_noise_where_sides_have_one_launch() {
+    let home = home();
+    // Records of the fake backend: 24 runs of history, then one that is slower by half.
+    let run = |more: &[&str]| {
+        let mut words = vec!["all_reduce", "--backend", "fake", "-g", "4", "-b", "1M", "-e", "1M"];
+        words.extend(more);
+        let done = busbw(home.path(), &words);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    };
+    (0..24).for_each(|_| run(&[]));
+    run(&["--fault", "rank=0,phase=timed,do=slow:3"]);
+    let told = busbw(home.path(), &["compare", "--last", "2"]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    let table = text(&told.stdout);
+    assert!(
+        table.contains("slower") && table.contains("by the history of this machine"),
+        "{table}"
+    );
+}
