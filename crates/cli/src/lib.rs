@@ -24,6 +24,7 @@ pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.
 pub mod lint;
 mod lint_command;
+mod list_command;
 mod local_time;
 /// What this machine is.
 pub mod machine;
@@ -122,6 +123,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Import(arguments) => import_command::run(&arguments),
         Command::References(arguments) => references_command::run(&arguments),
+        Command::List(arguments) => list_command::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),

@@ -22,5 +22,5 @@ pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,
 };
-pub use record_commands::{CompareArguments, ImportArguments, ReferencesArguments};
+pub use record_commands::{CompareArguments, ImportArguments, ListArguments, ReferencesArguments};
 pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

@@ -186,3 +186,39 @@ fn the_history_tells_noise_where_sides_have_one_launch() {
         "{table}"
     );
 }
+
+#[test]
+fn past_runs_are_listed_and_a_damaged_one_breaks_nothing() {
+    let home = home();
+    assert_eq!(
+        busbw(home.path(), &["list"]).status.code(),
+        Some(0),
+        "an empty history is no failure"
+    );
+    for collective in ["all_reduce", "all_gather"] {
+        let words = [collective, "--backend", "fake", "-g", "4", "-b", "1K", "-e", "4K"];
+        assert_eq!(busbw(home.path(), &words).status.code(), Some(0));
+    }
+    let runs = home.path().join("busbw/runs");
+    let whole = fs::read_dir(&runs).expect("runs").next().expect("one").expect("one").path();
+    let content = fs::read_to_string(&whole).expect("a record");
+    fs::write(runs.join("20200101-000000-cut-1.jsonl"), &content[..content.len() / 2])
+        .expect("cut");
+    fs::write(runs.join("20200101-000000-junk-1.jsonl"), "no record\n").expect("junk");
+    fs::write(runs.join("20200101-000000-empty-1.jsonl"), "").expect("empty");
+    fs::write(runs.join("20200101-000000-binary-1.jsonl"), b"\xff\xfe\0").expect("binary");
+    let listed = busbw(home.path(), &["list"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", text(&listed.stderr));
+    let table = text(&listed.stdout);
+    assert_eq!(table.lines().count(), 7, "{table}");
+    assert_eq!(table.matches(" ok ").count(), 2, "{table}");
+    assert_eq!(table.matches("DAMAGED").count(), 3, "{table}");
+    assert_eq!(table.matches("no end").count(), 1, "{table}");
+    let json = text(&busbw(home.path(), &["list", "--collective", "all_gather", "--json"]).stdout);
+    let one: serde_json::Value = json.lines().next().expect("a line").parse().expect("JSON");
+    assert_eq!(one["collective"], "all_gather");
+    assert_eq!(json.lines().filter(|line| line.contains("all_reduce\"")).count(), 0, "{json}");
+    let id = one["id"].as_str().expect("an id");
+    assert_eq!(busbw(home.path(), &["show", id]).status.code(), Some(0));
+    assert_eq!(text(&busbw(home.path(), &["list", "-n", "1"]).stdout).lines().count(), 2);
+}

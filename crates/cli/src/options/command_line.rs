@@ -16,7 +16,9 @@ use super::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
     },
-    record_commands::{CompareArguments, ImportArguments, ReferencesArguments, record_commands},
+    record_commands::{
+        CompareArguments, ImportArguments, ListArguments, ReferencesArguments, record_commands,
+    },
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
 
@@ -46,6 +48,8 @@ pub enum Command {
     Import(ImportArguments),
     /// Say which tables of others are shipped.
     References(ReferencesArguments),
+    /// List past runs.
+    List(ListArguments),
     /// Say which of several sets of runs is faster.
     Compare(CompareArguments),
     /// Say what logs and records mean.
@@ -98,6 +102,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         "references" => Command::References(ReferencesArguments::from_arg_matches(matches)?),
+        "list" => Command::List(ListArguments::from_arg_matches(matches)?),
         "compare" => Command::Compare(CompareArguments::from_arg_matches(matches)?),
         "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),

@@ -10,6 +10,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw import logs/                         what the logs of a folder hold, whoever wrote them
+  busbw list                                 past runs: when, on what, how fast, how they ended
   busbw compare before.jsonl after.jsonl     same, faster or slower, where launches tell
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw doctor                               what is wrong with this node, its cost, its remedy

@@ -67,6 +67,35 @@ pub struct ReferencesArguments {
     pub json: bool,
 }
 
+/// Options of `busbw list`.
+#[derive(Debug, Clone, Args)]
+pub struct ListArguments {
+    /// Only this collective, such as all_reduce
+    #[arg(long, value_name = "NAME")]
+    pub collective: Option<String>,
+    /// Only runs whose host or device has this in its name
+    #[arg(long, value_name = "NAME")]
+    pub on: Option<String>,
+    /// Only runs that began at this time or later, such as 2026-11-22 or "2026-11-22 08:00"
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only runs that did not end well
+    #[arg(long)]
+    pub failed: bool,
+    /// Only the newest N of these
+    #[arg(short = 'n', long, value_name = "N")]
+    pub newest: Option<usize>,
+    /// Print each run as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const LIST_HELP: &str = "A record that is damaged, or was cut, is listed as such.
+Examples:
+  busbw list --collective all_reduce -n 10
+  busbw list --since 2026-11-01 --failed
+  busbw show ID; busbw compare ID ID; busbw compare --last 2";
+
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
 are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
 launches of the same on this machine; else \"cannot tell\". Ratios are of speeds: 1.05 is 5 % faster than the baseline.
@@ -88,7 +117,7 @@ Examples:
 Exit codes: 0 read, 2 a file that was named gives nothing, or no file of a folder does";
 
 /// Their grammars.
-pub(super) fn record_commands() -> [Grammar; 3] {
+pub(super) fn record_commands() -> [Grammar; 4] {
     [
         ImportArguments::augment_args(Grammar::new("import"))
             .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
@@ -96,6 +125,9 @@ pub(super) fn record_commands() -> [Grammar; 3] {
         CompareArguments::augment_args(Grammar::new("compare"))
             .about("Say which of several sets of runs is faster, and where that cannot be told")
             .after_help(COMPARE_HELP),
+        ListArguments::augment_args(Grammar::new("list"))
+            .about("List past runs: when, on what, how fast, and how they ended")
+            .after_help(LIST_HELP),
         ReferencesArguments::augment_args(Grammar::new("references"))
             .about("List tables of known systems that runs can be compared with")
             .after_help("Examples:\n  busbw references\n  busbw compare mine.log --with 8x-h800-nvlink"),

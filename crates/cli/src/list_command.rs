@@ -1,0 +1,185 @@
+//! `busbw list`: past runs, when, on what, how fast and how they ended.
+//! Not one run's table (`show`), and not which of them is faster (`compare`).
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use anyhow::Result;
+use model::{
+    exit::Exit,
+    measurement::Measurement,
+    record::{Folded, Status},
+};
+use serde::Serialize;
+
+use crate::{
+    Refusal,
+    answer::{answer, json_line},
+    columns::aligned,
+    options::ListArguments,
+    quantity::{bytes, count, rate},
+    store::{self, ReadError},
+};
+
+/// A run as it is listed.
+#[derive(Debug, Serialize)]
+struct Listed {
+    /// The name that other commands take.
+    id: String,
+    #[serde(flatten)]
+    about: About,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum About {
+    Run(Box<Summary>),
+    /// What cannot be read, and why.
+    Damaged {
+        damaged: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    started: String,
+    host: String,
+    device: String,
+    collective: String,
+    ranks: usize,
+    rows: usize,
+    /// GB/s, and the size at which, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_busbw: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_size: Option<u64>,
+    verdict: String,
+}
+
+/// Lists the records of the data folder, the newest last.
+///
+/// # Errors
+/// Without a data folder, and when stdout cannot be written.
+pub fn run(arguments: &ListArguments) -> Result<Exit> {
+    let paths = store::last(usize::MAX).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
+    let mut listed: Vec<Listed> =
+        paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one)).collect();
+    let left_out = listed.len().saturating_sub(arguments.newest.unwrap_or(usize::MAX));
+    listed.drain(..left_out);
+    answer(|out, _| match arguments.json {
+        true => listed.iter().try_for_each(|one| json_line(out, one)),
+        false => print(out, &listed),
+    })?;
+    if paths.is_empty() {
+        say("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
+    } else if listed.is_empty() {
+        say(&format!("none of {} is such", count(paths.len() as u64, "run")));
+    }
+    Ok(Exit::Ok)
+}
+
+fn look(path: &Path) -> Listed {
+    let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let about = match store::read(path) {
+        Ok(record) => About::Run(Box::new(summary(record))),
+        Err(error) => About::Damaged { damaged: shorter(&error, path) },
+    };
+    Listed { id, about }
+}
+
+/// Why a record cannot be read, without its path, which stands beside it.
+fn shorter(error: &ReadError, path: &Path) -> String {
+    let text = error.to_string();
+    let path = path.display().to_string();
+    text.replace(&format!("{path}, "), "")
+        .replace(&format!("{path}: "), "")
+        .replace(&format!("{path} "), "")
+}
+
+fn summary(record: Folded) -> Summary {
+    let verdict = match &record.end {
+        None => "no end: killed, or still running".to_owned(),
+        Some(end) if end.out_of_bounds > 0 => {
+            format!("WRONG data in {}", count(end.out_of_bounds, "check"))
+        }
+        Some(end) => match end.status {
+            Status::Complete => "ok".to_owned(),
+            Status::Interrupted => "interrupted".to_owned(),
+            Status::ReaderGone => "reader gone".to_owned(),
+            Status::Failed => format!("failed (exit {})", end.exit.code()),
+        },
+    };
+    let (started, host) = (record.run.started.clone(), record.run.machine.host.clone());
+    let run = Measurement::from_record(record, "");
+    let peak = run.peak().map(|peak| (peak.figure(), peak.row.size));
+    let device = run.devices.first().map_or(String::new(), |device| device.name.clone());
+    Summary {
+        started,
+        host,
+        device,
+        collective: run.test_name().to_owned(),
+        ranks: run.rank_count().unwrap_or(0),
+        rows: run.rows.len(),
+        peak_busbw: peak.and_then(|(busbw, _)| busbw),
+        peak_size: peak.map(|(_, size)| size),
+        verdict,
+    }
+}
+
+impl ListArguments {
+    fn takes(&self, one: &Listed) -> bool {
+        let has = |text: &str, part: &Option<String>| {
+            part.as_ref().is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))
+        };
+        match &one.about {
+            About::Run(run) => {
+                has(&run.collective, &self.collective)
+                    && has(&format!("{} {}", run.host, run.device), &self.on)
+                    && self
+                        .since
+                        .as_ref()
+                        .is_none_or(|since| run.started.as_str() >= since.as_str())
+                    && (!self.failed || run.verdict != "ok")
+            }
+            // What it is of cannot be told: a filter by it leaves it out.
+            About::Damaged { .. } => {
+                self.collective.is_none() && self.on.is_none() && self.since.is_none()
+            }
+        }
+    }
+}
+
+fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
+    if listed.is_empty() {
+        return Ok(());
+    }
+    let head = ["when", "collective", "ranks", "on", "rows", "best GB/s", "at", "verdict", "id"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    for one in listed {
+        lines.push(match &one.about {
+            About::Run(run) => vec![
+                run.started.clone(),
+                run.collective.clone(),
+                run.ranks.to_string(),
+                format!("{} ({})", run.host, run.device),
+                run.rows.to_string(),
+                run.peak_busbw.map_or("-".to_owned(), rate),
+                run.peak_size.map_or("-".to_owned(), |size| bytes(size).replace(' ', "")),
+                run.verdict.clone(),
+                one.id.clone(),
+            ],
+            About::Damaged { damaged } => {
+                let mut line = vec!["-".to_owned(); 7];
+                line.extend([format!("DAMAGED: {damaged}"), one.id.clone()]);
+                line
+            }
+        });
+    }
+    write!(out, "{}", aligned(&lines))
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "busbw: {text}");
+}
