@@ -30,8 +30,11 @@ mod nearest;
 /// What was asked.
 pub mod options;
 mod outputs;
+mod quantity;
 /// From a record to what is read.
 pub mod render;
+mod report;
+mod report_command;
 mod show;
 /// Where records live.
 pub mod store;
@@ -112,6 +115,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Explain(arguments) => explain_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),

@@ -8,6 +8,7 @@ mod integer;
 mod launched;
 mod planning;
 mod questions;
+mod reporting;
 mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
@@ -18,4 +19,5 @@ pub use command_line::{
 pub use environment::Environment;
 pub use launched::Launched;
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use reporting::ReportArguments;
 pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

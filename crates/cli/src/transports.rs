@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use model::exit::Exit;
 
-pub use evidence::Transport;
+pub use evidence::{Percent, Transport};
 pub(crate) use table::table;
 
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
     options::TransportsArguments,
     sweep::{self, Environment, Outcome, Place, Prepared, Tried},
 };
-use evidence::Percent;
 use here::Here;
 use profile::Profile;
 

@@ -12,6 +12,7 @@ use model::{Collective, plan::Style};
 
 use super::{
     arguments::BenchArguments,
+    reporting::{self, ReportArguments},
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
 
@@ -39,6 +40,8 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
+    /// Write runs as a page.
+    Report(ReportArguments),
     /// Show the tree of a host's devices.
     Topo(TopoArguments),
     /// Measure one job under several environments.
@@ -68,6 +71,15 @@ pub struct ShowArguments {
     /// Print the record's lines instead of the table
     #[arg(long)]
     pub json: bool,
+    /// Draw busbw over size, as wide as the terminal
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    pub plot: bool,
+    /// Write busbw over size as a drawing for a document
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["csv", "json", "plot"])]
+    pub svg: Option<PathBuf>,
+    /// Overwrite the drawing if it is there
+    #[arg(long, requires = "svg")]
+    pub force: bool,
 }
 
 /// Options of `busbw algorithms`.
@@ -160,6 +172,7 @@ const EXAMPLES: &str = "Examples:
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
+  busbw report -o report.html                the newest run as a page, to be sent
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
   busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments
@@ -246,6 +259,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
+        "report" => Command::Report(ReportArguments::from_arg_matches(matches)?),
         "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
         "sweep" => Command::Sweep(Box::new(SweepArguments::from_arg_matches(matches)?)),
         "transports" => {
@@ -325,6 +339,7 @@ fn grammar() -> Grammar {
         .subcommand(algorithms)
         .subcommand(doctor)
         .subcommand(explain)
+        .subcommand(reporting::grammar())
         .subcommand(topo)
         .subcommand(sweep)
         .subcommand(transports)

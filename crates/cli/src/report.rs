@@ -1,0 +1,56 @@
+//! A report to hand on: one page that holds runs, sweeps and matrices of pairs with all that is known of
+//! them, as data and as charts.
+//! Not the reading (`import`) and not the judging (`explain`).
+
+mod data;
+mod of_run;
+mod of_sweep;
+mod page;
+mod redact;
+mod source;
+mod summary;
+
+use model::measurement::Measurement;
+
+pub(crate) use data::{LineKind, Report, Row, Series};
+pub(crate) use of_run::series as run_series;
+pub(crate) use of_sweep::series as sweep_series;
+pub(crate) use page::page;
+pub(crate) use redact::{Known, redacted};
+pub(crate) use source::Sources;
+
+use crate::{
+    explain::{self, Hardware},
+    local_time,
+};
+
+/// Puts a report together. Runs are explained together, as `busbw explain` does.
+pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
+    let Sources { runs, sweeps, pairs, .. } = sources;
+    let told = explain::explain(runs.clone(), hardware);
+    // NCCL's lines of another file may have been joined to the run that they belong to.
+    let runs: Vec<Measurement> = told
+        .iter()
+        .filter_map(|told| runs.iter().find(|run| run.source == told.source).cloned())
+        .collect();
+    let names = of_run::names(&runs);
+    let each = || names.iter().zip(runs.iter().zip(&told));
+    let mut series: Vec<Series> =
+        each().map(|(name, (run, told))| of_run::series(name, run, told)).collect();
+    series.extend(sweeps.iter().flat_map(of_sweep::series));
+    let mut report = Report {
+        report_schema: data::SCHEMA,
+        title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &pairs)),
+        made: local_time::now(),
+        busbw: env!("CARGO_PKG_VERSION").to_owned(),
+        redacted: false,
+        subject: summary::subject(&runs, &told, &sweeps, &pairs),
+        verdict: String::new(),
+        runs: each().map(|(name, (run, told))| of_run::run(name, run, told)).collect(),
+        sweeps: sweeps.iter().map(of_sweep::sweep).collect(),
+        pairs,
+        series,
+    };
+    report.verdict = summary::verdict(&report);
+    report
+}
