@@ -45,7 +45,7 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
         subject: summary::subject(&runs, &told, &sweeps, &pairs),
-        verdict: String::new(),
+        verdict: Vec::new(),
         runs: each().map(|(name, (run, told))| of_run::run(name, run, told)).collect(),
         sweeps: sweeps.iter().map(of_sweep::sweep).collect(),
         pairs,

@@ -22,8 +22,8 @@ pub struct Report {
     pub redacted: bool,
     /// What was measured, on what: as much as the sources say.
     pub subject: String,
-    /// The verdict in a sentence.
-    pub verdict: String,
+    /// The verdict: a sentence or a few.
+    pub verdict: Vec<String>,
     /// Runs, in the order of the sources.
     pub runs: Vec<Run>,
     /// Sweeps over environments and transports.

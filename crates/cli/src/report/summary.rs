@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Names of tests that a title lists.
-const MOST_NAMES: usize = 3;
+const MOST_NAMES: usize = 4;
 
 /// What was measured.
 pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -> String {
@@ -21,8 +21,7 @@ pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -
         names.push("pairs".to_owned());
     }
     let all = names.len();
-    names.sort();
-    names.dedup();
+    let names = distinct(names.into_iter());
     let what = if names.len() > MOST_NAMES {
         format!("{} and {} more", names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES)
     } else {
@@ -75,12 +74,12 @@ fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The verdict.
-pub(super) fn verdict(report: &Report) -> String {
+pub(super) fn verdict(report: &Report) -> Vec<String> {
     let mut said = Vec::new();
     match report.runs.as_slice() {
         [] => {}
         [only] => said.push(only.sentence.clone()),
-        runs => said.extend(of_several(runs)),
+        runs => said.push(of_several(runs).join(" ")),
     }
     for sweep in &report.sweeps {
         said.push(match &sweep.sentence {
@@ -89,7 +88,7 @@ pub(super) fn verdict(report: &Report) -> String {
         });
     }
     said.extend(report.pairs.iter().filter_map(of_pairs));
-    said.join(" ")
+    said
 }
 
 fn of_several(runs: &[Run]) -> Vec<String> {

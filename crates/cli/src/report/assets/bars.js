@@ -5,13 +5,13 @@ function barOptions(sweep, row) {
   const measured = sweep.environments.map((environment, number) => ({ environment, cell: row.cells[number] })).filter(({ cell }) => cell);
   const words = (cell) => [
     withUnit(cell.value, sweep.unit),
-    cell.multiple !== null ? `${digits(cell.multiple)}×${cell.against ? ` ${cell.against}` : ""}` : null,
+    cell.multiple !== null ? `${digits(cell.multiple)}×${cell.against ? ` (${cell.against})` : ""}` : null,
     cell.percent !== null ? `${cell.percent.toFixed(1)} % of limit` : null,
   ].filter(Boolean).join("   ");
   const top = Math.max(...measured.map(({ cell }) => (cell.interval ? cell.interval[1] : cell.value)));
   return {
     ...commonOptions(`busbw-${sweep.command}`),
-    grid: { left: 8, right: 24, top: 28, bottom: 28, containLabel: true },
+    grid: { left: 8, right: 24, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
       type: "value", min: 0, max: top * 1.45, name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
       axisLabel: { color: text, hideOverlap: true, showMaxLabel: false, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },

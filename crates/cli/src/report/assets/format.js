@@ -20,7 +20,7 @@ function digits(value) {
   if (magnitude >= 1e5) return Math.round(value).toLocaleString("en");
   if (magnitude >= 1000) return value.toLocaleString("en", { maximumFractionDigits: 1 });
   if (magnitude >= 0.1) return value.toFixed(2);
-  return value.toPrecision(3);
+  return String(Number(value.toPrecision(3)));
 }
 
 /** Microseconds, in the unit that suits. */

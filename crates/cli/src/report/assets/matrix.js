@@ -18,9 +18,9 @@ function matrixOptions(pairs) {
   };
   return {
     ...commonOptions("busbw-pairs"),
-    grid: { left: 8, right: 96, top: 52, bottom: 28, containLabel: true },
-    xAxis: { type: "category", data: pairs.labels, position: "top", name: "receiver", nameLocation: "middle", nameGap: pairs.labels.length > 8 ? 100 : 26, nameTextStyle: { color: text }, axisLabel: { ...label, rotate: pairs.labels.length > 8 ? 60 : 0 }, axisTick: { show: false }, axisLine: { show: false } },
-    yAxis: { type: "category", data: pairs.labels, inverse: true, name: "sender", nameLocation: "start", nameTextStyle: { color: text, align: "right" }, axisLabel: label, axisTick: { show: false }, axisLine: { show: false } },
+    grid: { left: 8, right: 112, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    xAxis: { type: "category", data: pairs.labels, position: "top", name: "receiver", nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text }, axisLabel: { ...label, rotate: pairs.labels.length > 8 ? 60 : 0 }, axisTick: { show: false }, axisLine: { show: false } },
+    yAxis: { type: "category", data: pairs.labels, inverse: true, name: "sender", nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text }, axisLabel: label, axisTick: { show: false }, axisLine: { show: false } },
     visualMap: {
       type: "continuous", min: least, max: most > least ? most : least + 1, calculable: true, orient: "vertical", right: 4, top: "center", itemHeight: 160,
       inRange: { color: colours }, textStyle: { color: text }, formatter: (value) => digits(value), text: [pairs.unit === "us" ? "µs" : pairs.unit, ""],

@@ -15,12 +15,16 @@ function theme() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   // Paper is white, whatever the screen is.
   let before;
+  let opened = [];
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
+    opened = [...document.querySelectorAll("#findings details:not([open]), #setup > details:not([open])")];
+    opened.forEach((details) => (details.open = true));
     root.dataset.theme = "light";
     dispatchEvent(new Event("busbw:look"));
   });
   addEventListener("afterprint", () => {
+    opened.forEach((details) => (details.open = false));
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
     dispatchEvent(new Event("busbw:look"));

@@ -79,9 +79,10 @@ const LINE_WORDS = { payload: "limit (payload)", line: "line rate", expected: "N
 
 /** Horizontal lines with their words, placed so that close ones do not cover each other. */
 function markLine(all) {
-  const { faint } = inks();
-  const places = ["insideEndTop", "insideStartTop", "insideMiddleTop"];
+  const { faint, paper } = inks();
   const lines = limitLines(all);
+  // The lowest has its words below it, the others above.
+  const places = lines.length > 1 ? ["insideEndBottom", "insideStartTop", "insideMiddleTop"] : ["insideEndTop"];
   const owned = lines.length > 3;
   return {
     silent: true,
@@ -94,6 +95,8 @@ function markLine(all) {
       label: {
         position: places[at % places.length],
         color: owned ? colour(line.owners[0]) : faint,
+        backgroundColor: paper,
+        padding: [1, 3],
         formatter: () => `${LINE_WORDS[line.kind]} ${digits(line.busbw)} GB/s${owned ? "" : ` (${line.by})`}`,
       },
     })),
@@ -104,6 +107,17 @@ function markLine(all) {
 function sizeEnds(all) {
   const sizes = all.flatMap((series) => series.rows.map((row) => row.size)).filter((bytes) => bytes > 0);
   return sizes.length ? [sizes.reduce((a, b) => Math.min(a, b)), sizes.reduce((a, b) => Math.max(a, b))] : [1, 2];
+}
+
+/** The next number that an axis may well end with. */
+function roundUp(value) {
+  const step = 10 ** Math.floor(Math.log10(value / 4));
+  return Math.ceil(value / step) * step;
+}
+
+/** Doublings from tick to tick, so that there are about a dozen. */
+function sizeStep(smallest, largest) {
+  return Math.max(1, Math.round(Math.log2(largest / smallest) / 12));
 }
 
 function sizeOptions(all, figure) {
@@ -134,17 +148,18 @@ function sizeOptions(all, figure) {
   const bands = shown.intervals ? lines.map((line) => band(line, figure)).filter(Boolean) : [];
   return {
     ...commonOptions(`busbw-${figure.name}`),
-    grid: { left: 8, right: 24, top: 40, bottom: 56, containLabel: true },
+    grid: { left: 8, right: 24, top: 36, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
-      type: "log", logBase: 2, min: smallest, max: Math.max(largest, smallest * 2), name: "size (bytes)", nameLocation: "middle", nameGap: 26,
+      type: "log", logBase: 2, min: smallest, max: Math.max(largest, smallest * 2), name: "size (bytes)", nameLocation: "middle", nameGap: 26, interval: sizeStep(smallest, largest),
       ...axis, axisLabel: { ...axis.axisLabel, formatter: (bytes) => size(Math.round(bytes)) },
     },
     yAxis: {
       type: logarithmic ? "log" : "value",
       min: logarithmic ? undefined : 0,
-      max: logarithmic || !highest ? undefined : (range) => (range.max > highest * 1.04 ? null : Math.ceil(highest * 1.08)),
+      max: logarithmic || !highest ? undefined : (range) => (range.max > highest * 1.04 ? null : roundUp(highest * 1.06)),
       name: isBandwidth ? "bandwidth (GB/s)" : "time of one operation",
-      nameTextStyle: { align: "left" },
+      nameLocation: "middle",
+      nameGap: 16,
       ...axis,
       axisLabel: { ...axis.axisLabel, formatter: isBandwidth ? (value) => Number(value.toPrecision(4)).toString() : timeTick },
     },
@@ -226,7 +241,13 @@ function sizeNote(all, figure) {
 function sizeChart(section, all, figure) {
   const holder = section.querySelector(".chart");
   section.querySelector("[data-note]").textContent = sizeNote(all, figure);
-  const drawn = chartIn(holder, (chart) => chart.setOption(sizeOptions(all, figure), { notMerge: false, replaceMerge: ["series"] }));
+  const drawn = chartIn(holder, (chart) => chart.setOption(sizeOptions(all, figure), { replaceMerge: ["series"] }));
+  const [smallest, largest] = sizeEnds(all);
+  drawn.chart.on("datazoom", () => {
+    const { start, end } = drawn.chart.getOption().dataZoom[0];
+    const part = (largest / smallest) ** ((end - start) / 100);
+    drawn.chart.setOption({ xAxis: { interval: sizeStep(1, part) } });
+  });
   const alternative = section.querySelector(".alternative");
   const fill = () => alternative.open && alternative.querySelector("div").replaceChildren(sizeTable(all, figure));
   alternative.addEventListener("toggle", fill);
