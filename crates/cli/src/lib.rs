@@ -14,6 +14,7 @@ mod doctor_command;
 /// What a measurement says.
 pub mod explain;
 mod explain_command;
+mod figure;
 /// What others wrote.
 pub mod import;
 /// Where ranks run, and what becomes of them.
@@ -29,6 +30,7 @@ pub mod measure;
 mod nearest;
 /// What was asked.
 pub mod options;
+mod output_file;
 mod outputs;
 mod quantity;
 /// From a record to what is read.

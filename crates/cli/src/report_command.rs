@@ -2,9 +2,8 @@
 //! Not what stands on it (`report`).
 
 use std::{
-    fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use anyhow::Result;
@@ -14,6 +13,7 @@ use crate::{
     Refusal,
     explain::Hardware,
     options::ReportArguments,
+    output_file,
     report::{self, Known, Sources},
 };
 
@@ -25,7 +25,8 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let refuse = |text: String| Refusal::new(Exit::Usage, text);
     let output = arguments.output.as_path();
     // Before anything is read: a typing mistake shall not cost a long wait.
-    check_output(output, arguments.force).map_err(refuse)?;
+    output_file::check(output, arguments.force)
+        .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| refuse(e.to_string()))?;
     let newest = match arguments.sources.is_empty() {
@@ -39,8 +40,8 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let report = if arguments.redact { report::redacted(report, &known)? } else { report };
     let page = report::page(&report)?;
     let bytes = page.len();
-    write(output, &page, arguments.force)
-        .map_err(|e| refuse(format!("cannot write the report to {}: {e}", output.display())))?;
+    output_file::write(output, &page, arguments.force)
+        .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
     let rows: usize = report.series.iter().map(|series| series.rows.len()).sum();
     let _ = writeln!(
         io::stderr(),
@@ -50,32 +51,4 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         if report.redacted { ", names and addresses replaced: read it once before you send it" } else { "" }
     );
     Ok(Exit::Ok)
-}
-
-fn check_output(output: &Path, force: bool) -> Result<(), String> {
-    let name = output.display();
-    match fs::metadata(output) {
-        Ok(found) if found.is_dir() => {
-            Err(format!("cannot write the report to {name}: it is a folder; name a file in it"))
-        }
-        Ok(_) if !force => {
-            Err(format!("{name} exists: name another file with -o, or overwrite it with --force"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes the page whole, or leaves what was there.
-fn write(output: &Path, page: &str, force: bool) -> io::Result<()> {
-    // A device or a pipe is written, not replaced.
-    if fs::metadata(output).is_ok_and(|found| !found.is_file()) {
-        return fs::write(output, page);
-    }
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(page.as_bytes())?;
-    let kept = if force { file.persist(output) } else { file.persist_noclobber(output) };
-    kept.map(drop).map_err(|e| e.error)
 }
