@@ -22,7 +22,11 @@ export async function visit(browser, address, { width = 1280, height = 900, dark
     dialog.dismiss();
   });
   await page.setViewport({ width, height });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
+  await page.emulateMediaFeatures([
+    { name: "prefers-color-scheme", value: dark ? "dark" : "light" },
+    // Else scrolling goes on while the mouse is on its way.
+    { name: "prefers-reduced-motion", value: "reduce" },
+  ]);
   await page.goto(address, { waitUntil: "load" });
   return { page, seen };
 }

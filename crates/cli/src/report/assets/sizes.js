@@ -48,10 +48,10 @@ function band(line, figure) {
     name: `${line.name}: 95 % interval`,
     clip: true,
     encode: { x: 0, y: [1, 2] },
-    data: [[points[0].size, ...figure.ends(points[0])]],
+    data: [[Math.log2(points[0].size), ...figure.ends(points[0])]],
     renderItem: (_, api) => {
-      const low = points.map((row) => api.coord([row.size, figure.ends(row)[0]]));
-      const high = points.map((row) => api.coord([row.size, figure.ends(row)[1]]));
+      const low = points.map((row) => api.coord([Math.log2(row.size), figure.ends(row)[0]]));
+      const high = points.map((row) => api.coord([Math.log2(row.size), figure.ends(row)[1]]));
       return {
         type: "polygon",
         shape: { points: high.concat(low.reverse()) },
@@ -103,21 +103,31 @@ function markLine(all) {
   };
 }
 
-/** Ends of an axis over all rows, whether shown or not, so that nothing jumps. */
+/**
+ * Ends of the axis of sizes over all rows, whether shown or not, so that nothing jumps. The axis counts
+ * doublings: the library's own logarithmic axis zooms by bytes, and the small sizes would be out of reach.
+ */
 function sizeEnds(all) {
   const sizes = all.flatMap((series) => series.rows.map((row) => row.size)).filter((bytes) => bytes > 0);
-  return sizes.length ? [sizes.reduce((a, b) => Math.min(a, b)), sizes.reduce((a, b) => Math.max(a, b))] : [1, 2];
+  if (!sizes.length) return [0, 1];
+  const [smallest, largest] = [sizes.reduce((a, b) => Math.min(a, b)), sizes.reduce((a, b) => Math.max(a, b))];
+  return [Math.log2(smallest), Math.max(Math.log2(largest), Math.log2(smallest) + 1)];
+}
+
+/** Ticks of that axis over a part of it: whole doublings, about a dozen. */
+function sizeTicks(from, to) {
+  const step = Math.max(1, Math.round((to - from) / 12));
+  const ticks = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
+  // Sizes between two powers of two are their own ticks.
+  const customValues = ticks.length ? ticks : [from, to];
+  return { axisTick: { customValues }, axisLabel: { customValues } };
 }
 
 /** The next number that an axis may well end with. */
 function roundUp(value) {
   const step = 10 ** Math.floor(Math.log10(value / 4));
   return Math.ceil(value / step) * step;
-}
-
-/** Doublings from tick to tick, so that there are about a dozen. */
-function sizeStep(smallest, largest) {
-  return Math.max(1, Math.round(Math.log2(largest / smallest) / 12));
 }
 
 function sizeOptions(all, figure) {
@@ -140,7 +150,8 @@ function sizeOptions(all, figure) {
     itemStyle: { color: line.inPlace ? inks().paper : colour(line.number), borderColor: colour(line.number), borderWidth: 1.5 },
     lineStyle: { color: colour(line.number), width: 1.75, type: line.inPlace ? "dashed" : "solid" },
     emphasis: { disabled: true },
-    data: line.rows.map((row) => [row.size, figure.value(row)]),
+    encode: { x: 0, y: 1 },
+    data: line.rows.map((row) => [Math.log2(row.size), figure.value(row), row.size]),
   }));
   if (withLimits) {
     series.push({ type: "line", name: "limits", data: [], symbol: "none", markLine: marks, tooltip: { show: false } });
@@ -150,8 +161,9 @@ function sizeOptions(all, figure) {
     ...commonOptions(`busbw-${figure.name}`),
     grid: { left: 8, right: 24, top: 36, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
-      type: "log", logBase: 2, min: smallest, max: Math.max(largest, smallest * 2), name: "size (bytes)", nameLocation: "middle", nameGap: 26, interval: sizeStep(smallest, largest),
-      ...axis, axisLabel: { ...axis.axisLabel, formatter: (bytes) => size(Math.round(bytes)) },
+      type: "value", min: smallest, max: largest, name: "size (bytes)", nameLocation: "middle", nameGap: 26,
+      ...axis, ...sizeTicks(smallest, largest),
+      axisLabel: { ...axis.axisLabel, ...sizeTicks(smallest, largest).axisLabel, formatter: (doublings) => size(Math.round(2 ** doublings)) },
     },
     yAxis: {
       type: logarithmic ? "log" : "value",
@@ -165,7 +177,7 @@ function sizeOptions(all, figure) {
     },
     dataZoom: [
       { type: "inside", xAxisIndex: 0, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: false },
-      { type: "slider", xAxisIndex: 0, filterMode: "none", bottom: 4, height: 16, brushSelect: false, showDataShadow: false, borderColor: rule, fillerColor: "rgba(128,128,128,.18)", handleStyle: { color: faint }, moveHandleSize: 0, textStyle: { color: text }, labelFormatter: (bytes) => size(Math.round(bytes)) },
+      { type: "slider", xAxisIndex: 0, filterMode: "none", bottom: 4, height: 16, brushSelect: false, showDataShadow: false, borderColor: rule, fillerColor: "rgba(128,128,128,.18)", handleStyle: { color: faint }, moveHandleSize: 0, textStyle: { color: text }, labelFormatter: (doublings) => size(Math.round(2 ** doublings)) },
     ],
     toolbox: {
       ...commonOptions(`busbw-${figure.name}`).toolbox,
@@ -181,7 +193,7 @@ function sizeOptions(all, figure) {
       axisPointer: { type: "line", snap: true, lineStyle: { color: faint } },
       formatter: (items) => {
         const first = [].concat(items).find((item) => item.componentSubType === "line");
-        return first ? readingMarkup(lines, figure, first.value[0]) : "";
+        return first ? readingMarkup(lines, figure, first.value[2]) : "";
       },
     },
     series: series.concat(bands),
@@ -245,8 +257,8 @@ function sizeChart(section, all, figure) {
   const [smallest, largest] = sizeEnds(all);
   drawn.chart.on("datazoom", () => {
     const { start, end } = drawn.chart.getOption().dataZoom[0];
-    const part = (largest / smallest) ** ((end - start) / 100);
-    drawn.chart.setOption({ xAxis: { interval: sizeStep(1, part) } });
+    const at = (percent) => smallest + ((largest - smallest) * percent) / 100;
+    drawn.chart.setOption({ xAxis: sizeTicks(at(start), at(end)) });
   });
   const alternative = section.querySelector(".alternative");
   const fill = () => alternative.open && alternative.querySelector("div").replaceChildren(sizeTable(all, figure));
@@ -267,9 +279,19 @@ function keys(holder, chart, lines, figure) {
     if (!sizes.length) return;
     at = Math.max(0, Math.min(sizes.length - 1, to(sizes.length)));
     const bytes = sizes[at];
+    follow(Math.log2(bytes));
     const number = drawn.findIndex((line) => line.rows.some((row) => row.size === bytes));
     chart.dispatchAction({ type: "showTip", seriesIndex: number, dataIndex: drawn[number].rows.findIndex((row) => row.size === bytes) });
     say(`${size(bytes)}: ${reading(drawn, figure, bytes).map((one) => `${one.line.name} ${figure.text(one.value)}`).join("; ")}`);
+  };
+  // What is read is moved into view.
+  const follow = (doublings) => {
+    const { start, end, startValue, endValue } = chart.getOption().dataZoom[0];
+    if (doublings >= startValue && doublings <= endValue) return;
+    const percent = startValue === endValue ? start : start + ((doublings - startValue) / (endValue - startValue)) * (end - start);
+    const half = (end - start) / 2;
+    const middle = Math.min(100 - half, Math.max(half, percent));
+    chart.dispatchAction({ type: "dataZoom", start: middle - half, end: middle + half });
   };
   const zoom = (factor) => {
     const { start, end } = chart.getOption().dataZoom[0];
