@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export const busbw = process.env.BUSBW ?? new URL("../../target/release/busbw", import.meta.url).pathname;
+export const busbw = process.env.BUSBW;
 export const folder = mkdtempSync(join(tmpdir(), "busbw-report-"));
 export const path = (name) => join(folder, name);
 

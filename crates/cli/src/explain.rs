@@ -5,22 +5,29 @@
 //! Nothing is claimed that the data does not carry: an algorithm is named only where NCCL's own lines
 //! name it, otherwise only which ones a result excludes; what is missing is listed.
 
+mod choice;
 mod context;
 mod finding;
+mod gather;
 mod hardware;
 mod limit;
+mod placement;
 mod print;
 mod rules;
 mod sentence;
 
-use model::measurement::{Measurement, Source};
+use model::{
+    limits::{Standing, Verdict},
+    measurement::{Measurement, Source},
+};
 use serde::Serialize;
 
+pub use choice::{Basis, Choice};
 pub use context::Measured;
 pub use finding::{Confidence, Finding, Weight};
-pub use hardware::{Hardware, MachineError};
-pub use limit::{Ceiling, Culprit};
-pub use print::print;
+pub use hardware::Hardware;
+pub use limit::{Ceiling, Part};
+pub use print::{print, print_all};
 
 use context::Context;
 
@@ -37,8 +44,11 @@ pub struct Explanation {
     pub limit: Option<Ceiling>,
     /// Measured over limit, percent.
     pub percent: Option<f64>,
+    /// How far that is from the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
     /// What sets the pace.
-    pub culprit: Culprit,
+    pub culprit: Verdict,
     /// The sentence a colleague would say.
     pub sentence: String,
     /// What was taken for granted.
@@ -57,29 +67,10 @@ pub struct Explanation {
 /// Explains runs that belong together. NCCL's lines in a source without a table belong to the table
 /// where there is only one.
 pub fn explain(mut runs: Vec<Measurement>, hardware: &Hardware) -> Vec<Explanation> {
-    join_library(&mut runs);
+    gather::gather(&mut runs);
     let contexts: Vec<Context<'_>> =
         runs.iter().map(|run| Context::new(run, hardware, &runs)).collect();
     contexts.iter().map(explain_one).collect()
-}
-
-fn join_library(runs: &mut Vec<Measurement>) {
-    let table = |run: &Measurement| !run.rows.is_empty();
-    if runs.iter().filter(|run| table(run)).count() != 1 {
-        return;
-    }
-    let silent = |run: &Measurement| run.rows.is_empty() && run.errors.is_empty();
-    let mut facts = Vec::new();
-    for run in runs.iter_mut().filter(|run| silent(run)) {
-        facts.append(&mut run.library);
-    }
-    if facts.is_empty() {
-        return;
-    }
-    runs.retain(|run| !silent(run));
-    if let Some(run) = runs.iter_mut().find(|run| table(run)) {
-        run.library.append(&mut facts);
-    }
 }
 
 fn explain_one(context: &Context<'_>) -> Explanation {
@@ -93,8 +84,9 @@ fn explain_one(context: &Context<'_>) -> Explanation {
         subject: context.subject(),
         measured: context.measured.clone(),
         limit: context.ceiling.clone(),
-        percent: context.percent(),
-        culprit: context.culprit.clone(),
+        percent: context.judgement.percent,
+        standing: context.judgement.standing,
+        culprit: context.judgement.verdict.clone(),
         sentence: sentence::sentence(context, &findings),
         assumed: context.assumed(),
         missing,

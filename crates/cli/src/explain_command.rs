@@ -22,21 +22,31 @@ use crate::{
 /// # Errors
 /// `--machine` that describes no machine, and stdout.
 pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
-    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
-        .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let stdin = Path::new("-").to_owned();
     let sources = if arguments.sources.is_empty() {
         std::slice::from_ref(&stdin)
     } else {
         &arguments.sources
     };
+    if arguments.machine.as_deref() == Some("-") && sources.contains(&stdin) {
+        let text = "--machine - and the log cannot both be stdin: name a file for one of them";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
+    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
+        .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
     let mut runs = Vec::new();
     let mut exit = Exit::Ok;
+    let mut refused = Vec::new();
     for source in sources {
         match import::read_path(source) {
             Ok(read) => {
                 remark(source, &read.lines);
-                runs.extend(read.measurements);
+                for run in read.measurements {
+                    match hardware.refuses(&run) {
+                        Some(why) => refused.push(format!("{}: {why}", source.display())),
+                        None => runs.push(run),
+                    }
+                }
             }
             Err(e) => {
                 let _ = writeln!(io::stderr(), "busbw: {e}");
@@ -44,23 +54,21 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
             }
         }
     }
+    refused.dedup();
+    for why in &refused {
+        let _ = writeln!(io::stderr(), "busbw: --nodes: {why}");
+        exit = Exit::Usage;
+    }
     let told = explain::explain(runs, &hardware);
     answer(|out, colour| print(out, &told, arguments.json, colour))?;
     Ok(exit)
 }
 
 fn print(out: &mut Out, told: &[Explanation], json: bool, colour: bool) -> io::Result<()> {
-    for (at, one) in told.iter().enumerate() {
-        if json {
-            json_line(out, one)?;
-            continue;
-        }
-        if at > 0 {
-            writeln!(out)?;
-        }
-        explain::print(out, one, colour)?;
+    if json {
+        return told.iter().try_for_each(|one| json_line(out, one));
     }
-    Ok(())
+    explain::print_all(out, told, colour)
 }
 
 /// What was not read of a source, on stderr.

@@ -5,16 +5,20 @@
 //! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
 //! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
 
+mod folder;
 mod json;
 mod lines;
+mod nccl_report;
 mod nccl_tests;
 mod osu;
+mod print;
+mod progress;
 mod section;
 mod text;
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader},
     path::Path,
 };
 
@@ -24,13 +28,12 @@ use thiserror::Error;
 
 use crate::store;
 
+pub use folder::{Entry, files};
+pub use print::{print, source};
 pub use text::Text;
 
 /// Runs of one source that are kept by [`read`]; more are counted.
 pub const MOST_RUNS: usize = 4096;
-
-/// JSON is read as a whole: the largest record or report that is taken, bytes.
-const LARGEST_JSON: u64 = 256 << 20;
 
 /// Why a source gives nothing.
 #[derive(Debug, Error)]
@@ -123,25 +126,34 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a file, or stdin for `-`.
+/// Reads a file, or stdin for `-`, and keeps up to [`MOST_RUNS`] of its runs.
 ///
 /// # Errors
 /// [`ImportError`].
 pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
+    gathered(|each| each_of(path, each))
+}
+
+/// Hands every run of a file, or of stdin for `-`, to `each` as soon as it is complete.
+///
+/// # Errors
+/// [`ImportError`]; also when there was none.
+pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lines, ImportError> {
     let name = path.display().to_string();
     if name == "-" {
-        return read(io::stdin().lock(), &name);
+        return each(&mut io::stdin().lock(), &name, each_run);
     }
     let fail = |source| ImportError::File { name: name.clone(), source };
     let file = File::open(path).map_err(fail)?;
-    if file.metadata().map_err(fail)?.is_dir() {
+    let about = file.metadata().map_err(fail)?;
+    if about.is_dir() {
         return Err(ImportError::Folder { name });
     }
-    let mut imported = read(BufReader::with_capacity(1 << 18, file), &name)?;
-    for run in &mut imported.measurements {
-        add_memory_of_name(run, path);
-    }
-    Ok(imported)
+    let file = progress::bar(about.len()).wrap_read(file);
+    each(&mut BufReader::with_capacity(1 << 18, file), &name, &mut |mut run| {
+        add_memory_of_name(&mut run, path);
+        each_run(run);
+    })
 }
 
 /// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
@@ -169,9 +181,15 @@ fn add_memory_of_name(run: &mut Measurement, path: &Path) {
 /// # Errors
 /// [`ImportError`].
 pub fn read(mut from: impl BufRead, name: &str) -> Result<Imported, ImportError> {
+    gathered(|each_run| each(&mut from, name, each_run))
+}
+
+fn gathered(
+    read: impl FnOnce(&mut dyn FnMut(Measurement)) -> Result<Lines, ImportError>,
+) -> Result<Imported, ImportError> {
     let mut measurements = Vec::new();
     let mut left_out = 0;
-    let mut lines = each(&mut from, name, &mut |measurement| {
+    let mut lines = read(&mut |measurement| {
         if measurements.len() < MOST_RUNS {
             measurements.push(measurement);
         } else {
@@ -195,14 +213,8 @@ pub fn each(
     let start = lines::first(from).map_err(fail)?;
     match start {
         None => Err(ImportError::Empty { name: name.to_owned() }),
-        Some(b'{') => {
-            let mut text = String::new();
-            from.take(LARGEST_JSON + 1).read_to_string(&mut text).map_err(fail)?;
-            if text.len() as u64 > LARGEST_JSON {
-                let why = format!("JSON of more than {LARGEST_JSON} bytes is not read");
-                return Err(ImportError::Json { name: name.to_owned(), why });
-            }
-            each(json::parse(&text, name)?);
+        Some(b'{') if !lines::is_wrapped(from).map_err(fail)? => {
+            json::each(from, name, each)?;
             Ok(Lines::default())
         }
         Some(_) => {

@@ -17,6 +17,7 @@ mod explain_command;
 mod figure;
 /// What others wrote.
 pub mod import;
+mod import_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Mistakes in NCCL_* and UCX_* settings.
@@ -25,6 +26,8 @@ mod lint_command;
 mod local_time;
 /// What this machine is.
 pub mod machine;
+/// A machine that a word of the command line names.
+pub mod machine_argument;
 /// One rank's measurement.
 pub mod measure;
 mod nearest;
@@ -116,6 +119,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
+        Command::Import(arguments) => import_command::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Report(arguments) => report_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),

@@ -4,20 +4,25 @@
 mod arguments;
 mod command_line;
 mod environment;
+mod help;
 mod integer;
 mod launched;
 mod planning;
 mod questions;
+mod reading_commands;
+mod record_commands;
 mod reporting;
 mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
-pub use command_line::{
-    AlgorithmsArguments, Command, DoctorArguments, ExplainArguments, FINGERPRINT_WORD,
-    LintArguments, RANK_WORD, ShowArguments, TopoArguments, parse,
-};
+pub use command_line::{Command, FINGERPRINT_WORD, RANK_WORD, parse};
 pub use environment::Environment;
 pub use launched::Launched;
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use reading_commands::{
+    AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
+    TopoArguments,
+};
+pub use record_commands::ImportArguments;
 pub use reporting::ReportArguments;
 pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

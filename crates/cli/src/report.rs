@@ -20,19 +20,21 @@ pub(crate) use redact::{Known, redacted};
 pub(crate) use source::Sources;
 
 use crate::{
-    explain::{self, Hardware},
+    explain::{self, Explanation, Hardware},
     local_time,
 };
 
 /// Puts a report together. Runs are explained together, as `busbw explain` does.
 pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
     let Sources { runs, sweeps, pairs, .. } = sources;
-    let told = explain::explain(runs.clone(), hardware);
     // NCCL's lines of another file may have been joined to the run that they belong to.
-    let runs: Vec<Measurement> = told
-        .iter()
-        .filter_map(|told| runs.iter().find(|run| run.source == told.source).cloned())
-        .collect();
+    let (runs, told): (Vec<Measurement>, Vec<Explanation>) =
+        explain::explain(runs.clone(), hardware)
+            .into_iter()
+            .filter_map(|told| {
+                Some((runs.iter().find(|run| run.source == told.source)?.clone(), told))
+            })
+            .unzip();
     let names = of_run::names(&runs);
     let each = || names.iter().zip(runs.iter().zip(&told));
     let mut series: Vec<Series> =

@@ -48,7 +48,11 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         "busbw: {}: {} kB, {rows} rows{}",
         output.display(),
         bytes.div_ceil(1000),
-        if report.redacted { ", names and addresses replaced: read it once before you send it" } else { "" }
+        if report.redacted {
+            ", names and addresses replaced: read it once before you send it"
+        } else {
+            ""
+        }
     );
     Ok(Exit::Ok)
 }

@@ -16,8 +16,9 @@ use crate::{
     explain::{self, Hardware},
     figure::{self, Figure},
     options::ShowArguments,
+    output_file,
     render::{Csv, JsonLines, Render, Table},
-    output_file, report, store,
+    report, store,
     sweep::{self, Outcome},
 };
 
@@ -87,18 +88,21 @@ fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<
     let run = Measurement::from_record(record, name);
     let told = explain::explain(vec![run.clone()], &Hardware::default());
     let title = told.first().map_or(String::new(), |told| told.subject.clone());
-    let series: Vec<_> = told.iter().map(|told| report::run_series(run.test_name(), &run, told)).collect();
+    let series: Vec<_> =
+        told.iter().map(|told| report::run_series(run.test_name(), &run, told)).collect();
     draw(arguments, title, &series)
 }
 
 fn draw(arguments: &ShowArguments, title: String, series: &[report::Series]) -> Result<Exit> {
-    let figure = Figure::of(title, series)
-        .ok_or_else(|| Refusal::new(Exit::Usage, "there is nothing to draw: no row has a bandwidth"))?;
+    let figure = Figure::of(title, series).ok_or_else(|| {
+        Refusal::new(Exit::Usage, "there is nothing to draw: no row has a bandwidth")
+    })?;
     match &arguments.svg {
         Some(path) => {
             let text = figure::svg(&figure)?;
-            output_file::write(path, &text, arguments.force)
-                .map_err(|why| Refusal::new(Exit::Usage, format!("cannot write the drawing: {why}")))?;
+            output_file::write(path, &text, arguments.force).map_err(|why| {
+                Refusal::new(Exit::Usage, format!("cannot write the drawing: {why}"))
+            })?;
         }
         None => answer(|out, colour| {
             out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())

@@ -65,8 +65,10 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let tried = environments.iter().zip(&measured.turns);
     let tried = tried.map(|(one, turns)| Tried::of(one, turns, place.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
+    // A stdout that fails must not lose the result, nor a folder that fails the table.
+    let kept = place.keep(&outcome);
     print(&arguments.turns, &outcome, table::table)?;
-    place.keep(&outcome)?;
+    kept?;
     Ok(exit(&outcome))
 }
 

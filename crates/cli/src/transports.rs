@@ -14,7 +14,7 @@ mod table;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::exit::Exit;
+use model::{exit::Exit, plan::Plan};
 
 pub use evidence::{Percent, Transport};
 pub(crate) use table::table;
@@ -25,6 +25,7 @@ use crate::{
     options::TransportsArguments,
     sweep::{self, Environment, Outcome, Place, Prepared, Tried},
 };
+use evidence::Verdict;
 use here::Here;
 use profile::Profile;
 
@@ -40,6 +41,10 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     arguments.turns.time.get_or_insert(TIME);
     let turns = &arguments.turns;
     let prepared = Prepared::new(turns)?;
+    if has_groups(prepared.plan()) {
+        let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
     let here = Here::look(&Root::system(), &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
     let running = chosen.iter().filter(|profile| profile.waived.is_none());
@@ -51,6 +56,14 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         Some(which) => sweep::baseline(Some(which), &names)?,
         None => chosen.iter().position(|profile| profile.waived.is_none()),
     };
+    let waived = |number: usize| chosen.get(number)?.waived.as_ref();
+    if turns.baseline.is_some()
+        && let Some(number) = baseline
+        && let Some(why) = waived(number)
+    {
+        let text = format!("--baseline {}: it cannot run here: {why}", names[number]);
+        return Err(Refusal::new(Exit::Impossible, text).into());
+    }
     let place = Place::find(turns, &prepared, "transports")?;
     let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
     // Waived ones have had no turn, and their place in the table all the same.
@@ -77,13 +90,20 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let tried = tried.collect();
     let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
     weigh(&mut outcome, &chosen, &here);
+    // A stdout that fails must not lose the result, nor a folder that fails the table.
+    let kept = place.keep(&outcome);
     sweep::print(turns, &outcome, table)?;
-    place.keep(&outcome)?;
+    kept?;
     if environments.is_empty() {
         let text = "no transport can run here: see the reasons above";
         return Err(Refusal::new(Exit::Impossible, text).into());
     }
     Ok(sweep::exit(&outcome))
+}
+
+/// Whether ranks form several communicators.
+fn has_groups(plan: &Plan) -> bool {
+    (0..plan.ranks()).any(|rank| plan.colour(rank) != plan.colour(0))
 }
 
 /// Those that the user named; without names all but `default`, which is one of the others by itself.
@@ -102,9 +122,17 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
 
 /// Holds every cell against its limit. The transport's own percentage is that of its largest size.
 fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
-    let machine = limit::this_host();
+    let host = limit::this_host();
     for (number, profile) in chosen.iter().enumerate() {
-        let answer = limit::limit(&machine, here, &profile.way);
+        let transport = outcome.environments.get(number).and_then(|one| one.transport.as_ref());
+        let Some(verdict) = transport.map(|transport| transport.verdict) else { continue };
+        // What ran instead has another limit.
+        let answer = match verdict {
+            Verdict::Proven => {
+                limit::limit(&limit::machine(&host, &profile.way), here, &profile.way)
+            }
+            _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),
+        };
         let mut last = None;
         for row in &mut outcome.rows {
             let Some(cell) = row.cells.get_mut(number).and_then(Option::as_mut) else { continue };

@@ -10,10 +10,10 @@ use std::{
 };
 
 use busbw::{
-    explain::{self, Culprit, Explanation, Hardware, Weight},
+    explain::{self, Explanation, Hardware, Weight},
     import,
 };
-use model::limits::{Algorithm, Resource};
+use model::limits::{Algorithm, Resource, Verdict};
 
 fn log(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain").join(name)
@@ -106,9 +106,9 @@ fn reports() {
 fn a_tree_is_never_claimed_from_a_bound() {
     let told = one("gb200-2x4-ib400-all_reduce.txt", Some(&machine("gb200-ib.toml")));
     let limit = told.limit.as_ref().unwrap();
-    assert_eq!(told.culprit, Culprit::Resource { resource: Resource::Nic });
-    assert_eq!(limit.explained_by, [Algorithm::Tree, Algorithm::NvlsTree]);
-    assert_eq!(limit.excluded, [(Algorithm::Ring, 50.0)]);
+    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::Nic });
+    assert_eq!(limit.choice.explained_by, [Algorithm::Tree, Algorithm::NvlsTree]);
+    assert_eq!(limit.choice.excluded, [(Algorithm::Ring, 50.0)]);
     assert!((told.percent.unwrap() - 97.6).abs() < 0.3, "{:?}", told.percent);
     assert!(told.sentence.contains("only Tree or NVLSTree explains it"), "{}", told.sentence);
     assert!(!printed(&[told]).contains("because"));
@@ -118,7 +118,7 @@ fn a_tree_is_never_claimed_from_a_bound() {
 fn the_slot_not_the_network() {
     let xml = log("rtx4090-cx5-topo-ib.xml").to_string_lossy().into_owned();
     let told = one("made-up-rtx4090-roce-5.81.txt", Some(&xml));
-    assert_eq!(told.culprit, Culprit::Resource { resource: Resource::NicSlot });
+    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::NicSlot });
     let limit = told.limit.as_ref().unwrap();
     assert!((limit.line - 7.88).abs() < 0.01 && limit.nccl_expects == Some(6.0), "{limit:?}");
     for words in [
@@ -140,7 +140,7 @@ fn the_slot_not_the_network() {
 #[test]
 fn what_cannot_be_told_is_not() {
     let told = one("8x-h100-nvlink-all2all.txt", Some(&machine("h100-unsaid.toml")));
-    let Culprit::Unknown { missing } = &told.culprit else { panic!("{:?}", told.culprit) };
+    let Verdict::Unknown { missing } = &told.culprit else { panic!("{:?}", told.culprit) };
     assert!(missing.iter().any(|fact| fact.contains("NVLinks")), "{missing:?}");
     assert!(missing.iter().any(|fact| fact.contains("NCCL's log")), "{missing:?}");
     assert!(told.sentence.contains("35.8 % of what NCCL expects"), "{}", told.sentence);
@@ -160,7 +160,7 @@ fn what_cannot_be_told_is_not() {
 fn nothing_moves_at_0_bytes() {
     let logs = ["oci-h100-osu_latency-device.txt", "oci-h100-osu_latency-host.txt"];
     let all = explained(&logs, None, None);
-    assert_eq!(all[0].culprit, Culprit::Software);
+    assert_eq!(all[0].culprit, Verdict::Software);
     assert!(all[0].sentence.contains("No GPU data moves at 0 B"), "{}", all[0].sentence);
     let finding =
         all[0].findings.iter().find(|finding| finding.rule == "device-memory-latency").unwrap();

@@ -132,3 +132,43 @@ fn standard_input() {
     assert_eq!(output.status.code(), Some(0));
     assert!(text(output.stdout).contains("NV8"));
 }
+
+/// A record says which GPUs and NICs its run had, and so does what topo itself printed.
+#[test]
+fn records_and_its_own_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("run.jsonl");
+    let words = ["all_reduce", "--backend", "host", "-g", "2", "-b", "8", "-e", "8", "--record"];
+    let run = Command::new(env!("CARGO_BIN_EXE_busbw")).args(words).arg(&record).output().unwrap();
+    assert_eq!(run.status.code(), Some(0));
+    let refused = topo(&[record.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(refused.stderr).contains("not of GPUs of one known model"));
+    let written = fs::read_to_string(&record).unwrap();
+    let name = json_line(&written)["devices"][0]["name"].as_str().unwrap().to_owned();
+    fs::write(&record, written.replace(&format!("\"{name}\""), "\"NVIDIA H200\"")).unwrap();
+    let report = json(&topo(&["--json", record.to_str().unwrap()]));
+    assert_eq!(report["machine"]["node"]["gpu"]["name"], "H200 SXM");
+
+    let first = json(&topo(&["--json", &file("h200x8.xml")]));
+    let again = folder.path().join("topo.json");
+    fs::write(&again, first.to_string()).unwrap();
+    let second = json(&topo(&["--json", again.to_str().unwrap()]));
+    assert_eq!(first["system"], second["system"]);
+    assert_eq!(first["machine"]["node"], second["machine"]["node"]);
+}
+
+fn json_line(record: &str) -> Value {
+    serde_json::from_str(record.lines().next().unwrap()).unwrap()
+}
+
+#[test]
+fn one_stdin_holds_one_thing() {
+    let explain = Command::new(env!("CARGO_BIN_EXE_busbw"))
+        .args(["explain", "--machine", "-"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(explain.status.code(), Some(2));
+    assert!(text(explain.stderr).contains("cannot both be stdin"));
+}

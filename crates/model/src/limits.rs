@@ -10,19 +10,20 @@ pub mod algorithm;
 pub mod bound;
 pub mod candidates;
 pub mod framing;
+pub mod judgement;
 pub mod placement;
 pub mod resource;
-pub mod verdict;
 
+mod loads;
 mod traffic;
 mod trees;
 
 pub use algorithm::Algorithm;
-pub use bound::{Bound, Expectation, Limit, limit, limit_of_traffic};
-pub use candidates::{Candidate, Possible, candidates, explaining};
+pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
+pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
+pub use judgement::{Judgement, Standing, Verdict, judge};
 pub use placement::{Inside, Memory, Placement};
 pub use resource::{Capacity, Resource};
-pub use verdict::{Verdict, judge};
 
 #[cfg(test)]
 mod properties;

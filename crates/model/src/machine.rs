@@ -63,6 +63,9 @@ pub struct NvLink {
     pub line: Option<f64>,
     /// Whether the links end in NVSwitches, so that any pair of GPUs has all of them.
     pub switched: bool,
+    /// Without switches: whether every pair of GPUs has links of its own. Where it is unknown, some
+    /// pairs may reach each other over PCIe only.
+    pub meshed: Option<bool>,
     /// Whether the switches multicast and reduce (NVLink SHARP, which NVLS needs).
     pub multicast: Option<bool>,
     /// GPUs in one NVLink domain: `Node::gpus`, or more where it spans nodes (MNNVL).
@@ -130,6 +133,24 @@ impl Machine {
     pub fn gpus(&self) -> usize {
         self.nodes * self.node.gpus
     }
+
+    /// What its GPUs' own links are called: AMD's are no NVLinks, though they are counted as such.
+    pub fn links_called(&self) -> &'static str {
+        let name = self.node.gpu.as_ref().map_or("", |gpu| gpu.name.as_str());
+        if is_amd(name) { "xGMI" } else { "NVLink" }
+    }
+}
+
+/// Whether a GPU's name is one of AMD's: `AMD Instinct MI300X`, `MI250`, `gfx942`.
+pub fn is_amd(name: &str) -> bool {
+    let mut words = name.split_ascii_whitespace();
+    words.any(|word| {
+        let numbered = |begin| {
+            word.strip_prefix(begin)
+                .is_some_and(|rest: &str| rest.starts_with(|digit: char| digit.is_ascii_digit()))
+        };
+        matches!(word, "AMD" | "Instinct" | "Radeon") || numbered("MI") || numbered("gfx")
+    })
 }
 
 impl NicKind {

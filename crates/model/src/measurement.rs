@@ -7,6 +7,7 @@
 
 mod check;
 mod deduction;
+mod folded;
 mod from_record;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{Disagreement, disagreements, stated_average_differs};
 pub use deduction::deduce;
+pub use folded::{Folded, Imported, Outcome};
 pub use from_record::version_text;
 
 use crate::{
@@ -206,7 +208,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datatype: Option<DataType>,
     /// The redop column; none where it is blank or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "redop", skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
     /// The root column; none where it is absent or -1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

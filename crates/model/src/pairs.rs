@@ -126,7 +126,9 @@ impl Pairs {
     pub fn worst_first(&self) -> Vec<Pair> {
         let rows = self.values.iter().enumerate();
         let mut all: Vec<Pair> = rows
-            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, value)| (from, to, value)))
+            .flat_map(|(from, row)| {
+                row.iter().enumerate().map(move |(to, value)| (from, to, value))
+            })
             .filter_map(|(from, to, value)| Some(Pair { from, to, value: (*value)? }))
             .collect();
         all.sort_by(|a, b| {
@@ -164,7 +166,8 @@ mod tests {
 
     #[test]
     fn refuses_what_does_not_fit() {
-        let newer = read(&TWO.replace("schema\":1", "schema\":2")).checked().unwrap_err().to_string();
+        let newer =
+            read(&TWO.replace("schema\":1", "schema\":2")).checked().unwrap_err().to_string();
         assert!(newer.contains("newer"), "{newer}");
         for (from, to) in [
             (r#"["a","b"]"#, r#"["a"]"#),

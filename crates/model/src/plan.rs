@@ -1,8 +1,12 @@
 //! What will be run: the typed result of reading options, the same for every rank.
 //! Not the options themselves (the grammar is cli's) and nothing about how ranks are started.
 
+mod backend;
+mod sampling;
 mod seating;
 
+pub use backend::{BackendChoice, GpuOptions, ProofBy, Registration};
+pub use sampling::{Average, Sampling};
 pub use seating::Seating;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +15,6 @@ use crate::{
     Collective, DataType, ReduceOp,
     alltoallv::Traffic,
     collective::{Counts, OpColumn},
-    cost::CostModel,
     fault::Fault,
 };
 
@@ -23,72 +26,6 @@ pub enum Style {
     Busbw,
     /// `all_reduce_perf`: nccl-tests' defaults in everything.
     NcclTests,
-}
-
-/// Who moves the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendChoice {
-    /// Shared memory of this machine.
-    Host,
-    /// GPUs, by NCCL or RCCL.
-    Nccl(GpuOptions),
-    /// A cost model; nothing moves.
-    Fake(CostModel),
-}
-
-impl BackendChoice {
-    /// Its name in records and messages.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            BackendChoice::Host => "host",
-            BackendChoice::Nccl(_) => "nccl",
-            BackendChoice::Fake(_) => "fake",
-        }
-    }
-}
-
-/// What only means something on GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct GpuOptions {
-    /// How buffers are registered with the communicator (`-R`).
-    pub register: Registration,
-    /// ncclConfig.CTAPolicy (`-x`): 0 default, 1 efficiency, 2 zero; unset leaves NCCL's own.
-    pub cta_policy: Option<i32>,
-    /// Operations go to the default stream (`-y`).
-    pub default_stream: bool,
-    /// Who makes the data, and who judges it.
-    #[serde(default)]
-    pub proof: ProofBy,
-}
-
-/// Who fills buffers with the pattern, and who compares results with it: GPU and host say the same,
-/// and each can be held against the other (`--proof`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProofBy {
-    /// The GPU does both; on GPUs that take no PTX, the host.
-    #[default]
-    Gpu,
-    /// The host does both.
-    Host,
-    /// The host fills, the GPU verifies.
-    HostFills,
-    /// The GPU fills, the host verifies.
-    HostVerifies,
-}
-
-/// How buffers are registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Registration {
-    /// 0: not at all.
-    #[default]
-    None,
-    /// 1: ncclCommRegister.
-    Local,
-    /// 2: ncclCommWindowRegister with symmetric addresses.
-    Symmetric,
 }
 
 /// How sizes grow.
@@ -116,33 +53,6 @@ pub enum Blocking {
     Outer,
 }
 
-/// Which rank's time counts (`-a`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Average {
-    /// 0: that of rank 0.
-    Rank0,
-    /// 1: the mean over ranks.
-    #[default]
-    Mean,
-    /// 2: the fastest rank's.
-    Min,
-    /// 3: the slowest rank's.
-    Max,
-}
-
-impl Average {
-    /// The time that counts, of every rank's time; NaN when there is none.
-    pub fn of(self, times: &[f64]) -> f64 {
-        match self {
-            Average::Rank0 => times.first().copied().unwrap_or(f64::NAN),
-            Average::Mean => times.iter().sum::<f64>() / times.len() as f64,
-            Average::Min => times.iter().copied().fold(f64::NAN, f64::min),
-            Average::Max => times.iter().copied().fold(f64::NAN, f64::max),
-        }
-    }
-}
-
 /// Out of place or in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -156,44 +66,6 @@ pub enum Place {
 impl Place {
     /// Both, in the order of a row.
     pub const BOTH: [Place; 2] = [Place::OutOfPlace, Place::InPlace];
-}
-
-/// When sampling a row ends.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sampling {
-    /// Batches that every row gets.
-    pub min_batches: u32,
-    /// Go on until half the 95 % interval over the median is at most this (0.02 = 2 %).
-    pub precision: Option<f64>,
-    /// But no longer than this many seconds a placement.
-    pub max_time: f64,
-    /// Launches of the whole sweep, each with fresh ranks.
-    pub launches: u32,
-    /// Batches and iterations of a size are lowered to take about this many seconds, both placements
-    /// together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub row_time: Option<f64>,
-}
-
-impl Sampling {
-    /// The batches and the iterations of each that a placement gets, where `wanted` iterations were asked
-    /// for and one takes `seconds`. Each batch begins with an untimed one, and two more are run to learn the
-    /// time and to check. Batches go first: fewer iterations are another measurement, since the start of a
-    /// batch weighs more in each. At least one of one is left.
-    pub fn afforded(&self, wanted: u32, seconds: f64) -> (u32, u32) {
-        let all = (self.min_batches, wanted);
-        let Some(row_time) = self.row_time else { return all };
-        let affordable = row_time / 2.0 / seconds - 2.0;
-        let each = f64::from(wanted) + 1.0;
-        // No number, and no time at all, restrict nothing.
-        if affordable.is_nan() || affordable >= f64::from(self.min_batches) * each {
-            return all;
-        }
-        match affordable / each {
-            batches if batches >= 1.0 => (batches as u32, wanted),
-            _ => (1, (affordable as u32).saturating_sub(1).max(1)),
-        }
-    }
 }
 
 /// Everything that a run needs to know.
@@ -458,27 +330,5 @@ mod tests {
             fault: None,
             virtual_nodes: 1,
         }
-    }
-
-    #[test]
-    fn time_takes_batches_first() {
-        let sampling = Sampling { min_batches: 6, row_time: Some(2.0), ..small().sampling };
-        let afforded = |seconds| sampling.afforded(20, seconds);
-        assert_eq!(afforded(0.001), (6, 20));
-        assert_eq!(afforded(0.01), (4, 20));
-        assert_eq!(afforded(0.04), (1, 20));
-        assert_eq!(afforded(0.1), (1, 7));
-        assert_eq!(afforded(30.0), (1, 1));
-        for odd in [0.0, f64::NAN] {
-            assert_eq!(afforded(odd), (6, 20));
-        }
-        assert_eq!(Sampling { row_time: None, ..sampling }.afforded(20, 30.0), (6, 20));
-    }
-
-    #[test]
-    fn averages() {
-        let times = [3.0, 1.0, 2.0];
-        let all = [Average::Rank0, Average::Mean, Average::Min, Average::Max].map(|a| a.of(&times));
-        assert_eq!(all, [3.0, 2.0, 1.0, 3.0]);
     }
 }

@@ -31,7 +31,7 @@ pub mod summary;
 #[cfg(test)]
 mod noise;
 
-pub use compare::{Comparison, Reason, Rule, Verdict, compare};
+pub use compare::{Comparison, Reason, Rule, Verdict, compare, compare_by_history};
 pub use drift::{Drift, drift};
 pub use interval::{Interval, median_interval};
 pub use iterations::{IterationStats, iteration_stats};

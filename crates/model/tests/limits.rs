@@ -142,7 +142,7 @@ fn published_results_have_their_limits_and_culprits() {
                     assert!(*busbw - printed <= bound.busbw, "row {}: above", row.number);
                 }
             }
-            let verdict = judge(&limit, row.bytes, &results);
+            let verdict = judge(&limit, row.bytes, &results, None).verdict;
             println!("row {:>2} {verdict:?}", row.number);
             assert!(
                 said(&verdict).contains(&row.culprit.as_str()),
@@ -167,9 +167,10 @@ fn of(row: &Row) -> Limit {
 
 #[test]
 fn what_is_missing_is_named() {
-    assert_eq!(of(&one(3)).missing, ["rate of a NIC"]);
+    assert_eq!(of(&one(3)).missing, ["the rate of a NIC"]);
     let row = one(12);
-    let Verdict::Unknown { missing } = judge(&of(&row), row.bytes, &row.results) else {
+    let Verdict::Unknown { missing } = judge(&of(&row), row.bytes, &row.results, None).verdict
+    else {
         panic!("row 12 can not be told");
     };
     assert!(missing[0].starts_with("NVLinks of a GPU: 18"), "{missing:?}");

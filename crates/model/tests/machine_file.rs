@@ -106,7 +106,8 @@ prop_compose! {
         gpu in prop::option::of(("[a-zA-Z0-9 \"\\\\]{0,12}", prop::option::of(60u32..130))),
         nvlink in prop::option::of((
             prop::option::of(1u32..40), prop::option::of(1.0f64..100.0),
-            any::<bool>(), prop::option::of(any::<bool>()), 1usize..200,
+            any::<bool>(), prop::option::of(any::<bool>()), prop::option::of(any::<bool>()),
+            1usize..200,
         )),
         pcie in prop::option::of(link()),
         cpu in prop::option::of((prop::option::of(1usize..9), prop::option::of(1.0f64..90.0))),
@@ -119,8 +120,8 @@ prop_compose! {
             node: Node {
                 gpus,
                 gpu: gpu.map(|(name, sm)| GpuModel { name, sm }),
-                nvlink: nvlink.map(|(links, line, switched, multicast, domain)| NvLink {
-                    links, line, switched, multicast, domain,
+                nvlink: nvlink.map(|(links, line, switched, meshed, multicast, domain)| NvLink {
+                    links, line, switched, meshed, multicast, domain,
                 }),
                 pcie,
                 cpu: cpu.map(|(sockets, between_sockets)| Cpu {

@@ -138,7 +138,7 @@ fn what_was_read_is_written_and_read_again() {
 fn a_bridge_with_links_down() {
     let findings = of_system(&system("a100pcie_x2_bridge.xml"));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
-    assert_eq!((finding.kind, finding.subject.as_str()), (Kind::NvLink, "GPU0"));
+    assert_eq!((finding.kind, finding.subject.as_str()), (Kind::GpuLink, "GPU0"));
     assert_eq!(finding.cost, Some(11.0 * 25.0));
 }
 

@@ -2,20 +2,26 @@
 //! Not what is concluded.
 
 use model::{
-    limits::Candidate,
-    measurement::{Figure, Half, Measurement, Memory, Origin, Peak, Row},
+    limits::{self, Candidate, Judgement, Verdict},
+    machine::is_amd,
+    measurement::{Device, Figure, Form, Half, Measurement, Memory, Origin, Peak, Row},
     nccl_log::NcclFacts,
+    stats,
 };
 use serde::Serialize;
 
 use super::{
     finding::bytes,
-    hardware::{Hardware, Known},
-    limit::{self, Ceiling, Culprit},
+    hardware::Hardware,
+    limit::{self, Ceiling},
+    placement::Known,
 };
 
 /// The settled speed is looked for among sizes down to this part of the largest.
 const LARGEST_SIZES: u64 = 8;
+
+/// Sizes up to this one take the time that an operation takes at least.
+const SMALL: u64 = 1024;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,7 +55,7 @@ pub(super) struct Context<'a> {
     pub machine: Option<Known>,
     pub candidates: Vec<Candidate>,
     pub ceiling: Option<Ceiling>,
-    pub culprit: Culprit,
+    pub judgement: Judgement,
 }
 
 impl<'a> Context<'a> {
@@ -57,8 +63,12 @@ impl<'a> Context<'a> {
         let measured = settled(run);
         let machine = hardware.of(run);
         let candidates = match (&machine, run.collective()) {
-            (Some(machine), Some(collective)) if run.test.figure == Figure::Bandwidths => {
-                machine.candidates(collective)
+            (Some(known), Some(collective)) if run.test.figure == Figure::Bandwidths => {
+                let placed = known.placement.as_ref();
+                placed.map_or_else(
+                    |_| Vec::new(),
+                    |placement| limits::candidates(&known.machine, collective, placement),
+                )
             }
             _ => Vec::new(),
         };
@@ -69,9 +79,13 @@ impl<'a> Context<'a> {
             machine,
             candidates,
             ceiling: None,
-            culprit: Culprit::Unknown { missing: Vec::new() },
+            judgement: Judgement::unknown(Vec::new()),
         };
-        (context.ceiling, context.culprit) = limit::of(&context);
+        (context.ceiling, context.judgement) = limit::of(&context);
+        if context.machine.as_ref().is_some_and(|known| !known.contradictions.is_empty()) {
+            let missing = vec!["the machine that the run was on (--machine, --nodes)".to_owned()];
+            context.judgement.verdict = Verdict::Unknown { missing };
+        }
         context
     }
 
@@ -80,9 +94,21 @@ impl<'a> Context<'a> {
         self.measured.as_ref()?.busbw
     }
 
-    pub(super) fn percent(&self) -> Option<f64> {
-        let bound = self.ceiling.as_ref()?.busbw;
-        (bound > 0.0).then_some(self.busbw()? / bound * 100.0)
+    /// Whether NCCL (or RCCL) moved the bytes, so that advice may name its variables.
+    pub(super) fn by_nccl(&self) -> bool {
+        match self.run.source.form {
+            Form::NcclTests | Form::NcclTestsJson => true,
+            Form::Record => !on_processors(self.run),
+            Form::Osu => !self.run.library.is_empty(),
+        }
+    }
+
+    /// The command that runs this test again with options, or says so where busbw has none like it.
+    pub(super) fn again(&self, options: &str) -> String {
+        match self.run.collective() {
+            Some(collective) => format!("busbw {} {options}", collective.name()),
+            None => "the same test several times".to_owned(),
+        }
     }
 
     pub(super) fn facts(&self) -> impl Iterator<Item = &'a NcclFacts> {
@@ -122,7 +148,8 @@ impl<'a> Context<'a> {
             words.push_str(&format!(", {name}"));
         }
         if let Some(nccl) = &self.run.nccl {
-            words.push_str(&format!(", NCCL {nccl}"));
+            let amd = self.run.devices.first().is_some_and(|device| is_amd(&device.name));
+            words.push_str(&format!(", {} {nccl}", if amd { "RCCL" } else { "NCCL" }));
         }
         words
     }
@@ -144,8 +171,8 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn missing(&self) -> Vec<String> {
-        match &self.culprit {
-            Culprit::Unknown { missing } => missing.clone(),
+        match &self.judgement.verdict {
+            Verdict::Unknown { missing } => missing.clone(),
             _ => Vec::new(),
         }
     }
@@ -158,6 +185,27 @@ impl<'a> Context<'a> {
 
 pub(super) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
+/// Whether a record's ranks ran on cores: busbw's `host` backend gives them no PCI address.
+pub(super) fn on_processors(run: &Measurement) -> bool {
+    let no_address = |device: &Device| device.address == "0000:00:00";
+    run.source.form == Form::Record && run.devices.iter().all(no_address)
+}
+
+/// Times of sizes too small for their bytes to count, microseconds.
+pub(super) fn small_times(run: &Measurement) -> Vec<f64> {
+    // Where no byte moves a collective does not even start.
+    let starts = |size| size > 0 || run.collective().is_none();
+    let small = run.rows.iter().filter(|row| row.size <= SMALL && starts(row.size));
+    small.filter_map(|row| row.out_of_place.as_ref()?.time_us).collect()
+}
+
+/// What an operation takes however small it is, microseconds, if enough small sizes were measured.
+pub(super) fn start_us(run: &Measurement) -> Option<f64> {
+    let times = small_times(run);
+    let several = times.len() >= 3 && run.test.figure != Figure::PointToPoint;
+    stats::median(&times).filter(|_| several)
 }
 
 /// The mean busbw (or bandwidth) of a row's halves that mean something.

@@ -111,6 +111,13 @@ pub(super) fn bytes(size: u64) -> String {
     format!("{size} B")
 }
 
+/// A size as nccl-tests' options take it: whole KiB, MiB or GiB, else bytes.
+pub(super) fn plain(size: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let whole = units.into_iter().find(|(unit, _)| size >= *unit && size.is_multiple_of(*unit));
+    whole.map_or(size.to_string(), |(unit, name)| format!("{}{name}", size / unit))
+}
+
 /// GB/s with as many digits as tell something.
 pub(super) fn rate(value: f64) -> String {
     match value.abs() {

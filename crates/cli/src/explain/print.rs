@@ -1,17 +1,74 @@
 //! An explanation as text for people.
 //! Not the JSON, which is the data as it is.
 
-use std::io::{self, Write};
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+use model::limits::{Resource, Verdict};
 
 use super::{
-    Culprit, Explanation,
-    finding::{Weight, bytes, percent, rate, time},
-    limit::Basis,
-    rules::names,
+    Explanation,
+    finding::{Weight, bytes, list, percent, rate, time},
 };
 
 /// Width at which lines are broken.
 const WIDTH: usize = 100;
+
+/// Prints explanations. Of runs of one source of which the same is to be said, the first stands for all.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn print_all(out: &mut impl Write, all: &[Explanation], colour: bool) -> io::Result<()> {
+    let mut groups: HashMap<String, Vec<&Explanation>> = HashMap::new();
+    let mut order = Vec::new();
+    for told in all {
+        let group = groups.entry(said(told)).or_default();
+        if group.is_empty() {
+            order.push(said(told));
+        }
+        group.push(told);
+    }
+    for (at, group) in order.iter().filter_map(|said| groups.get(said)).enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        let [first, others @ ..] = group.as_slice() else { continue };
+        print(out, first, colour)?;
+        if !others.is_empty() {
+            writeln!(out)?;
+            wrapped(out, "  ", &more(others))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is to be said of a run, but for its figures.
+fn said(told: &Explanation) -> String {
+    let rules: Vec<&str> = told.findings.iter().map(|one| one.rule).collect();
+    let Explanation { source, subject, culprit, standing, .. } = told;
+    format!("{} {subject} {culprit:?} {standing:?} {rules:?}", source.name)
+}
+
+/// Where the others are, and how fast they were.
+fn more(others: &[&Explanation]) -> String {
+    let lines: Vec<String> = others.iter().map(|told| told.source.line.to_string()).collect();
+    let shown: Vec<&str> = lines.iter().take(8).map(String::as_str).collect();
+    let lines = match lines.len().saturating_sub(shown.len()) {
+        0 => list(&shown, "and"),
+        left => format!("{} and {left} more", shown.join(", ")),
+    };
+    let speeds = || others.iter().filter_map(|told| told.measured.as_ref()?.busbw);
+    let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
+    let speeds = match (rate(low), rate(high)) {
+        _ if high <= 0.0 => String::new(),
+        (low, high) if low == high => format!("; they reach {low} GB/s"),
+        (low, high) => format!("; they reach {low} to {high} GB/s"),
+    };
+    let (tables, line) = if others.len() == 1 { ("table", "line") } else { ("tables", "lines") };
+    format!("The same holds for {} more {tables} ({line} {lines}){speeds}.", others.len())
+}
 
 /// Prints an explanation.
 ///
@@ -36,14 +93,7 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
     let unknown = "unknown";
     match &told.limit {
         Some(limit) => {
-            let by = match limit.basis {
-                Basis::Said => format!("{}, as NCCL says", limit.algorithm.name()),
-                Basis::OnlyExplanation if limit.explained_by.is_empty() => {
-                    limit.algorithm.name().to_owned()
-                }
-                Basis::OnlyExplanation => names(&limit.explained_by),
-                Basis::LowestBound => format!("if {} ran", limit.algorithm.name()),
-            };
+            let by = limit.choice.brief();
             let line = if limit.figure == "payload" {
                 format!(", line {}", rate(limit.line))
             } else {
@@ -65,7 +115,7 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         "percent",
         &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))),
     )?;
-    field(out, "culprit", &culprit(&told.culprit))?;
+    field(out, "culprit", &culprit(told))?;
     writeln!(out)?;
     wrapped(out, "  ", &told.sentence)?;
     for finding in &told.findings {
@@ -119,19 +169,20 @@ fn both(speed: f64) -> String {
     format!("{} GB/s ({:.0} Gb/s)", rate(speed), speed * 8.0)
 }
 
-fn culprit(culprit: &Culprit) -> String {
-    match culprit {
-        Culprit::Resource { resource } => resource.name().to_owned(),
-        Culprit::NotTheHardware { considered } => {
-            let names: Vec<&str> = considered.iter().map(|resource| resource.name()).collect();
+fn culprit(told: &Explanation) -> String {
+    let name = |one: &Resource| told.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
+    match &told.culprit {
+        Verdict::SetBy { resource } => name(resource).to_owned(),
+        Verdict::NotTheLine { considered } => {
+            let names: Vec<&str> = considered.iter().map(name).collect();
             match names.as_slice() {
                 [only] => format!("not {only}"),
                 all => format!("neither {}", all.join(" nor ")),
             }
         }
-        Culprit::Software => "software".to_owned(),
-        Culprit::AboveLimit => "none: it is above the limit".to_owned(),
-        Culprit::Unknown { .. } => "unknown".to_owned(),
+        Verdict::Software => "software".to_owned(),
+        Verdict::AboveLimit => "none: it is above the limit".to_owned(),
+        Verdict::Unknown { .. } => "unknown".to_owned(),
     }
 }
 

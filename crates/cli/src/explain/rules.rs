@@ -8,6 +8,7 @@ mod counters;
 mod dips;
 mod failure;
 mod floor;
+mod machine;
 mod memory;
 mod network;
 mod places;
@@ -16,17 +17,16 @@ mod slot;
 mod unsteady;
 mod wrong;
 
-pub(super) use algorithm::names;
-
 use super::{context::Context, finding::Finding};
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
-    let rules: [fn(&Context<'_>) -> Vec<Finding>; 14] = [
+    let rules: [fn(&Context<'_>) -> Vec<Finding>; 15] = [
         wrong::look,
         failure::look,
         copies::look,
         agreement::look,
+        machine::look,
         slot::look,
         network::look,
         shortfall::look,

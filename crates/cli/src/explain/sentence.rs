@@ -1,33 +1,20 @@
 //! The sentence that a colleague would say over one's shoulder.
-//! Not the evidence: findings carry that.
+//! Not the evidence: findings carry that. Not the judgement: `model::limits` has that.
 
-use model::limits::{Algorithm, Resource};
+use model::{
+    Collective,
+    limits::{Resource, Standing, Verdict},
+    machine::Nics,
+};
 
 use super::{
     context::Context,
     finding::{Finding, Weight, bytes, list, percent, rate, time},
-    limit::{Basis, Ceiling, Culprit},
-    rules::names,
+    limit::{Ceiling, Part},
 };
-
-/// From this percentage on a result is at its limit.
-const AT: f64 = 95.0;
-
-/// Above this percentage of it, another algorithm or better hardware than NCCL reckons with ran.
-const EXCEEDS: f64 = 102.0;
-
-/// Above this percentage of what NCCL expects of an algorithm it is hardly the one that ran, so that its
-/// limit is not the one that was met.
-const FAR_ABOVE: f64 = 110.0;
-
-/// Below this percentage of the limit something stands between.
-pub(super) const FAR: f64 = 70.0;
 
 /// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
 const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;
-
-/// From this percentage of what NCCL expects on, nothing is wrong.
-const EXPECTED: f64 = 95.0;
 
 pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     if let Some(wrong) = findings.iter().find(|finding| finding.weight == Weight::Wrong) {
@@ -66,59 +53,63 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
 
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
+    if text.starts_with("xGMI") {
+        return text.to_owned();
+    }
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{first}{}{end}", chars.as_str())
 }
 
 fn limit(context: &Context<'_>) -> String {
-    let (Some(ceiling), Some(busbw), Some(of_limit)) =
-        (&context.ceiling, context.busbw(), context.percent())
-    else {
+    let (Some(ceiling), Some(busbw)) = (&context.ceiling, context.busbw()) else {
         return without_limit(context);
     };
-    let expected = ceiling.nccl_expects.map(|expects| busbw / expects * 100.0);
-    let mut told = match &context.culprit {
-        Culprit::Resource { resource: Resource::NicSlot } => {
-            slot(context, ceiling, busbw, of_limit)
-        }
-        Culprit::Resource { resource } => {
-            resource_sentence(*resource, ceiling, busbw, of_limit, expected)
-        }
-        Culprit::Software => {
-            "Its bytes take next to no time: starting the operation does.".to_owned()
-        }
-        Culprit::AboveLimit => {
+    let judged = &context.judgement;
+    let of_limit = percent(judged.percent.unwrap_or(0.0));
+    let told = match &judged.verdict {
+        Verdict::SetBy { resource } => match ceiling.part(*resource) {
+            Some(part) if part.resource == Resource::NicSlot => slot(context, ceiling, part, busbw),
+            Some(part) => set_by(context, ceiling, part, busbw),
+            None => format!("It is {of_limit} % of the limit."),
+        },
+        Verdict::Software => too_short(context, ceiling, busbw),
+        Verdict::AboveLimit => {
             "It is above what the machine as described allows: one of the two is not what it seems."
                 .to_owned()
         }
-        Culprit::NotTheHardware { considered } => {
-            let parts: Vec<&str> = considered.iter().map(|resource| resource.name()).collect();
-            let expected = expected.map_or(String::new(), |expected| {
-                format!(" ({} % of what NCCL expects)", percent(expected))
-            });
-            let cause = if context.run.library.is_empty() {
+        Verdict::NotTheLine { considered } => {
+            let nics = nics(context);
+            let name = |one: &Resource| match one {
+                Resource::Nic if nics > 1 => "the NICs together".to_owned(),
+                one => ceiling.name(*one).to_owned(),
+            };
+            let parts: Vec<String> = considered.iter().map(name).collect();
+            let cause = if context.run.library.is_empty() && context.by_nccl() {
                 "what does cannot be told without NCCL's log"
             } else {
                 "look at software and settings"
             };
             let (verb, parts) = match parts.as_slice() {
-                [only] => ("is not", (*only).to_owned()),
+                [only] => ("is not", only.clone()),
                 all => ("is", format!("neither {}", list(all, "nor"))),
             };
+            let expected = expected(context, ceiling, " and ", "");
+            // The bound lets it use all of them.
+            let one_nic = match context.run.collective() {
+                Some(Collective::SendRecv) if nics > 1 && considered.contains(&Resource::Nic) => {
+                    " One rank of a host sends to the next host, mostly over one NIC."
+                }
+                _ => "",
+            };
             format!(
-                "At {} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.",
-                percent(of_limit)
+                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{one_nic}"
             )
         }
-        Culprit::Unknown { missing } => {
-            let share = match expected {
-                Some(expected) => format!(
-                    "{} % of what NCCL expects ({} GB/s)",
-                    percent(expected),
-                    rate(ceiling.nccl_expects.unwrap_or(0.0))
-                ),
-                None => format!("{} % of the limit", percent(of_limit)),
+        Verdict::Unknown { missing } => {
+            let share = match expected(context, ceiling, "", "") {
+                expected if expected.is_empty() => format!("{of_limit} % of the limit"),
+                expected => expected,
             };
             format!(
                 "It is {share}, and what holds it back cannot be told without more: {}.",
@@ -126,148 +117,126 @@ fn limit(context: &Context<'_>) -> String {
             )
         }
     };
-    if !ceiling.excluded.is_empty()
-        && !ceiling.explained_by.is_empty()
-        && ceiling.basis != Basis::Said
-    {
-        let (algorithm, bound) =
-            ceiling.excluded.iter().copied().fold((ceiling.algorithm, 0.0), |most, one| {
-                if one.1 > most.1 { one } else { most }
-            });
-        told.push_str(&format!(
-            " It is above the {} bound of {} GB/s: only {} explains it.",
-            algorithm.name(),
-            rate(bound),
-            names(&ceiling.explained_by)
-        ));
-    } else if ceiling.basis == Basis::LowestBound && ceiling.explained_by.len() > 1 {
-        told.push_str(&alternatives(context, ceiling, busbw));
+    if matches!(judged.verdict, Verdict::Software) {
+        return told;
     }
-    told
+    told + &ceiling.choice.told()
 }
 
-/// What else may have run, for the result does not tell.
-fn alternatives(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
-    let ran = ceiling.algorithm.name();
-    let others: Vec<Algorithm> =
-        ceiling.explained_by.iter().copied().filter(|one| *one != ceiling.algorithm).collect();
-    let Some(expects) = ceiling.nccl_expects.filter(|expects| busbw > expects * 1.02) else {
-        let others = names(&others);
-        return format!(
-            " That is if {ran} ran; {others} would be possible as well, and the log would tell."
-        );
-    };
-    let expected = |algorithm: &Algorithm| {
-        let candidate = context.candidates.iter().find(|one| one.limit.algorithm == *algorithm);
-        candidate.and_then(|one| one.limit.expects.as_ref()).map_or(f64::INFINITY, |one| one.low)
-    };
-    let likelier: Vec<Algorithm> =
-        others.into_iter().filter(|algorithm| expected(algorithm) >= busbw).collect();
-    let likelier = match likelier.as_slice() {
-        [] => String::new(),
-        some => format!(": {} is likelier", names(some)),
+/// `97.0 % of what NCCL expects (370.8)`, between two texts; nothing where it expects nothing.
+fn expected(context: &Context<'_>, ceiling: &Ceiling, before: &str, after: &str) -> String {
+    match (context.judgement.of_expected, ceiling.nccl_expects) {
+        (Some(share), Some(expects)) => {
+            let share = percent(share);
+            format!("{before}{share} % of what NCCL expects ({}){after}", rate(expects))
+        }
+        _ => String::new(),
+    }
+}
+
+/// A few bytes: no link can be judged by them.
+fn too_short(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
+    let Some((size, took)) =
+        context.measured.as_ref().and_then(|measured| Some((measured.size, measured.time_us?)))
+    else {
+        return "Its bytes take next to no time: starting the operation does.".to_owned();
     };
     format!(
-        " The limit is that of {ran}, of which NCCL expects no more than {}{likelier}. Only the log can tell.",
-        rate(expects)
+        "{} is too little to judge a link by: it takes {}, of which its bytes need {} at the limit; starting the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
+        bytes(size),
+        time(took),
+        time(took * busbw / ceiling.busbw),
     )
 }
 
-fn slot(context: &Context<'_>, ceiling: &Ceiling, busbw: f64, of_limit: f64) -> String {
-    let nic = ceiling.resources.iter().find(|(resource, _)| *resource == Resource::Nic);
-    let nic =
-        nic.map_or(String::new(), |(_, full)| format!(", where the NIC could do {}", rate(*full)));
-    let expects = ceiling.nccl_expects.map_or(String::new(), |expects| {
-        format!(
-            ", and {} % of what NCCL expects of it ({})",
+/// A slot that holds back the NIC in it.
+fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> String {
+    let nodes =
+        context.machine.iter().flat_map(|known| &known.placement).map(|placed| placed.nodes);
+    let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
+    let mut slots = groups(context).filter_map(|nics| nics.slot);
+    let narrow = slots.any(|slot| slot.width < 16);
+    let cure = if narrow { "A slot with 16 lanes" } else { "A slot of a newer generation" };
+    let (the, carries, can) = if nics(context) > 1 {
+        ("The PCIe slots are", "they carry", "the NICs together")
+    } else {
+        ("The PCIe slot is", "it carries", "the NIC")
+    };
+    // Where packets' size is not known, that of most hosts shows what headers would take.
+    let usual = slot.line * USUAL_PAYLOAD_256;
+    let packets = match slot.payload {
+        Some(payload) => format!("{} without packet headers", rate(payload)),
+        None => format!("{} if its packets hold the usual 256 B", rate(usual)),
+    };
+    let nic = ceiling.part(Resource::Nic);
+    let nic = nic.map_or(String::new(), |nic| format!(", where {can} could do {}", rate(nic.line)));
+    // With more ranks busbw is another figure than what crosses the slot.
+    let allows = if (slot.busbw / slot.payload.unwrap_or(slot.line) - 1.0).abs() > 0.005 {
+        format!(" That allows a busbw of {} GB/s.", rate(slot.busbw))
+    } else {
+        String::new()
+    };
+    let mut shares = vec![format!("{} % of the slot's limit", percent(busbw / slot.busbw * 100.0))];
+    if slot.payload.is_none() {
+        let share = busbw / slot.busbw / USUAL_PAYLOAD_256 * 100.0;
+        shares.push(format!("{} % of it without headers", percent(share)));
+    }
+    if let Some(nccl) = slot.nccl {
+        let expects = slot.busbw * nccl / slot.payload.unwrap_or(slot.line);
+        shares.push(format!(
+            "{} % of what NCCL expects of it ({})",
             percent(busbw / expects * 100.0),
             rate(expects)
-        )
-    });
-    let placement = context.machine.as_ref().and_then(|machine| machine.placement);
-    let several = placement.is_some_and(|placement| placement.nodes > 1);
-    let not = if several { ", not the network" } else { "" };
-    let nics = context.machine.iter().flat_map(|machine| &machine.machine.node.nics);
-    let narrow = nics.filter_map(|nics| nics.slot).any(|slot| slot.width < 16);
-    let cure = if narrow { "A slot with 16 lanes" } else { "A slot of a newer generation" };
-    // Where packets' size is not known, that of most hosts shows what headers would take.
-    let packets = if ceiling.figure == "payload" {
-        format!("{} without packet headers", rate(ceiling.busbw))
-    } else {
-        let less = ceiling.line * USUAL_PAYLOAD_256;
-        let share = percent(busbw / less * 100.0);
-        format!("{} if its packets hold the usual 256 B; this is {share} % of that", rate(less))
-    };
+        ));
+    }
     format!(
-        "The PCIe slot is the bottleneck{not}: it carries {} GB/s at most ({packets}){nic}. {} GB/s is {} % of the slot's limit{expects}. {cure} is the cure.",
-        rate(ceiling.line),
+        "{the} the bottleneck{not}: {carries} {} GB/s at most ({packets}){nic}.{allows} {} GB/s is {}. {cure} is the cure.",
+        rate(slot.line),
         rate(busbw),
-        percent(of_limit)
+        list(&shares, "and"),
     )
 }
 
-fn resource_sentence(
-    resource: Resource,
-    ceiling: &Ceiling,
-    busbw: f64,
-    of_limit: f64,
-    expected: Option<f64>,
-) -> String {
-    let what = match resource {
-        Resource::Nic => "the NICs",
-        Resource::NvLink => "NVLink",
-        Resource::GpuPcie => "the GPUs' PCIe links",
-        Resource::BetweenSockets => "the link between the sockets",
-        Resource::NicSlot => "the NICs' PCIe slots",
+fn groups<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Nics> {
+    context.machine.iter().flat_map(|known| &known.machine.node.nics)
+}
+
+/// NICs of a host.
+fn nics(context: &Context<'_>) -> usize {
+    groups(context).map(|nics| nics.count).sum()
+}
+
+/// Any other resource; every figure is its own.
+fn set_by(context: &Context<'_>, ceiling: &Ceiling, part: &Part, busbw: f64) -> String {
+    let (what, verb) = match part.resource {
+        Resource::Nic => ("the NICs".to_owned(), "set"),
+        Resource::GpuPcie => ("the GPUs' PCIe links".to_owned(), "set"),
+        Resource::GpuLinks => (part.name.replace("of the GPU", "of the GPUs"), "together set"),
+        Resource::BetweenSockets => ("the link between the sockets".to_owned(), "sets"),
+        Resource::NicSlot | Resource::NvLink => (part.name.clone(), "sets"),
     };
-    let figure =
-        if ceiling.figure == "payload" { "what their packets can carry" } else { "line rate" };
-    let figure = match resource {
-        Resource::NvLink if ceiling.figure == "payload" => "the limit",
-        Resource::NvLink => "its line rate",
-        _ => figure,
+    let figure = match (part.payload, verb) {
+        (Some(_), _) => "what their packets can carry",
+        (None, "sets") => "its line rate",
+        (None, _) => "their line rate",
     };
     let share = format!(
         "{} of {} GB/s, {} % of {figure}",
         rate(busbw),
-        rate(ceiling.busbw),
-        percent(of_limit)
+        rate(part.busbw),
+        percent(busbw / part.busbw * 100.0)
     );
-    let verb = if resource == Resource::NvLink || resource == Resource::BetweenSockets {
-        "sets"
-    } else {
-        "set"
-    };
-    match expected {
-        _ if of_limit >= AT && expected.is_none_or(|expected| expected < FAR_ABOVE) => {
-            format!("{} {verb} the limit, and this is at it: {share}.", capital_word(what))
+    let what = capital(&what);
+    let what = what.trim_end_matches('.');
+    let expected = expected(context, ceiling, ", and ", "");
+    match context.judgement.standing {
+        Some(Standing::At) => format!("{what} {verb} the limit, and this is at it: {share}."),
+        Some(Standing::AsExpected) => {
+            format!("{what} {verb} the limit: {share}{expected}: nothing is wrong.")
         }
-        Some(expected) if (EXPECTED..EXCEEDS).contains(&expected) => format!(
-            "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}): nothing is wrong.",
-            capital_word(what),
-            percent(expected),
-            rate(ceiling.nccl_expects.unwrap_or(0.0))
-        ),
-        Some(expected) => format!(
-            "{} {verb} the limit: {share}, and {} % of what NCCL expects ({}).{}",
-            capital_word(what),
-            percent(expected),
-            rate(ceiling.nccl_expects.unwrap_or(0.0)),
-            rest(of_limit),
-        ),
-        None => format!("{} {verb} the limit: {share}.{}", capital_word(what), rest(of_limit)),
+        Some(Standing::Healthy) => format!("{what} {verb} the limit: {share}{expected}."),
+        _ => format!("{what} {verb} the limit: {share}{expected}. Something else takes the rest."),
     }
-}
-
-/// What is far from its limit is held back by something else as well.
-fn rest(of_limit: f64) -> &'static str {
-    if of_limit < FAR { " Something else takes the rest." } else { "" }
-}
-
-fn capital_word(text: &str) -> String {
-    let mut told = capital(text);
-    told.pop();
-    told
 }
 
 fn without_limit(context: &Context<'_>) -> String {
@@ -279,8 +248,8 @@ fn without_limit(context: &Context<'_>) -> String {
         (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
         (None, None) => "What was measured".to_owned(),
     };
-    match &context.culprit {
-        Culprit::Unknown { missing } if !missing.is_empty() => {
+    match &context.judgement.verdict {
+        Verdict::Unknown { missing } if !missing.is_empty() => {
             format!(
                 "{figure}: whether that is good cannot be told without {}.",
                 list(missing, "and")

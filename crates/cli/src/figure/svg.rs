@@ -37,7 +37,9 @@ pub(crate) fn svg(figure: &Figure) -> Result<String> {
     draw(figure, &mut text).map_err(|why| anyhow!("cannot draw the figure: {why}"))?;
     // For those who do not see it; right behind the head, as SVG 1.1, section 5.4, wants it.
     let title = format!("<title>{}</title>\n", escaped(&figure.title));
-    if let Some(at) = text.find("<svg").and_then(|from| Some(from + text.get(from..)?.find('>')? + 1)) {
+    if let Some(at) =
+        text.find("<svg").and_then(|from| Some(from + text.get(from..)?.find('>')? + 1))
+    {
         text.insert_str(at, &format!("\n{title}"));
     }
     Ok(text)
@@ -47,7 +49,10 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn draw(figure: &Figure, text: &mut String) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn draw(
+    figure: &Figure,
+    text: &mut String,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (low, high) = figure.sizes();
     let (step, ticks) = figure.ticks();
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
@@ -118,10 +123,14 @@ mod tests {
         let figure = Figure { title: name.clone(), curves, limits: vec![limit] };
         let text = svg(&figure).unwrap();
         let tree = roxmltree::Document::parse(&text).unwrap();
-        let texts: Vec<&str> =
-            tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
+        let texts: Vec<&str> = tree
+            .descendants()
+            .filter(|node| node.is_text())
+            .filter_map(|node| node.text())
+            .collect();
         let holds = |what: &str| texts.iter().any(|text| text.trim() == what);
-        for what in [name.as_str(), "line rate 45.00 GB/s", "8 B", "8 GiB", "bus bandwidth (GB/s)"] {
+        for what in [name.as_str(), "line rate 45.00 GB/s", "8 B", "8 GiB", "bus bandwidth (GB/s)"]
+        {
             assert!(holds(what), "{what}: {texts:?}");
         }
         assert_eq!(tree.descendants().filter(|node| node.has_tag_name("circle")).count(), 31);

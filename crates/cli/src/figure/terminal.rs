@@ -70,7 +70,8 @@ pub(crate) fn terminal(figure: &Figure, (width, height): (u16, u16), colour: boo
     }));
     let sizes = size_labels(low, high, width);
     // Multiples of a decimal fraction, without what binary numbers add to them.
-    let speeds = (0..=ticks).map(|tick| format!("{}", (f64::from(tick) * step * 1e9).round() / 1e9));
+    let speeds =
+        (0..=ticks).map(|tick| format!("{}", (f64::from(tick) * step * 1e9).round() / 1e9));
     let chart = Chart::new(sets)
         .legend_position(None)
         .x_axis(Axis::default().bounds([low, high]).labels(sizes))

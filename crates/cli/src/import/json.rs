@@ -1,134 +1,163 @@
-//! JSON: busbw's record in both forms, and the report of nccl-tests' `-J` (versions 1 to 3).
-//! Not the lines of NCCL that may go with them.
+//! JSON: busbw's records in both forms, imported runs, and reports of nccl-tests' `-J`; several of them
+//! may follow each other, line by line.
+//! Not what is in them (`store`, `model::measurement`, `nccl_report`).
+
+use std::io::{self, BufRead, Read};
 
 use model::{
-    DataType,
-    measurement::{self, Device, Form, Half, Known, Measurement, Row, Source, Test},
+    measurement::{Folded, Measurement},
+    record::SCHEMA,
 };
-use serde_json::Value;
+use serde::{Deserialize, de::IgnoredAny};
 
-use super::{ImportError, nccl_tests::collective_in};
+use super::{ImportError, nccl_report::report};
 use crate::store;
 
-pub(super) fn parse(text: &str, name: &str) -> Result<Measurement, ImportError> {
-    // A record's first line is its run; only it is looked at before the record's own reader.
-    let first = text.lines().next().unwrap_or("");
-    let head = if first.len() < text.trim_end().len() {
-        serde_json::from_str::<Value>(first)
-    } else {
-        serde_json::from_str(text)
+/// An object, or the lines of a record, is held as a whole: the most that is taken, bytes.
+const LARGEST: u64 = 256 << 20;
+
+/// Hands on every run in a source that begins with `{`.
+pub(super) fn each(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<(), ImportError> {
+    let mut lines = Lines { from, name, number: 0 };
+    let Some(mut text) = lines.next()? else { return Ok(()) };
+    let Ok(mut head) = serde_json::from_str::<Head>(&text) else {
+        lines.rest(&mut text)?;
+        let head = lines.parse(&text)?;
+        each(lines.object(&head, &text)?);
+        return Ok(());
     };
-    let head = head.or_else(|_| serde_json::from_str(text));
-    let refuse = |why: String| ImportError::Json { name: name.to_owned(), why };
-    let head = match head {
-        Ok(head) => head,
-        Err(e) => return Err(refuse(format!("damaged JSON: {e}"))),
-    };
-    if head.get("kind").is_some() || head.get("run").is_some() {
-        return Ok(Measurement::from_record(store::parse(text, name)?, name));
+    loop {
+        let begun = lines.number;
+        let mut next = lines.next()?;
+        if head.kind.is_some() {
+            while let Some(line) = next.take_if(|line| !begins_record(line)) {
+                text.push_str(&line);
+                if text.len() as u64 > LARGEST {
+                    return Err(lines.too_large());
+                }
+                next = lines.next()?;
+            }
+            let mut measurement = Measurement::from_record(store::parse(&text, name)?, name);
+            measurement.source.line = begun;
+            each(measurement);
+        } else {
+            each(lines.object(&head, &text)?);
+        }
+        match next {
+            Some(line) => (text, head) = (line.clone(), lines.parse(&line)?),
+            None => return Ok(()),
+        }
     }
-    if head.get("results").is_some() && head.get("config").is_some() {
-        return report(&head, name)
-            .ok_or_else(|| refuse("a report of nccl-tests without its results".to_owned()));
-    }
-    Err(refuse(
-        "JSON that is neither a record of busbw nor a report of nccl-tests (-J): it has neither `kind`, \
-         `run`, nor `results`".to_owned(),
-    ))
 }
 
-/// nccl-tests' report (src/util.cu, JSON_FILE_VERSION 1 to 3).
-fn report(head: &Value, name: &str) -> Option<Measurement> {
-    let config = head.get("config")?;
-    let program = head.pointer("/args/0").and_then(Value::as_str).unwrap_or_default();
-    let arguments: Vec<&str> = head
-        .get("args")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let code =
-        head.get("nccl_version").and_then(Value::as_u64).and_then(|code| u32::try_from(code).ok());
-    let devices = config.get("devices").and_then(Value::as_array).into_iter().flatten();
-    // `-g 8` lists one device instead of 8: the list says nothing about the ranks then.
-    let per_process = ["ngpus", "nthreads"]
+/// Whether a line is a record's first, or an object that stands for itself.
+fn begins_record(line: &str) -> bool {
+    // Within a string the quotes would be escaped.
+    ["\"kind\":\"run\"", "\"kind\": \"run\"", "{\"run\":", "{\"run\": "]
         .iter()
-        .filter_map(|key| config.get(key).and_then(Value::as_u64))
-        .product::<u64>();
-    let devices: Vec<Device> = devices.filter_map(device).collect();
-    let listed = (per_process == 1 && !devices.is_empty()).then_some(devices.len());
-    let mut hosts: Vec<&str> = devices.iter().map(|device| device.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let hosts = Some(hosts.len()).filter(|hosts| *hosts > 0);
-    let average = ["/average_bus_bandwidth/bandwidth", "/average_bus_bandwidith/bandwidith"];
-    let mut measurement = Measurement {
-        source: Source { name: name.to_owned(), line: 0, form: Form::NcclTestsJson, version: None },
-        test: Test {
-            name: program.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned),
-            collective: collective_in(program).map(Known::said),
-            ..Test::default()
-        },
-        ranks: listed.map(Known::said),
-        hosts,
-        devices,
-        nccl: code.map(measurement::version_text),
-        command: Some(arguments.join(" ")).filter(|command| !command.is_empty()),
-        rows: head.get("results")?.as_array()?.iter().filter_map(row).collect(),
-        out_of_bounds: head.pointer("/out_of_bounds/count").and_then(Value::as_u64),
-        stated_average: average.iter().find_map(|key| head.pointer(key)?.as_f64()),
-        errors: head
-            .get("errors")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .filter(|error| !error.is_empty())
-            .map(str::to_owned)
-            .take(16)
-            .collect(),
-        ..Measurement::default()
-    };
-    measurement::deduce(&mut measurement);
-    Some(measurement)
+        .any(|mark| line.contains(mark))
 }
 
-fn device(value: &Value) -> Option<Device> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let number = |key: &str| value.get(key)?.as_u64().and_then(|n| usize::try_from(n).ok());
-    Some(Device {
-        rank: number("rank")?,
-        host: text("hostname"),
-        device: number("device")?,
-        address: text("device_hex"),
-        name: text("device_info"),
-    })
+/// Enough of an object to tell what it is.
+#[derive(Deserialize)]
+struct Head {
+    kind: Option<IgnoredAny>,
+    run: Option<HeadRun>,
+    results: Option<IgnoredAny>,
+    config: Option<IgnoredAny>,
+    sweep_schema: Option<IgnoredAny>,
 }
 
-fn row(value: &Value) -> Option<Row> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::trim);
-    let root = text("root").and_then(|root| root.parse().ok()).filter(|root: &i64| *root >= 0);
-    Some(Row {
-        size: value.get("size")?.as_u64()?,
-        count: value.get("count").and_then(Value::as_u64),
-        datatype: text("type").and_then(DataType::from_name),
-        op: text("redop").filter(|op| !op.is_empty() && *op != "none").map(str::to_owned),
-        root,
-        out_of_place: value.get("out_of_place").and_then(half),
-        in_place: value.get("in_place").and_then(half),
-        counters: Vec::new(),
-    })
+#[derive(Deserialize)]
+struct HeadRun {
+    schema: Option<u64>,
+    imported: Option<IgnoredAny>,
 }
 
-fn half(value: &Value) -> Option<Half> {
-    let figure = |key: &str| value.get(key)?.as_f64();
-    Some(Half {
-        time_us: figure("time").or_else(|| figure("cpu_time")),
-        rounding_us: 0.5e-6,
-        algbw: figure("alg_bw"),
-        busbw: Some(figure("bus_bw")?),
-        wrong: figure("nwrong").filter(|wrong| *wrong >= 0.0).map(|wrong| wrong as u64),
-        ..Half::default()
-    })
+/// Lines that are not blank, with their ends.
+struct Lines<'a> {
+    from: &'a mut dyn BufRead,
+    name: &'a str,
+    /// Of the line that was read last, counted from 1.
+    number: u64,
+}
+
+impl Lines<'_> {
+    fn next(&mut self) -> Result<Option<String>, ImportError> {
+        loop {
+            let mut line = String::new();
+            let read = (&mut *self.from).take(LARGEST + 1).read_line(&mut line);
+            let read = read.map_err(|source| self.fail(source))? as u64;
+            self.number += u64::from(read > 0);
+            match read {
+                0 => return Ok(None),
+                read if read > LARGEST => return Err(self.too_large()),
+                _ if line.trim().is_empty() => {}
+                _ => return Ok(Some(line)),
+            }
+        }
+    }
+
+    fn rest(&mut self, text: &mut String) -> Result<(), ImportError> {
+        let room = LARGEST + 1 - text.len() as u64;
+        let read = (&mut *self.from).take(room).read_to_string(text);
+        read.map_err(|source| self.fail(source))?;
+        if text.len() as u64 > LARGEST { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    fn parse<'t, T: Deserialize<'t>>(&self, text: &'t str) -> Result<T, ImportError> {
+        serde_json::from_str(text).map_err(|e| self.refuse(format!("damaged JSON: {e}")))
+    }
+
+    /// An object that is a run by itself.
+    fn object(&self, head: &Head, text: &str) -> Result<Measurement, ImportError> {
+        match head {
+            Head { run: Some(HeadRun { imported: Some(_), schema }), .. } => {
+                if let Some(newer) = schema.filter(|schema| *schema > u64::from(SCHEMA)) {
+                    return Err(self.refuse(format!(
+                        "it has schema {newer}; this busbw reads up to {SCHEMA}: use a newer one"
+                    )));
+                }
+                Ok(self.parse::<Folded>(text)?.into())
+            }
+            Head { kind: Some(_), .. } | Head { run: Some(_), .. } => {
+                let mut measurement =
+                    Measurement::from_record(store::parse(text, self.name)?, self.name);
+                measurement.source.line = self.number.max(1);
+                Ok(measurement)
+            }
+            Head { results: Some(_), config: Some(_), .. } => report(&self.parse(text)?, self.name)
+                .ok_or_else(|| {
+                    self.refuse("a report of nccl-tests without its results".to_owned())
+                }),
+            Head { sweep_schema: Some(_), .. } => Err(self.refuse(
+                "the result of a sweep: `busbw show` prints it, and its launches are records of their own"
+                    .to_owned(),
+            )),
+            _ => Err(self.refuse(
+                "JSON that is neither a record of busbw nor a report of nccl-tests (-J): it has neither \
+                 `kind`, `run`, nor `results`"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn too_large(&self) -> ImportError {
+        self.refuse(format!("JSON of more than {LARGEST} bytes is not read"))
+    }
+
+    fn fail(&self, source: io::Error) -> ImportError {
+        if source.kind() == io::ErrorKind::InvalidData {
+            return self.refuse("it begins like JSON, and is not UTF-8".to_owned());
+        }
+        ImportError::File { name: self.name.to_owned(), source }
+    }
+
+    fn refuse(&self, why: String) -> ImportError {
+        ImportError::Json { name: self.name.to_owned(), why }
+    }
 }

@@ -4,6 +4,7 @@
 use std::io::{self, BufRead};
 
 use model::nccl_log::plain;
+use serde::Deserialize;
 
 /// Bytes of a line that are kept: nothing that is read here is longer.
 const LONGEST: usize = 64 << 10;
@@ -31,6 +32,19 @@ pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
             }
         }
     }
+}
+
+/// How container runtimes write a line of a log: Docker's json-file driver.
+const WRAPPED: &str = "{\"log\":";
+
+/// Whether what comes next is a log whose lines are wrapped as JSON.
+pub(super) fn is_wrapped(from: &mut dyn BufRead) -> io::Result<bool> {
+    Ok(from.fill_buf()?.starts_with(WRAPPED.as_bytes()))
+}
+
+#[derive(Deserialize)]
+struct Wrapped {
+    log: String,
 }
 
 /// Hands every line on. Stops at a zero byte, which no text has, and gives its offset.
@@ -69,9 +83,14 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let text = String::from_utf8_lossy(bytes);
+    let mut text = String::from_utf8_lossy(bytes);
+    if text.starts_with(WRAPPED)
+        && let Ok(Wrapped { log }) = serde_json::from_str(&text)
+    {
+        text = log.into();
+    }
     // A progress bar writes over itself: what stood last is what people saw.
-    for part in text.split('\r').filter(|part| !part.trim().is_empty()) {
+    for part in text.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {
         line(&plain(part));
     }
 }

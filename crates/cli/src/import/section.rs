@@ -245,8 +245,11 @@ fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
         hosts.dedup();
         return Some(hosts.len());
     }
-    let communicators = this.library.iter().flat_map(|facts| &facts.communicators);
-    let largest = communicators.max_by_key(|one| one.nranks)?;
+    // NCCL_HOSTID makes several nodes of one host, or one of several.
+    let communicators =
+        this.library.iter().filter(|facts| !facts.environment.contains_key("NCCL_HOSTID"));
+    let largest =
+        communicators.flat_map(|facts| &facts.communicators).max_by_key(|one| one.nranks)?;
     largest.nodes.map(|nodes| nodes as usize)
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use model::{Collective, measurement::Form};
+use model::{
+    Collective,
+    measurement::{Folded, Form},
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -127,4 +130,54 @@ fn a_table_without_a_head_inherits_the_one_before() {
     ));
     let known: Vec<_> = read.measurements.iter().map(|run| (run.rank_count(), run.hosts)).collect();
     assert_eq!(known, [(Some(2), Some(2)); 2]);
+}
+
+#[test]
+fn marks_of_traces_within_a_row_are_passed_over() {
+    let mark = "BenchTime(), common.cu:561, ";
+    let row = format!(
+        "TimeTest(), common.cu:610,           64             4     float    none      -1{mark}     477.8    1.00    2.00      0{mark}     466.0    3.00    4.00      0TimeTest(), common.cu:613, "
+    );
+    let read = parse(&format!("{HEADER}\n{row}\n"));
+    let [row] = &read.measurements[0].rows[..] else { panic!("{read:?}") };
+    let busbw = |half: &Option<model::measurement::Half>| half.as_ref().and_then(|half| half.busbw);
+    assert_eq!(
+        (row.size, busbw(&row.out_of_place), busbw(&row.in_place)),
+        (64, Some(2.0), Some(4.0))
+    );
+    assert_eq!(read.lines.cut, 0);
+}
+
+#[test]
+fn imported_runs_come_back_from_their_json() {
+    let text =
+        format!("# Collective test starting: sendrecv_perf\n{HEADER}\n{ROW}\n{HEADER}\n{ROW}\n");
+    let runs = parse(&text).measurements;
+    let json: Vec<String> = runs
+        .iter()
+        .map(|run| serde_json::to_string(&Folded::from(run.clone())).expect("a run is JSON"))
+        .collect();
+    for text in [
+        json.join("\n"),
+        format!("{}\n\n", json.join("\n")),
+        json[0].replace(",\"rows\"", ",\n\"rows\""),
+    ] {
+        let back = parse(&text).measurements;
+        assert_eq!(back, runs[..back.len()], "{text}");
+        assert_eq!(back.len(), text.matches("\"imported\"").count());
+    }
+    let newer = json[0].replacen("\"schema\":1", "\"schema\":99", 1);
+    assert!(refusal(newer.as_bytes()).contains("schema 99"), "{newer}");
+    assert!(refusal(format!("{}\n{{\"run\":", json[0]).as_bytes()).contains("damaged JSON"));
+    assert!(refusal(b"{\"a\":\"\xff\"}").contains("UTF-8"));
+}
+
+#[test]
+fn a_logs_lines_may_be_wrapped_as_json() {
+    let wrap = |line: &str| {
+        let text = serde_json::to_string(&format!("{line}\n")).expect("text is JSON");
+        format!("{{\"log\":{text},\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}}\n")
+    };
+    let read = parse(&[HEADER, ROW, ROW].map(wrap).concat());
+    assert_eq!((read.measurements.len(), read.lines.rows), (1, 2));
 }

@@ -41,6 +41,7 @@ impl<'e> Text<'e> {
     /// Reads one line, without its end.
     pub fn line(&mut self, line: &str) {
         self.lines.all += 1;
+        let line = &*nccl_tests::unmarked(line);
         // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
         let (table, torn) = match nccl_message(line) {
             Some(before) if self.section.hear(line) => {

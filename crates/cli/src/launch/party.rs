@@ -4,13 +4,16 @@
 
 mod door;
 mod guest;
+mod hello;
+mod let_in;
 mod line;
 mod meeting;
 mod proof;
 mod roll;
 
-pub(super) use door::{Door, Guest, News};
+pub(super) use door::Door;
 pub use guest::run as guest;
+pub(super) use let_in::{Guest, News};
 pub use roll::roll;
 
 use std::{ffi::OsString, path::Path, time::Duration};

@@ -2,16 +2,21 @@
 //! habits that scripts rely on (prefixes of long options, the last of repeated options counts).
 //! Not the meaning of a benchmark's options (`arguments`, `planning`).
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::Path};
 
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
 use model::{Collective, plan::Style};
 
 use super::{
     arguments::BenchArguments,
+    help::{
+        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
+    },
+    reading_commands::{
+        AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
+        TopoArguments,
+    },
+    record_commands::{ImportArguments, record_commands},
     reporting::{self, ReportArguments},
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
@@ -38,6 +43,8 @@ pub enum Command {
     Lint(LintArguments),
     /// Look at this node.
     Doctor(DoctorArguments),
+    /// Say what logs and records hold.
+    Import(ImportArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
     /// Write runs as a page.
@@ -60,179 +67,11 @@ pub enum Command {
     },
 }
 
-/// Options of `busbw show`.
-#[derive(Debug, Clone, Args)]
-pub struct ShowArguments {
-    /// A record file, or the id of a run in the data folder; without one, the newest run
-    pub run: Option<PathBuf>,
-    /// Print comma-separated values instead of the table
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Print the record's lines instead of the table
-    #[arg(long)]
-    pub json: bool,
-    /// Draw busbw over size, as wide as the terminal
-    #[arg(long, conflicts_with_all = ["csv", "json"])]
-    pub plot: bool,
-    /// Write busbw over size as a drawing for a document
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["csv", "json", "plot"])]
-    pub svg: Option<PathBuf>,
-    /// Overwrite the drawing if it is there
-    #[arg(long, requires = "svg")]
-    pub force: bool,
-}
-
-/// Options of `busbw algorithms`.
-#[derive(Debug, Clone, Args)]
-pub struct AlgorithmsArguments {
-    /// Ranks; with --measure one per core when left out, otherwise all that were measured
-    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub ranks: Option<u16>,
-    /// Measure every collective anew (seconds; needs 64 MiB a rank)
-    #[arg(long)]
-    pub measure: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `busbw lint`.
-#[derive(Debug, Clone, Args)]
-pub struct LintArguments {
-    /// Files to read: scripts, mpirun lines, YAML, env dumps; `-` or nothing is stdin
-    pub files: Vec<PathBuf>,
-    /// NCCL version in use, such as 2.28.9, to name variables that it does not read
-    #[arg(long, value_name = "VERSION")]
-    pub nccl: Option<String>,
-    /// Print findings as JSON Lines
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `busbw doctor`.
-#[derive(Debug, Clone, Args)]
-pub struct DoctorArguments {
-    /// Have N ranks, one a GPU, say what they see, and print what differs between them
-    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub ranks: Option<u16>,
-    /// NCCL library to use (also BUSBW_NCCL)
-    #[arg(long, value_name = "PATH")]
-    pub nccl: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `busbw explain`.
-#[derive(Debug, Clone, Args)]
-pub struct ExplainArguments {
-    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records; `-` or nothing is stdin
-    #[arg(value_name = "LOG|RECORD")]
-    pub sources: Vec<PathBuf>,
-    /// The machine: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or the text
-    /// of nvidia-smi topo -m
-    #[arg(long, value_name = "FILE|NAME|XML")]
-    pub machine: Option<String>,
-    /// Hosts, where neither the log nor the machine says how many there were
-    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
-    pub nodes: Option<usize>,
-    /// Print each explanation as a line of JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `busbw topo`.
-#[derive(Debug, Clone, Args)]
-pub struct TopoArguments {
-    /// NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, or the name
-    /// of a ready machine; `-` is stdin; without one, this machine
-    pub file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "xml")]
-    pub json: bool,
-    /// Write the XML that NCCL reads with NCCL_TOPO_FILE, to a file or to stdout
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
-    pub xml: Option<PathBuf>,
-    /// Read /sys and /proc below DIR instead, as of a recorded machine; no driver is asked
-    #[arg(long, value_name = "DIR", conflicts_with = "file")]
-    pub root: Option<PathBuf>,
-}
-
 /// The hidden word that `doctor` starts its ranks with.
 pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
 /// The hidden word that a supervisor starts its ranks with.
 pub const RANK_WORD: &str = "__rank";
-
-const EXAMPLES: &str = "Examples:
-  busbw all_reduce                           every GPU, or every core where there is none
-  busbw all_reduce -b 8 -e 128M -f 2 -g 2    two ranks, 8 B to 128 MiB
-  busbw alltoall -d bfloat16 --precision 2%  sample until the interval is within 2 %
-  busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
-  busbw show                                 the newest run again
-  busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
-  busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
-  busbw report -o report.html                the newest run as a page, to be sent
-  busbw doctor                               what is wrong with this node, its cost, its remedy
-  busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
-  busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments
-  busbw transports all_reduce                the same job over each transport, each proven
-  busbw algorithms                           which algorithm is fastest here at which size
-Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
-            6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
-
-const DOCTOR_HELP: &str = "Verdicts: fine; absent (not here, not needed); note; unknown (cannot be read here); slow (costs
-performance); broken (something fails). Nothing on the machine is changed.
-Examples:
-  busbw doctor
-  sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
-  busbw doctor -g 8 --json
-Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
-
-const EXPLAIN_HELP: &str =
-    "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each
-finding with its evidence, how sure it is, what to do, and the command that would confirm it.
-What is missing to tell more is named. The machine is taken from --machine, a record, or the
-log as far as it names it.
-Examples:
-  busbw explain all_reduce.log --machine dgx-h100
-  busbw explain all_reduce.log --machine topo.xml --nodes 2
-  busbw explain table.txt nccl-debug.log        a table and NCCL's lines from another file
-  busbw explain osu_latency-device.txt osu_latency-host.txt
-  kubectl logs job/nccl-test | busbw explain - --json
-Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
-
-const TOPO_HELP: &str = "Prints the tree, the way between each two devices in nvidia-smi's words, every link with its line
-rate, payload and what NCCL expects (GB/s one way), and what is wrong. Nothing is measured.
-Examples:
-  busbw topo                      this machine
-  busbw topo nccl-topo.xml        what NCCL_TOPO_DUMP_FILE wrote
-  nvidia-smi topo -m | busbw topo -
-  busbw topo dgx-h100             a machine that one has only read about
-  busbw topo --xml=topo.xml       this machine, for NCCL_TOPO_FILE
-Exit codes: 0 read, whatever was found; 2 the file is none of these";
-
-const SWEEP_HELP: &str = "Every launch is a run of its own with a record; rows are sizes, columns environments.
-`unset`, or nothing, among the values means that the variable is not set; `\\,` is a comma within a value.
-Examples:
-  busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4,16 -x NCCL_MAX_NCHANNELS=8,16 all_reduce -b 1M -e 1G -f 4
-  busbw sweep -x NCCL_ALGO=unset,Ring,Tree all_reduce -b 8 -e 64K -f 2 --show time --baseline 1 --time 120s
-Exit codes: 0 every environment ran, else that of the first that failed; 2 usage, 130 interrupted";
-
-const TRANSPORTS_HELP: &str = "Each transport is the environment that selects it, and the evidence that it ran: NCCL's log, and bytes that
-devices counted. One that NCCL replaced by another says so; one that cannot run here is waived.
-Examples:
-  busbw transports all_reduce -b 1M -e 1G -f 4
-  busbw transports all_reduce -b 1M -e 1G -f 4 --only p2p,shm,socket --baseline p2p --virtual-nodes 2
-Exit codes: 0 all that can run here ran, else that of the first that failed; 2 usage, 5 none can run here,
-            130 interrupted";
-
-const BENCH_EXAMPLES: &str = "Every option of nccl-tests 2.19.6 is taken, with its meaning.
-Examples:
-  -b 8 -e 128M -f 2 -g 2     sizes 8 B to 128 MiB, doubling, on two ranks
-  -n 100 --precision 2%      100 iterations a batch, until the interval is within 2 %
-  -d half -o max -c 5        another type and operator, five checked operations a row
-  -J out.json                nccl-tests' JSON report as well";
 
 /// Reads the command line.
 ///
@@ -257,6 +96,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
         "report" => Command::Report(ReportArguments::from_arg_matches(matches)?),
@@ -337,6 +177,7 @@ fn grammar() -> Grammar {
         .subcommand(show)
         .subcommand(lint)
         .subcommand(algorithms)
+        .subcommands(record_commands())
         .subcommand(doctor)
         .subcommand(explain)
         .subcommand(reporting::grammar())

@@ -33,7 +33,8 @@ pub struct ReportArguments {
     pub nodes: Option<usize>,
 }
 
-const REPORT_HELP: &str = "One HTML file that needs nothing else: charts, findings, setup, all rows with CSV.
+const REPORT_HELP: &str =
+    "One HTML file that needs nothing else: charts, findings, setup, all rows with CSV.
 Examples:
   busbw report -o report.html                         the newest run
   busbw report before.jsonl after.jsonl -o both.html
@@ -44,6 +45,8 @@ Exit codes: 0 written, 2 a source cannot be read, or the page is there already (
 /// Its grammar.
 pub(super) fn grammar() -> Grammar {
     ReportArguments::augment_args(Grammar::new("report"))
-        .about("Put runs, sweeps and matrices of pairs on one page with charts, to be read and sent")
+        .about(
+            "Put runs, sweeps and matrices of pairs on one page with charts, to be read and sent",
+        )
         .after_help(REPORT_HELP)
 }

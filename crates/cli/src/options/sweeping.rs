@@ -8,6 +8,7 @@ use model::Collective;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::seconds;
+use crate::nearest::nearest;
 
 /// What a cell of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -115,6 +116,10 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
+        if text == "--" {
+            // Users write it before or behind the collective; every word has its place without.
+            continue;
+        }
         let name = text.strip_prefix("--").map(|long| long.split('=').next().unwrap_or(long));
         let assigns = |next: Option<&&OsString>| {
             next.is_some_and(|next| next.to_string_lossy().contains('='))
@@ -137,7 +142,6 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
                 own.extend(rest.next_if(|_| takes_next).cloned());
             }
             (false, None) => collective = Some(word.clone()),
-            (false, Some(_)) if text == "--" => {}
             (false, Some(_)) => bench.push(word.clone()),
         }
     }
@@ -158,7 +162,16 @@ impl TurnArguments {
         let name = self.collective.split("_perf").next().unwrap_or("");
         Collective::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
-            format!("{} is no collective: one of {}", self.collective, names.join(", "))
+            match nearest(name, names.iter().copied()) {
+                Some((_, near)) => format!(
+                    "{} is no collective: did you mean {}?",
+                    self.collective,
+                    near.join(" or ")
+                ),
+                None => {
+                    format!("{} is no collective: one of {}", self.collective, names.join(", "))
+                }
+            }
         })
     }
 }
@@ -182,6 +195,7 @@ mod tests {
             ("all_reduce -xA=1 --json -n 2", "-xA=1 --json all_reduce -- -n 2"),
             ("--only=p2p alltoall --baseline shm", "--only=p2p --baseline shm alltoall"),
             ("-x A=1 --record x broadcast -- -d half", "-x A=1 --record x broadcast -- -d half"),
+            ("-x A=1 -- all_reduce -b 8", "-x A=1 all_reduce -- -b 8"),
             ("-z 3 all_reduce", "-z 3 -- all_reduce"),
             ("--help", "--help"),
             ("-x", "-x"),

@@ -10,7 +10,7 @@ use model::{
 
 use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
 use crate::{
-    explain::{Confidence, Explanation, Finding as Found, Weight},
+    explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight},
     quantity::{bytes, rate, time},
 };
 
@@ -50,15 +50,16 @@ fn stem(source: &str) -> String {
 pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
     let checked: Vec<u64> = halves(run).filter_map(|half| half.wrong).collect();
     let failed = run.errors.iter().any(|error| !error.trim().is_empty());
-    let line = if run.source.line > 1 { format!(", line {}", run.source.line) } else { String::new() };
+    let line =
+        if run.source.line > 1 { format!(", line {}", run.source.line) } else { String::new() };
     Run {
         name: name.to_owned(),
         source: format!("{}{line}", run.source.name),
         subject: told.subject.clone(),
         measured: measured(told),
         limit: told.limit.as_ref().map(|limit| {
-            let by = limit.algorithm.name();
-            format!("{} GB/s {}, {by} through {}", rate(limit.busbw), limit.figure, limit.set_by)
+            let by = limit.choice.algorithm.name();
+            format!("{} GB/s {}, {by} through {}", rate(limit.busbw), limit.figure, set_by(limit))
         }),
         percent: told.percent,
         wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
@@ -145,9 +146,9 @@ fn machine(run: &Measurement) -> Vec<Fact> {
         }
         known.push(("GPUs on the PCI bus", machine.gpus.len().to_string()));
         let nics = machine.nics.iter().map(|nic| {
-            let speed = nic.speed_mbps.map_or("speed unknown".to_owned(), |mbps| {
-                format!("{} Gb/s", mbps as f64 / 1e3)
-            });
+            let speed = nic
+                .speed_mbps
+                .map_or("speed unknown".to_owned(), |mbps| format!("{} Gb/s", mbps as f64 / 1e3));
             format!("{} ({}, {speed})", nic.name, nic.kind)
         });
         known.push(("network interfaces", nics.collect::<Vec<_>>().join(", ")));
@@ -202,7 +203,8 @@ fn reproduce(run: &Measurement, command: &str) -> String {
     if run.source.form != Form::Record {
         return command.to_owned();
     }
-    let variables = run.environment.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
+    let variables =
+        run.environment.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
     format!("{}{command}", variables.collect::<String>())
 }
 
@@ -247,9 +249,15 @@ fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
+/// What sets a limit, as it is called on its machine.
+fn set_by(limit: &Ceiling) -> &str {
+    let part = limit.resources.iter().find(|part| part.resource == limit.set_by);
+    part.map_or(limit.set_by.name(), |part| &part.name)
+}
+
 fn lines(told: &Explanation) -> Vec<Line> {
     let Some(limit) = &told.limit else { return Vec::new() };
-    let by = format!("{}, {}", limit.algorithm.name(), limit.set_by);
+    let by = format!("{}, {}", limit.choice.algorithm.name(), set_by(limit));
     let framed = limit.figure == "payload";
     let mut lines = Vec::new();
     if framed {
@@ -257,7 +265,11 @@ fn lines(told: &Explanation) -> Vec<Line> {
     }
     lines.push(Line { kind: LineKind::Line, by: by.clone(), busbw: limit.line });
     if let Some(busbw) = limit.nccl_expects {
-        lines.push(Line { kind: LineKind::Expected, by: limit.algorithm.name().to_owned(), busbw });
+        lines.push(Line {
+            kind: LineKind::Expected,
+            by: limit.choice.algorithm.name().to_owned(),
+            busbw,
+        });
     }
     lines.retain(|line| line.busbw.is_finite() && line.busbw > 0.0);
     lines

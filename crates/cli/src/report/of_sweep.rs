@@ -82,7 +82,8 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
             let ends = [scaled(interval.low), scaled(interval.high)];
             if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] }
         });
-        let percent = cell.limit.filter(|limit| *limit > 0.0).map(|limit| cell.busbw / limit * 100.0);
+        let percent =
+            cell.limit.filter(|limit| *limit > 0.0).map(|limit| cell.busbw / limit * 100.0);
         let transport = outcome.environments.get(number)?.transport.as_ref();
         let at_largest = match transport.and_then(|transport| transport.limit.as_ref()) {
             Some(Percent::Known(percent)) if is_last => Some(*percent),

@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::record::{Folded, Status};
+use model::{
+    exit::Exit,
+    record::{Folded, Status},
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Environment, interruption::Interruption};
@@ -73,7 +76,13 @@ pub fn run(
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
-    let failure = failure(code, record.as_ref(), &said);
+    let failure = match code {
+        // It was killed here, since it did not end in time or the user insisted.
+        None if interruption.heard() => {
+            Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
+        }
+        code => failure(code, record.as_ref(), &said),
+    };
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
 

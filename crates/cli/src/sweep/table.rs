@@ -1,7 +1,7 @@
 //! A sweep as a table: rows are sizes, columns environments.
 //! Not what the figures mean (`outcome`, `best`).
 
-use std::fmt::Write;
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
 use model::stats::{Comparison, Verdict};
 
@@ -34,15 +34,11 @@ pub fn head(outcome: &Outcome) -> String {
         Show::Time => "time in us",
     };
     let mut text = format!(
-        "# busbw {}: {}, {}\n# {what}, out of place; medians of {} launches in turns, {}\n",
+        "# busbw {}: {}, {}\n# {what}, out of place; {}\n",
         outcome.command,
         outcome.program,
         outcome.on,
-        outcome.launches,
-        match outcome.launches {
-            6.. => "± half their 95 % interval",
-            _ => "too few for an interval (6)",
-        }
+        launches(outcome),
     );
     if outcome.baseline.is_some() {
         text.push_str(
@@ -51,6 +47,40 @@ pub fn head(outcome: &Outcome) -> String {
     }
     text.push_str("#\n");
     text
+}
+
+/// Of how many launches the figures are, in each column that has some, and whether that allows an interval.
+fn launches(outcome: &Outcome) -> String {
+    let cells = |number| outcome.rows.iter().filter_map(move |row| row.cell(number));
+    // Columns with as many launches, by number; an interrupted launch has the first rows only.
+    let mut groups: BTreeMap<Reverse<(usize, usize)>, Vec<&str>> = BTreeMap::new();
+    for (number, environment) in outcome.environments.iter().enumerate() {
+        let counts = || cells(number).map(|cell| cell.launches_us.len());
+        if let (Some(least), Some(most)) = (counts().min(), counts().max()) {
+            groups.entry(Reverse((most, least))).or_default().push(&environment.name);
+        }
+    }
+    let range = |(most, least): (usize, usize)| match most - least {
+        0 => most.to_string(),
+        _ => format!("{least} to {most}"),
+    };
+    let of = match groups.iter().collect::<Vec<_>>().as_slice() {
+        [] => return "no launch came to a figure".to_owned(),
+        [(Reverse((1, 1)), _)] => "one launch each".to_owned(),
+        [(Reverse(counts), _)] => format!("medians of {} launches in turns", range(*counts)),
+        several => {
+            let each = several.iter().map(|(Reverse(counts), names)| {
+                format!("{} of {}", range(*counts), names.join(", "))
+            });
+            format!("medians of launches in turns: {}", each.collect::<Vec<_>>().join("; "))
+        }
+    };
+    let mut all = (0..outcome.environments.len()).flat_map(cells);
+    let interval = match all.any(|cell| cell.interval_us.is_some()) {
+        true => "± half their 95 % interval",
+        false => "too few for an interval (6)",
+    };
+    format!("{of}, {interval}")
 }
 
 /// What became of an environment, where it is not all as it should be.
@@ -213,12 +243,18 @@ mod tests {
         (b.launches, b.cut) = (4, true);
         c.variables.insert("NCCL_ALGO".to_owned(), Some("Rign".to_owned()));
         c.failed = Some(Failed { exit: 3, reason: "no such algorithm".to_owned() });
+        for row in &mut outcome.rows {
+            if let Some(cell) = &mut row.cells[1] {
+                cell.launches_us.truncate(4);
+                cell.interval_us = None;
+            }
+        }
         if let Some(cell) = &mut outcome.rows[1].cells[1] {
             (cell.cut, cell.batches, cell.iterations) = (true, 1, 3);
         }
         let expected = "\
 # busbw sweep: all_reduce_perf, 8 ranks on nccl (NVIDIA H200), NCCL 2.28.9, host vm
-# busbw in GB/s, out of place; medians of 6 launches in turns, ± half their 95 % interval
+# busbw in GB/s, out of place; medians of launches in turns: 6 of A; 4 of B, ± half their 95 % interval
 # ×: times as fast as the baseline; + faster, - slower, = the same, ? not decided by these launches
 #
 # A: NCCL_ALGO not set (baseline)
@@ -227,14 +263,33 @@ mod tests {
 # C: NCCL_ALGO=Rign
 #    FAILED (exit 3): no such algorithm
 #
-# size      A   ±%      B   ±%      ×
-    1M  36.70  0.2  73.40  0.2  2.00+
-    4M  73.40  0.2  73.33  0.2  1.00=
+# size      A   ±%      B  ±%      ×
+    1M  36.70  0.2  73.40      2.00+
+    4M  73.40  0.2  73.33      1.00=
 #
 # B: time cut batches × iterations of 4M 1×3
 # took 61 s of 120 s
 # fastest: B at 1M, not decided at 4M (A, B); overall B
 ";
         assert_eq!(table(&outcome), expected);
+    }
+
+    /// The head says how many launches the figures are of, whatever was asked for.
+    #[test]
+    fn as_many_launches_as_there_were() {
+        let few = |times: &[f64]| vec![(64, vec![times.to_vec()])];
+        for (sizes, said) in [
+            (few(&[1.0; 6]), "medians of 6 launches in turns, ± half their 95 % interval"),
+            (few(&[1.0; 3]), "medians of 3 launches in turns, too few for an interval (6)"),
+            (few(&[1.0]), "one launch each, too few for an interval (6)"),
+            (
+                vec![(64, vec![vec![1.0; 3]]), (128, vec![vec![1.0; 2]])],
+                "medians of 2 to 3 launches in turns, too few for an interval (6)",
+            ),
+            (few(&[]), "no launch came to a figure"),
+        ] {
+            let head = head(&outcome(&sizes));
+            assert!(head.contains(&format!("out of place; {said}\n")), "{said}: {head}");
+        }
     }
 }

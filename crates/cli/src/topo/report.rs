@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use model::{
     machine::{self, Machine},
     topology::{
-        Finding, Graphs, Input, Matrix, NamedRates, NcclPath, Paths, System, links,
-        links_of_machine, machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
+        Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,
+        machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
     },
 };
 use serde::Serialize;
 
 use super::{picture, tables};
+use crate::machine_argument::Described;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
@@ -50,10 +51,10 @@ pub struct Report {
 
 impl Report {
     /// What follows from a source.
-    pub fn new(source: &str, input: Input, notes: Vec<String>) -> Report {
+    pub fn new(source: &str, described: Described, notes: Vec<String>) -> Report {
         let mut report = Report::empty(source, notes);
-        match input {
-            Input::System(system) => {
+        match described {
+            Described::System(system) => {
                 let paths = Paths::of(&system);
                 let ends = paths.ends();
                 let ways = |a: usize| ends.iter().map(|(b, _)| paths.nccl(a, *b)).collect();
@@ -64,24 +65,19 @@ impl Report {
                 report.machine = Some(machine_of_system(&system, source));
                 report.system = Some(system);
             }
-            Input::Matrices(matrices) => {
+            Described::Matrices(matrices) => {
                 report.findings = matrices.iter().flat_map(of_matrix).collect();
                 report.machine = matrices.first().map(|matrix| machine_of_matrix(matrix, source));
                 report.matrices = matrices;
             }
-            Input::Graphs(graphs) => report.graphs = Some(graphs),
+            Described::Graphs(graphs) => report.graphs = Some(graphs),
+            Described::Machine(machine) => {
+                report.links = links_of_machine(&machine);
+                report.findings = of_machine(&machine);
+                report.machine = Some(machine);
+            }
         }
         report
-    }
-
-    /// What follows from a machine that one has only read about.
-    pub fn of_machine(source: &str, machine: Machine, notes: Vec<String>) -> Report {
-        Report {
-            links: links_of_machine(&machine),
-            findings: of_machine(&machine),
-            machine: Some(machine),
-            ..Report::empty(source, notes)
-        }
     }
 
     fn empty(source: &str, notes: Vec<String>) -> Report {

@@ -1,11 +1,12 @@
 //! What people see of recorded machines and of files: a change of these snapshots is a change of the
 //! program.
 
-use model::topology::{Input, Kind, System, of_system, recognise, write};
+use model::topology::{Input, Kind, Paths, System, Word, of_matrix, of_system, recognise, write};
 use native::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
 
 use super::{Report, read};
 use crate::doctor::tests::recorded::{Recorded, gpu_at, nic_at};
+use crate::machine_argument::Described;
 
 /// A file that the model's tests read as well.
 macro_rules! file {
@@ -21,7 +22,7 @@ fn printed(report: &Report, colour: bool) -> String {
 }
 
 fn of_file((name, text): (&str, &str)) -> String {
-    printed(&Report::new(name, recognise(text).unwrap(), Vec::new()), false)
+    printed(&Report::new(name, recognise(text).unwrap().into(), Vec::new()), false)
 }
 
 /// Eight GPUs on NVSwitches and eight adapters, two sockets.
@@ -64,7 +65,7 @@ fn system(node: Recorded) -> System {
 }
 
 fn report(node: Recorded) -> Report {
-    Report::new("node7", Input::System(system(node)), Vec::new())
+    Report::new("node7", Described::System(system(node)), Vec::new())
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn a_server_with_troubles() {
             (Kind::Slot, "mlx5_1"),
             (Kind::TrainedDown, "mlx5_3"),
             (Kind::PortDown, "mlx5_5"),
-            (Kind::NvLink, "GPU6")
+            (Kind::GpuLink, "GPU6")
         ]
     );
     insta::assert_snapshot!(printed(&report, false));
@@ -129,8 +130,8 @@ fn what_is_written_of_a_machine_is_read_again() {
     let Ok(Input::System(again)) = recognise(&write(&system)) else { panic!("it is a topology") };
     assert_eq!(write(&again), write(&system));
     assert_eq!(again.devices.len(), system.devices.len());
-    let ours = Report::new("a", Input::System(system), Vec::new());
-    let theirs = Report::new("a", Input::System(again), Vec::new());
+    let ours = Report::new("a", Described::System(system), Vec::new());
+    let theirs = Report::new("a", Described::System(again), Vec::new());
     assert_eq!(ours.nccl_paths, theirs.nccl_paths);
     assert_eq!(ours.links, theirs.links);
 }
@@ -140,7 +141,7 @@ fn without_a_driver_the_bus_still_tells() {
     let (_keep, node) = server().node();
     let system = read(&node.root, None);
     assert_eq!((system.gpus().len(), system.nets().len(), system.cpus.len()), (8, 8, 2));
-    let words = Report::new("a", Input::System(system), Vec::new()).matrices.remove(0);
+    let words = Report::new("a", Described::System(system), Vec::new()).matrices.remove(0);
     let word = |a, b| words.between(a, b).unwrap().to_string();
     // GPU 0, its own adapter, the next one, one on the other socket.
     assert_eq!([word(0, 8), word(0, 9), word(0, 12)], ["PIX", "NODE", "SYS"]);
@@ -165,18 +166,54 @@ fn a_hidden_bus() {
     assert_eq!(shown, ["PCIe 5.0 x16"; 8], "the driver knows the links");
 }
 
+/// The same between sockets, within a socket that the BIOS splits, and where nobody tells sockets.
 #[test]
-fn adapters_on_another_socket_are_far() {
-    let node = server();
-    for index in 0..4 {
-        // The switches with the GPUs of socket 0 have no adapter any more that is up.
-        node.remove(&format!("sys/class/infiniband/mlx5_{index}"));
-        node.remove(&format!("sys/bus/pci/devices/{}/net", nic_at(index)));
+fn adapters_in_another_numa_node_are_far() {
+    for (socket_of_node_1, place) in [
+        (Some("1"), "on another socket"),
+        (Some("0"), "in another NUMA node of its socket"),
+        (None, "in another NUMA node"),
+    ] {
+        let node = server();
+        for index in 0..4 {
+            // The switches with the GPUs of node 0 have no adapter any more that is up.
+            node.remove(&format!("sys/class/infiniband/mlx5_{index}"));
+            node.remove(&format!("sys/bus/pci/devices/{}/net", nic_at(index)));
+        }
+        for core in [0, 56] {
+            let package = format!("sys/devices/system/cpu/cpu{core}/topology/physical_package_id");
+            match socket_of_node_1.filter(|_| core == 56) {
+                Some(socket) => node.write(&package, format!("{socket}\n")),
+                None if socket_of_node_1.is_none() => node.write(&package, "\n"),
+                None => {}
+            }
+        }
+        let findings = of_system(&system(node));
+        let far: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::FarNic).collect();
+        let subjects: Vec<&str> = far.iter().map(|finding| finding.subject.as_str()).collect();
+        assert_eq!(subjects, ["GPU0", "GPU1", "GPU2", "GPU3"]);
+        let what = format!("its nearest NIC, mlx5_4, is {place}");
+        assert!(far.iter().all(|finding| finding.what == what), "{what}: {}", far[0].what);
     }
-    let findings = of_system(&system(node));
-    let far = findings.iter().filter(|finding| finding.kind == Kind::FarNic);
-    let subjects: Vec<&str> = far.map(|finding| finding.subject.as_str()).collect();
-    assert_eq!(subjects, ["GPU0", "GPU1", "GPU2", "GPU3"]);
+}
+
+/// AMD's links are not NVIDIA's.
+#[test]
+fn links_are_called_what_they_are() {
+    let Ok(Input::System(mut system)) = recognise(file!("mi350x8.xml").1) else {
+        panic!("it is a topology")
+    };
+    let gpu = system.gpus()[3];
+    system.devices[gpu].gpu.as_mut().unwrap().links.truncate(5);
+    let mut matrix = Paths::of(&system).matrix();
+    matrix.cells[3][4] = Some(Word::Phb);
+    matrix.cells[4][3] = Some(Word::Phb);
+    for findings in [of_system(&system), of_matrix(&matrix)] {
+        let links = findings.iter().find(|finding| finding.kind == Kind::GpuLink).unwrap();
+        assert!(links.what.contains("xGMI links"), "{links:?}");
+        assert!(!format!("{links:?}").contains("NVLink"), "{links:?}");
+        assert!(!format!("{links:?}").contains("nvidia"), "{links:?}");
+    }
 }
 
 #[test]

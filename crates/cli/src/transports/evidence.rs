@@ -171,13 +171,13 @@ fn rule(way: &Way, found: &str) -> Option<String> {
         Way::Socket(_) if has("NET/Socket") => {
             "without IB the fastest interface wins, unless exactly one is named"
         }
-        Way::Socket(_) | Way::Rdma(_) if has("NET/") => {
+        Way::Socket(_) | Way::Rdma { .. } if has("NET/") => {
             "a net plugin wins over NCCL's own networks, unless NCCL_NET names one of these"
         }
         Way::Plugin(_) if has("NET/") => {
             "a plugin that does not load, or finds no device, is passed over: then IB or RoCE, then sockets"
         }
-        Way::Socket(_) | Way::Rdma(_) | Way::Plugin(_) => {
+        Way::Socket(_) | Way::Rdma { .. } | Way::Plugin(_) => {
             "within a node P2P wins over SHM, and SHM over the network"
         }
         Way::Shm if has("P2P") => "within a node P2P wins over SHM",

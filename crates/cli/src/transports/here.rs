@@ -107,6 +107,13 @@ impl Here {
         values.contains(&value.trim()).then(|| left_so(name, value))
     }
 
+    /// Why not, when the environment's list of algorithms, or of others behind `^`, leaves one out.
+    pub(super) fn chooses_without(&self, name: &str, word: &str) -> Option<String> {
+        let value = self.variables.get(name).filter(|value| !value.is_empty())?;
+        let named = value.to_ascii_lowercase().contains(word);
+        (named == value.contains('^')).then(|| left_so(name, value))
+    }
+
     /// Why not, when the environment's list of devices leaves one out: prefixes, or names behind `=`; `^`
     /// turns the list round (nccl's src/misc/utils.cc, parseStringList, matchIfList).
     pub(super) fn leaves_out(&self, name: &str, device: &str) -> Option<String> {
@@ -118,6 +125,11 @@ impl Here {
             .map(|entry| entry.split(':').next().unwrap_or(""))
             .any(|entry| if exact { entry == device } else { device.starts_with(entry) });
         (listed == turned).then(|| left_so(name, value))
+    }
+
+    /// Why nothing can be proven of any transport.
+    pub(super) fn alone(&self) -> Option<String> {
+        (self.ranks < 2).then(|| "one rank: nothing goes from one to another".to_owned())
     }
 
     /// Why nothing goes within a node.

@@ -4,17 +4,29 @@
 use model::{
     limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
     machine::Machine,
-    topology::machine_of_system,
+    topology::{System, machine_of_system},
 };
 use native::nvml;
 
 use super::{here::Here, profile::Way};
 use crate::{machine::Root, topo};
 
-/// This host, as limits need it.
-pub fn this_host() -> Machine {
+/// This host.
+pub fn this_host() -> System {
     let driver = nvml::driver().ok();
-    machine_of_system(&topo::read(&Root::system(), driver.as_ref()), "this host")
+    topo::read(&Root::system(), driver.as_ref())
+}
+
+/// A host as limits need it: over verbs, with the port alone that was named, since NICs of a host need not
+/// be alike.
+pub fn machine(host: &System, way: &Way) -> Machine {
+    let mut host = host.clone();
+    if let Way::Rdma { device, port } = way {
+        for function in &mut host.devices {
+            function.nets.retain(|net| net.name == *device && net.port == Some(*port));
+        }
+    }
+    machine_of_system(&host, "this host")
 }
 
 /// The limit of busbw over a transport, GB/s.
@@ -23,27 +35,24 @@ pub fn this_host() -> Machine {
 /// Why there is none.
 pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
     if here.nodes > 1 {
-        return Err("two nodes on one host meet in its memory, which no link limits".to_owned());
+        let text = "nodes of one host meet in its memory, and what of their bytes crosses which link is not known";
+        return Err(text.to_owned());
     }
     let inside = match way {
         Way::P2p | Way::Nvls | Way::Default => Inside::Best,
         Way::Shm => Inside::HostMemory,
-        Way::Rdma(_) => Inside::Network,
-        Way::Socket(_) => {
-            return Err("sockets of one host meet in its memory, which no link limits".to_owned());
-        }
+        Way::Rdma { .. } | Way::Socket(_) => Inside::Network,
         Way::Mnnvl | Way::CollNet => return Err("one host has no part of it".to_owned()),
         Way::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
         Way::Host => return Err("no GPU is in it".to_owned()),
     };
-    let placement = Placement {
-        inside,
-        nics: matches!(way, Way::Rdma(_)).then_some(1),
-        ..Placement::new(1, here.ranks)
-    };
+    let sockets = matches!(way, Way::Socket(_));
+    let placement = Placement { inside, sockets, ..Placement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
-        !matches!(candidate.possible, Possible::No(_)) && in_switch == (*way == Way::Nvls)
+        // NCCL may choose it by itself; the other transports switch it off.
+        let is_meant = *way == Way::Default || in_switch == (*way == Way::Nvls);
+        !matches!(candidate.possible, Possible::No(_)) && is_meant
     };
     let candidates: Vec<Candidate> =
         candidates(machine, here.collective, &placement).into_iter().filter(fits).collect();
@@ -67,7 +76,11 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::{Collective, machine::ready};
+    use model::{
+        Collective,
+        machine::ready,
+        topology::{Ends, Input, NetKind, PcieReading, recognise},
+    };
 
     use super::*;
 
@@ -97,11 +110,43 @@ mod tests {
         // A ring through host memory crosses each GPU's PCIe 5.0 x16 both ways.
         let shm = of(&Way::Shm).unwrap();
         assert!((50.0..64.0).contains(&shm), "{shm}");
-        assert!(of(&Way::Socket("eth0".to_owned())).unwrap_err().contains("memory"));
+        // NCCL chooses among all of them.
+        assert!(near(of(&Way::Default), 700.0));
+        // Bytes between sockets of one host stay in its memory, and leave and reach GPUs as those of shm do:
+        // no NIC counts, whatever the machine has.
+        assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
             node: model::machine::Node { nvlink: None, pcie: None, ..machine.node.clone() },
             ..machine.clone()
         };
         assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
+    }
+
+    /// Of unlike NICs the one that was named counts, not their average: of one adapter its slot, since GPUs
+    /// that share it meet inside.
+    #[test]
+    fn an_adapter_has_its_own_slot() {
+        let text = include_str!("../../../model/tests/data/topology/mi350x8.xml");
+        let Ok(Input::System(mut host)) = recognise(text) else { panic!("it is a topology") };
+        let ports: Vec<(usize, usize)> = host.nets();
+        for (at, (device, net)) in ports.iter().enumerate() {
+            let device = &mut host.devices[*device];
+            let net = &mut device.nets[*net];
+            (net.kind, net.port) = (Some(NetKind::Infiniband), Some(1));
+            let slot =
+                PcieReading { generation: Some(5), width: Some(if at == 0 { 8 } else { 16 }) };
+            device.link = Ends { now: slot, device_max: slot, port_max: slot, ..Ends::default() };
+        }
+        let port = |(device, net): (usize, usize)| {
+            let name = host.devices[device].nets[net].name.clone();
+            Way::Rdma { device: name, port: 1 }
+        };
+        let of = |way: &Way| {
+            let machine = machine(&host, way);
+            assert_eq!(machine.node.nics.iter().map(|nics| nics.count).sum::<usize>(), 1);
+            limit(&machine, &here(Collective::AllReduce, 8), way).unwrap()
+        };
+        let ratio = of(&port(ports[1])) / of(&port(ports[0]));
+        assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    nccl_log::{Mapping, NcclFacts, Transport as Via},
+    nccl_log::{Mapping, NcclFacts, PluginState, Transport as Via},
     record::Folded,
 };
 
@@ -13,126 +13,240 @@ use super::{
     profile::{Profile, Scope, Way},
 };
 
-/// What NCCL's log says of the ranks in question.
+/// What NCCL's log says of the ranks in question, over all launches. What it does not say proves nothing:
+/// a launch, a rank, a device or an algorithm that is not named leaves it silent.
 pub(super) fn heard(profile: &Profile, records: &[&Folded], nodes: usize) -> (String, Witness) {
-    let facts: Vec<&NcclFacts> = records.iter().flat_map(|record| &record.library).collect();
-    let Some(ranks) = records.iter().map(|record| record.run.devices.len()).max() else {
-        return (String::new(), Witness::silent("nothing ran"));
+    // A launch without a row has measured nothing that would have to be proven.
+    let measured = records.iter().filter(|record| !record.rows.is_empty());
+    let launches: Vec<(BTreeSet<String>, Witness)> =
+        measured.map(|record| of_launch(profile, record, nodes)).collect();
+    let found: BTreeSet<&str> =
+        launches.iter().flat_map(|(names, _)| names).map(String::as_str).collect();
+    let found = found.into_iter().collect::<Vec<_>>().join(", ");
+    let all = || launches.iter().map(|(_, witness)| witness);
+    let any = |says| all().any(|witness| witness.says == says);
+    let says = match (any(Says::Yes), any(Says::No), any(Says::Silent)) {
+        _ if any(Says::Partly) => Says::Partly,
+        (true, true, _) => Says::Partly,
+        (_, true, _) => Says::No,
+        (_, _, true) => Says::Silent,
+        (true, ..) => Says::Yes,
+        (false, ..) => return (found, Witness::silent("nothing was measured")),
     };
+    let spoken = all().find(|witness| witness.says == says).or_else(|| all().next());
+    let words = spoken.map_or_else(String::new, |witness| witness.words.clone());
+    (found, Witness { says, words })
+}
+
+/// One launch: the names of the ways that ran, and what follows.
+fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<String>, Witness) {
+    let facts: Vec<&NcclFacts> = record.library.iter().collect();
     if facts.is_empty() {
-        return (String::new(), Witness::silent("NCCL's log is not in the record"));
+        return (BTreeSet::new(), Witness::silent("NCCL's log is not in the record"));
     }
+    let algorithms = Algorithms::of(record);
     if let Way::Nvls | Way::CollNet = profile.way {
-        return algorithms(&profile.way, records, &facts);
+        return (algorithms.names.clone(), algorithms.witness(&profile.way, &facts));
     }
-    let node = |rank: u32| rank as usize * nodes.max(1) / ranks.max(1);
-    let in_scope = |from: u32, to: u32| match profile.scope {
-        Scope::All => true,
-        Scope::Within => node(from) == node(to),
-        Scope::Between => node(from) != node(to),
-    };
+    let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
     // A connection's two ends may be told in two logs: what counts is which ways a pair has.
     let mut pairs: BTreeMap<(u32, u32), BTreeSet<&Via>> = BTreeMap::new();
     for pair in facts.iter().flat_map(|facts| &facts.pairs) {
-        let Some(to) = pair.to.filter(|to| in_scope(pair.from, *to)) else { continue };
+        let Some(to) = pair.to.filter(|to| stage.has(pair.from, *to)) else { continue };
         pairs
             .entry((pair.from, to))
             .or_default()
             .extend(pair.transports.iter().map(|e| &e.transport));
     }
-    let names: BTreeSet<String> = pairs.values().flatten().map(|via| name(via)).collect();
-    let devices = devices(&facts);
-    let with_devices = |name: &String| {
-        let network = name.trim_end_matches("/GDRDMA");
-        devices.get(network).map_or(name.clone(), |list| format!("{name} ({})", list.join(", ")))
-    };
-    let named: Vec<String> = names.iter().map(with_devices).collect();
-    let found = named.join(", ");
+    let networks = Networks::of(&facts);
+    let names = pairs.values().flatten().map(|via| networks.named(via)).collect();
+    let silent = |why: &str| Witness::silent(why);
     if pairs.is_empty() {
-        return (found, Witness::silent("NCCL's log names no connection between these ranks"));
+        return (names, silent("NCCL's log names no connection between these ranks"));
     }
-    let fits = |via: &Via| is(&profile.way, via, &devices);
-    let all = pairs.values().flatten().count();
-    let fitting = pairs.values().flatten().filter(|via| fits(via)).count();
+    let fits: Vec<Fit> =
+        pairs.values().flatten().map(|via| networks.fit(&profile.way, via)).collect();
+    let any = |fit| fits.contains(&fit);
     // In-switch reduction beside the connections would carry the data instead.
-    let switched = algorithm_names(records).iter().any(|name| name.starts_with("NVLS"));
-    let says = match fitting {
-        _ if matches!(profile.way, Way::Default) => Says::Yes,
-        0 => Says::No,
-        some if some < all || switched => Says::Partly,
-        _ => Says::Yes,
+    let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
+    let buffers = facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0));
+    let list = names.iter().map(String::as_str).collect::<Vec<&str>>().join(", ");
+    let words = format!("{list} between {} pairs of ranks", pairs.len());
+    let witness = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
+        (false, true, false) => Witness { says: Says::No, words },
+        (_, true, _) => Witness { says: Says::Partly, words },
+        _ if switched => Witness { says: Says::Partly, words },
+        (_, _, true) => silent(&format!("{words}; which device or plugin is not told")),
+        _ if buffers && algorithms.unnamed > 0 => silent(&format!(
+            "{words}; NVLS is set up as well, and rows do not name their algorithm"
+        )),
+        _ => match stage.unnamed(&pairs) {
+            0 => Witness { says: Says::Yes, words },
+            some => silent(&format!("{words}; nothing is said of {some} of {} ranks", stage.ranks)),
+        },
     };
-    let words = format!("{found} between {} pairs of ranks", pairs.len());
-    (found, Witness { says, words })
+    (names, witness)
 }
 
-/// NVLS and SHARP are algorithms: rows name them.
-fn algorithms(way: &Way, records: &[&Folded], facts: &[&NcclFacts]) -> (String, Witness) {
-    let start = if *way == Way::Nvls { "NVLS" } else { "COLLNET" };
-    let names = algorithm_names(records);
-    let found = names.iter().cloned().collect::<Vec<_>>().join(", ");
-    let fitting = names.iter().filter(|name| name.starts_with(start)).count();
-    let set_up = match way {
-        Way::Nvls => facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0)),
-        _ => facts
-            .iter()
-            .flat_map(|f| &f.transports)
-            .any(|e| matches!(e.transport, Via::CollNet { .. })),
-    };
-    let says = match fitting {
-        _ if names.is_empty() => Says::Silent,
-        0 => Says::No,
-        some if some < names.len() => Says::Partly,
-        // The buffers' line and the choice belong together; the choice is the stronger one.
-        _ => Says::Yes,
-    };
-    let buffers = if set_up { "set up" } else { "no word of buffers" };
-    (found.clone(), Witness { says, words: format!("algorithms {found}; {buffers}") })
+/// Which pairs of ranks are in question.
+struct Stage {
+    scope: Scope,
+    nodes: usize,
+    ranks: usize,
 }
 
-/// First words of rows' algorithms, such as RING.
-fn algorithm_names(records: &[&Folded]) -> BTreeSet<String> {
-    let rows = records.iter().flat_map(|record| &record.rows);
-    let named = rows.filter_map(|row| row.out_of_place.as_ref()?.algorithm.as_deref());
-    named.filter_map(|name| Some(name.split_whitespace().next()?.to_ascii_uppercase())).collect()
-}
-
-/// Device names by network, as `NET/Socket`.
-fn devices(facts: &[&NcclFacts]) -> BTreeMap<String, Vec<String>> {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for device in facts.iter().flat_map(|facts| &facts.net_devices) {
-        let network = format!("NET/{}", device.what.network);
-        all.entry(network).or_default().insert(device.what.name.clone());
+impl Stage {
+    fn node(&self, rank: usize) -> usize {
+        rank * self.nodes.max(1) / self.ranks.max(1)
     }
-    all.into_iter().map(|(network, names)| (network, names.into_iter().collect())).collect()
-}
 
-/// A way's name without what differs from channel to channel.
-fn name(via: &Via) -> String {
-    match via {
-        Via::P2p { .. } | Via::Shm { .. } => via.to_string(),
-        Via::Net { plugin, gdrdma, .. } => {
-            format!("NET/{plugin}{}", if *gdrdma { "/GDRDMA" } else { "" })
+    fn has(&self, from: u32, to: u32) -> bool {
+        let together = self.node(from as usize) == self.node(to as usize);
+        match self.scope {
+            Scope::All => true,
+            Scope::Within => together,
+            Scope::Between => !together,
         }
-        Via::CollNet { plugin, .. } => format!("COLLNET/{plugin}"),
+    }
+
+    /// Ranks that no pair names; of pairs between nodes, ranks of nodes that none names.
+    fn unnamed(&self, pairs: &BTreeMap<(u32, u32), BTreeSet<&Via>>) -> usize {
+        let named: BTreeSet<usize> =
+            pairs.keys().flat_map(|(from, to)| [*from as usize, *to as usize]).collect();
+        let nodes: BTreeSet<usize> = named.iter().map(|rank| self.node(*rank)).collect();
+        let is_named = |rank: &usize| match self.scope {
+            Scope::All | Scope::Within => named.contains(rank),
+            Scope::Between => nodes.contains(&self.node(*rank)),
+        };
+        (0..self.ranks).filter(|rank| !is_named(rank)).count()
     }
 }
 
-/// Whether NCCL's way is the one that was asked for. Of sockets and verbs the devices must be the one that
-/// was named, where NCCL says which it uses.
-fn is(way: &Way, via: &Via, devices: &BTreeMap<String, Vec<String>>) -> bool {
-    let only = |network: &str, device: &str| {
-        devices.get(network).is_none_or(|names| names.iter().all(|name| name == device))
-    };
-    match (way, via) {
-        (Way::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
-        (Way::P2p, Via::P2p { .. }) | (Way::Shm, Via::Shm { .. }) => true,
-        (Way::Socket(device), Via::Net { plugin, .. }) => {
-            plugin == "Socket" && only("NET/Socket", device)
+/// The algorithms that rows name, and how many rows name none.
+struct Algorithms {
+    names: BTreeSet<String>,
+    unnamed: usize,
+}
+
+impl Algorithms {
+    /// First words of rows' algorithms, such as RING.
+    fn of(record: &Folded) -> Algorithms {
+        let mut all = Algorithms { names: BTreeSet::new(), unnamed: 0 };
+        for half in record.rows.iter().filter_map(|row| row.out_of_place.as_ref()) {
+            let first = half.algorithm.as_deref().and_then(|name| name.split_whitespace().next());
+            match first {
+                Some(name) => _ = all.names.insert(name.to_ascii_uppercase()),
+                None => all.unnamed += 1,
+            }
         }
-        (Way::Rdma(device), Via::Net { plugin, .. }) => plugin == "IB" && only("NET/IB", device),
-        (Way::Plugin(_), Via::Net { plugin, .. }) => plugin != "IB" && plugin != "Socket",
-        _ => false,
+        all
+    }
+
+    /// NVLS and SHARP are algorithms: rows name them.
+    fn witness(&self, way: &Way, facts: &[&NcclFacts]) -> Witness {
+        let start = if *way == Way::Nvls { "NVLS" } else { "COLLNET" };
+        let fitting = self.names.iter().filter(|name| name.starts_with(start)).count();
+        let set_up = match way {
+            Way::Nvls => facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0)),
+            _ => facts
+                .iter()
+                .flat_map(|f| &f.transports)
+                .any(|e| matches!(e.transport, Via::CollNet { .. })),
+        };
+        let found = self.names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let says = match fitting {
+            _ if self.names.is_empty() => return Witness::silent("no row names its algorithm"),
+            0 => Says::No,
+            some if some < self.names.len() => Says::Partly,
+            _ if self.unnamed > 0 => {
+                let words = format!("algorithms {found}; {} rows name none", self.unnamed);
+                return Witness::silent(&words);
+            }
+            // The buffers' line and the choice belong together; the choice is the stronger one.
+            _ => Says::Yes,
+        };
+        let buffers = if set_up { "set up" } else { "no word of buffers" };
+        Witness { says, words: format!("algorithms {found}; {buffers}") }
+    }
+}
+
+/// Whether a way is the one that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Yes,
+    No,
+    /// The kind is right; which device or library it is, nobody says.
+    Untold,
+}
+
+/// What NCCL says of networks: their devices, and plugins that were loaded.
+struct Networks<'a> {
+    /// By network, as `Socket`.
+    devices: BTreeMap<&'a str, BTreeSet<(&'a str, Option<u32>)>>,
+    plugins: BTreeSet<&'a str>,
+}
+
+impl<'a> Networks<'a> {
+    fn of(facts: &[&'a NcclFacts]) -> Networks<'a> {
+        let mut all = Networks { devices: BTreeMap::new(), plugins: BTreeSet::new() };
+        for device in facts.iter().flat_map(|facts| &facts.net_devices) {
+            let device = &device.what;
+            let network = all.devices.entry(&device.network).or_default();
+            network.insert((&device.name, device.port));
+        }
+        let plugins = facts.iter().flat_map(|facts| &facts.plugins).map(|plugin| &plugin.what);
+        let loaded = plugins.filter(|plugin| {
+            plugin.kind == "net"
+                && !matches!(plugin.state, PluginState::Missing | PluginState::Failed)
+        });
+        all.plugins = loaded.map(|plugin| plugin.name.as_str()).collect();
+        all
+    }
+
+    /// A way's name without what differs from channel to channel, with the network's devices.
+    fn named(&self, via: &Via) -> String {
+        let (name, network) = match via {
+            Via::P2p { .. } | Via::Shm { .. } => return via.to_string(),
+            Via::CollNet { plugin, .. } => return format!("COLLNET/{plugin}"),
+            Via::Net { plugin, gdrdma, .. } => {
+                (format!("NET/{plugin}{}", if *gdrdma { "/GDRDMA" } else { "" }), plugin)
+            }
+        };
+        let devices = self.devices.get(network.as_str()).into_iter().flatten();
+        let devices: BTreeSet<&str> = devices.map(|(device, _)| *device).collect();
+        match devices.is_empty() {
+            true => name,
+            false => format!("{name} ({})", devices.into_iter().collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    /// Whether NCCL's way is the one that was asked for: of sockets and verbs over the device that was
+    /// named and no other, of plugins by the one that was named.
+    fn fit(&self, way: &Way, via: &Via) -> Fit {
+        let only = |network: &str, is: &dyn Fn(&str, Option<u32>) -> bool| {
+            let Some(devices) = self.devices.get(network) else { return Fit::Untold };
+            if devices.iter().all(|(name, port)| is(name, *port)) { Fit::Yes } else { Fit::No }
+        };
+        let fits = match (way, via) {
+            (Way::Default, _) => true,
+            (Way::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
+            (Way::P2p, Via::P2p { .. }) | (Way::Shm, Via::Shm { .. }) => true,
+            (Way::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
+                return only("Socket", &|name, _| name == device);
+            }
+            (Way::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
+                return only("IB", &|name, of| name == device && of.is_none_or(|of| of == *port));
+            }
+            (Way::Plugin(file), Via::Net { plugin, .. })
+                if plugin != "IB" && plugin != "Socket" =>
+            {
+                let loaded =
+                    [plugin.as_str(), file.as_str()].map(|name| self.plugins.contains(name));
+                return if loaded.contains(&true) { Fit::Yes } else { Fit::Untold };
+            }
+            _ => false,
+        };
+        if fits { Fit::Yes } else { Fit::No }
     }
 }
 
@@ -142,13 +256,15 @@ mod tests {
 
     use super::*;
 
-    /// Whether every connection that a log's lines tell of fits, and what devices are named.
-    fn fits(way: &Way, lines: &[&str]) -> Vec<bool> {
+    use Fit::{No, Untold, Yes};
+
+    /// How the connections that a log's lines tell of fit.
+    fn fits(way: &Way, lines: &[&str]) -> Vec<Fit> {
         let log: String =
             lines.iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}\n")).collect();
         let facts = parse(&log);
-        let devices = devices(&[&facts]);
-        facts.transports.iter().map(|ends| is(way, &ends.transport, &devices)).collect()
+        let networks = Networks::of(&[&facts]);
+        facts.transports.iter().map(|ends| networks.fit(way, &ends.transport)).collect()
     }
 
     #[test]
@@ -158,20 +274,50 @@ mod tests {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
         let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
-        assert_eq!(fits(&Way::P2p, &[p2p]), [true]);
-        assert_eq!(fits(&Way::P2p, &[shm]), [false]);
-        assert_eq!(fits(&Way::Shm, &[p2p]), [false]);
-        assert_eq!(fits(&Way::Shm, &[shm]), [true]);
-        assert_eq!(fits(&Way::Mnnvl, &[p2p]), [false]);
+        assert_eq!(fits(&Way::P2p, &[p2p]), [Yes]);
+        assert_eq!(fits(&Way::P2p, &[shm]), [No]);
+        assert_eq!(fits(&Way::Shm, &[p2p]), [No]);
+        assert_eq!(fits(&Way::Shm, &[shm]), [Yes]);
+        assert_eq!(fits(&Way::Mnnvl, &[p2p]), [No]);
         let eno2 = Way::Socket("eno2".to_owned());
-        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [true]);
-        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [false]);
-        assert_eq!(fits(&eno2, &[ib]), [false]);
-        let hca = Way::Rdma("mlx5_0".to_owned());
-        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [true]);
-        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [false]);
+        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [Yes]);
+        assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [No]);
+        assert_eq!(fits(&eno2, &[ib]), [No]);
+        let hca = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [Yes]);
+        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [No]);
+        assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:2/RoCE [RO]; OOB a:1<0>", ib]), [No]);
         let ours = Way::Plugin("libx.so".to_owned());
-        assert_eq!(fits(&ours, &[plugin]), [true]);
-        assert_eq!(fits(&ours, &[socket]), [false]);
+        assert_eq!(fits(&ours, &["NET/Plugin: Loaded net plugin busbw (v8)", plugin]), [Yes]);
+        assert_eq!(fits(&ours, &[socket]), [No]);
+    }
+
+    /// A device or a plugin that no line names may be another one.
+    #[test]
+    fn what_is_not_told_is_not_proven() {
+        let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
+        let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
+        let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
+        assert_eq!(fits(&Way::Socket("eno2".to_owned()), &[socket]), [Untold]);
+        assert_eq!(fits(&Way::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]), [Untold]);
+        let ours = Way::Plugin("libx.so".to_owned());
+        assert_eq!(fits(&ours, &[plugin]), [Untold]);
+        let other = "NET/Plugin: Loaded net plugin other (v8)";
+        assert_eq!(fits(&ours, &[other, plugin]), [Untold]);
+    }
+
+    /// A ring of four of which the log names one connection says nothing of the others.
+    #[test]
+    fn ranks_that_are_not_named_are_not_proven() {
+        let via =
+            Via::P2p { mapping: Mapping::CuMem, read: false, copy_engine: false, through: None };
+        let pairs =
+            |of: &[(u32, u32)]| of.iter().map(|pair| (*pair, BTreeSet::from([&via]))).collect();
+        let stage = |scope, nodes| Stage { scope, nodes, ranks: 4 };
+        assert_eq!(stage(Scope::All, 1).unnamed(&pairs(&[(0, 1)])), 2);
+        assert_eq!(stage(Scope::All, 1).unnamed(&pairs(&[(0, 1), (2, 3)])), 0);
+        assert_eq!(stage(Scope::Within, 2).unnamed(&pairs(&[(0, 1)])), 2);
+        assert_eq!(stage(Scope::Between, 2).unnamed(&pairs(&[(1, 2)])), 0);
+        assert_eq!(stage(Scope::Between, 4).unnamed(&pairs(&[(1, 2)])), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! What devices counted over an environment's launches, next to what must have moved.
 //! Not what follows from it (`evidence`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::record::{DeviceKind, Folded, Meaning, Unread};
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,8 @@ pub struct Moved {
     pub nvlink: Option<u64>,
     /// What each network device moved in its busier direction.
     pub network: BTreeMap<String, u64>,
-    /// Whether interfaces were read.
-    pub interfaces_read: bool,
-    /// Whether RDMA ports were read.
-    pub rdma_read: bool,
+    /// Network devices that were read in every launch: of others nothing is known.
+    pub read: BTreeSet<String>,
 }
 
 impl Moved {
@@ -29,15 +27,17 @@ impl Moved {
         let mut all = Moved::default();
         let mut any = false;
         let mut nvlink = Some(0);
-        for record in records {
+        // A launch without a row has nothing that was counted.
+        for record in records.iter().filter(|record| !record.rows.is_empty()) {
             let counted = record.run.counted.as_ref()?;
             let is_read = |kind| counted.devices.values().any(|other| *other == kind);
             let hidden = |unread: &Unread| unread.kind == DeviceKind::Gpu && unread.hides_bytes();
             if !is_read(DeviceKind::Gpu) || counted.unread.iter().any(hidden) {
                 nvlink = None;
             }
-            all.interfaces_read = is_read(DeviceKind::Interface);
-            all.rdma_read = is_read(DeviceKind::Rdma);
+            let network = counted.devices.iter().filter(|(_, kind)| **kind != DeviceKind::Gpu);
+            let read: BTreeSet<String> = network.map(|(name, _)| name.clone()).collect();
+            all.read = if any { all.read.intersection(&read).cloned().collect() } else { read };
             let plan = &record.run.plan;
             for row in record.rows.iter().filter(|row| row.group == plan.colour(0)) {
                 any = true;
@@ -76,6 +76,11 @@ impl Moved {
     /// What a device moved, as a part of what was required.
     pub fn part(&self, bytes: u64) -> f64 {
         bytes as f64 / self.required
+    }
+
+    /// What a network device moved; none where it was not read.
+    pub fn over(&self, device: &str) -> Option<u64> {
+        self.read.contains(device).then(|| self.network.get(device).copied().unwrap_or(0))
     }
 
     /// The network device that moved most.

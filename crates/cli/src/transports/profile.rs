@@ -22,7 +22,12 @@ pub enum Way {
     /// NCCL's sockets, over this interface.
     Socket(String),
     /// NCCL's verbs, over this device.
-    Rdma(String),
+    Rdma {
+        /// Such as mlx5_0; empty where there is none.
+        device: String,
+        /// From 1.
+        port: u32,
+    },
     /// A net plugin.
     Plugin(String),
     /// A network that reduces.
@@ -101,7 +106,6 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
         return on_host(here);
     }
     let within = if here.nodes > 1 { Scope::Within } else { Scope::All };
-    let alone = (here.ranks < 2).then(|| "one rank: nothing goes from one to another".to_owned());
     let mut all = vec![
         nvls(here),
         Profile::new("p2p", Way::P2p, within, &[NO_NVLS])
@@ -123,7 +127,7 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
             let option = ["--virtual-nodes".to_owned(), here.nodes.to_string()];
             profile.environment.options.extend(option);
         }
-        profile.waived = alone.clone().or(profile.waived.take());
+        profile.waived = here.alone().or(profile.waived.take());
     }
     all
 }
@@ -137,6 +141,12 @@ fn on_host(here: &Here) -> Vec<Profile> {
     let later =
         "between processes by TCP comes with the net backend, which this busbw does not have";
     all.push(Profile::waived("net", Way::Socket("lo".to_owned()), later));
+    if here.net_plugin.is_some() {
+        all.push(Profile::waived("plugin", Way::Plugin(String::new()), gpus));
+    }
+    for profile in &mut all {
+        profile.waived = here.alone().or(profile.waived.take());
+    }
     all
 }
 
@@ -149,6 +159,7 @@ fn nvls(here: &Here) -> Profile {
     Profile::new("nvls", Way::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
+        .unless(here.chooses_without("NCCL_ALGO", "nvls"))
         .unless((!reduces).then(|| format!("NCCL has no NVLS for {}", here.collective.name())))
         .unless(
             (here.multicast == Some(false))
@@ -177,16 +188,21 @@ fn rdma(here: &Here) -> Vec<Profile> {
                 true => "there is no RDMA device",
                 false => "no RDMA port is of this kind",
             };
-            all.push(Profile::waived(family, Way::Rdma(String::new()), why));
+            all.push(Profile::waived(family, Way::Rdma { device: String::new(), port: 0 }, why));
         }
         all.extend(ports().map(|port| {
             let (scope, mut set) = over_the_network(here);
             let device = format!("={}:{}", port.device, port.number);
             set.extend([("NCCL_NET", "IB"), ("NCCL_IB_HCA", &device)]);
-            let name = format!("{family}:{}", port.device);
+            let of_device = here.ports.iter().filter(|other| other.device == port.device);
+            let name = match of_device.count() {
+                1 => format!("{family}:{}", port.device),
+                _ => format!("{family}:{}:{}", port.device, port.number),
+            };
+            let way = Way::Rdma { device: port.device.clone(), port: port.number };
             let down = (!port.active)
                 .then(|| format!("port {}/{} is {}", port.device, port.number, port.state));
-            Profile::new(&name, Way::Rdma(port.device.clone()), scope, &set)
+            Profile::new(&name, way, scope, &set)
                 .unless(here.is_on("NCCL_IB_DISABLE"))
                 .unless(here.leaves_out("NCCL_IB_HCA", &port.device))
                 .unless(down)
@@ -232,6 +248,7 @@ fn sharp(here: &Here) -> Profile {
         .unless(why)
         .unless((here.nodes < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
         .unless(here.is_set_to("NCCL_COLLNET_ENABLE", &["0"]))
+        .unless(here.chooses_without("NCCL_ALGO", "collnet"))
 }
 
 fn plugin(here: &Here) -> Option<Profile> {
@@ -248,6 +265,7 @@ fn plugin(here: &Here) -> Option<Profile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transports::here::Port;
 
     fn told(here: &Here) -> Vec<String> {
         let told = |profile: Profile| match &profile.waived {
@@ -302,6 +320,9 @@ mod tests {
     fn nothing_is_switched_on_again() {
         for (variable, value, names) in [
             ("NCCL_NVLS_ENABLE", "0", vec!["nvls"]),
+            ("NCCL_ALGO", "Ring,Tree", vec!["nvls"]),
+            ("NCCL_ALGO", "^NVLS", vec!["nvls"]),
+            ("NCCL_ALGO", "allreduce:nvls,collnetdirect", vec![]),
             ("NCCL_P2P_DISABLE", "1", vec!["nvls", "p2p"]),
             ("NCCL_P2P_LEVEL", "LOC", vec!["p2p"]),
             ("NCCL_SHM_DISABLE", "1", vec!["shm"]),
@@ -326,6 +347,23 @@ mod tests {
 
     #[test]
     fn one_rank_waives_everything() {
-        assert!(profiles(&Here::rehearsal(1)).iter().all(|profile| profile.waived.is_some()));
+        for is_nccl in [true, false] {
+            let here = Here { is_nccl, ..Here::rehearsal(1) };
+            for profile in profiles(&here) {
+                assert!(profile.waived.unwrap().starts_with("one rank"), "{}", here.is_nccl);
+            }
+        }
+    }
+
+    /// Two transports of one name would write each other's records.
+    #[test]
+    fn every_port_has_its_own_name() {
+        let mut here = Here::rehearsal(8).with_rdma();
+        here.ports.push(Port { number: 2, ..here.ports[1].clone() });
+        let names: Vec<String> =
+            profiles(&here).iter().map(|profile| profile.name().to_owned()).collect();
+        assert!(names.contains(&"roce:mlx5_1:2".to_owned()), "{names:?}");
+        let once: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(once.len(), names.len(), "{names:?}");
     }
 }

@@ -58,6 +58,41 @@ fn ctrl_c_keeps_what_was_measured() {
     ended.prints("of 500 launches (interrupted)");
 }
 
+/// The second signal kills the launch under way: that is an interruption too, and no failure.
+#[test]
+fn insisting_is_no_failure() {
+    let words = "sweep -x A=1,2 all_reduce --backend host -g 2 -b 1M -e 1M -n 100000000";
+    let (mut command, home) = command(&format!("{words} --record {{home}}/kept"), &[]);
+    let mut child = command.spawn().unwrap();
+    let record = home.path().join("kept/1-1.jsonl");
+    let begun = Instant::now();
+    while !record.exists() {
+        assert!(begun.elapsed() < LIMIT, "no launch began");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let stderr = child.stderr.take().unwrap();
+    let _drained = thread::spawn(move || BufReader::new(stderr).lines().count());
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    let ended = end(child, home);
+    ended.exits(130).prints("0 of 6 launches (interrupted)");
+    assert!(!ended.stdout.contains("FAILED"), "{ended}");
+}
+
+/// What was measured is kept, though the table has no reader.
+#[test]
+fn a_full_disk_behind_stdout_keeps_the_result() {
+    let words =
+        "sweep -x A=1 all_reduce --backend fake -b 8 -e 8 --launches 1 --record {home}/kept";
+    let (mut command, home) = command(words, &[]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = command.stdout(full).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(home.path().join("kept/result.json").exists());
+}
+
 /// Whether a process with this word in its command line is there.
 fn is_running(word: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

@@ -150,7 +150,7 @@ fn refused_before_anything_is_started() {
     for (words, text) in [
         ("sweep all_reduce", "-x"),
         ("sweep -x A all_reduce", "write it as NAME=VALUE,VALUE"),
-        ("sweep -x A=1 all_rduce", "all_rduce"),
+        ("sweep -x A=1 all_rduce", "all_rduce is no collective: did you mean all_reduce?"),
         ("sweep -x A=1 show", "show is no collective"),
         ("sweep -x A=1 all_reduce --repeat 2", "--launches counts launches"),
         ("sweep -x A=1 all_reduce -N 0", "--launches counts launches"),

@@ -38,13 +38,18 @@ fn p2p_and_shm_are_proven_by_the_log() {
 }
 
 /// NVLink's counters are planted: they grow with every reading.
-#[test]
-fn counters_prove_it_as_well() {
+fn busy_nvlink() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nvml");
     std::fs::write(&file, "* field.138 +10000000\n* field.139 +10000000\n").unwrap();
-    let file = file.to_str().unwrap();
-    let (_, outcome) = on_four("--only p2p,shm", &[("BUSBW_SHIM_NVML_FILE", file)]);
+    let file = file.to_str().unwrap().to_owned();
+    (folder, file)
+}
+
+#[test]
+fn counters_prove_it_as_well() {
+    let (_keep, file) = busy_nvlink();
+    let (_, outcome) = on_four("--only p2p,shm", &[("BUSBW_SHIM_NVML_FILE", &file)]);
     let p2p = &of(&outcome, "p2p")["transport"];
     assert_eq!(
         (&p2p["verdict"], &p2p["counters"]["says"]),
@@ -94,10 +99,15 @@ fn a_log_without_bytes_is_doubted() {
 #[test]
 fn nvls_where_it_is_and_never_against_the_user() {
     let multicast = ("BUSBW_SHIM_MULTICAST", "1");
-    let (_, outcome) = on_four("--only nvls", &[multicast]);
+    let (_keep, file) = busy_nvlink();
+    let (_, outcome) = on_four("--only nvls", &[multicast, ("BUSBW_SHIM_NVML_FILE", &file)]);
     let transport = &of(&outcome, "nvls")["transport"];
     assert_eq!(transport["verdict"], "proven", "{transport}");
     assert_eq!(transport["found"], "NVLS", "{transport}");
+    // P2P would have moved as many bytes: only the log tells.
+    assert_eq!(transport["counters"]["says"], "silent", "{transport}");
+    let (_, outcome) = on_four("--only nvls", &[multicast]);
+    assert_eq!(of(&outcome, "nvls")["transport"]["verdict"], "doubted", "NVLink was idle");
     let ended = on_shims(
         &format!("transports all_reduce -g 4 {SIZES} --only nvls"),
         &[multicast, ("NCCL_NVLS_ENABLE", "0")],
@@ -143,4 +153,37 @@ fn the_host_has_what_it_has() {
     let ended = run("transports all_reduce --backend host -g 2 -b 1K -e 1K --launches 1", &[]);
     ended.exits(0).prints("shared memory  busbw itself").prints("comes with the net backend");
     run("transports all_reduce --backend host -g 2 --only net", &[]).exits(5);
+}
+
+/// What cannot be compared with is said before anything runs.
+#[test]
+fn a_baseline_must_be_able_to_run() {
+    run("transports all_reduce --backend host -g 2 -b 1K -e 1K --baseline net", &[])
+        .exits(5)
+        .says("--baseline net: it cannot run here");
+}
+
+/// One rank moves nothing to another: nothing can be proven, on any backend.
+#[test]
+fn one_rank_proves_nothing() {
+    let ended = run("transports all_reduce --backend host -g 1 -b 1K -e 1K --launches 1", &[]);
+    ended.exits(5).prints("shm: WAIVED: one rank: nothing goes from one to another");
+}
+
+/// NCCL's log does not say to which communicator a connection belongs.
+#[test]
+fn several_communicators_are_refused() {
+    let split = [("NCCL_TESTS_SPLIT", "MOD 2")];
+    run("transports all_reduce --backend host -g 4 -b 1K -e 1K --launches 1", &split)
+        .exits(2)
+        .says("NCCL_TESTS_SPLIT makes several communicators");
+}
+
+/// A log that is not in the record, since the user's NCCL_DEBUG took it elsewhere, proves nothing.
+#[test]
+fn without_a_log_nothing_is_proven() {
+    let (_, outcome) = on_four("--only shm", &[("NCCL_DEBUG", "WARN")]);
+    let transport = &of(&outcome, "shm")["transport"];
+    assert_eq!(transport["verdict"], "unproven", "{transport}");
+    assert!(transport["limit"].is_string(), "{transport}");
 }

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
-use super::placement::{Islands, Memory, Placement};
-use super::resource::{self, Capacity, Fabric, Known, Resource};
+use super::loads::{self, Site};
+use super::placement::Placement;
+use super::resource::{self, Capacity, Fabric, Resource};
 use super::traffic::{self, Crossing, Ranks};
 use crate::Collective;
 use crate::alltoallv::Traffic;
@@ -30,7 +31,7 @@ pub struct Bound {
     pub algbw: f64,
     /// GB/s as the busbw column has it.
     pub busbw: f64,
-    /// What sets it; several tie.
+    /// What sets it; several tie, also where one may or may not, by bytes that are open.
     pub set_by: Vec<Resource>,
 }
 
@@ -57,12 +58,23 @@ pub struct Expectation {
 pub struct Load {
     /// What is crossed.
     pub resource: Resource,
-    /// Bytes per byte of the size column, in the busier direction.
+    /// Bytes per byte of the size column, in the busier direction: at least. Bounds are from these.
     pub bytes: f64,
+    /// The same, at most, where it is open which GPUs have to do with NICs.
+    pub bytes_at_most: f64,
     /// How fast it is.
     pub capacity: Capacity,
     /// busbw, GB/s, if it alone limited, at line rate.
     pub line_busbw: f64,
+}
+
+impl Load {
+    /// busbw, GB/s, if it alone limited and all bytes crossed it that may: at payload, or line where
+    /// there is none.
+    pub fn busbw(&self) -> f64 {
+        self.capacity.best() / self.capacity.line * self.line_busbw * self.bytes
+            / self.bytes_at_most
+    }
 }
 
 /// A limit, or what is missing to have one.
@@ -182,10 +194,9 @@ fn build(
         limit.missing.push("NVLink that joins all GPUs of a node".to_owned());
         return limit;
     }
-    let mut loads = Loads { factor: to_busbw(collective, limit.ranks), limit: &mut limit };
-    let relief = loads.add_inside(machine, placement, &islands, fabric, &crossing);
-    loads.add_outside(machine, placement, &islands, fabric, &crossing);
-    limit.settle(relief);
+    let site = Site { machine, placement, islands: &islands, fabric, crossing: &crossing };
+    loads::collect(&mut limit, &site);
+    limit.settle();
     limit
 }
 
@@ -196,109 +207,13 @@ fn counted(collective: Collective, ranks: usize) -> f64 {
 }
 
 /// busbw per size over time.
-fn to_busbw(collective: Collective, ranks: usize) -> f64 {
+pub(super) fn to_busbw(collective: Collective, ranks: usize) -> f64 {
     counted(collective, ranks) * bus_factor(collective, ranks)
-}
-
-struct Loads<'a> {
-    factor: f64,
-    limit: &'a mut Limit,
-}
-
-impl Loads<'_> {
-    fn add(&mut self, resource: Resource, bytes: f64, known: Known, needed: bool) {
-        if bytes <= 0.0 {
-            return;
-        }
-        match known.capacity {
-            Ok(capacity) => {
-                let line_busbw = capacity.line / bytes * self.factor;
-                self.limit.loads.push(Load { resource, bytes, capacity, line_busbw });
-                self.limit.assumed.extend(known.assumed);
-            }
-            Err(fact) if needed => self.limit.missing.push(fact),
-            Err(fact) => self.limit.unchecked.push(fact),
-        }
-    }
-
-    /// What ranks of one island use between them. The ratio by which rings may be relieved, where
-    /// that is open.
-    fn add_inside(
-        &mut self,
-        machine: &Machine,
-        placement: &Placement,
-        islands: &Islands,
-        fabric: Fabric,
-        crossing: &Crossing,
-    ) -> f64 {
-        let alone = islands.count == 1;
-        match fabric {
-            Fabric::NvLink => {
-                // A ring leaves at a GPU that has a NIC; with one for each, all leave in turn.
-                let each = resource::nics_used(machine, placement, islands) >= islands.ranks;
-                let bytes = if each { crossing.relieved } else { crossing.inside };
-                self.add(Resource::NvLink, bytes, resource::nvlink(machine), alone);
-                if crossing.relieved > 0.0 { bytes / crossing.relieved } else { 1.0 }
-            }
-            Fabric::Pcie => {
-                self.add(Resource::GpuPcie, crossing.gpu, resource::gpu_pcie(machine), alone);
-                let spread = islands.nodes == 1 && placement.per_node == machine.node.gpus;
-                let several =
-                    machine.node.cpu.as_ref().and_then(|cpu| cpu.sockets).is_some_and(|n| n > 1);
-                match (crossing.sockets, resource::between_sockets(machine)) {
-                    (Some(bytes), Some(capacity)) if spread && several => {
-                        self.add(Resource::BetweenSockets, bytes, Ok(capacity).into(), false);
-                    }
-                    (_, None) if several => {
-                        self.limit.unchecked.push("rate between sockets".to_owned());
-                    }
-                    _ => {}
-                }
-                1.0
-            }
-            Fabric::HostMemory => {
-                if alone {
-                    self.limit.missing.push("rate of host memory".to_owned());
-                } else if crossing.inside > 0.0 {
-                    self.limit.unchecked.push("rate of host memory".to_owned());
-                }
-                1.0
-            }
-            Fabric::Network => 1.0,
-        }
-    }
-
-    /// What ranks of different islands use.
-    fn add_outside(
-        &mut self,
-        machine: &Machine,
-        placement: &Placement,
-        islands: &Islands,
-        fabric: Fabric,
-        crossing: &Crossing,
-    ) {
-        // Without NVLink, PCIe and shared memory, all that a GPU sends goes through the NICs.
-        let bytes = match fabric {
-            Fabric::Network => crossing.gpu * islands.ranks as f64,
-            _ => crossing.outside,
-        };
-        if bytes <= 0.0 {
-            return;
-        }
-        let [nics, slots] = resource::network(machine, placement, islands);
-        self.add(Resource::Nic, bytes, nics, true);
-        self.add(Resource::NicSlot, bytes, slots, false);
-        let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
-        if gpus && matches!(fabric, Fabric::NvLink | Fabric::Network) {
-            let each = bytes / islands.ranks as f64;
-            self.add(Resource::GpuPcie, each, resource::gpu_pcie(machine), false);
-        }
-    }
 }
 
 impl Limit {
     /// From loads to bounds, unless something is missing.
-    fn settle(&mut self, relief: f64) {
+    fn settle(&mut self) {
         for facts in [&mut self.missing, &mut self.unchecked] {
             facts.sort();
             facts.dedup();
@@ -317,36 +232,34 @@ impl Limit {
         };
         let line = bound(&|load| load.capacity.line);
         let payload = bound(&|load| load.capacity.best());
-        let expects = self.expectation(factor, relief);
+        let expects = self.expectation(factor);
         self.culprit = culprit(&self.loads, line.as_ref(), payload.as_ref());
         (self.line, self.payload, self.expects) = (line, payload, expects);
     }
 
-    fn expectation(&self, factor: f64, relief: f64) -> Option<Expectation> {
+    fn expectation(&self, factor: f64) -> Option<Expectation> {
         let known: Vec<Load> =
             self.loads.iter().filter(|load| load.capacity.nccl.is_some()).cloned().collect();
         // A constant that is missing may be the one that counts, unless it is the rate of NICs or
         // sockets, for which NCCL has the line rate or none at all.
-        let nvlink = |loads: &[Load]| loads.iter().any(|load| load.resource == Resource::NvLink);
-        if nvlink(&self.loads) != nvlink(&known) {
+        let without = |load: &Load| load.capacity.nccl.is_none();
+        let links = [Resource::NvLink, Resource::GpuLinks];
+        if self.loads.iter().any(|load| links.contains(&load.resource) && without(load)) {
             return None;
         }
         let nccl = |load: &Load| load.capacity.nccl.unwrap_or(f64::INFINITY);
-        let (low, set_by) = slowest(&known, &nccl)?;
-        let relieved = |load: &Load| match load.resource {
-            Resource::NvLink => nccl(load) * relief,
-            _ => nccl(load),
-        };
-        let (high, _) = slowest(&known, &relieved)?;
+        let (high, _) = slowest(&known, &nccl)?;
+        let all = |load: &Load| nccl(load) * load.bytes / load.bytes_at_most;
+        let (low, set_by) = slowest(&known, &all)?;
         Some(Expectation { low: low * factor, high: high * factor, set_by })
     }
 }
 
 /// GB/s of the size column at which the slowest load is full, and what that is.
 fn slowest(loads: &[Load], rate: &dyn Fn(&Load) -> f64) -> Option<(f64, Vec<Resource>)> {
-    let speed = |load: &Load| rate(load) / load.bytes;
-    let least = loads.iter().map(speed).reduce(f64::min)?;
-    let tied = loads.iter().filter(|load| speed(load) <= least * (1.0 + TIE));
+    let least = loads.iter().map(|load| rate(load) / load.bytes).reduce(f64::min)?;
+    let may_set = |load: &&Load| rate(load) / load.bytes_at_most <= least * (1.0 + TIE);
+    let tied = loads.iter().filter(may_set);
     Some((least, tied.map(|load| load.resource).collect()))
 }
 
@@ -357,7 +270,8 @@ fn culprit(loads: &[Load], line: Option<&Bound>, payload: Option<&Bound>) -> Opt
     let payload = &payload?.set_by;
     let by_nccl = |resource: &&Resource| {
         let load = loads.iter().find(|load| load.resource == **resource);
-        let rate = load.map(|load| load.capacity.nccl.unwrap_or(load.capacity.line) / load.bytes);
+        let nccl = |load: &Load| load.capacity.nccl.unwrap_or(load.capacity.line);
+        let rate = load.map(|load| nccl(load) / load.bytes_at_most);
         rate.unwrap_or(f64::INFINITY)
     };
     let among = if tied.len() > 1 { tied } else { payload };

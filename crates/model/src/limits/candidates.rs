@@ -61,6 +61,17 @@ pub fn explaining(candidates: &[Candidate], busbw: f64) -> Vec<Algorithm> {
         .collect()
 }
 
+/// Candidates that would allow a busbw in GB/s if something is true that nothing says, and what.
+pub fn conditional(candidates: &[Candidate], busbw: f64) -> Vec<(Algorithm, String)> {
+    let allows = |limit: &Limit| limit.payload.as_ref().is_some_and(|b| !b.exceeded_by(busbw));
+    let all = candidates.iter().filter(|candidate| allows(&candidate.limit));
+    all.filter_map(|candidate| match &candidate.possible {
+        Possible::If(why) => Some((candidate.limit.algorithm, why.clone())),
+        Possible::Yes | Possible::No(_) => None,
+    })
+    .collect()
+}
+
 fn possible(
     machine: &Machine,
     collective: Collective,
@@ -80,10 +91,10 @@ fn possible(
             Possible::No("one node needs no network".to_owned())
         }
         Algorithm::CollNetDirect | Algorithm::CollNetChain => sharp(),
+        Algorithm::NvlsTree if !several => {
+            Possible::No("one NVLink domain needs no tree".to_owned())
+        }
         Algorithm::Nvls | Algorithm::NvlsTree => match nvls(machine, placement, islands.ranks) {
-            Possible::Yes if algorithm == Algorithm::NvlsTree && !several => {
-                Possible::No("one NVLink domain needs no tree".to_owned())
-            }
             Possible::Yes if algorithm == Algorithm::Nvls && several => sharp(),
             other => other,
         },
@@ -92,8 +103,10 @@ fn possible(
         // Between nodes NCCL has no other way for these; for reductions and gathers it does this by
         // symmetric memory alone, which nothing says was used.
         Algorithm::Direct
-            if collective == Collective::AllReduce
-                || matches!(collective, Collective::AllGather | Collective::ReduceScatter) =>
+            if matches!(
+                collective,
+                Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter
+            ) =>
         {
             if several {
                 Possible::No("symmetric memory does not reach other nodes".to_owned())
@@ -112,17 +125,19 @@ fn nvls(machine: &Machine, placement: &Placement, ranks: usize) -> Possible {
         return no("GPUs do not reach each other over NVLink in this run");
     }
     let Some(nvlink) = &machine.node.nvlink else { return no("there is no NVLink") };
-    if !nvlink.switched {
-        return no("there is no NVSwitch");
-    }
     if ranks < 2 || nvlink.domain < ranks {
         return no("it takes two GPUs in an NVLink domain");
+    }
+    if !nvlink.switched && nvlink.links.is_some() {
+        return no("there is no NVSwitch");
     }
     if nvlink.multicast == Some(false) {
         return no("NVLink multicast is off");
     }
     match machine.node.gpu.as_ref().and_then(sm) {
         Some(sm) if sm < 90 => no("GPUs before Hopper do not have it"),
+        _ if !nvlink.switched => Possible::If("the GPUs are joined by NVSwitches".to_owned()),
+        _ if ranks == 2 => Possible::If("this release of NCCL does it with two GPUs".to_owned()),
         _ => Possible::Yes,
     }
 }

@@ -16,6 +16,8 @@ pub struct Placement {
     pub inside: Inside,
     /// Where their buffers are.
     pub memory: Memory,
+    /// Whether TCP sockets carry what goes by the network, though the machine has RDMA NICs.
+    pub sockets: bool,
     /// NICs of a node that are used, where fewer than it has (NCCL_IB_HCA).
     pub nics: Option<usize>,
 }
@@ -28,7 +30,8 @@ pub enum Inside {
     Best,
     /// Through host memory (NCCL_P2P_DISABLE): over each GPU's PCIe link.
     HostMemory,
-    /// Through the NICs (NCCL_P2P_DISABLE and NCCL_SHM_DISABLE).
+    /// By the network (NCCL_P2P_DISABLE and NCCL_SHM_DISABLE): RDMA NICs, or sockets, whose bytes stay
+    /// in the host (interface `lo`).
     Network,
 }
 
@@ -45,7 +48,14 @@ pub enum Memory {
 impl Placement {
     /// `per_node` ranks with GPU buffers on each of `nodes`.
     pub const fn new(nodes: usize, per_node: usize) -> Placement {
-        Placement { nodes, per_node, inside: Inside::Best, memory: Memory::Gpu, nics: None }
+        Placement {
+            nodes,
+            per_node,
+            inside: Inside::Best,
+            memory: Memory::Gpu,
+            sockets: false,
+            nics: None,
+        }
     }
 
     /// `ranks` that fill a machine's nodes one after the other. `None` where they would not be
@@ -60,6 +70,11 @@ impl Placement {
     /// Ranks in all.
     pub const fn ranks(&self) -> usize {
         self.nodes.saturating_mul(self.per_node)
+    }
+
+    /// Nodes whose GPUs share an NVLink domain; 1 where NVLink ends at the node.
+    pub fn nodes_joined(&self, machine: &Machine) -> usize {
+        self.islands(machine).map_or(1, |islands| islands.nodes)
     }
 
     /// The groups of nodes that share an NVLink domain, or single nodes.
@@ -98,8 +113,14 @@ mod tests {
     use crate::machine::{Node, NvLink};
 
     fn machine(nodes: usize, gpus: usize, domain: usize) -> Machine {
-        let nvlink =
-            NvLink { links: Some(18), line: Some(50.0), switched: true, multicast: None, domain };
+        let nvlink = NvLink {
+            links: Some(18),
+            line: Some(50.0),
+            switched: true,
+            meshed: None,
+            multicast: None,
+            domain,
+        };
         let node =
             Node { gpus, gpu: None, nvlink: Some(nvlink), pcie: None, cpu: None, nics: Vec::new() };
         Machine { name: "test".to_owned(), nodes, node, sharp: None }

@@ -19,6 +19,7 @@ fn scaled(machine: &Machine, resource: Resource, double: bool) -> Option<Machine
     match resource {
         Resource::NvLink => *machine.node.nvlink.as_mut()?.line.as_mut()? *= factor,
         Resource::GpuPcie => width(machine.node.pcie.as_mut()?)?,
+        Resource::GpuLinks => return None,
         Resource::BetweenSockets => {
             *machine.node.cpu.as_mut()?.between_sockets.as_mut()? *= factor;
         }
@@ -75,6 +76,7 @@ prop_compose! {
             links: Some(links),
             line: Some(each),
             switched: true,
+            meshed: None,
             multicast: Some(true),
             domain: gpus * spans,
         });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::framing;
 use super::placement::{Inside, Islands, Memory, Placement};
-use crate::machine::{GpuModel, Machine, NicKind, Nics, PcieLink, models};
+use crate::machine::{GpuModel, Machine, Nics, PcieLink, models};
 
 /// A part of a machine that bytes cross.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub enum Resource {
     NvLink,
     /// The PCIe link of one GPU.
     GpuPcie,
+    /// NVLinks and PCIe link of one GPU together, where either may carry bytes.
+    GpuLinks,
     /// What joins the sockets of a node.
     BetweenSockets,
     /// All NICs of a node, or of the nodes that share an NVLink domain, together.
@@ -31,10 +33,16 @@ impl Resource {
         match self {
             Resource::NvLink => "NVLink",
             Resource::GpuPcie => "PCIe of the GPU",
+            Resource::GpuLinks => "NVLink and PCIe of the GPU",
             Resource::BetweenSockets => "link between sockets",
             Resource::Nic => "NIC",
             Resource::NicSlot => "PCIe slot",
         }
+    }
+
+    /// The same on a machine whose GPUs' links may have another name.
+    pub fn name_on(self, machine: &Machine) -> String {
+        self.name().replace("NVLink", machine.links_called())
     }
 }
 
@@ -78,7 +86,7 @@ impl From<Result<Capacity, String>> for Known {
 /// All NVLinks of a GPU. Unknown links are assumed to be all that the model has.
 pub(super) fn nvlink(machine: &Machine) -> Known {
     let Some(nvlink) = &machine.node.nvlink else {
-        return Err("NVLink of a GPU".to_owned()).into();
+        return Err(format!("the {} of a GPU", machine.links_called())).into();
     };
     let gpu = machine.node.gpu.as_ref();
     let model = gpu.and_then(|gpu| models::find(&gpu.name));
@@ -100,8 +108,8 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
                 nccl: gpu.and_then(sm).and_then(nccl_link).map(|each| links * each),
             })
         }
-        (None, _) => Err("NVLinks of a GPU (how many)".to_owned()),
-        (_, None) => Err("GB/s of an NVLink".to_owned()),
+        (None, _) => Err(format!("how many {} links a GPU has", machine.links_called())),
+        (_, None) => Err(format!("the GB/s of one {} link", machine.links_called())),
     };
     Known { capacity, assumed }
 }
@@ -135,7 +143,7 @@ pub fn nccl_link(sm: u32) -> Option<f64> {
 pub(super) fn gpu_pcie(machine: &Machine) -> Known {
     match machine.node.pcie {
         Some(link) => Ok(of_link(link, 1.0)).into(),
-        None => Err("PCIe link of a GPU".to_owned()).into(),
+        None => Err("the PCIe link of a GPU".to_owned()).into(),
     }
 }
 
@@ -147,6 +155,17 @@ fn of_link(link: PcieLink, count: f64) -> Capacity {
     }
 }
 
+/// NVLinks and PCIe link of a GPU together. NCCL has no constant for both.
+pub(super) fn gpu_links(machine: &Machine) -> Known {
+    let (nvlink, pcie) = (nvlink(machine), gpu_pcie(machine));
+    let capacity = nvlink.capacity.and_then(|nvlink| {
+        let pcie = pcie.capacity?;
+        let payload = pcie.payload.map(|payload| nvlink.line + payload);
+        Ok(Capacity { line: nvlink.line + pcie.line, payload, nccl: None })
+    });
+    Known { capacity, assumed: nvlink.assumed }
+}
+
 /// What joins the sockets of a node.
 pub(super) fn between_sockets(machine: &Machine) -> Option<Capacity> {
     let cpu = machine.node.cpu.as_ref()?;
@@ -155,29 +174,26 @@ pub(super) fn between_sockets(machine: &Machine) -> Option<Capacity> {
 }
 
 /// The groups of NICs that carry a run: RDMA where there is any, since NCCL prefers it whatever the
-/// sockets' speed.
-fn carriers(machine: &Machine) -> Vec<&Nics> {
+/// sockets' speed. Sockets may use any of them.
+fn carriers<'m>(machine: &'m Machine, placement: &Placement) -> Vec<&'m Nics> {
     let nics = || machine.node.nics.iter().filter(|nics| nics.count > 0);
-    let rdma: Vec<_> = nics().filter(|nics| nics.kind.rdma()).collect();
-    if rdma.is_empty() {
-        nics().filter(|nics| nics.kind == NicKind::Ethernet).collect()
-    } else {
-        rdma
-    }
+    let rdma = !placement.sockets && nics().any(|nics| nics.kind.rdma());
+    nics().filter(|nics| !rdma || nics.kind.rdma()).collect()
 }
 
 /// NICs of an island that are used.
 pub(super) fn nics_used(machine: &Machine, placement: &Placement, islands: &Islands) -> usize {
-    let all = carriers(machine).iter().map(|nics| nics.count).sum::<usize>();
+    let all = carriers(machine, placement).iter().map(|nics| nics.count).sum::<usize>();
     placement.nics.unwrap_or(all).min(all).saturating_mul(islands.nodes)
 }
 
 /// All NICs of an island, and their slots.
 pub(super) fn network(machine: &Machine, placement: &Placement, islands: &Islands) -> [Known; 2] {
-    let groups = carriers(machine);
+    let groups = carriers(machine, placement);
     let all: usize = groups.iter().map(|nics| nics.count).sum();
     if all == 0 {
-        let missing = || Err("NICs between nodes".to_owned()).into();
+        let missing =
+            || Err("the NICs between hosts: how many a host has, and their Gb/s".to_owned()).into();
         return [missing(), missing()];
     }
     // Which of them are left out is not known, so all are cut alike.
@@ -197,19 +213,21 @@ pub(super) fn network(machine: &Machine, placement: &Placement, islands: &Island
         nccl: slots(&|link| Some(link.nccl())),
     });
     [
-        nic.ok_or_else(|| "rate of a NIC".to_owned()).into(),
-        slot.ok_or_else(|| "PCIe slot of a NIC".to_owned()).into(),
+        nic.ok_or_else(|| "the rate of a NIC".to_owned()).into(),
+        slot.ok_or_else(|| "the PCIe slot of a NIC".to_owned()).into(),
     ]
 }
 
 /// What carries bytes between ranks of one island.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fabric {
-    /// NVLink joins all of them.
+    /// NVLink joins every pair of them: nothing goes beside it.
     NvLink,
-    /// Each GPU's PCIe link.
+    /// NVLink joins some pairs, or nobody says that it joins all: a GPU's bytes go over either.
+    NvLinkAndPcie,
+    /// Each GPU's PCIe link: to other GPUs, to host memory, and to `lo`.
     Pcie,
-    /// The NICs, also within a node.
+    /// RDMA NICs, also within a node.
     Network,
     /// Host memory of processes, of which no rate is known here.
     HostMemory,
@@ -217,15 +235,21 @@ pub(super) enum Fabric {
 
 /// What carries bytes between ranks of one island.
 pub(super) fn fabric(machine: &Machine, placement: &Placement, islands: &Islands) -> Fabric {
-    if placement.inside == Inside::Network {
-        return Fabric::Network;
-    }
+    let mut nics = carriers(machine, placement).into_iter();
     if placement.memory == Memory::Host || machine.node.gpus == 0 {
         return Fabric::HostMemory;
     }
-    match &machine.node.nvlink {
-        Some(nvlink) if placement.inside == Inside::Best && nvlink.domain >= islands.ranks => {
-            Fabric::NvLink
+    match (placement.inside, &machine.node.nvlink) {
+        (Inside::Network, _) if !placement.sockets && nics.any(|nics| nics.kind.rdma()) => {
+            Fabric::Network
+        }
+        (Inside::Best, Some(nvlink)) => {
+            let pairs = nvlink.switched || nvlink.meshed == Some(true) || machine.node.gpus <= 2;
+            if pairs && nvlink.domain >= islands.ranks {
+                Fabric::NvLink
+            } else {
+                Fabric::NvLinkAndPcie
+            }
         }
         _ => Fabric::Pcie,
     }

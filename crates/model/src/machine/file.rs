@@ -62,6 +62,8 @@ struct FileNvLink {
     #[serde(skip_serializing_if = "Option::is_none")]
     switched: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    meshed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     multicast: Option<bool>,
     #[serde(default, deserialize_with = "nodes", skip_serializing_if = "Option::is_none")]
     domain: Option<usize>,
@@ -169,6 +171,7 @@ pub fn write(machine: &Machine) -> String {
                 links: Some(0),
                 line: None,
                 switched: None,
+                meshed: None,
                 multicast: None,
                 domain: None,
             },
@@ -176,6 +179,7 @@ pub fn write(machine: &Machine) -> String {
                 links: nvlink.links,
                 line: nvlink.line,
                 switched: Some(nvlink.switched),
+                meshed: nvlink.meshed,
                 multicast: nvlink.multicast,
                 domain: Some(nvlink.domain),
             },
@@ -245,7 +249,7 @@ fn build(file: File, base: Option<Machine>) -> Result<Machine, Fault> {
         // A GPU that is sold with NVLink alone has it, in a number that nobody said.
         None if changed => {
             let known = node.gpu.as_ref().and_then(|gpu| models::find(&gpu.name));
-            let plain = NvLink { links: None, line: None, switched: true, multicast: None, domain };
+            let plain = unsaid(domain);
             node.nvlink = known.and_then(|model| model.links).map(|_| plain);
         }
         None => {}
@@ -297,17 +301,22 @@ fn cpu(
     Ok(Some(cpu))
 }
 
+/// NVLink of which nothing is said but that it is there.
+const fn unsaid(domain: usize) -> NvLink {
+    NvLink { links: None, line: None, switched: true, meshed: None, multicast: None, domain }
+}
+
 /// `links = 0` says that there is no NVLink.
 fn links_of(before: Option<NvLink>, file: FileNvLink, domain: usize) -> Option<NvLink> {
     if file.links == Some(0) {
         return None;
     }
-    let plain = NvLink { links: None, line: None, switched: true, multicast: None, domain };
-    let before = before.unwrap_or(plain);
+    let before = before.unwrap_or(unsaid(domain));
     Some(NvLink {
         links: file.links.or(before.links),
         line: file.line.or(before.line),
         switched: file.switched.unwrap_or(before.switched),
+        meshed: file.meshed.or(before.meshed),
         multicast: file.multicast.or(before.multicast),
         domain: file.domain.unwrap_or(before.domain),
     })

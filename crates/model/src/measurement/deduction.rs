@@ -50,26 +50,34 @@ fn shares(row: &Row) -> Option<usize> {
     row.size.is_multiple_of(share).then(|| usize::try_from(row.size / share).ok()).flatten()
 }
 
-/// The number n for which 2(n-1)/n is busbw over algbw in every half, within their rounding.
+/// The number n for which 2(n-1)/n is busbw over algbw, within their rounding, in all halves but a
+/// quarter: a figure that somebody changed must not hide what the others say.
 fn by_factor(rows: &[Row]) -> Option<usize> {
-    let (mut low, mut high) = (0.0f64, f64::INFINITY);
-    for half in rows.iter().flat_map(Row::both) {
-        let (Some(algbw), Some(busbw)) = (half.algbw, half.busbw) else { continue };
-        if !(algbw > 1.0 && busbw > 1.0) {
-            continue;
-        }
-        let factor = busbw / algbw;
-        let slack = factor * (rounding(algbw) / algbw + rounding(busbw) / busbw);
-        // n = 2 / (2 - factor), rising.
-        low = low.max(2.0 / (2.0 - (factor - slack)).max(1e-9));
-        let above = 2.0 - (factor + slack);
-        if above > 0.0 {
-            high = high.min(2.0 / above);
-        }
+    let ranges: Vec<(f64, f64)> = rows.iter().flat_map(Row::both).filter_map(ranks_of).collect();
+    let fits = |n: f64| ranges.iter().filter(|(low, high)| (*low..=*high).contains(&n)).count();
+    // Where most ranges overlap, one of them begins.
+    let (most, low) = ranges
+        .iter()
+        .map(|(low, _)| (fits(*low), *low))
+        .max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    if most * 4 < ranges.len() * 3 {
+        return None;
     }
+    let within = ranges.iter().filter(|(from, to)| (*from..=*to).contains(&low));
+    let high = within.map(|(_, high)| *high).fold(f64::INFINITY, f64::min);
     let n = low.ceil();
     let only = n >= 2.0 && n <= high && n + 1.0 > high && n <= MOST_RANKS as f64;
     only.then_some(n as usize)
+}
+
+/// The range of n that a half's bandwidths allow: n = 2 / (2 - factor), rising.
+fn ranks_of(half: &Half) -> Option<(f64, f64)> {
+    let (algbw, busbw) = (half.algbw.filter(|v| *v > 1.0)?, half.busbw.filter(|v| *v > 1.0)?);
+    let factor = busbw / algbw;
+    let slack = factor * (rounding(algbw) / algbw + rounding(busbw) / busbw);
+    let low = 2.0 / (2.0 - (factor - slack)).max(1e-9);
+    let above = 2.0 - (factor + slack);
+    Some((low, if above > 0.0 { 2.0 / above } else { f64::INFINITY }))
 }
 
 /// By how much a printed bandwidth can differ from what was measured: nccl-tests prints two

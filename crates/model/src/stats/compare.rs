@@ -35,11 +35,13 @@
 //! but that moves the second side by about twice the noise: measured one side after the other,
 //! there is such a slope for every number of launches, with up to 11 % false alarms.
 
+mod history;
 mod verdict;
 
 #[cfg(test)]
 mod false_alarms;
 
+pub use history::{FEWEST_EARLIER, compare_by_history};
 pub use verdict::{Comparison, Reason, Rule, Verdict};
 
 use super::autocorrelation::{persistence, stretch};

@@ -30,17 +30,40 @@ fn nvlink(system: &System, gpus: &[usize]) -> Option<NvLink> {
         gpus.iter().filter_map(|gpu| system.devices.get(*gpu)?.gpu.as_ref()).collect();
     // Templates name GPUs' places only: whether they have NVLink is not known then.
     if all.len() < gpus.len() {
-        let (links, line, multicast) = (None, None, None);
-        return Some(NvLink { links, line, switched: true, multicast, domain: gpus.len() });
+        return Some(NvLink {
+            links: None,
+            line: None,
+            switched: true,
+            meshed: None,
+            multicast: None,
+            domain: gpus.len(),
+        });
     }
-    let links = all
-        .iter()
-        .map(|gpu| gpu.links.iter().fold(0_u32, |count, link| count.saturating_add(link.count)));
-    let fewest = links.min().filter(|fewest| *fewest > 0)?;
+    let each = || {
+        all.iter()
+            .map(|gpu| gpu.links.iter().fold(0_u32, |count, link| count.saturating_add(link.count)))
+    };
+    each().max().filter(|most| *most > 0)?;
+    // Where some have links and others none, their number is not one of all GPUs.
+    let fewest = each().min().filter(|fewest| *fewest > 0);
     let line = all.first().and_then(|gpu| rates::gpu_link_line(gpu));
     let mut ends = all.iter().flat_map(|gpu| &gpu.links);
     let switched = ends.any(|link| link.leads_to() == Target::Switch);
-    Some(NvLink { links: Some(fewest), line, switched, multicast: None, domain: gpus.len() })
+    let domain = gpus.len();
+    let meshed = Some(meshed(system, gpus));
+    Some(NvLink { links: fewest, line, switched, meshed, multicast: None, domain })
+}
+
+/// Whether every GPU has links to every other.
+fn meshed(system: &System, gpus: &[usize]) -> bool {
+    let devices: Vec<&Device> = gpus.iter().filter_map(|gpu| system.devices.get(*gpu)).collect();
+    devices.iter().enumerate().all(|(at, device)| {
+        let leads = |to: &Device| {
+            let mut links = device.gpu.iter().flat_map(|gpu| &gpu.links);
+            links.any(|link| link.target == to.address)
+        };
+        devices.iter().enumerate().all(|(other, to)| other == at || leads(to))
+    })
 }
 
 /// The narrowest link from a device up to the switch that it shares with a GPU or an adapter, or else
@@ -157,10 +180,12 @@ pub fn machine_of_matrix(matrix: &Matrix, name: &str) -> Machine {
     // No GPU has more than 18 links: where a row adds up to more, the same ones lead to every GPU.
     let switched = least == most && each.first().is_some_and(|row| in_all(row) > 18);
     let links = if switched { Some(most) } else { each.iter().map(in_all).min() };
+    let links = links.filter(|links| *links > 0);
     let nvlink = (most > 0).then_some(NvLink {
         links,
         line: None,
         switched,
+        meshed: Some(least > 0),
         multicast: None,
         domain: gpus.len(),
     });

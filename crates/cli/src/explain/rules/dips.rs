@@ -3,7 +3,7 @@
 
 use super::super::{
     context::{Context, row_speed},
-    finding::{Confidence, Finding, Weight, bytes, list, rate},
+    finding::{Confidence, Finding, Weight, bytes, list, plain, rate},
     limit::said_at,
 };
 
@@ -43,16 +43,41 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         let sizes: Vec<String> = dips.iter().map(|(size, ..)| bytes(*size)).collect();
         let switched = dips.iter().any(|(size, ..)| changes_algorithm(context, *size));
         let (confidence, cause) = if switched {
-            (Confidence::Likely, "and NCCL's lines name another algorithm there")
+            (Confidence::Likely, "NCCL's lines name another algorithm there")
         } else {
             (
                 Confidence::Possible,
                 "another algorithm or protocol from that size on, or disturbance by other work",
             )
         };
-        let mut finding = Finding::new("dip", Weight::Slow, confidence, format!("{} slower than smaller and larger sizes: {cause}", if sizes.len() == 1 { format!("{} is", sizes.join("")) } else { format!("{} are", list(&sizes, "and")) }))
-            .remedy("if it comes again at the same size, a tuner or NCCL_ALGO/NCCL_PROTO can be told; if not, it was disturbance")
-            .confirm(format!("busbw {} -b {} -e {} -f 2 --repeat 5 with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING", run.test_name(), plain(size / 2), plain(size.saturating_mul(2))));
+        let nccl = context.by_nccl();
+        let remedy = if nccl {
+            "if it comes again at the same size, a tuner or NCCL_ALGO/NCCL_PROTO can be told; if not, it was disturbance"
+        } else {
+            "if it comes again at the same size, it is the algorithm; if not, it was disturbance"
+        };
+        let log = if nccl { " with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING" } else { "" };
+        let mut finding = Finding::new(
+            "dip",
+            Weight::Slow,
+            confidence,
+            format!(
+                "{} slower than smaller and larger sizes: {cause}",
+                if sizes.len() == 1 {
+                    format!("{} is", sizes.join(""))
+                } else {
+                    format!("{} are", list(&sizes, "and"))
+                }
+            ),
+        )
+        .remedy(remedy)
+        .confirm(
+            context.again(&format!(
+                "-b {} -e {} -f 2 --repeat 5",
+                plain(size / 2),
+                plain(size.saturating_mul(2))
+            )) + log,
+        );
         for (size, speed, sides) in dips.iter().take(3) {
             finding = finding.evidence(format!(
                 "{} GB/s at {}, {} on either side",
@@ -74,12 +99,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
                 "speed falls towards the largest size: heat, congestion or memory",
             )
             .evidence(format!("{} GB/s at {}, best {}", rate(*speed), bytes(*size), rate(best)))
-            .confirm(format!(
-                "busbw {} -b {} -e {} --repeat 5, and its record's counters",
-                run.test_name(),
+            .confirm(context.again(&format!(
+                "-b {} -e {} --repeat 5, and its record's counters",
                 plain(*size),
                 plain(*size)
-            )),
+            ))),
         );
     }
     findings
@@ -89,9 +113,4 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
 fn changes_algorithm(context: &Context<'_>, size: u64) -> bool {
     let (here, before) = (said_at(context, size), said_at(context, size / 2));
     !here.is_empty() && !before.is_empty() && here != before
-}
-
-/// A size as nccl-tests' options take it.
-fn plain(size: u64) -> String {
-    bytes(size).replace("iB", "").replace([' ', 'B'], "")
 }

@@ -1,10 +1,18 @@
 //! A run that did not end well, or has no row.
 //! Not wrong results (`wrong`).
 
+use model::measurement::Measurement;
+
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
+
+/// Whether a test has rows at all: OSU's start-up tests have none.
+fn has_rows(run: &Measurement) -> bool {
+    let name = run.test.name.as_deref().unwrap_or_default();
+    !["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one))
+}
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
@@ -17,7 +25,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         };
         let mut finding = Finding::new("failure", Weight::Wrong, Confidence::Certain, cause)
             .remedy("the first message is the one to look at; the others follow from it")
-            .confirm("the same command with NCCL_DEBUG=INFO");
+            .confirm(if context.by_nccl() {
+                "the same command with NCCL_DEBUG=INFO"
+            } else {
+                "the same command, and its stderr"
+            });
         for error in run.errors.iter().take(3) {
             finding = finding.evidence(error.clone());
         }
@@ -25,7 +37,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             finding = finding.remedy("another process holds the GPU, or it is in exclusive mode");
         }
         findings.push(finding);
-    } else if run.rows.is_empty() && run.library.is_empty() {
+    } else if run.rows.is_empty() && run.library.is_empty() && has_rows(run) {
         findings.push(
             Finding::new(
                 "failure",
@@ -33,7 +45,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
                 Confidence::Certain,
                 "there is a head and no row: the run was cut off, or hung",
             )
-            .confirm("the same command with NCCL_DEBUG=INFO, and its stderr"),
+            .confirm(if context.by_nccl() {
+                "the same command with NCCL_DEBUG=INFO, and its stderr"
+            } else {
+                "the same command, and its stderr"
+            }),
         );
     }
     for facts in context.facts() {

@@ -1,26 +1,15 @@
 //! The latency floor, and the size from which on half of the bandwidth is reached (n1/2).
 //! Not a limit: starting an operation costs what it costs.
 
-use model::measurement::Figure;
-
 use super::super::{
-    context::{Context, row_speed},
+    context::{Context, row_speed, small_times, start_us},
     finding::{Confidence, Finding, Weight, bytes, time},
 };
 
-/// Sizes up to this one take the time that an operation takes at least.
-const SMALL: u64 = 1024;
-
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
-    let run = context.run;
     let mut findings = Vec::new();
-    // Where no byte moves a collective does not even start.
-    let starts = |size| size > 0 || run.collective().is_none();
-    let small = run.rows.iter().filter(|row| row.size <= SMALL && starts(row.size));
-    let times: Vec<f64> = small.filter_map(|row| row.out_of_place.as_ref()?.time_us).collect();
-    if let Some(floor) = model::stats::median(&times)
-        .filter(|_| times.len() >= 3 && run.test.figure != Figure::PointToPoint)
-    {
+    if let Some(floor) = start_us(context.run) {
+        let measured = small_times(context.run).len();
         findings.push(
             Finding::new(
                 "latency-floor",
@@ -28,7 +17,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
                 Confidence::Certain,
                 format!("an operation takes {} however small it is", time(floor)),
             )
-            .evidence(format!("median of {} sizes up to 1 KiB", times.len())),
+            .evidence(format!("median of {measured} sizes up to 1 KiB")),
         );
     }
     if let Some((half, best)) = half_bandwidth(context) {

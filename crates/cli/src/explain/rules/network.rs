@@ -9,7 +9,7 @@ use model::nccl_log::{NcclFacts, Transport};
 use super::super::{
     context::{Context, plural},
     finding::{Confidence, Finding, Weight, list},
-    hardware::setting,
+    placement::setting,
 };
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
@@ -73,8 +73,7 @@ fn sockets_beside_rdma(
     if rdma.is_empty() || !uses_sockets(facts, transports) {
         return None;
     }
-    let disabled = facts.iter().any(|facts| facts.environment.contains_key("NCCL_IB_DISABLE"))
-        || setting(context.run, "NCCL_IB_DISABLE").is_some();
+    let disabled = setting(context.run, "NCCL_IB_DISABLE").is_some();
     let (confidence, remedy) = if disabled {
         (Confidence::Certain, "unset NCCL_IB_DISABLE")
     } else {
@@ -128,19 +127,25 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     if without == 0 {
         return None;
     }
-    let disabled: Vec<String> = facts
-        .iter()
-        .flat_map(|facts| &facts.gpu_direct)
-        .filter(|one| !one.what.enabled)
-        .map(|one| one.what.name.clone())
-        .collect();
+    let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
+    let mut disabled: Vec<&str> = refused.map(|one| one.what.name.as_str()).collect();
+    disabled.sort_unstable();
+    disabled.dedup();
     let mut finding = Finding::new(
         "no-gpudirect-rdma",
         Weight::Slow,
         Confidence::Certain,
-        "the NICs do not read GPU memory: every byte takes a detour through the host's",
+        if without == all {
+            "the NICs do not read GPU memory: what they send takes a detour through the host's"
+        } else {
+            "some NICs do not read GPU memory: what these send takes a detour through the host's"
+        },
     )
-    .evidence(format!("{without} of {all} kinds of network connections lack /GDRDMA"))
+    .evidence(format!(
+        "{without} of {all} {} of network connections {} /GDRDMA",
+        plural(all, "kind"),
+        if without == 1 { "lacks" } else { "lack" }
+    ))
     .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than NCCL likes")
     .confirm("lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO … | grep 'GPU Direct RDMA'; busbw doctor");
     if !disabled.is_empty() {
@@ -188,14 +193,13 @@ fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opt
 
 fn shared_memory(
     context: &Context<'_>,
-    facts: Facts<'_>,
+    _: Facts<'_>,
     transports: Transports<'_>,
 ) -> Option<Finding> {
     if !transports.iter().any(|one| matches!(one, Transport::Shm { .. })) {
         return None;
     }
-    let asked = setting(context.run, "NCCL_P2P_DISABLE").is_some()
-        || facts.iter().any(|facts| facts.environment.contains_key("NCCL_P2P_DISABLE"));
+    let asked = setting(context.run, "NCCL_P2P_DISABLE").is_some();
     let finding = Finding::new(
         "shared-memory",
         Weight::Slow,

@@ -1,24 +1,21 @@
 //! A NIC in a slot that is narrower than the NIC.
 //! Not a link that trained down, which only the machine itself tells (`busbw topo`, `busbw doctor`).
 
-use model::limits::Resource;
+use model::limits::{Resource, Verdict};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight, rate},
-    limit::Culprit,
 };
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else {
         return Vec::new();
     };
-    let crossed =
-        |wanted: Resource| ceiling.resources.iter().any(|(resource, _)| *resource == wanted);
-    if !crossed(Resource::NicSlot) {
+    if ceiling.part(Resource::NicSlot).is_none() {
         return Vec::new();
     }
-    let limiting = matches!(context.culprit, Culprit::Resource { resource: Resource::NicSlot });
+    let limiting = context.judgement.verdict == Verdict::SetBy { resource: Resource::NicSlot };
     let mut findings = Vec::new();
     for nics in &machine.machine.node.nics {
         let (Some(slot), Some(rate_gbit)) = (nics.slot, nics.rate) else { continue };

@@ -3,7 +3,7 @@
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, bytes, percent, time},
+    finding::{Confidence, Finding, Weight, bytes, percent, plain, time},
 };
 
 /// Samples of one size, or its two places, that differ by more than this part are unsteady.
@@ -39,7 +39,7 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
         Finding::new("unsteady-samples", Weight::Note, Confidence::Certain, "times of the same size differ between samples: small differences in this run mean nothing")
             .evidence(format!("{rows} places of rows differ by more than 10 %; most at {}, {} %", bytes(size), percent(spread * 100.0)))
             .remedy("see what else runs on the hosts and the network; fix clocks")
-            .confirm(format!("busbw {} --repeat 5 --precision 2%", context.run.test_name())),
+            .confirm(context.again("--repeat 5 --precision 2%")),
     )
 }
 
@@ -66,7 +66,7 @@ fn places(context: &Context<'_>) -> Option<Finding> {
         Finding::new("unsteady", Weight::Slow, Confidence::Likely, "the run is unsteady: in place is now faster, now slower than out of place")
             .evidence(format!("of {} large sizes, in place is faster at {faster} and slower at {slower}; most at {}, {} %", differing.len(), bytes(size), percent(most.abs() * 100.0)))
             .remedy("repeat it before reading anything into a single size")
-            .confirm(format!("busbw {} -b {} --repeat 5", context.run.test_name(), bytes(size).replace("iB", "").replace(' ', ""))),
+            .confirm(context.again(&format!("-b {0} -e {0} --repeat 5", plain(size)))),
     )
 }
 

@@ -2,6 +2,8 @@
 //! failures.
 //! Not the table.
 
+use std::borrow::Cow;
+
 use model::{Collective, measurement::Device};
 
 /// What a line says.
@@ -29,6 +31,25 @@ pub(in super::super) enum Said {
     Setting(String, String),
     /// Known, and nothing to keep.
     Other,
+}
+
+/// A line without the `BenchTime(), common.cu:561, ` that builds with traces of their own put before
+/// everything they print.
+pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
+    const MARK: &str = "(), common.cu:";
+    if !line.contains(MARK) {
+        return Cow::Borrowed(line);
+    }
+    let (mut kept, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some((before, after)) = rest.split_once(MARK) {
+        let function =
+            before.len() - before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        kept.push_str(before.get(..before.len() - function).unwrap_or(before));
+        kept.push(' ');
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept)
 }
 
 /// Reads a line; none of nccl-tests' gives `None`.
@@ -171,7 +192,10 @@ fn is_command(text: &str) -> bool {
 /// The collective whose program is named in a text, such as `./build/all_reduce_perf_mpi`.
 pub(in super::super) fn collective_in(text: &str) -> Option<Collective> {
     text.match_indices("_perf").find_map(|(at, _)| {
-        let before = text.get(..at)?;
+        let (before, after) = (text.get(..at)?, text.get(at + "_perf".len()..)?);
+        if after.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return None;
+        }
         let begins = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         Collective::from_name(before.get(begins.map_or(0, |at| at + 1)..)?)
     })
@@ -209,6 +233,8 @@ mod tests {
             None
         );
         assert_eq!(head("see all_reduce_perf for details"), None);
+        assert_eq!(collective_in("./all_reduce_perf_mpi -b 8"), Some(Collective::AllReduce));
+        assert_eq!(collective_in("./all_reduce_perfoo -b 8"), None);
         let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
         assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
         assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));

@@ -5,9 +5,8 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    os::fd::BorrowedFd,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -21,19 +20,13 @@ use model::{
 };
 
 use super::{
-    Hello, ToDoor, ToGuest,
+    Guest, Hello, ToDoor, ToGuest,
     line::Line,
     meeting::{Listener, Meeting},
     name_ranks, patience,
     proof::{self, Side},
-    words,
 };
-use crate::{
-    Refusal,
-    launch::invite::{self, Invite},
-    machine,
-    options::Launched,
-};
+use crate::{Refusal, launch::invite, options::Launched};
 
 /// How long who knocks may take for what it has to say.
 const HELLO: Duration = Duration::from_secs(5);
@@ -41,26 +34,6 @@ const HELLO: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_secs(2);
 /// How often the doorkeeper looks up.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// What guests do, as events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::launch) enum News {
-    /// It got a signal.
-    Signalled(i32),
-    /// Its ranks have ended.
-    Ended,
-    /// Its connection broke: it is gone.
-    Gone,
-}
-
-/// A process that was let in.
-#[derive(Debug, Clone)]
-pub(in crate::launch) struct Guest {
-    pub(in crate::launch) pid: u32,
-    pub(in crate::launch) host: String,
-    cores: Vec<usize>,
-    line: Arc<Mutex<Line>>,
-}
 
 /// The door. Closed when everybody is in.
 pub(in crate::launch) struct Door {
@@ -262,106 +235,6 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Guest {
-    fn new(hello: &Hello, line: Line) -> Guest {
-        let line = Arc::new(Mutex::new(line));
-        Guest { pid: hello.pid, host: hello.host.clone(), cores: hello.cores.clone(), line }
-    }
-
-    /// Tells it what to run; `event` then hears what it does.
-    ///
-    /// # Errors
-    /// When its connection is broken.
-    pub(in crate::launch) fn welcome<E: Send + 'static>(
-        &self,
-        invite: &Invite,
-        descriptors: &[BorrowedFd<'_>],
-        events: Sender<E>,
-        event: impl Fn(News) -> E + Send + 'static,
-    ) -> Result<()> {
-        let count = descriptors.len();
-        let welcome = ToGuest::Welcome { invite: Box::new(invite.clone()), descriptors: count };
-        let tried = || format!("cannot tell process {} on {} what to run", self.pid, self.host);
-        let mut reader = {
-            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.send(&welcome).with_context(tried)?;
-            line.send_descriptors(descriptors).with_context(tried)?;
-            line.try_clone().with_context(tried)?
-        };
-        std::thread::Builder::new()
-            .name("guest".to_owned())
-            .spawn(move || {
-                loop {
-                    let news = match reader.receive() {
-                        Ok(ToDoor::Signalled(signal)) => News::Signalled(signal),
-                        Ok(ToDoor::Ended) => News::Ended,
-                        Ok(ToDoor::Knock { .. } | ToDoor::Hello { .. }) | Err(_) => News::Gone,
-                    };
-                    if events.send(event(news)).is_err() || news == News::Gone {
-                        return;
-                    }
-                }
-            })
-            .context("cannot start a thread for another process of this job")?;
-        Ok(())
-    }
-
-    /// Tells it that waits are to end.
-    pub(in crate::launch) fn stop(&self) {
-        self.tell(&ToGuest::Stop);
-    }
-
-    /// Tells it to exit.
-    pub(in crate::launch) fn end(&self, exit: Exit) {
-        self.tell(&ToGuest::End(exit));
-    }
-
-    fn tell(&self, message: &ToGuest) {
-        // Who is gone needs no word, and its own thread sees that it is.
-        let _ = self.line.lock().unwrap_or_else(PoisonError::into_inner).send(message);
-    }
-}
-
-impl Hello {
-    /// This process's own.
-    pub(super) fn of_this(launched: &Launched, args: &[OsString]) -> Hello {
-        Hello {
-            process: launched.rank,
-            size: launched.size,
-            pid: std::process::id(),
-            host: machine::host_name(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            words: words(args),
-            backend: String::new(),
-            said: String::new(),
-            cores: machine::usable_cores(),
-            failure: None,
-        }
-    }
-
-    /// In what another process of the run must not differ, but does.
-    fn difference(&self, other: &Hello) -> Option<String> {
-        if self.version != other.version {
-            return Some(format!(
-                "is busbw {}, and rank 0 on {} is busbw {}: install one version on all hosts",
-                other.version, self.host, self.version
-            ));
-        }
-        let count = self.words.len().max(other.words.len());
-        let word = |words: &[String], at: usize| match words.get(at) {
-            Some(word) => format!("\"{}\"", crate::store::masked(word)),
-            None => "nothing".to_owned(),
-        };
-        let at = (0..count).find(|at| self.words.get(*at) != other.words.get(*at))?;
-        Some(format!(
-            "was started with {} where rank 0 on {} has {}: start all with the same words",
-            word(&other.words, at),
-            self.host,
-            word(&self.words, at)
-        ))
     }
 }
 

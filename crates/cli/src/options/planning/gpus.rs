@@ -7,7 +7,11 @@ use model::{
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, Surroundings, count, is_on};
+use super::{
+    BadOption, BenchArguments, Surroundings,
+    values::{count, is_on},
+    waivers,
+};
 use crate::{
     backend::nccl::{Gpus, is_within_tolerance},
     options::arguments::{BackendName, Proof},
@@ -160,7 +164,7 @@ pub(super) fn crowding(gpus: Option<&Gpus>, cores: usize, ranks: usize) -> Optio
 /// Options that are not built for GPUs.
 pub(super) fn waived(a: &BenchArguments) -> Vec<Waiver> {
     let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
-    super::waived([
+    waivers::of_options([
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
     ])

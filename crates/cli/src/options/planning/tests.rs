@@ -1,7 +1,10 @@
 //! Defaults by name, and every refusal.
 
-use super::*;
 use std::ffi::OsString;
+
+use model::plan::Step;
+
+use super::*;
 
 fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> {
     let words = line.split_whitespace().map(OsString::from);

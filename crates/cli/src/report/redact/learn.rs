@@ -17,19 +17,34 @@ pub(crate) struct Names {
 
 /// Names that are those of every machine, and tell nothing.
 const ANYBODY: [&str; 16] = [
-    "localhost", "root", "user", "users", "home", "admin", "nobody", "ubuntu", "debian", "centos", "rocky",
-    "ec2-user", "azureuser", "opc", "unknown", "shared",
+    "localhost",
+    "root",
+    "user",
+    "users",
+    "home",
+    "admin",
+    "nobody",
+    "ubuntu",
+    "debian",
+    "centos",
+    "rocky",
+    "ec2-user",
+    "azureuser",
+    "opc",
+    "unknown",
+    "shared",
 ];
 
 /// What begins a pair's label without being a host.
-static DEVICE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)^(?:gpu|rank|cpu|core|dev|device|nic|mlx\d*|r|g)[-_]?\d*$").ok());
+static DEVICE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:gpu|rank|cpu|core|dev|device|nic|mlx\d*|r|g)[-_]?\d*$").ok()
+});
 
 /// Ends of names that are files and not domains.
 const FILES: [&str; 38] = [
-    "json", "jsonl", "xml", "log", "txt", "so", "py", "sh", "html", "toml", "yaml", "yml", "csv", "tsv",
-    "cu", "cc", "cpp", "hpp", "rs", "out", "err", "gz", "conf", "cfg", "sif", "sqsh", "md", "svg", "pdf",
-    "dat", "bin", "exe", "hosts", "js", "ini", "deb", "rpm", "whl",
+    "json", "jsonl", "xml", "log", "txt", "so", "py", "sh", "html", "toml", "yaml", "yml", "csv",
+    "tsv", "cu", "cc", "cpp", "hpp", "rs", "out", "err", "gz", "conf", "cfg", "sif", "sqsh", "md",
+    "svg", "pdf", "dat", "bin", "exe", "hosts", "js", "ini", "deb", "rpm", "whl",
 ];
 
 static HOSTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -100,7 +115,9 @@ impl Names {
     /// A host with its domain, from a text: its first part alone is a name only if it looks like one.
     fn domain(&mut self, name: &str) {
         let short = name.split('.').next().unwrap_or_default();
-        if self.hosts.contains_key(&short.to_lowercase()) || short.contains(|c: char| c.is_ascii_digit()) {
+        if self.hosts.contains_key(&short.to_lowercase())
+            || short.contains(|c: char| c.is_ascii_digit())
+        {
             self.host(name);
         } else if let std::collections::btree_map::Entry::Vacant(entry) =
             self.hosts.entry(name.to_lowercase())
@@ -113,7 +130,10 @@ impl Names {
     /// Everything that a text names.
     pub fn text(&mut self, text: &str) {
         for shape in USERS.iter() {
-            shape.captures_iter(text).filter_map(|one| one.get(1)).for_each(|one| self.user(one.as_str()));
+            shape
+                .captures_iter(text)
+                .filter_map(|one| one.get(1))
+                .for_each(|one| self.user(one.as_str()));
         }
         let [places @ .., domains] = HOSTS.as_slice() else { return };
         for shape in places {
@@ -122,7 +142,9 @@ impl Names {
         }
         let domains = domains.captures_iter(text).filter_map(|one| one.get(1));
         domains.filter(|one| is_domain(one.as_str())).for_each(|one| self.domain(one.as_str()));
-        for list in LISTS.iter().flat_map(|shape| shape.captures_iter(text)).filter_map(|one| one.get(1)) {
+        for list in
+            LISTS.iter().flat_map(|shape| shape.captures_iter(text)).filter_map(|one| one.get(1))
+        {
             self.list(list.as_str());
         }
     }
@@ -147,7 +169,9 @@ impl Names {
             }
             for range in numbers.split(',') {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));
-                let (Ok(from), Ok(to)) = (first.parse::<u32>(), last.parse::<u32>()) else { continue };
+                let (Ok(from), Ok(to)) = (first.parse::<u32>(), last.parse::<u32>()) else {
+                    continue;
+                };
                 for number in (from..=to).take(4096) {
                     self.host(&format!("{stem}{number:0width$}", width = first.len()));
                 }
@@ -158,8 +182,10 @@ impl Names {
 
     /// What stands for each name, in small letters.
     pub fn replacements(&self) -> BTreeMap<String, String> {
-        let users = self.users.iter().map(|(name, number)| (name.clone(), format!("user-{number}")));
-        let hosts = self.hosts.iter().map(|(name, number)| (name.clone(), format!("host-{number}")));
+        let users =
+            self.users.iter().map(|(name, number)| (name.clone(), format!("user-{number}")));
+        let hosts =
+            self.hosts.iter().map(|(name, number)| (name.clone(), format!("host-{number}")));
         users.chain(hosts).collect()
     }
 }
@@ -189,8 +215,26 @@ fn is_domain(word: &str) -> bool {
 
 fn is_top(label: &str) -> bool {
     const TOP: [&str; 20] = [
-        "com", "org", "net", "edu", "gov", "mil", "int", "cloud", "local", "lan", "internal", "cluster",
-        "corp", "intra", "localdomain", "svc", "hpc", "test", "example", "home",
+        "com",
+        "org",
+        "net",
+        "edu",
+        "gov",
+        "mil",
+        "int",
+        "cloud",
+        "local",
+        "lan",
+        "internal",
+        "cluster",
+        "corp",
+        "intra",
+        "localdomain",
+        "svc",
+        "hpc",
+        "test",
+        "example",
+        "home",
     ];
     TOP.contains(&label.to_lowercase().as_str())
 }

@@ -45,9 +45,9 @@ static FIXED: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
 pub(super) fn find(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut add = |range: Range<usize>, kind: &'static str| {
-        let free = found.iter().all(|other| {
-            other.range.end <= range.start || range.end <= other.range.start
-        });
+        let free = found
+            .iter()
+            .all(|other| other.range.end <= range.start || range.end <= other.range.start);
         if free && !range.is_empty() {
             found.push(Found { range, kind });
         }

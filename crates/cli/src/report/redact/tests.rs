@@ -38,10 +38,17 @@ impl Cluster {
     fn texts(&self) -> Vec<String> {
         let Cluster { host, other, domain, user, v4, v6, mac, guid, uuid, serial } = self;
         vec![
-            format!("{host}:1234:1299 [3] NCCL WARN Net : Connect to {v4}<29441> failed : Connection refused"),
+            format!(
+                "{host}:1234:1299 [3] NCCL WARN Net : Connect to {v4}<29441> failed : Connection refused"
+            ),
             format!("NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:{v4}<0> and eth1:{v6}%eth1<0>"),
-            format!("[{other}:99] mpirun: rank 3 ({host}.{domain}) lost; GPU-{uuid} serial number: {serial}"),
-            format!("port GUID {guid}, link/ether {mac} brd ff:ff:ff:ff:ff:ff, gid fe80::{}", &guid[2..6]),
+            format!(
+                "[{other}:99] mpirun: rank 3 ({host}.{domain}) lost; GPU-{uuid} serial number: {serial}"
+            ),
+            format!(
+                "port GUID {guid}, link/ether {mac} brd ff:ff:ff:ff:ff:ff, gid fe80::{}",
+                &guid[2..6]
+            ),
             format!("cannot open /home/{user}/run_{host}_2.log: permission denied for {user}"),
             format!("ssh {user}@{other}.{domain} nvidia-smi -L"),
         ]
@@ -56,7 +63,8 @@ impl Cluster {
             address: "0000:1b:00".to_owned(),
             name: "NVIDIA H200".to_owned(),
         };
-        let half = Half { time_us: Some(10.0), busbw: Some(1.0), algbw: Some(1.0), ..Half::default() };
+        let half =
+            Half { time_us: Some(10.0), busbw: Some(1.0), algbw: Some(1.0), ..Half::default() };
         Measurement {
             source: Source {
                 name: format!("/home/{user}/logs/{host}-nccl.log"),
@@ -100,7 +108,12 @@ impl Cluster {
 }
 
 fn cluster() -> impl Strategy<Value = Cluster> {
-    let names = ("[zqxj][a-z]{2,5}[-]?[0-9]{1,4}", "[wvk][zqx][a-z]{2,5}[0-9]{1,4}", "zz[a-z]{4,8}", "[qx]z[a-z]{3,6}");
+    let names = (
+        "[zqxj][a-z]{2,5}[-]?[0-9]{1,4}",
+        "[wvk][zqx][a-z]{2,5}[0-9]{1,4}",
+        "zz[a-z]{4,8}",
+        "[qx]z[a-z]{3,6}",
+    );
     let addresses = (
         (11..=250_u8, 0..=255_u8, 0..=255_u8, 1..=254_u8),
         proptest::array::uniform8(1..=0xffff_u16),
@@ -109,23 +122,26 @@ fn cluster() -> impl Strategy<Value = Cluster> {
         proptest::array::uniform16(0..=255_u8),
         "[0-9]{13}",
     );
-    (names, addresses).prop_map(|((host, other, domain, user), (v4, v6, mac, guid, uuid, serial))| {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
-        let uuid = hex(&uuid).concat();
-        let part = |from: usize, to: usize| uuid.get(from..to).unwrap_or_default().to_owned();
-        Cluster {
-            host,
-            other,
-            domain: format!("{domain}.example.com"),
-            user,
-            v4: format!("{}.{}.{}.{}", v4.0, v4.1, v4.2, v4.3),
-            v6: v6.map(|part| format!("{part:x}")).join(":"),
-            mac: hex(&mac).join(":"),
-            guid: format!("0x{guid:016x}"),
-            uuid: [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"),
-            serial,
-        }
-    })
+    (names, addresses).prop_map(
+        |((host, other, domain, user), (v4, v6, mac, guid, uuid, serial))| {
+            let hex =
+                |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+            let uuid = hex(&uuid).concat();
+            let part = |from: usize, to: usize| uuid.get(from..to).unwrap_or_default().to_owned();
+            Cluster {
+                host,
+                other,
+                domain: format!("{domain}.example.com"),
+                user,
+                v4: format!("{}.{}.{}.{}", v4.0, v4.1, v4.2, v4.3),
+                v6: v6.map(|part| format!("{part:x}")).join(":"),
+                mac: hex(&mac).join(":"),
+                guid: format!("0x{guid:016x}"),
+                uuid: [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"),
+                serial,
+            }
+        },
+    )
 }
 
 fn redacted_report(cluster: &Cluster, title: &str) -> Report {

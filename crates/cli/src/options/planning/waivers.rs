@@ -1,0 +1,32 @@
+//! Options of nccl-tests that mean nothing here: each is told with its reason, and the run goes on.
+//! Not what cannot be used at all.
+
+use model::record::Waiver;
+
+use crate::options::BenchArguments;
+
+/// Options that only mean something on a GPU.
+pub(super) fn waived_on_host(a: &BenchArguments) -> Vec<Waiver> {
+    let graphs = "there are no CUDA graphs on the host backend";
+    let streams = "there are no streams on the host backend";
+    let memory = "host buffers are shared memory already: nothing is registered";
+    let kernels = "the host backend runs no device kernels";
+    of_options([
+        ("-G", a.graph, graphs),
+        ("-y", a.stream_null, streams),
+        ("-R", a.local_register, memory),
+        ("-x", a.cta_policy, kernels),
+        ("-D", a.device_implementation, kernels),
+        ("-V", a.device_cta_count, kernels),
+        ("--virtual-nodes", a.virtual_nodes, "the host backend knows no nodes: it moves memory"),
+    ])
+}
+
+/// Those of `options` that were given, and not as 0.
+pub(super) fn of_options<const N: usize>(options: [(&str, Option<i64>, &str); N]) -> Vec<Waiver> {
+    let waived = options.into_iter().filter_map(|(option, value, reason)| {
+        let value = value.filter(|v| *v != 0)?;
+        Some(Waiver { option: format!("{option} {value}"), reason: reason.to_owned() })
+    });
+    waived.collect()
+}

@@ -1,0 +1,21 @@
+//! The progress bar.
+//! Not rows: it is taken away while one is written.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use model::plan::Plan;
+
+/// Hidden unless stderr is a terminal.
+pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {
+    let rows = plan.size_count().saturating_mul(plan.sweeps().len() as u64);
+    let bar = match plan.cycles {
+        0 => ProgressBar::new_spinner(),
+        cycles => {
+            let launches = u64::from(plan.sampling.launches);
+            ProgressBar::new(rows.saturating_mul(cycles).saturating_mul(launches))
+        }
+    };
+    let style = ProgressStyle::with_template(
+        "{spinner} {wide_bar} row {pos} of {len}, {msg} ({elapsed}, left {eta})",
+    );
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
