@@ -119,6 +119,7 @@ fn facts(facts: impl IntoIterator<Item = (String, String)>) -> Vec<Fact> {
 
 fn machine(run: &Measurement) -> Vec<Fact> {
     let mut known: Vec<(&str, String)> = Vec::new();
+    known.extend(run.started.as_ref().map(|started| ("started", started.clone())));
     if let Some(hosts) = run.hosts {
         known.push(("hosts", hosts.to_string()));
     }
