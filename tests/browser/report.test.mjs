@@ -170,6 +170,7 @@ check("everything is reached and worked by keys", () => whole, {}, async (page) 
 
 check("a chart is there as a table", () => whole, {}, async (page) => {
   await page.click('[data-chart="speed"] .alternative summary');
+  await page.waitForSelector('[data-chart="speed"] .alternative table');
   const cells = await page.$$eval('[data-chart="speed"] .alternative tr', (rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
   assert.equal(cells[0][1], "baseline");
   const row = cells.find(([size]) => size === "1 GiB");
@@ -300,6 +301,7 @@ test("hostile texts are texts", limit, async () => {
   assert.equal(await page.$("img"), null);
   assert.ok((await page.$eval("#setup", (found) => found.textContent)).includes(hostile));
   await page.click('[data-chart="pairs"] .alternative summary');
+  await page.waitForSelector('[data-chart="pairs"] .alternative table');
   const csv = await downloaded(page, "busbw-rows.csv");
   assert.ok(csv.includes(`"'=HYPERLINK(""x"")"`), csv);
   assert.deepEqual(seen.said, []);

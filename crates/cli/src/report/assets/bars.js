@@ -1,6 +1,6 @@
 // Transports, or the environments of a sweep, as bars: one size at a time. Not their lines over sizes.
 
-function barOptions(sweep, row) {
+function barOptions(sweep, row, width) {
   const { text, faint, line: rule, paper } = inks();
   const measured = sweep.environments.map((environment, number) => ({ environment, cell: row.cells[number] })).filter(({ cell }) => cell);
   const words = (cell) => [
@@ -11,10 +11,11 @@ function barOptions(sweep, row) {
   const top = Math.max(...measured.map(({ cell }) => (cell.interval ? cell.interval[1] : cell.value)));
   return {
     ...commonOptions(`busbw-${sweep.command}`),
-    grid: { left: 8, right: 24, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    // Words stand behind the bars.
+    grid: { left: 8, right: Math.min(310, width * 0.48), top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
-      type: "value", min: 0, max: top * 1.45, name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
-      axisLabel: { color: text, hideOverlap: true, showMaxLabel: false, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },
+      type: "value", min: 0, max: roundUp(top * 1.01), name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
+      axisLabel: { color: text, hideOverlap: true, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },
     },
     yAxis: { type: "category", inverse: true, data: measured.map(({ environment }) => environment.name), axisLabel: { color: text, width: 220, overflow: "truncate" }, axisTick: { show: false }, axisLine: { lineStyle: { color: faint } } },
     tooltip: {
@@ -68,7 +69,7 @@ function barChart(section, sweep) {
   choice.append(...rows.map((row, at) => element("option", { value: at, selected: at === rows.length - 1 ? "" : null }, row.label)));
   const row = () => rows[Number(choice.value)];
   holder.style.height = `${Math.max(...rows.map((one) => one.cells.filter(Boolean).length)) * 40 + 84}px`;
-  const drawn = chartIn(holder, (chart) => chart.setOption(barOptions(sweep, row()), { notMerge: true }));
+  const drawn = chartIn(holder, (chart) => chart.setOption(barOptions(sweep, row(), chart.getWidth()), { notMerge: true }));
   choice.addEventListener("change", drawn.again);
   const cell = (one) => (one ? withUnit(one.value, sweep.unit) + (one.multiple !== null ? ` (${digits(one.multiple)}×)` : "") : "none");
   section.querySelector(".alternative div").append(

@@ -10,6 +10,9 @@ const SHAPES = ["circle", "rect", "triangle", "diamond"];
 // Cividis, from dark to bright: read alike with and without colour vision.
 const SCALE = ["#00204d", "#2f3d6d", "#575d6d", "#7c7b78", "#a69d75", "#d3c164", "#ffea46"];
 
+/** Whether the page goes to paper now, where nobody presses buttons. */
+let printing = false;
+
 /** Whether the page is dark now. */
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
@@ -48,6 +51,7 @@ function commonOptions(name) {
       transitionDuration: 0,
     },
     toolbox: {
+      show: !printing,
       right: 8,
       top: 0,
       itemSize: 14,
@@ -57,12 +61,16 @@ function commonOptions(name) {
   };
 }
 
-/** A chart in an element: drawn anew by `draw` when its width or the theme changes. */
+/** A chart in an element: drawn anew by `draw` when its size or the theme changes. */
 function chartIn(holder, draw) {
   const chart = busbwCharts.init(holder, null, { renderer: "svg" });
   const again = () => draw(chart);
   again();
-  new ResizeObserver(() => chart.resize({ animation: { duration: 0 } })).observe(holder);
+  new ResizeObserver(() => {
+    if (holder.clientWidth === chart.getWidth() && holder.clientHeight === chart.getHeight()) return;
+    chart.resize({ animation: { duration: 0 } });
+    again();
+  }).observe(holder);
   addEventListener("busbw:look", again);
   return { chart, again };
 }

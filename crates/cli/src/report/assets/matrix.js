@@ -1,6 +1,6 @@
 // A matrix of pairs as a heat map: senders are rows, receivers columns. Not how pairs are judged.
 
-function matrixOptions(pairs) {
+function matrixOptions(pairs, width) {
   const { text, paper } = inks();
   const cells = [];
   pairs.values.forEach((row, from) => row.forEach((value, to) => {
@@ -8,7 +8,8 @@ function matrixOptions(pairs) {
   }));
   const values = cells.map((cell) => cell[2]);
   const [least, most] = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
-  const few = pairs.labels.length <= 16;
+  // Figures in cells need room; names of rows and the scale take some 260 pixels.
+  const few = (width - 260) / pairs.labels.length > 44;
   const colours = pairs.unit === "us" ? [...SCALE].reverse() : SCALE;
   const label = { color: text, fontSize: pairs.labels.length > 32 ? 10 : 12, width: 150, overflow: "truncate" };
   // Words on bright cells are dark and the other way round.
@@ -49,7 +50,7 @@ function matrixChart(section, pairs) {
   const what = pairs.what ?? "Each sender to each receiver";
   section.querySelector("[data-about]").textContent = `${what}: ${pairs.labels.length} ranks, messages of ${size(pairs.size)}${pairs.started ? `, ${pairs.started}` : ""}. ${pairs.unit === "us" ? "Less is better." : "More is better."}`;
   holder.style.height = `${Math.min(960, Math.max(260, pairs.labels.length * 34 + (pairs.labels.length > 8 ? 180 : 110)))}px`;
-  chartIn(holder, (chart) => chart.setOption(matrixOptions(pairs), { notMerge: true }));
+  chartIn(holder, (chart) => chart.setOption(matrixOptions(pairs, chart.getWidth()), { notMerge: true }));
   const alternative = section.querySelector(".alternative");
   alternative.addEventListener("toggle", () => {
     const cell = (value) => (value === null ? "none" : withUnit(value, pairs.unit));

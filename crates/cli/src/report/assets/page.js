@@ -18,12 +18,14 @@ function theme() {
   let opened = [];
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
+    printing = true;
     opened = [...document.querySelectorAll("#findings details:not([open]), #setup > details:not([open])")];
     opened.forEach((details) => (details.open = true));
     root.dataset.theme = "light";
     dispatchEvent(new Event("busbw:look"));
   });
   addEventListener("afterprint", () => {
+    printing = false;
     opened.forEach((details) => (details.open = false));
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;

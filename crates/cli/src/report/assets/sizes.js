@@ -126,6 +126,7 @@ function sizeTicks(from, to) {
 
 /** The next number that an axis may well end with. */
 function roundUp(value) {
+  if (!(value > 0)) return 1;
   const step = 10 ** Math.floor(Math.log10(value / 4));
   return Math.ceil(value / step) * step;
 }
@@ -177,7 +178,7 @@ function sizeOptions(all, figure) {
     },
     dataZoom: [
       { type: "inside", xAxisIndex: 0, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: false },
-      { type: "slider", xAxisIndex: 0, filterMode: "none", bottom: 4, height: 16, brushSelect: false, showDataShadow: false, borderColor: rule, fillerColor: "rgba(128,128,128,.18)", handleStyle: { color: faint }, moveHandleSize: 0, textStyle: { color: text }, labelFormatter: (doublings) => size(Math.round(2 ** doublings)) },
+      { type: "slider", show: !printing, xAxisIndex: 0, filterMode: "none", bottom: 4, height: 16, brushSelect: false, showDataShadow: false, borderColor: rule, fillerColor: "rgba(128,128,128,.18)", handleStyle: { color: faint }, moveHandleSize: 0, textStyle: { color: text }, labelFormatter: (doublings) => size(Math.round(2 ** doublings)) },
     ],
     toolbox: {
       ...commonOptions(`busbw-${figure.name}`).toolbox,
