@@ -24,7 +24,7 @@ before(async () => {
     pairs: pairs("pairs.json"),
   };
   whole = report("whole.html", ["baseline.jsonl", "tuned.jsonl", "alltoall.jsonl", "transports.json", "pairs.json"]);
-  single = report("single.html", [join(process.env.BUSBW_LOGS, "16x-h100-nvlink-8x-400gbps-ib-all-reduce.txt")], "--machine", "dgx-h100");
+  single = report("single.html", [join(process.env.REPORT_LOGS, "16x-h100-nvlink-8x-400gbps-ib-all-reduce.txt")], "--machine", "dgx-h100");
   const names = Array.from({ length: 20 }, (_, number) => `run-${number}.jsonl`);
   names.forEach((name, number) => record(name, { seed: number, speed: 0.7 + number * 0.03 }));
   many = report("many.html", names);
