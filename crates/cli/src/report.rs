@@ -26,7 +26,7 @@ use crate::{
 
 /// Puts a report together. Runs are explained together, as `busbw explain` does.
 pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
-    let Sources { runs, sweeps, pairs, .. } = sources;
+    let Sources { runs, sweeps, pairs, unread } = sources;
     // NCCL's lines of another file may have been joined to the run that they belong to.
     let (runs, told): (Vec<Measurement>, Vec<Explanation>) =
         explain::explain(runs.clone(), hardware)
@@ -39,6 +39,7 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
     let each = || names.iter().zip(runs.iter().zip(&told));
     let mut series: Vec<Series> =
         each().map(|(name, (run, told))| of_run::series(name, run, told)).collect();
+    series.retain(|series| !series.rows.is_empty());
     series.extend(sweeps.iter().flat_map(of_sweep::series));
     let mut report = Report {
         report_schema: data::SCHEMA,
@@ -48,6 +49,7 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
         redacted: false,
         subject: summary::subject(&runs, &told, &sweeps, &pairs),
         verdict: Vec::new(),
+        unread,
         runs: each().map(|(name, (run, told))| of_run::run(name, run, told)).collect(),
         sweeps: sweeps.iter().map(of_sweep::sweep).collect(),
         pairs,

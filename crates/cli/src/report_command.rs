@@ -15,6 +15,7 @@ use crate::{
     options::ReportArguments,
     output_file,
     report::{self, Known, Sources},
+    store,
 };
 
 /// Writes the page.
@@ -29,12 +30,23 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| refuse(e.to_string()))?;
+    let found = |source: &PathBuf| -> PathBuf {
+        // The id of a run in the data folder; what is none of these is refused where it is read.
+        if source.exists() || source.as_os_str() == "-" {
+            return source.clone();
+        }
+        store::find(Some(source)).unwrap_or_else(|_| source.clone())
+    };
     let newest = match arguments.sources.is_empty() {
-        true => Some(crate::store::find(None).map_err(|e| refuse(format!("{e:#}")))?),
+        true => Some(store::find(None).map_err(|e| refuse(format!("{e:#}")))?),
         false => None,
     };
-    let paths = newest.iter().chain(&arguments.sources).map(PathBuf::as_path);
-    let sources = Sources::read(paths)?;
+    let paths: Vec<PathBuf> =
+        newest.into_iter().chain(arguments.sources.iter().map(found)).collect();
+    let sources = Sources::read(paths.iter().map(PathBuf::as_path))?;
+    for unread in &sources.unread {
+        let _ = writeln!(io::stderr(), "busbw: {unread}");
+    }
     let known = Known::of(&sources);
     let report = report::report(sources, &hardware, arguments.title.clone());
     let report = if arguments.redact { report::redacted(report, &known)? } else { report };

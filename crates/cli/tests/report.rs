@@ -124,6 +124,20 @@ fn without_a_file_the_newest_run() {
     assert!(folder.refusal("report -o page.html").contains("no"));
     folder.busbw("broadcast --backend fake -g 2 -b 8 -e 8 -n 2");
     assert_eq!(folder.data("")["title"], "broadcast");
+    let records = fs::read_dir(folder.at("busbw/runs")).unwrap();
+    let name = records.flatten().next().unwrap().file_name().into_string().unwrap();
+    let id = name.strip_suffix(".jsonl").unwrap();
+    assert_eq!(folder.data(id)["title"], "broadcast");
+}
+
+#[test]
+fn what_was_not_read_is_said() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(log("8x-h800-nvlink-all-reduce.txt")).unwrap();
+    folder.file("cut.txt", format!("Good morning.\n{text}"));
+    let data = folder.data("cut.txt");
+    let said = data["unread"][0].as_str().unwrap();
+    assert!(said.starts_with("cut.txt: 1 of ") && said.contains("no known kind"), "{said}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use clap::{Args, Command as Grammar};
 #[derive(Debug, Clone, Args)]
 pub struct ReportArguments {
     /// Records, logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, results of sweep and
-    /// transports, matrices of pairs; `-` is stdin; without one, the newest run
+    /// transports, matrices of pairs, ids of runs in the data folder; `-` is stdin; without one, the newest run
     #[arg(value_name = "RECORD|LOG|RESULT")]
     pub sources: Vec<PathBuf>,
     /// The page to write

@@ -24,6 +24,8 @@ pub struct Report {
     pub subject: String,
     /// The verdict: a sentence or a few.
     pub verdict: Vec<String>,
+    /// What was not read of the sources.
+    pub unread: Vec<String>,
     /// Runs, in the order of the sources.
     pub runs: Vec<Run>,
     /// Sweeps over environments and transports.

@@ -32,6 +32,10 @@ impl Known {
             run.devices.iter().for_each(|device| names.host(&device.host));
             run.machine.iter().for_each(|machine| names.host(&machine.host));
         }
+        for sweep in &sources.sweeps {
+            // `…, host vm`: the host of rank 0.
+            sweep.on.rsplit_once("host ").into_iter().for_each(|(_, host)| names.host(host));
+        }
         let labels = sources.pairs.iter().flat_map(|pairs| &pairs.labels);
         labels.for_each(|label| names.label(label));
         names.host(&rustix::system::uname().nodename().to_string_lossy());
@@ -51,9 +55,10 @@ impl Known {
 pub(crate) fn redacted(mut report: Report, known: &Known) -> Result<Report> {
     for run in &mut report.runs {
         // Folders tell of users and projects.
-        if let Some((_, file)) = run.source.rsplit_once('/') {
-            run.source = file.to_owned();
-        }
+        run.source = file_name(&run.source).to_owned();
+    }
+    for unread in &mut report.unread {
+        *unread = file_name(unread).to_owned();
     }
     report.redacted = true;
     let mut names = known.0.clone();
@@ -65,6 +70,10 @@ pub(crate) fn redacted(mut report: Report, known: &Known) -> Result<Report> {
     let mut words = Words::new(&names)?;
     visit(&mut value, &mut |text| *text = words.replaced(text));
     serde_json::from_value(value).context("cannot read the redacted data")
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, file)| file)
 }
 
 /// Every string of the data, but for the program's own words.

@@ -7,8 +7,7 @@ use anyhow::Result;
 use model::{exit::Exit, measurement::Measurement, pairs::Pairs};
 
 use crate::{
-    Refusal,
-    import::{self, Lines},
+    Refusal, import,
     sweep::{self, Outcome},
 };
 
@@ -21,12 +20,12 @@ pub(crate) struct Sources {
     pub runs: Vec<Measurement>,
     pub sweeps: Vec<Outcome>,
     pub pairs: Vec<Pairs>,
-    /// What became of the lines of each file of runs.
-    pub lines: Vec<(String, Lines)>,
+    /// What was not read of a file.
+    pub unread: Vec<String>,
 }
 
 impl Sources {
-    /// Reads every file; a record among the options of `busbw show` may be named by its id only there.
+    /// Reads every file.
     ///
     /// # Errors
     /// The first that cannot be read, with exit code 2.
@@ -53,7 +52,7 @@ impl Sources {
             }
         }
         let read = import::read_path(path).map_err(|e| e.to_string())?;
-        self.lines.push((name.to_string(), read.lines));
+        self.unread.extend(read.lines.unread().map(|unread| format!("{name}: {unread}")));
         self.runs.extend(read.measurements);
         Ok(())
     }
