@@ -10,6 +10,8 @@ pub mod alltoallv;
 pub mod bandwidth;
 /// The eleven collectives and how they count elements.
 pub mod collective;
+/// What sets of runs say about each other.
+pub mod comparison;
 /// The alpha-beta cost model behind the `fake` backend.
 pub mod cost;
 /// Element types.

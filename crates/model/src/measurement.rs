@@ -125,7 +125,9 @@ pub struct Test {
 }
 
 /// What a row's main figure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Time, algbw and busbw of a collective.
@@ -253,6 +255,9 @@ pub struct Half {
     /// else batches. Empty where only one figure was written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
+    /// Whether these are launches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub launches: bool,
 }
 
 impl Measurement {

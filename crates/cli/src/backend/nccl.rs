@@ -111,6 +111,15 @@ impl Backend for Nccl<'_> {
                     datatype.name()
                 )));
             }
+            let scales = matches!(case.sweep.op, ReduceOp::Avg | ReduceOp::Mulsum);
+            if self.ranks == 1 && scales && self.plan.collective.reduces() {
+                // src/device/onerank.cu compiles them for the GPU's pass only, 2.24 to 2.30.
+                return Err(Reason(format!(
+                    "NCCL has no {} of {} on one rank alone: its kernel that scales there lacks the type",
+                    case.sweep.op.name(),
+                    datatype.name()
+                )));
+            }
             if let Some(capability) = self.capability().filter(|c| *c < FP8_CAPABILITY)
                 && self.plan.collective.reduces()
             {

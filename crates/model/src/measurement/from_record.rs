@@ -84,6 +84,7 @@ impl From<record::Half> for Half {
         let figure = |value: f64| Some(value).filter(|value| value.is_finite());
         // One sample a batch: the slowest rank's time, for the others wait for it.
         let slowest = |batch: Vec<f64>| batch.into_iter().reduce(f64::max);
+        let launches = !half.launches_us.is_empty();
         let samples_us = if half.launches_us.is_empty() {
             half.batches_us.into_iter().filter_map(slowest).collect()
         } else {
@@ -97,6 +98,7 @@ impl From<record::Half> for Half {
             wrong: half.wrong,
             algorithm: half.algorithm,
             samples_us,
+            launches,
         }
     }
 }

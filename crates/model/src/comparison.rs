@@ -1,0 +1,16 @@
+//! What sets of runs say about each other: the same points of two of them, or of several sizes of a
+//! machine.
+//! Not where runs come from, and not how a comparison is printed.
+
+mod matched;
+mod point;
+mod scaling;
+mod side;
+
+pub use matched::{Basis, Matched, Matching, compare_sides};
+pub use point::Point;
+pub use scaling::{Scaled, Step, scale};
+pub use side::{Side, Times};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! One side of a comparison: its runs as times of launches, point by point.
+//! Not the verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Point;
+use crate::{
+    measurement::{Figure, Half, Measurement},
+    stats::median,
+};
+
+/// What a side measured of a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Each launch's time of one operation, microseconds, in the order of the runs.
+    pub launches_us: Vec<f64>,
+    /// Their median.
+    pub time_us: f64,
+    /// Bus bandwidth at that time, GB/s; the bandwidth of a program that knows one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busbw: Option<f64>,
+}
+
+/// A side.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Side {
+    /// What it is called.
+    pub name: String,
+    /// What it measured.
+    #[serde(skip)]
+    pub points: BTreeMap<Point, Times>,
+}
+
+impl Side {
+    /// The runs of a side, in launch order. A run gives one launch of each of its points (the median
+    /// of its cycles), or those that it says it had.
+    pub fn of<'a>(name: &str, runs: impl IntoIterator<Item = &'a Measurement>) -> Side {
+        let mut points: BTreeMap<Point, (Vec<f64>, Option<Speed>)> = BTreeMap::new();
+        for run in runs {
+            let mut own: BTreeMap<Point, Vec<&Half>> = BTreeMap::new();
+            for row in &run.rows {
+                for (in_place, half) in run.halves(row) {
+                    own.entry(Point::of(run, row, in_place)).or_default().push(half);
+                }
+            }
+            for (point, halves) in own {
+                let launches = launches(&point, &halves);
+                if launches.is_empty() {
+                    continue;
+                }
+                let speed = halves.iter().find_map(|half| Speed::of(&point, half));
+                let (times, known) = points.entry(point).or_default();
+                times.extend(launches);
+                *known = known.or(speed);
+            }
+        }
+        let times = points.into_iter().filter_map(|(point, (launches_us, speed))| {
+            let time_us = median(&launches_us)?;
+            let busbw = speed.map(|speed| speed.busbw * speed.time_us / time_us);
+            Some((point, Times { launches_us, time_us, busbw }))
+        });
+        Side { name: name.to_owned(), points: times.collect() }
+    }
+
+    /// The ranks of all its points.
+    pub fn ranks(&self) -> BTreeSet<Option<usize>> {
+        self.points.keys().map(|point| point.ranks).collect()
+    }
+
+    /// A side that does not say its ranks takes those of `other`, if these are one number.
+    pub fn assume_ranks_of(&mut self, other: &Side) -> Option<usize> {
+        let theirs = other.ranks();
+        let only = theirs.first().copied().flatten().filter(|_| theirs.len() == 1)?;
+        if self.ranks() != BTreeSet::from([None]) {
+            return None;
+        }
+        let points = std::mem::take(&mut self.points).into_iter();
+        self.points = points.map(|(point, times)| (point.on(Some(only)), times)).collect();
+        Some(only)
+    }
+}
+
+/// A bandwidth and the time that it was computed from.
+#[derive(Debug, Clone, Copy)]
+struct Speed {
+    busbw: f64,
+    time_us: f64,
+}
+
+impl Speed {
+    fn of(point: &Point, half: &Half) -> Option<Speed> {
+        let busbw = half.busbw.or(half.algbw).filter(|busbw| *busbw > 0.0)?;
+        Some(Speed { busbw, time_us: time(point, half)? })
+    }
+}
+
+/// A half's time of one operation; that of a bandwidth is the time which its bytes take.
+fn time(point: &Point, half: &Half) -> Option<f64> {
+    let time = match point.figure {
+        Figure::Bandwidths | Figure::Latency => half.time_us,
+        _ => None,
+    };
+    let of_bandwidth = || Some(point.size as f64 / 1e3 / half.algbw?);
+    time.or_else(of_bandwidth).filter(|time| time.is_finite() && *time > 0.0)
+}
+
+/// A run's launches of a point.
+fn launches(point: &Point, halves: &[&Half]) -> Vec<f64> {
+    if let Some(half) = halves.iter().find(|half| half.launches) {
+        return half.samples_us.clone();
+    }
+    let times: Vec<f64> = halves.iter().filter_map(|half| time(point, half)).collect();
+    median(&times).into_iter().collect()
+}

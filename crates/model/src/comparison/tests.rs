@@ -1,0 +1,124 @@
+use super::*;
+use crate::{
+    Collective, DataType,
+    measurement::{Half, Known, Measurement, Row},
+    stats::{Reason, Rule, Verdict},
+};
+
+/// A run of all_reduce on `ranks`, with these times at 1 MiB, 2 MiB and so on.
+fn run(ranks: usize, times: &[f64]) -> Measurement {
+    let row = |(at, time): (usize, &f64)| {
+        let size = 1u64 << (20 + at);
+        let algbw = size as f64 / 1e3 / time;
+        let factor = 2.0 * (ranks as f64 - 1.0) / ranks as f64;
+        let half = Half {
+            time_us: Some(*time),
+            algbw: Some(algbw),
+            busbw: Some(algbw * factor),
+            ..Half::default()
+        };
+        Row {
+            size,
+            datatype: Some(DataType::Float),
+            op: Some("sum".to_owned()),
+            out_of_place: Some(half),
+            ..Row::default()
+        }
+    };
+    let mut run = Measurement {
+        ranks: Some(Known::said(ranks)),
+        rows: times.iter().enumerate().map(row).collect(),
+        ..Measurement::default()
+    };
+    run.test.collective = Some(Known::said(Collective::AllReduce));
+    run
+}
+
+fn matching(a: &[Measurement], b: &[Measurement], history: &[f64]) -> Matching {
+    let (a, b) = (Side::of("a", a), Side::of("b", b));
+    compare_sides(&a, &b, &Rule::default(), &mut |_| history.to_vec())
+}
+
+#[test]
+fn one_launch_a_side_tells_nothing_without_history() {
+    let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &[]);
+    let [row] = &found.rows[..] else { panic!("{found:?}") };
+    assert!(matches!(row.verdict, Verdict::CannotTell(Reason::TooFewLaunches { .. })));
+    assert!((row.speed - 0.5).abs() < 1e-9 && row.interval.is_none());
+    // Nobody knows better: a gate takes the figure as it is.
+    assert!(row.is_below(0.95) && !row.is_below(0.4));
+    let steady = [1.0; 20];
+    let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &steady);
+    assert_eq!((found.rows[0].verdict, found.rows[0].basis), (Verdict::Slower, Basis::History(20)));
+    let noisy: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 1.0 } else { 2.5 }).collect();
+    let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &noisy);
+    assert!(matches!(found.rows[0].verdict, Verdict::CannotTell(_)));
+    assert!(!found.rows[0].is_below(0.95), "noise explains it");
+}
+
+#[test]
+fn runs_of_a_side_are_its_launches() {
+    let side = |factor: f64| -> Vec<Measurement> {
+        [10.0, 10.1, 9.9, 10.2, 9.8, 10.0].iter().map(|time| run(8, &[time * factor])).collect()
+    };
+    let found = matching(&side(1.0), &side(1.2), &[]);
+    let row = &found.rows[0];
+    assert_eq!((row.verdict, row.basis), (Verdict::Slower, Basis::Launches));
+    let interval = row.interval.unwrap();
+    assert!(interval.low < row.speed && row.speed < interval.high && interval.high < 1.0);
+    assert!(row.is_below(0.95) && !row.is_below(0.8));
+    assert_eq!(matching(&side(1.0), &side(1.0), &[]).rows[0].verdict, Verdict::Same);
+    assert_eq!(row.baseline.launches_us.len(), 6);
+    let expected = 1.048_576 / 10.0 * 1e3 * 1.75;
+    assert!((row.baseline.busbw.unwrap() - expected).abs() < 1e-6);
+}
+
+#[test]
+fn cycles_of_a_run_are_no_launches() {
+    let mut cycles = run(8, &[10.0]);
+    let again = run(8, &[30.0]).rows.into_iter().chain(run(8, &[11.0]).rows);
+    cycles.rows.extend(again);
+    let side = Side::of("a", [&cycles]);
+    let times = side.points.values().next().unwrap();
+    assert_eq!((times.launches_us.as_slice(), times.time_us), (&[11.0][..], 11.0));
+    let expected = 1.048_576 / 11.0 * 1e3 * 1.75;
+    assert!((times.busbw.unwrap() - expected).abs() < 1e-6, "the speed follows the median");
+}
+
+#[test]
+fn only_the_same_point_is_compared() {
+    let mut other = run(8, &[10.0, 20.0]);
+    other.rows[0].datatype = Some(DataType::Half);
+    let found = matching(&[run(8, &[10.0, 20.0, 40.0])], &[other], &[]);
+    assert_eq!(found.rows.len(), 1);
+    assert_eq!((found.only_baseline.len(), found.only_candidate.len()), (2, 1));
+    assert_eq!(found.only_candidate[0].case(), "all_reduce half sum, 8 ranks");
+    assert!(matching(&[run(8, &[1.0])], &[run(4, &[1.0])], &[]).rows.is_empty());
+}
+
+#[test]
+fn a_side_without_ranks_takes_the_others() {
+    let mut unsaid = run(8, &[10.0]);
+    unsaid.ranks = None;
+    let mut a = Side::of("a", [&unsaid]);
+    assert_eq!(a.assume_ranks_of(&Side::of("b", [&run(8, &[1.0])])), Some(8));
+    assert_eq!(a.ranks().first(), Some(&Some(8)));
+    let both = [run(8, &[1.0]), run(4, &[1.0])];
+    let mut a = Side::of("a", [&unsaid]);
+    assert_eq!(a.assume_ranks_of(&Side::of("b", &both)), None);
+}
+
+#[test]
+fn efficiency_is_busbw_over_that_of_the_fewest() {
+    let time = |ranks: f64, busbw: f64| 1048.576 * 2.0 * (ranks - 1.0) / ranks / busbw;
+    let sides = [
+        Side::of("a", [&run(16, &[time(16.0, 469.7)])]),
+        Side::of("b", [&run(8, &[time(8.0, 476.4)])]),
+    ];
+    let scaled = scale(&sides);
+    let [one] = &scaled[..] else { panic!("{scaled:?}") };
+    let steps: Vec<(usize, f64)> =
+        one.steps.iter().map(|step| (step.ranks, (step.efficiency * 1e3).round())).collect();
+    assert_eq!(steps, [(8, 1000.0), (16, 986.0)]);
+    assert!(scale(&sides[..1]).is_empty());
+}
