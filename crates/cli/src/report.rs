@@ -40,7 +40,15 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
     let mut series: Vec<Series> =
         each().map(|(name, (run, told))| of_run::series(name, run, told)).collect();
     series.retain(|series| !series.rows.is_empty());
-    series.extend(sweeps.iter().flat_map(of_sweep::series));
+    let titles = of_sweep::titles(&sweeps);
+    for (title, sweep) in titles.iter().zip(&sweeps) {
+        let several = sweeps.len() > 1;
+        series.extend(of_sweep::series(sweep).into_iter().map(|series| match several {
+            // Names of environments are unique in their own sweep only.
+            true => Series { name: format!("{} ({title})", series.name), ..series },
+            false => series,
+        }));
+    }
     let mut report = Report {
         report_schema: data::SCHEMA,
         title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &pairs)),
@@ -51,7 +59,11 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
         verdict: Vec::new(),
         unread,
         runs: each().map(|(name, (run, told))| of_run::run(name, run, told)).collect(),
-        sweeps: sweeps.iter().map(of_sweep::sweep).collect(),
+        sweeps: titles
+            .iter()
+            .zip(&sweeps)
+            .map(|(title, sweep)| of_sweep::sweep(title, sweep))
+            .collect(),
         pairs,
         series,
     };

@@ -118,6 +118,24 @@ fn everything_that_is_read_stands_on_one_page() {
     assert_eq!(data["pairs"][0]["unit"], "us");
 }
 
+/// What two H200 gave: three results, a line each.
+#[test]
+fn transports_with_their_limits() {
+    let folder = Folder::new();
+    let kept =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/data/h200x2-transports.jsonl");
+    let data = folder.data(&kept.display().to_string());
+    assert_eq!(data["sweeps"].as_array().unwrap().len(), 3);
+    let p2p = &data["series"][0];
+    assert_eq!(p2p["name"], "p2p (Transports 1)");
+    assert!((p2p["lines"][0]["busbw"].as_f64().unwrap() - 450.0).abs() < 0.1, "{}", p2p["lines"]);
+    let last = data["sweeps"][0]["sizes"].as_array().unwrap().last().unwrap();
+    let cells: Vec<&Value> =
+        last["cells"].as_array().unwrap().iter().filter(|c| c.is_object()).collect();
+    assert_eq!(cells[0]["multiple"], 1.0);
+    assert!(cells[1]["multiple"].as_f64().unwrap() < 0.1 && cells[1]["against"] == "slower");
+}
+
 #[test]
 fn without_a_file_the_newest_run() {
     let folder = Folder::new();

@@ -197,6 +197,8 @@ pub enum LineKind {
 /// A sweep over environments or transports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
+    /// What to call it, such as `Transports`.
+    pub title: String,
     /// `sweep` or `transports`.
     pub command: String,
     /// What was run on what.

@@ -4,7 +4,7 @@
 use model::stats::Verdict;
 
 use super::{
-    data::{Cell, Environment, Row, Series, Sweep, SweepRow},
+    data::{Cell, Environment, Line, LineKind, Row, Series, Sweep, SweepRow},
     of_run::quoted,
 };
 use crate::{
@@ -13,8 +13,17 @@ use crate::{
     transports::Percent,
 };
 
+/// What to call each sweep, with a number where there are several.
+pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
+    let title = |(number, outcome): (usize, &Outcome)| {
+        let kind = if outcome.command == "transports" { "Transports" } else { "Environments" };
+        if outcomes.len() > 1 { format!("{kind} {}", number + 1) } else { kind.to_owned() }
+    };
+    outcomes.iter().enumerate().map(title).collect()
+}
+
 /// What the page says of a sweep.
-pub(super) fn sweep(outcome: &Outcome) -> Sweep {
+pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
     let (unit, figure) = match outcome.show {
         Show::Busbw => ("GB/s", "bus bandwidth"),
         Show::Algbw => ("GB/s", "algorithm bandwidth"),
@@ -22,6 +31,7 @@ pub(super) fn sweep(outcome: &Outcome) -> Sweep {
     };
     let baseline = outcome.baseline.and_then(|number| outcome.environments.get(number));
     Sweep {
+        title: title.to_owned(),
         command: outcome.command.clone(),
         subject: format!("{}, {}", outcome.program, outcome.on),
         unit: unit.to_owned(),
@@ -106,6 +116,17 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
     Some(SweepRow { label: row.label(), cells: (0..row.cells.len()).map(cell).collect() })
 }
 
+/// What the hardware allows an environment at the largest size, GB/s of bus bandwidth.
+fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
+    let cell = outcome.rows.last()?.cell(number)?;
+    let transport = outcome.environments.get(number)?.transport.as_ref();
+    let of_percent = match transport.and_then(|transport| transport.limit.as_ref()) {
+        Some(Percent::Known(percent)) if *percent > 0.0 => Some(cell.busbw / percent * 100.0),
+        _ => None,
+    };
+    cell.limit.or(of_percent).filter(|busbw| busbw.is_finite() && *busbw > 0.0)
+}
+
 /// What charts draw over sizes: a series for each environment that has figures.
 pub(crate) fn series(outcome: &Outcome) -> Vec<Series> {
     let of = |(number, tried): (usize, &Tried)| {
@@ -127,7 +148,12 @@ pub(crate) fn series(outcome: &Outcome) -> Vec<Series> {
             })
             .collect();
         let name = tried.name.clone();
-        (!rows.is_empty()).then_some(Series { name, rows, lines: Vec::new() })
+        let lines = limit(outcome, number).map(|busbw| Line {
+            kind: LineKind::Payload,
+            by: name.clone(),
+            busbw,
+        });
+        (!rows.is_empty()).then(|| Series { name, rows, lines: lines.into_iter().collect() })
     };
     outcome.environments.iter().enumerate().filter_map(of).collect()
 }

@@ -83,8 +83,8 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
     }
     for sweep in &report.sweeps {
         said.push(match &sweep.sentence {
-            Some(sentence) => format!("{}: {sentence}.", sweep.command),
-            None => format!("{}: these launches do not tell what is fastest.", sweep.command),
+            Some(sentence) => format!("{}: {sentence}.", sweep.title),
+            None => format!("{}: there is nothing to compare.", sweep.title),
         });
     }
     said.extend(report.pairs.iter().filter_map(of_pairs));

@@ -245,7 +245,7 @@ function sizeNote(all, figure) {
   if (!drawn) said.push(`The sources hold no figures of ${figure.name}.`);
   const intervals = all.some((series) => series.rows.some((row) => figure.ends(row)));
   if (drawn) said.push(intervals ? "Bands are 95 % intervals of the median, where 6 or more samples were taken." : "There are no intervals: they need 6 or more samples of a row.");
-  if (figure === BANDWIDTH && drawn && !all.some((series) => series.lines.length)) said.push("What the hardware allows is not known, so no limit is drawn.");
+  if (figure === BANDWIDTH && drawn && !all.some((series) => series.lines.length)) said.push("No limit is drawn: none is known for these series.");
   if (all.some((series) => series.rows.some((row) => row.size === 0))) said.push("Rows of size 0 are in the table only.");
   return said.join(" ");
 }
