@@ -73,25 +73,7 @@ fn print(out: &mut Out, told: &[Explanation], json: bool, colour: bool) -> io::R
 
 /// What was not read of a source, on stderr.
 fn remark(source: &Path, lines: &import::Lines) {
-    let name = source.display();
-    let mut said = Vec::new();
-    if lines.cut > 0 {
-        said.push(format!("{} of {} rows are cut or have no figures", lines.cut, lines.rows));
-    }
-    if lines.runs_left_out > 0 {
-        said.push(format!(
-            "{} runs beyond the first {} were left out",
-            lines.runs_left_out,
-            import::MOST_RUNS
-        ));
-    }
-    if lines.unrecognised > 0 {
-        said.push(format!(
-            "{} of {} lines are of no known kind and were passed over",
-            lines.unrecognised, lines.all
-        ));
-    }
-    if !said.is_empty() {
-        let _ = writeln!(io::stderr(), "busbw: {name}: {}", said.join("; "));
+    if let Some(unread) = lines.unread() {
+        let _ = writeln!(io::stderr(), "busbw: {}: {unread}", source.display());
     }
 }

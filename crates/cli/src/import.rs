@@ -122,6 +122,29 @@ pub struct Lines {
     pub runs_left_out: u64,
 }
 
+impl Lines {
+    /// What was not read, in words; none where everything was.
+    pub fn unread(&self) -> Option<String> {
+        let mut said = Vec::new();
+        if self.cut > 0 {
+            said.push(format!("{} of {} rows are cut or have no figures", self.cut, self.rows));
+        }
+        if self.runs_left_out > 0 {
+            said.push(format!(
+                "{} runs beyond the first {MOST_RUNS} were left out",
+                self.runs_left_out
+            ));
+        }
+        if self.unrecognised > 0 {
+            said.push(format!(
+                "{} of {} lines are of no known kind and were passed over",
+                self.unrecognised, self.all
+            ));
+        }
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

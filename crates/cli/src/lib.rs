@@ -16,6 +16,7 @@ mod doctor_command;
 /// What a measurement says.
 pub mod explain;
 mod explain_command;
+mod figure;
 /// What others wrote.
 pub mod import;
 mod import_command;
@@ -35,6 +36,7 @@ pub mod measure;
 mod nearest;
 /// What was asked.
 pub mod options;
+mod output_file;
 mod outputs;
 mod quantity;
 /// What others measured.
@@ -42,6 +44,8 @@ pub mod references;
 mod references_command;
 /// From a record to what is read.
 pub mod render;
+mod report;
+mod report_command;
 mod show;
 /// Where records live.
 pub mod store;
@@ -126,6 +130,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::List(arguments) => list_command::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),

@@ -11,6 +11,7 @@ mod planning;
 mod questions;
 mod reading_commands;
 mod record_commands;
+mod reporting;
 mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
@@ -23,4 +24,5 @@ pub use reading_commands::{
     TopoArguments,
 };
 pub use record_commands::{CompareArguments, ImportArguments, ListArguments, ReferencesArguments};
+pub use reporting::ReportArguments;
 pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};

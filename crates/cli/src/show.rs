@@ -8,13 +8,17 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use model::{exit::Exit, measurement::Measurement, record::Folded};
 
 use crate::{
     Refusal,
+    answer::answer,
+    explain::{self, Hardware},
+    figure::{self, Figure},
     options::ShowArguments,
+    output_file,
     render::{Csv, JsonLines, Render, Table},
-    store,
+    report, store,
     sweep::{self, Outcome},
 };
 
@@ -38,11 +42,18 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| Refusal::new(Exit::Usage, format!("{e:#}"));
     if let Some(result) = arguments.run.as_deref().and_then(result) {
         let outcome = result.map_err(|why| Refusal::new(Exit::Usage, why))?;
+        if drawn(arguments) {
+            let title = format!("{}, {}", outcome.program, outcome.on);
+            return draw(arguments, title, &report::sweep_series(&outcome));
+        }
         sweep::show(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);
     }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;
     let record = store::read(&path).map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+    if drawn(arguments) {
+        return draw_record(arguments, record, &path.display().to_string());
+    }
     let stdout = BufWriter::new(io::stdout().lock());
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
         (true, _) => Box::new(Csv(stdout)),
@@ -64,6 +75,38 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             io::stderr(),
             "busbw: this record has no end: its writer was killed, or still runs"
         );
+    }
+    Ok(Exit::Ok)
+}
+
+/// Whether a drawing is wanted instead of the table.
+fn drawn(arguments: &ShowArguments) -> bool {
+    arguments.plot || arguments.svg.is_some()
+}
+
+fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<Exit> {
+    let run = Measurement::from_record(record, name);
+    let told = explain::explain(vec![run.clone()], &Hardware::default());
+    let title = told.first().map_or(String::new(), |told| told.subject.clone());
+    let series: Vec<_> =
+        told.iter().map(|told| report::run_series(run.test_name(), &run, told)).collect();
+    draw(arguments, title, &series)
+}
+
+fn draw(arguments: &ShowArguments, title: String, series: &[report::Series]) -> Result<Exit> {
+    let figure = Figure::of(title, series).ok_or_else(|| {
+        Refusal::new(Exit::Usage, "there is nothing to draw: no row has a bandwidth")
+    })?;
+    match &arguments.svg {
+        Some(path) => {
+            let text = figure::svg(&figure)?;
+            output_file::write(path, &text, arguments.force).map_err(|why| {
+                Refusal::new(Exit::Usage, format!("cannot write the drawing: {why}"))
+            })?;
+        }
+        None => answer(|out, colour| {
+            out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
+        })?,
     }
     Ok(Exit::Ok)
 }

@@ -30,6 +30,7 @@ pub use environment::{Environment, Variable};
 pub use launch::SWEPT;
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
+    best::sentence,
     place::{Place, RESULT},
     prepared::Prepared,
     table::{cells, digits, figure, foot, head, multiple},

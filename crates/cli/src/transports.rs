@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use model::{exit::Exit, plan::Plan};
 
-pub use evidence::Transport;
+pub use evidence::{Percent, Transport};
 pub(crate) use table::table;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     options::TransportsArguments,
     sweep::{self, Environment, Outcome, Place, Prepared, Tried},
 };
-use evidence::{Percent, Verdict};
+use evidence::Verdict;
 use here::Here;
 use profile::Profile;
 

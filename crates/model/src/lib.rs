@@ -34,6 +34,8 @@ pub mod nccl_log;
 pub mod number;
 /// Reduction operators.
 pub mod op;
+/// What each pair of ranks reaches.
+pub mod pairs;
 /// Inputs and exact results as functions of seed, rank and index.
 pub mod pattern;
 /// What will be run: the typed result of reading options.

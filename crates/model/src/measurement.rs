@@ -44,6 +44,9 @@ pub struct Measurement {
     /// NCCL's (or RCCL's) version, such as `2.28.9`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<String>,
+    /// Start time as the source says it, such as `2026-11-20 10:00:00`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
     /// The command line, where the text shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

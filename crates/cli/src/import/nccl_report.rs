@@ -46,6 +46,7 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
         hosts,
         devices,
         nccl: code.map(measurement::version_text),
+        started: head.get("start_time").and_then(Value::as_str).map(str::to_owned),
         command: Some(arguments.join(" ")).filter(|command| !command.is_empty()),
         rows: head.get("results")?.as_array()?.iter().filter_map(row).collect(),
         out_of_bounds: head.pointer("/out_of_bounds/count").and_then(Value::as_u64),

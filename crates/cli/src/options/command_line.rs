@@ -19,6 +19,7 @@ use super::{
     record_commands::{
         CompareArguments, ImportArguments, ListArguments, ReferencesArguments, record_commands,
     },
+    reporting::{self, ReportArguments},
     sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
 };
 
@@ -54,6 +55,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Say what logs and records mean.
     Explain(ExplainArguments),
+    /// Write runs as a page.
+    Report(ReportArguments),
     /// Show the tree of a host's devices.
     Topo(TopoArguments),
     /// Measure one job under several environments.
@@ -107,6 +110,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
+        "report" => Command::Report(ReportArguments::from_arg_matches(matches)?),
         "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
         "sweep" => Command::Sweep(Box::new(SweepArguments::from_arg_matches(matches)?)),
         "transports" => {
@@ -187,6 +191,7 @@ fn grammar() -> Grammar {
         .subcommands(record_commands())
         .subcommand(doctor)
         .subcommand(explain)
+        .subcommand(reporting::grammar())
         .subcommand(topo)
         .subcommand(sweep)
         .subcommand(transports)

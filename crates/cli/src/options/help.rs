@@ -13,6 +13,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw list                                 past runs: when, on what, how fast, how they ended
   busbw compare before.jsonl after.jsonl     same, faster or slower, where launches tell
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
+  busbw report -o report.html                the newest run as a page, to be sent
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
   busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments

@@ -46,6 +46,9 @@ pub struct Imported {
     /// NCCL's (or RCCL's) version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl_version: Option<String>,
+    /// Start time as the source says it, such as `2026-11-20 10:00:00`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
     /// The command line, where the source shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -89,6 +92,7 @@ impl From<Measurement> for Folded {
             hosts,
             devices,
             nccl,
+            started,
             command,
             environment,
             machine,
@@ -109,6 +113,7 @@ impl From<Measurement> for Folded {
                 hosts,
                 devices,
                 nccl_version: nccl,
+                started,
                 command,
                 environment,
                 machine,
@@ -130,6 +135,7 @@ impl From<Folded> for Measurement {
             hosts: run.hosts,
             devices: run.devices,
             nccl: run.nccl_version,
+            started: run.started,
             command: run.command,
             environment: run.environment,
             machine: run.machine,

@@ -32,6 +32,7 @@ impl Measurement {
             hosts,
             devices: run.devices.into_iter().map(Device::from).collect(),
             nccl: (version > 0).then(|| version_text(version)),
+            started: Some(run.started),
             command: Some(run.args.join(" ")),
             environment: run.environment,
             machine: Some(run.machine),

@@ -1,0 +1,97 @@
+//! Bus bandwidth over size as one figure: in the terminal, or as a drawing for a document.
+//! Not the report's charts, which are drawn where the page is read.
+
+mod svg;
+mod terminal;
+
+pub(crate) use svg::svg;
+pub(crate) use terminal::{screen, terminal};
+
+use crate::{
+    quantity::rate,
+    report::{LineKind, Row, Series},
+};
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    /// What was measured on what.
+    pub title: String,
+    pub curves: Vec<Curve>,
+    pub limits: Vec<Limit>,
+}
+
+/// A curve.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    pub name: String,
+    /// Whether it is a series' second one.
+    pub in_place: bool,
+    /// Bytes and GB/s, by size.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A horizontal line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Limit {
+    pub name: String,
+    /// GB/s.
+    pub busbw: f64,
+}
+
+impl Figure {
+    /// The figure of these series; none where no row of a size has a bandwidth.
+    pub fn of(title: String, series: &[Series]) -> Option<Figure> {
+        let several = series.len() > 1;
+        let mut curves = Vec::new();
+        for one in series {
+            for in_place in [false, true] {
+                let bandwidth = |row: &&Row| row.busbw.or(row.algbw).filter(|bw| *bw > 0.0);
+                let rows = one.rows.iter().filter(|row| row.in_place == in_place && row.size > 0);
+                let mut points: Vec<(f64, f64)> =
+                    rows.filter_map(|row| Some((row.size as f64, bandwidth(&row)?))).collect();
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let place = if in_place { "in place" } else { "out of place" };
+                let name = match (several, in_place) {
+                    (false, _) => place.to_owned(),
+                    (true, false) => one.name.clone(),
+                    (true, true) => format!("{}, in place", one.name),
+                };
+                if !points.is_empty() {
+                    curves.push(Curve { name, in_place, points });
+                }
+            }
+        }
+        let mut limits: Vec<Limit> = Vec::new();
+        for line in series.iter().flat_map(|one| &one.lines) {
+            let word = match line.kind {
+                LineKind::Payload => "limit (payload)",
+                LineKind::Line => "line rate",
+                LineKind::Expected => "NCCL expects",
+            };
+            let name = format!("{word} {} GB/s", rate(line.busbw));
+            if !limits.iter().any(|other| other.name == name) {
+                limits.push(Limit { name, busbw: line.busbw });
+            }
+        }
+        (!curves.is_empty()).then_some(Figure { title, curves, limits })
+    }
+
+    /// The smallest and the largest size, bytes; never the same.
+    fn sizes(&self) -> (f64, f64) {
+        let sizes = || self.curves.iter().flat_map(|curve| &curve.points).map(|(size, _)| *size);
+        let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
+        (low, high.max(low * 2.0))
+    }
+
+    /// The axis of bandwidth: GB/s from tick to tick, a round number, and how many of these hold everything.
+    fn ticks(&self) -> (f64, u32) {
+        let points = self.curves.iter().flat_map(|curve| &curve.points).map(|(_, busbw)| *busbw);
+        let highest = points.chain(self.limits.iter().map(|limit| limit.busbw)).fold(0.0, f64::max);
+        let needed = highest * 1.02 / 5.0;
+        let power = 10_f64.powf(needed.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0].map(|factor| factor * power);
+        let step = step.into_iter().find(|step| *step >= needed).unwrap_or(10.0 * power);
+        (step, (highest * 1.02 / step).ceil().max(1.0) as u32)
+    }
+}

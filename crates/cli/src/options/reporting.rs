@@ -1,0 +1,52 @@
+//! Options and help of `busbw report`.
+//! Not what a report holds (`report`).
+
+use std::path::PathBuf;
+
+use clap::{Args, Command as Grammar};
+
+/// Options of `busbw report`.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArguments {
+    /// Records, logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, results of sweep and
+    /// transports, matrices of pairs, ids of runs in the data folder; `-` is stdin; without one, the newest run
+    #[arg(value_name = "RECORD|LOG|RESULT")]
+    pub sources: Vec<PathBuf>,
+    /// The page to write
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+    /// Replace hosts, users, addresses, GUIDs and serial numbers, each always by the same word
+    #[arg(long)]
+    pub redact: bool,
+    /// Overwrite the page if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// The page's title, instead of what was measured
+    #[arg(long, value_name = "T")]
+    pub title: Option<String>,
+    /// The machine, for limits: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or
+    /// the text of nvidia-smi topo -m
+    #[arg(long, value_name = "FILE|NAME|XML")]
+    pub machine: Option<String>,
+    /// Hosts, where neither the source nor the machine says how many there were
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub nodes: Option<usize>,
+}
+
+const REPORT_HELP: &str =
+    "One HTML file that needs nothing else: charts, findings, setup, all rows with CSV.
+Examples:
+  busbw report -o report.html                         the newest run
+  busbw report before.jsonl after.jsonl -o both.html
+  busbw report all_reduce.log --machine dgx-h100 --redact -o for-the-vendor.html
+  busbw report sweep-folder/ --title \"Four transports\"
+Exit codes: 0 written, 2 a source cannot be read, or the page is there already (--force)";
+
+/// Its grammar.
+pub(super) fn grammar() -> Grammar {
+    ReportArguments::augment_args(Grammar::new("report"))
+        .about(
+            "Put runs, sweeps and matrices of pairs on one page with charts, to be read and sent",
+        )
+        .after_help(REPORT_HELP)
+}

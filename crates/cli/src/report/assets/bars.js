@@ -1,0 +1,77 @@
+// Transports, or the environments of a sweep, as bars: one size at a time. Not their lines over sizes.
+
+function barOptions(sweep, row, width) {
+  const { text, faint, line: rule, paper } = inks();
+  const measured = sweep.environments.map((environment, number) => ({ environment, cell: row.cells[number] })).filter(({ cell }) => cell);
+  const words = (cell) => [
+    withUnit(cell.value, sweep.unit),
+    cell.multiple !== null ? `${digits(cell.multiple)}×${cell.against ? ` (${cell.against})` : ""}` : null,
+    cell.percent !== null ? `${cell.percent.toFixed(1)} % of limit` : null,
+  ].filter(Boolean).join("   ");
+  const top = Math.max(...measured.map(({ cell }) => (cell.interval ? cell.interval[1] : cell.value)));
+  return {
+    ...commonOptions(`busbw-${sweep.command}`),
+    // Words stand behind the bars.
+    grid: { left: 8, right: Math.min(310, width * 0.48), top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    xAxis: {
+      type: "value", min: 0, max: roundUp(top * 1.01), name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
+      axisLabel: { color: text, hideOverlap: true, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },
+    },
+    yAxis: { type: "category", inverse: true, data: measured.map(({ environment }) => environment.name), axisLabel: { color: text, width: 220, overflow: "truncate" }, axisTick: { show: false }, axisLine: { lineStyle: { color: faint } } },
+    tooltip: {
+      ...commonOptions("").tooltip,
+      trigger: "item",
+      formatter: (item) => {
+        const { environment, cell } = measured[item.dataIndex];
+        const interval = cell.interval ? `95 %: ${withUnit(cell.interval[0], sweep.unit)} – ${withUnit(cell.interval[1], sweep.unit)}` : "too few launches for an interval";
+        return element("div", { class: "reading" }, element("p", {}, environment.name), element("p", {}, element("b", {}, words(cell))), element("p", {}, interval), element("p", {}, environment.settings));
+      },
+    },
+    series: [
+      {
+        type: "bar",
+        barMaxWidth: 22,
+        data: measured.map(({ environment, cell }) => ({
+          value: cell.value,
+          itemStyle: { color: environment.name === sweep.baseline ? faint : colour(0) },
+          label: { show: true, position: "right", distance: 14, color: text, formatter: () => words(cell), textBorderColor: paper, textBorderWidth: 2 },
+        })),
+      },
+      {
+        type: "custom",
+        silent: true,
+        z: 4,
+        encode: { x: [1, 2], y: 0 },
+        data: measured.map(({ cell }, at) => [at, ...(cell.interval ?? [NaN, NaN])]).filter((ends) => Number.isFinite(ends[1])),
+        renderItem: (_, api) => {
+          const [low, y] = api.coord([api.value(1), api.value(0)]);
+          const [high] = api.coord([api.value(2), api.value(0)]);
+          const stroke = { stroke: text, lineWidth: 1.5, fill: "none" };
+          const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: stroke });
+          return { type: "group", children: [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] };
+        },
+      },
+    ],
+  };
+}
+
+/** Puts the bars of a sweep into its section. */
+function barChart(section, sweep) {
+  const holder = section.querySelector(".chart");
+  const choice = section.querySelector("[data-size]");
+  const rows = sweep.sizes.filter((row) => row.cells.some(Boolean));
+  if (!rows.length) {
+    holder.replaceWith(element("p", { class: "unknown" }, "Nothing was measured."));
+    choice.closest(".controls").remove();
+    section.querySelector(".alternative").remove();
+    return;
+  }
+  choice.append(...rows.map((row, at) => element("option", { value: at, selected: at === rows.length - 1 ? "" : null }, row.label)));
+  const row = () => rows[Number(choice.value)];
+  holder.style.height = `${Math.max(...rows.map((one) => one.cells.filter(Boolean).length)) * 40 + 84}px`;
+  const drawn = chartIn(holder, (chart) => chart.setOption(barOptions(sweep, row(), chart.getWidth()), { notMerge: true }));
+  choice.addEventListener("change", drawn.again);
+  const cell = (one) => (one ? withUnit(one.value, sweep.unit) + (one.multiple !== null ? ` (${digits(one.multiple)}×)` : "") : "none");
+  section.querySelector(".alternative div").append(
+    tableOf(["size", ...sweep.environments.map((environment) => environment.name)], sweep.sizes.map((one) => [one.label, ...one.cells.map(cell)]), true));
+}

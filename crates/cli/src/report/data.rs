@@ -1,0 +1,259 @@
+//! What the page shows, as data: the page embeds it, and every sentence, chart and table is made from it.
+//! Not how it looks (`page`, and the scripts beside it).
+
+use model::pairs::Pairs;
+use serde::{Deserialize, Serialize};
+
+/// Version of this form.
+pub const SCHEMA: u32 = 1;
+
+/// A report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this form.
+    pub report_schema: u32,
+    /// The page's title.
+    pub title: String,
+    /// Local time at which it was made, `%Y-%m-%d %H:%M:%S`.
+    pub made: String,
+    /// busbw's version.
+    pub busbw: String,
+    /// Whether names and addresses were replaced.
+    pub redacted: bool,
+    /// What was measured, on what: as much as the sources say.
+    pub subject: String,
+    /// The verdict: a sentence or a few.
+    pub verdict: Vec<String>,
+    /// What was not read of the sources.
+    pub unread: Vec<String>,
+    /// Runs, in the order of the sources.
+    pub runs: Vec<Run>,
+    /// Sweeps over environments and transports.
+    pub sweeps: Vec<Sweep>,
+    /// Matrices of pairs.
+    pub pairs: Vec<Pairs>,
+    /// What charts draw over sizes, and what the table of all rows lists.
+    pub series: Vec<Series>,
+}
+
+/// One run: what it was, and what is to be said of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// Its short name, the same as that of its series.
+    pub name: String,
+    /// Where it was read.
+    pub source: String,
+    /// What was run.
+    pub subject: String,
+    /// Settled figure, such as `371.42 GB/s at 8 GiB`; none without figures.
+    pub measured: Option<String>,
+    /// What the hardware allows, in words; none where it cannot be told.
+    pub limit: Option<String>,
+    /// Measured over limit, percent.
+    pub percent: Option<f64>,
+    /// Wrong elements; none where nothing was checked.
+    pub wrong: Option<u64>,
+    /// Whether every row was measured; none where the source does not say.
+    pub complete: Option<bool>,
+    /// The sentence about it.
+    pub sentence: String,
+    /// What stands out, the gravest first.
+    pub findings: Vec<Finding>,
+    /// What was taken for granted.
+    pub assumed: Vec<String>,
+    /// What is not known and would tell more.
+    pub missing: Vec<String>,
+    /// What is not known and could only lower the limit.
+    pub unchecked: Vec<String>,
+    /// What was said about a failure, word for word.
+    pub errors: Vec<String>,
+    /// The machine.
+    pub machine: Vec<Fact>,
+    /// Programs and libraries.
+    pub versions: Vec<Fact>,
+    /// Variables.
+    pub environment: Vec<Fact>,
+    /// Ranks and their devices.
+    pub devices: Vec<Device>,
+    /// The command that gives it again, with its environment; none where the source does not show it.
+    pub command: Option<String>,
+}
+
+/// Something with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Its name.
+    pub name: String,
+    /// It, with its unit.
+    pub value: String,
+}
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How grave it is: `wrong`, `slow` or `note`.
+    pub weight: String,
+    /// What it is.
+    pub cause: String,
+    /// How sure that is.
+    pub confidence: String,
+    /// What it is concluded from.
+    pub evidence: Vec<String>,
+    /// What to do.
+    pub remedy: Option<String>,
+    /// The command that would confirm it.
+    pub confirm: Option<String>,
+}
+
+/// A rank's device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Rank.
+    pub rank: usize,
+    /// Host.
+    pub host: String,
+    /// Number of the device.
+    pub device: usize,
+    /// PCI address.
+    pub address: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Figures over sizes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// Its name in legends and in the table.
+    pub name: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Horizontal lines that belong to it.
+    pub lines: Vec<Line>,
+}
+
+/// One placement of one row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// Bytes.
+    pub size: u64,
+    /// Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Element type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub datatype: Option<String>,
+    /// Operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op: Option<String>,
+    /// Root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<i64>,
+    /// In place; else out of place, or of a program that knows no places.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
+    /// One operation's time, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<f64>,
+    /// The 95 % interval of the time, microseconds; none of fewer than 6 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_us: Option<[f64; 2]>,
+    /// Algorithm bandwidth, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algbw: Option<f64>,
+    /// Bus bandwidth, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busbw: Option<f64>,
+    /// Wrong elements; none where nothing was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<u64>,
+    /// The algorithm that ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+}
+
+/// A horizontal line of bus bandwidth.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What it is.
+    pub kind: LineKind,
+    /// What sets it, or who says so.
+    pub by: String,
+    /// GB/s.
+    pub busbw: f64,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LineKind {
+    /// What packets carry at most.
+    Payload,
+    /// What the wire carries, heads of packets among it.
+    Line,
+    /// What NCCL expects of it: no limit.
+    Expected,
+}
+
+/// A sweep over environments or transports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// What to call it, such as `Transports`.
+    pub title: String,
+    /// `sweep` or `transports`.
+    pub command: String,
+    /// What was run on what.
+    pub subject: String,
+    /// Unit of the figures: `GB/s` or `us`.
+    pub unit: String,
+    /// What they are: `bus bandwidth`, `algorithm bandwidth`, `time`.
+    pub figure: String,
+    /// Launches of each environment that were asked for.
+    pub launches: u32,
+    /// The sentence about what is fastest, where launches allow one.
+    pub sentence: Option<String>,
+    /// The environment that others are multiples of.
+    pub baseline: Option<String>,
+    /// What was tried.
+    pub environments: Vec<Environment>,
+    /// A row a size.
+    pub sizes: Vec<SweepRow>,
+    /// The command line.
+    pub invocation: String,
+}
+
+/// An environment and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Its short name.
+    pub name: String,
+    /// `NAME=VALUE …`.
+    pub settings: String,
+    /// `measured`, `proven`, …, `waived` or `failed`.
+    pub fate: String,
+    /// What ran, in NCCL's words, and who says so; or why nothing ran.
+    pub why: Option<String>,
+}
+
+/// What environments gave at a size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepRow {
+    /// The size, and what else tells it from other rows.
+    pub label: String,
+    /// A cell for each environment.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// An environment's figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The figure, in the sweep's unit.
+    pub value: f64,
+    /// Its 95 % interval.
+    pub interval: Option<[f64; 2]>,
+    /// Times as fast as the baseline.
+    pub multiple: Option<f64>,
+    /// `faster`, `slower`, `same`, or `not decided`.
+    pub against: Option<String>,
+    /// Percent of what the hardware allows.
+    pub percent: Option<f64>,
+}

@@ -1,0 +1,277 @@
+//! From a run and its explanation to what the page shows of it.
+//! Not the judging (`explain`).
+
+use std::path::Path;
+
+use model::{
+    measurement::{Form, Half, Measurement},
+    stats::median_interval,
+};
+
+use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
+use crate::{
+    explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight},
+    quantity::{bytes, rate, time},
+};
+
+/// A name for each run, short and different from all others.
+pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
+    if let [only] = runs {
+        return vec![only.test_name().to_owned()];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for run in runs {
+        let of_file = runs.iter().filter(|other| other.source.name == run.source.name).count();
+        let mut name = stem(&run.source.name);
+        if of_file > 1 {
+            name = format!("{name} {}", run.test_name());
+        }
+        let same = names.iter().filter(|other| **other == name).count();
+        let mut number = same + 1;
+        let mut candidate = if same == 0 { name.clone() } else { format!("{name} ({number})") };
+        while names.contains(&candidate) {
+            number += 1;
+            candidate = format!("{name} ({number})");
+        }
+        names.push(candidate);
+    }
+    names
+}
+
+fn stem(source: &str) -> String {
+    if source == "-" {
+        return "stdin".to_owned();
+    }
+    let stem = Path::new(source).file_stem();
+    stem.map_or_else(|| source.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// What the page says of a run.
+pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
+    let checked: Vec<u64> = halves(run).filter_map(|half| half.wrong).collect();
+    let failed = run.errors.iter().any(|error| !error.trim().is_empty());
+    let line =
+        if run.source.line > 1 { format!(", line {}", run.source.line) } else { String::new() };
+    Run {
+        name: name.to_owned(),
+        source: format!("{}{line}", run.source.name),
+        subject: told.subject.clone(),
+        measured: measured(told),
+        limit: told.limit.as_ref().map(|limit| {
+            let by = limit.choice.algorithm.name();
+            format!("{} GB/s {}, {by} through {}", rate(limit.busbw), limit.figure, set_by(limit))
+        }),
+        percent: told.percent,
+        wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
+        complete: failed.then_some(false),
+        sentence: told.sentence.clone(),
+        findings: told.findings.iter().map(finding).collect(),
+        assumed: told.assumed.clone(),
+        missing: told.missing.clone(),
+        unchecked: told.unchecked.clone(),
+        errors: run.errors.clone(),
+        machine: machine(run),
+        versions: versions(run),
+        environment: facts(run.environment.iter().map(|(n, v)| (n.clone(), v.clone()))),
+        devices: run.devices.iter().map(device).collect(),
+        command: run.command.as_ref().map(|command| reproduce(run, command)),
+    }
+}
+
+fn halves(run: &Measurement) -> impl Iterator<Item = &Half> {
+    run.rows.iter().flat_map(|row| run.halves(row).map(|(_, half)| half))
+}
+
+fn measured(told: &Explanation) -> Option<String> {
+    let measured = told.measured.as_ref()?;
+    let figure = match (measured.busbw, measured.time_us) {
+        (Some(busbw), _) => format!("{} GB/s", rate(busbw)),
+        (None, us) => time(us?),
+    };
+    Some(format!("{figure} at {}", bytes(measured.size)))
+}
+
+fn finding(found: &Found) -> Finding {
+    let weight = match found.weight {
+        Weight::Wrong => "wrong",
+        Weight::Slow => "slow",
+        Weight::Note => "note",
+    };
+    let confidence: Confidence = found.confidence;
+    Finding {
+        weight: weight.to_owned(),
+        cause: found.cause.clone(),
+        confidence: confidence.name().to_owned(),
+        evidence: found.evidence.clone(),
+        remedy: found.remedy.clone(),
+        confirm: found.confirm.clone(),
+    }
+}
+
+fn device(device: &model::measurement::Device) -> Device {
+    let model::measurement::Device { rank, host, device, address, name } = device.clone();
+    Device { rank, host, device, address, name }
+}
+
+fn facts(facts: impl IntoIterator<Item = (String, String)>) -> Vec<Fact> {
+    facts.into_iter().map(|(name, value)| Fact { name, value }).collect()
+}
+
+fn machine(run: &Measurement) -> Vec<Fact> {
+    let mut known: Vec<(&str, String)> = Vec::new();
+    known.extend(run.started.as_ref().map(|started| ("started", started.clone())));
+    if let Some(hosts) = run.hosts {
+        known.push(("hosts", hosts.to_string()));
+    }
+    if let Some(ranks) = run.rank_count() {
+        known.push(("ranks", ranks.to_string()));
+    }
+    let mut devices: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices.retain(|name| !name.is_empty());
+    if !devices.is_empty() {
+        known.push(("devices", devices.join(", ")));
+    }
+    if let Some(machine) = &run.machine {
+        let cpu = &machine.cpu;
+        known.push(("host of rank 0", machine.host.clone()));
+        known.push(("processor", cpu.model.clone()));
+        known.push((
+            "cores, sockets, NUMA nodes",
+            format!("{}, {}, {}", cpu.cores.len(), cpu.sockets, cpu.numa_nodes),
+        ));
+        known.push(("memory", bytes(machine.memory_total)));
+        if let Some(limit) = machine.memory_limit {
+            known.push(("memory of the control group", bytes(limit)));
+        }
+        known.push(("GPUs on the PCI bus", machine.gpus.len().to_string()));
+        let nics = machine.nics.iter().map(|nic| {
+            let speed = nic
+                .speed_mbps
+                .map_or("speed unknown".to_owned(), |mbps| format!("{} Gb/s", mbps as f64 / 1e3));
+            format!("{} ({}, {speed})", nic.name, nic.kind)
+        });
+        known.push(("network interfaces", nics.collect::<Vec<_>>().join(", ")));
+        known.push(("operating system", machine.os.clone()));
+        known.push(("kernel", machine.kernel.clone()));
+    }
+    for (name, said) in [
+        ("network of NCCL", keys(run, |facts| facts.networks.keys().cloned().collect())),
+        ("interface where ranks met", keys(run, |facts| facts.bootstrap.keys().cloned().collect())),
+    ] {
+        if !said.is_empty() {
+            known.push((name, said.join(", ")));
+        }
+    }
+    known.retain(|(_, value)| !value.is_empty());
+    facts(known.into_iter().map(|(name, value)| (name.to_owned(), value)))
+}
+
+fn keys(run: &Measurement, of: impl Fn(&model::nccl_log::NcclFacts) -> Vec<String>) -> Vec<String> {
+    let mut all: Vec<String> = run.library.iter().flat_map(of).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn versions(run: &Measurement) -> Vec<Fact> {
+    let program = match run.source.form {
+        Form::NcclTests | Form::NcclTestsJson => "nccl-tests",
+        Form::Osu => "OSU Micro-Benchmarks",
+        Form::Record => "busbw",
+    };
+    let unknown = || "not stated".to_owned();
+    let mut known = vec![(program.to_owned(), run.source.version.clone().unwrap_or_else(unknown))];
+    // A record of ranks on processors has no NCCL; only then its absence is an answer.
+    let nccl = match (&run.nccl, run.source.form) {
+        (Some(version), _) => version.clone(),
+        (None, Form::Record) => "not used".to_owned(),
+        (None, _) => unknown(),
+    };
+    if run.source.form != Form::Osu || run.nccl.is_some() {
+        known.push(("NCCL".to_owned(), nccl));
+    }
+    let driver = keys(run, |facts| facts.cuda_driver.keys().cloned().collect());
+    if !driver.is_empty() {
+        known.push(("CUDA of the driver".to_owned(), driver.join(", ")));
+    }
+    facts(known)
+}
+
+/// The command with the variables that were set, as a shell takes it.
+fn reproduce(run: &Measurement, command: &str) -> String {
+    if run.source.form != Form::Record {
+        return command.to_owned();
+    }
+    let variables =
+        run.environment.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
+    format!("{}{command}", variables.collect::<String>())
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What charts draw of a run.
+pub(crate) fn series(name: &str, run: &Measurement, told: &Explanation) -> Series {
+    let mut rows = Vec::new();
+    for row in &run.rows {
+        for (in_place, half) in run.halves(row) {
+            let interval = half.time_us.and_then(|time_us| {
+                let interval = median_interval(&half.samples_us)?;
+                interval.contains(time_us).then_some([interval.low, interval.high])
+            });
+            rows.push(Row {
+                size: row.size,
+                count: row.count,
+                datatype: row.datatype.map(|datatype| datatype.name().to_owned()),
+                op: row.op.clone(),
+                root: row.root,
+                in_place,
+                time_us: finite(half.time_us),
+                interval_us: interval,
+                algbw: finite(half.algbw),
+                busbw: finite(half.busbw),
+                wrong: half.wrong,
+                algorithm: half.algorithm.clone(),
+            });
+        }
+    }
+    Series { name: name.to_owned(), rows, lines: lines(told) }
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// What sets a limit, as it is called on its machine.
+fn set_by(limit: &Ceiling) -> &str {
+    let part = limit.resources.iter().find(|part| part.resource == limit.set_by);
+    part.map_or(limit.set_by.name(), |part| &part.name)
+}
+
+fn lines(told: &Explanation) -> Vec<Line> {
+    let Some(limit) = &told.limit else { return Vec::new() };
+    let by = format!("{}, {}", limit.choice.algorithm.name(), set_by(limit));
+    let framed = limit.figure == "payload";
+    let mut lines = Vec::new();
+    if framed {
+        lines.push(Line { kind: LineKind::Payload, by: by.clone(), busbw: limit.busbw });
+    }
+    lines.push(Line { kind: LineKind::Line, by: by.clone(), busbw: limit.line });
+    if let Some(busbw) = limit.nccl_expects {
+        lines.push(Line {
+            kind: LineKind::Expected,
+            by: limit.choice.algorithm.name().to_owned(),
+            busbw,
+        });
+    }
+    lines.retain(|line| line.busbw.is_finite() && line.busbw > 0.0);
+    lines
+}

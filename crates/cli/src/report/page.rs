@@ -1,0 +1,71 @@
+//! The page: one file with its data, scripts and styles in it, that loads nothing.
+//! Not what it shows (`data`); its words and shapes are in `templates/` and `assets/`.
+
+use anyhow::{Context, Result};
+use askama::Template;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use sha2::{Digest, Sha256};
+
+use super::data::Report;
+
+/// Apache ECharts, as web/build.sh makes it.
+const CHARTS: &str = include_str!("assets/charts.js");
+const STYLE: &str = include_str!("assets/page.css");
+/// The page's own scripts, in the order in which they build on each other.
+const SCRIPT: &str = concat!(
+    include_str!("assets/format.js"),
+    include_str!("assets/look.js"),
+    include_str!("assets/sizes.js"),
+    include_str!("assets/bars.js"),
+    include_str!("assets/matrix.js"),
+    include_str!("assets/rows.js"),
+    include_str!("assets/page.js"),
+);
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    report: &'a Report,
+    policy: String,
+    data: String,
+    rows: usize,
+    style: &'static str,
+    charts: &'static str,
+    script: &'static str,
+}
+
+/// The page of a report.
+///
+/// # Errors
+/// Only when the report's data cannot be written as JSON.
+pub(crate) fn page(report: &Report) -> Result<String> {
+    let data = serde_json::to_string(report).context("cannot write the report's data as JSON")?;
+    let page = Page {
+        report,
+        policy: policy(),
+        // So that no text of the data can end the block that holds it.
+        data: data.replace('<', "\\u003c"),
+        rows: report.series.iter().map(|series| series.rows.len()).sum(),
+        style: STYLE,
+        charts: CHARTS,
+        script: SCRIPT,
+    };
+    let mut out = String::with_capacity(CHARTS.len() + 2 * page.data.len() + (1 << 16));
+    page.render_into(&mut out).context("cannot fill in the report's page")?;
+    Ok(out)
+}
+
+/// Only these two scripts run and this style counts; nothing is fetched, sent or framed. Attributes `style`
+/// are the charting library's.
+fn policy() -> String {
+    let hash = |text: &str| {
+        format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
+    };
+    format!(
+        "default-src 'none'; script-src {} {}; style-src {}; style-src-attr 'unsafe-inline'; img-src data: blob:; \
+         base-uri 'none'; form-action 'none'",
+        hash(CHARTS),
+        hash(SCRIPT),
+        hash(STYLE)
+    )
+}

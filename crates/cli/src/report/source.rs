@@ -1,0 +1,95 @@
+//! What a file given to the report is: runs, the result of a sweep, or a matrix of pairs.
+//! Not how logs and records are read (`import`).
+
+use std::{fs, io, path::Path};
+
+use anyhow::Result;
+use model::{exit::Exit, measurement::Measurement, pairs::Pairs};
+use serde_json::{Deserializer, Value};
+
+use crate::{
+    Refusal, import,
+    sweep::{self, Outcome},
+};
+
+/// Keys by which results are known; busbw writes them first.
+const SWEEP: &str = "sweep_schema";
+const PAIRS: &str = "pairs_schema";
+
+/// JSON is read as a whole: the largest result that is looked at, bytes.
+const LARGEST: u64 = 256 << 20;
+
+/// Everything that was given.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    pub runs: Vec<Measurement>,
+    pub sweeps: Vec<Outcome>,
+    pub pairs: Vec<Pairs>,
+    /// What was not read of a file.
+    pub unread: Vec<String>,
+}
+
+impl Sources {
+    /// Reads every file.
+    ///
+    /// # Errors
+    /// The first that cannot be read, with exit code 2.
+    pub fn read<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Sources> {
+        let mut sources = Sources::default();
+        for path in paths {
+            sources.add(path).map_err(|why| Refusal::new(Exit::Usage, why))?;
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), String> {
+        let name = path.display();
+        if let Some(text) = result_text(path).map_err(|e| format!("cannot read {name}: {e}"))? {
+            return self.add_results(&text).map_err(|why| format!("{name}: {why}"));
+        }
+        let read = import::read_path(path).map_err(|e| e.to_string())?;
+        self.unread.extend(read.lines.unread().map(|unread| format!("{name}: {unread}")));
+        self.runs.extend(read.measurements);
+        Ok(())
+    }
+
+    /// Results, one after the other.
+    fn add_results(&mut self, text: &str) -> Result<(), String> {
+        for value in Deserializer::from_str(text).into_iter::<Value>() {
+            let value = value.map_err(|e| format!("damaged JSON: {e}"))?;
+            if value.get(SWEEP).is_some() {
+                self.sweeps.push(sweep::read(&value.to_string())?);
+            } else if value.get(PAIRS).is_some() {
+                let pairs: Pairs = serde_json::from_value(value)
+                    .map_err(|e| format!("this is no matrix of pairs: {e}"))?;
+                self.pairs.push(pairs.checked().map_err(|e| e.to_string())?);
+            } else {
+                return Err(
+                    "among results there is something else: give it a file of its own".to_owned()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of results: of a sweep's folder, or of a file of JSON that begins as one.
+fn result_text(path: &Path) -> io::Result<Option<String>> {
+    let result = path.join(sweep::RESULT);
+    let path = if result.is_file() { &result } else { path };
+    let is_json =
+        path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");
+    if !is_json || !path.is_file() || fs::metadata(path)?.len() > LARGEST {
+        return Ok(None);
+    }
+    // What is no text is refused where runs are read, with its reason.
+    let text = match fs::read_to_string(path) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(None),
+        other => other?,
+    };
+    let begins = |key: &str| {
+        let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
+        inside.and_then(|text| text.strip_prefix('"')).is_some_and(|text| text.starts_with(key))
+    };
+    Ok((begins(SWEEP) || begins(PAIRS)).then_some(text))
+}

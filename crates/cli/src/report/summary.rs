@@ -1,0 +1,146 @@
+//! The first lines of a report: what was measured, on what, and the verdict in a sentence.
+//! Not the sentence about one run (`explain`).
+
+use model::{measurement::Measurement, pairs::Pairs};
+
+use super::data::{Report, Run};
+use crate::{
+    explain::Explanation,
+    quantity::{bytes, count, list, rate, time},
+    sweep::Outcome,
+};
+
+/// Names of tests that a title lists.
+const MOST_NAMES: usize = 4;
+
+/// What was measured.
+pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -> String {
+    let mut names: Vec<String> = runs.iter().map(|run| run.test_name().to_owned()).collect();
+    names.extend(sweeps.iter().map(|sweep| format!("{} of {}", sweep.command, sweep.program)));
+    if !pairs.is_empty() {
+        names.push("pairs".to_owned());
+    }
+    let all = names.len();
+    let names = distinct(names.into_iter());
+    let what = if names.len() > MOST_NAMES {
+        format!("{} and {} more", names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES)
+    } else {
+        list(&names, "and")
+    };
+    match all {
+        0 | 1 => what,
+        all => format!("{what} ({})", count(all as u64, "measurement")),
+    }
+}
+
+/// On what: one run's own words; of several, what they have in common, and what not.
+pub(super) fn subject(
+    runs: &[Measurement],
+    told: &[Explanation],
+    sweeps: &[Outcome],
+    pairs: &[Pairs],
+) -> String {
+    let mut subjects: Vec<String> = told.iter().map(|told| told.subject.clone()).collect();
+    subjects.extend(sweeps.iter().map(|sweep| format!("{}, {}", sweep.program, sweep.on)));
+    subjects.extend(pairs.iter().map(|pairs| {
+        let what = pairs.what.as_deref().unwrap_or("pairs");
+        format!("{what}, {}, {}", count(pairs.labels.len() as u64, "rank"), bytes(pairs.size))
+    }));
+    subjects.dedup();
+    if let [only] = subjects.as_slice() {
+        return only.clone();
+    }
+    let devices = runs.iter().filter_map(|run| Some(run.devices.first()?.name.clone()));
+    let ranks = runs.iter().filter_map(|run| Some(count(run.rank_count()? as u64, "rank")));
+    let nccl = runs.iter().filter_map(|run| Some(format!("NCCL {}", run.nccl.as_ref()?)));
+    let on = sweeps.iter().map(|sweep| sweep.on.clone());
+    let mut parts: Vec<String> = Vec::new();
+    for part in [distinct(ranks), distinct(devices), distinct(nccl), distinct(on)] {
+        if !part.is_empty() {
+            parts.push(part.join(" / "));
+        }
+    }
+    if parts.is_empty() { "The sources do not say on what.".to_owned() } else { parts.join(", ") }
+}
+
+fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for value in values.filter(|value| !value.is_empty()) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// The verdict.
+pub(super) fn verdict(report: &Report) -> Vec<String> {
+    let mut said = Vec::new();
+    match report.runs.as_slice() {
+        [] => {}
+        [only] => said.push(only.sentence.clone()),
+        runs => said.push(of_several(runs).join(" ")),
+    }
+    for sweep in &report.sweeps {
+        said.push(match &sweep.sentence {
+            Some(sentence) => format!("{}: {sentence}.", sweep.title),
+            None => format!("{}: there is nothing to compare.", sweep.title),
+        });
+    }
+    said.extend(report.pairs.iter().filter_map(of_pairs));
+    said
+}
+
+fn of_several(runs: &[Run]) -> Vec<String> {
+    let mut said = Vec::new();
+    let wrong = runs.iter().filter(|run| run.wrong.is_some_and(|wrong| wrong > 0)).count();
+    let checked = runs.iter().filter(|run| run.wrong.is_some()).count();
+    let all = runs.len();
+    said.push(match (wrong, checked) {
+        (0, 0) => "No run says whether its results were right.".to_owned(),
+        (0, checked) if checked == all => format!("{all} runs, all results right."),
+        (0, checked) => format!("{all} runs; of {checked} results were checked and right."),
+        (wrong, _) => format!("{wrong} of {all} runs have WRONG results."),
+    });
+    let failed = runs.iter().filter(|run| run.complete == Some(false)).count();
+    if failed > 0 {
+        said.push(format!("{failed} of {all} did not complete."));
+    }
+    let mut known: Vec<(&Run, f64)> =
+        runs.iter().filter_map(|run| Some((run, run.percent?))).collect();
+    known.sort_by(|a, b| a.1.total_cmp(&b.1));
+    match known.as_slice() {
+        [] => said.push("What the hardware allows is not known for any of them.".to_owned()),
+        [(run, percent)] => {
+            said.push(format!("{} reaches {percent:.1} % of its limit.", run.name));
+        }
+        [(worst, low), .., (best, high)] => said.push(format!(
+            "Of what the hardware allows, the runs reach {low:.1} % ({}) to {high:.1} % ({}).",
+            worst.name, best.name
+        )),
+    }
+    let limitless = all - known.len();
+    if limitless > 0 && !known.is_empty() {
+        said.push(format!("For {limitless} the limit is not known."));
+    }
+    said
+}
+
+fn of_pairs(pairs: &Pairs) -> Option<String> {
+    let worst_first = pairs.worst_first();
+    let [worst, .., best] = worst_first.as_slice() else { return None };
+    let figure = |value: f64| match pairs.unit.more_is_better() {
+        true => format!("{} GB/s", rate(value)),
+        false => time(value),
+    };
+    let middle = worst_first.get(worst_first.len() / 2)?;
+    Some(format!(
+        "Of {} pairs the slowest is {} to {} with {}; half reach {}, the fastest {}.",
+        worst_first.len(),
+        pairs.label(worst.from),
+        pairs.label(worst.to),
+        figure(worst.value),
+        figure(middle.value),
+        figure(best.value),
+    ))
+}

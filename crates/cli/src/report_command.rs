@@ -1,0 +1,70 @@
+//! `busbw report`: reads runs, sweeps and matrices of pairs, and writes them as one page.
+//! Not what stands on it (`report`).
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::Result;
+use model::exit::Exit;
+
+use crate::{
+    Refusal,
+    explain::Hardware,
+    options::ReportArguments,
+    output_file,
+    report::{self, Known, Sources},
+    store,
+};
+
+/// Writes the page.
+///
+/// # Errors
+/// A source that cannot be read, an output that is there already or cannot be written: exit code 2.
+pub fn run(arguments: &ReportArguments) -> Result<Exit> {
+    let refuse = |text: String| Refusal::new(Exit::Usage, text);
+    let output = arguments.output.as_path();
+    // Before anything is read: a typing mistake shall not cost a long wait.
+    output_file::check(output, arguments.force)
+        .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
+    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
+        .map_err(|e| refuse(e.to_string()))?;
+    let found = |source: &PathBuf| -> PathBuf {
+        // The id of a run in the data folder; what is none of these is refused where it is read.
+        if source.exists() || source.as_os_str() == "-" {
+            return source.clone();
+        }
+        store::find(Some(source)).unwrap_or_else(|_| source.clone())
+    };
+    let newest = match arguments.sources.is_empty() {
+        true => Some(store::find(None).map_err(|e| refuse(format!("{e:#}")))?),
+        false => None,
+    };
+    let paths: Vec<PathBuf> =
+        newest.into_iter().chain(arguments.sources.iter().map(found)).collect();
+    let sources = Sources::read(paths.iter().map(PathBuf::as_path))?;
+    for unread in &sources.unread {
+        let _ = writeln!(io::stderr(), "busbw: {unread}");
+    }
+    let known = Known::of(&sources);
+    let report = report::report(sources, &hardware, arguments.title.clone());
+    let report = if arguments.redact { report::redacted(report, &known)? } else { report };
+    let page = report::page(&report)?;
+    let bytes = page.len();
+    output_file::write(output, &page, arguments.force)
+        .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
+    let rows: usize = report.series.iter().map(|series| series.rows.len()).sum();
+    let _ = writeln!(
+        io::stderr(),
+        "busbw: {}: {} kB, {rows} rows{}",
+        output.display(),
+        bytes.div_ceil(1000),
+        if report.redacted {
+            ", names and addresses replaced: read it once before you send it"
+        } else {
+            ""
+        }
+    );
+    Ok(Exit::Ok)
+}
