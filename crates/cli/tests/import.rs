@@ -1,5 +1,7 @@
 //! `busbw import` as people call it: every log of the collection gives exactly its rows, or its reason.
 //! Not the readers' details, which are tested beside them.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use std::{
     path::Path,

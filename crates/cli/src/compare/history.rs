@@ -56,6 +56,9 @@ impl History {
     }
 }
 
+/// NCCL's version and the environment: what changes the usual time of a machine.
+type State = (Option<String>, Vec<(String, String)>);
+
 /// Hosts and devices; none where they are not listed.
 fn machine(run: &Measurement) -> Option<Machine> {
     let devices = run.devices.iter().map(|one| (one.host.clone(), one.name.clone()));
@@ -71,8 +74,7 @@ fn read(wanted: &Machine, compared: &BTreeSet<PathBuf>) -> BTreeMap<Point, Vec<f
         .filter_map(|path| import::read_path(path).ok())
         .flat_map(|read| read.measurements)
         .filter(|run| machine(run).as_ref() == Some(wanted));
-    let mut states: BTreeMap<(Option<String>, Vec<(String, String)>), Vec<Measurement>> =
-        BTreeMap::new();
+    let mut states: BTreeMap<State, Vec<Measurement>> = BTreeMap::new();
     for run in runs {
         let environment = run.environment.clone().into_iter().collect();
         states.entry((run.nccl.clone(), environment)).or_default().push(run);
