@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead};
 
+use memchr::{memchr, memchr2};
 use model::nccl_log::plain;
 use serde::Deserialize;
 
@@ -56,9 +57,9 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
         if buffer.is_empty() {
             break;
         }
-        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let end = memchr(b'\n', buffer);
         let part = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or(buffer);
-        if let Some(at) = part.iter().position(|byte| *byte == 0) {
+        if let Some(at) = memchr(0, part) {
             return Ok(Some(offset + at as u64));
         }
         let used = part.len() + usize::from(end.is_some());
@@ -88,6 +89,12 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
         && let Ok(Wrapped { log }) = serde_json::from_str(&text)
     {
         text = log.into();
+    }
+    if memchr2(b'\r', b'\n', text.as_bytes()).is_none() {
+        if !text.trim_ascii().is_empty() {
+            line(&plain(&text));
+        }
+        return;
     }
     // A progress bar writes over itself: what stood last is what people saw.
     for part in text.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {

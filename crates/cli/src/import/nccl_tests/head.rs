@@ -55,6 +55,18 @@ pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
 /// Reads a line; none of nccl-tests' gives `None`.
 pub(in super::super) fn head(line: &str) -> Option<Said> {
     let text = line.trim();
+    // Most lines of a log without NCCL's are these two; nothing else needs to be looked for in them.
+    if let Some(rest) = text.strip_prefix('#') {
+        let rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            return Some(Said::Other);
+        }
+        if rest.starts_with("Rank ")
+            && let Some(device) = device(rest)
+        {
+            return Some(Said::Device(device));
+        }
+    }
     if let Some(said) = value(text, "Avg bus bandwidth") {
         let figure = said.split_ascii_whitespace().next()?;
         return Some(Said::Average(figure.parse().ok().filter(|value: &f64| value.is_finite())));
