@@ -185,6 +185,17 @@ impl Choice {
         some.then(|| format!("only {} explains it", names(&self.explained_by)))
     }
 
+    /// What else would explain the result, if what is true that nothing says.
+    pub(super) fn unless(&self, candidates: &[Candidate], busbw: f64) -> Option<String> {
+        let open = limits::conditional(candidates, busbw);
+        let told: Vec<String> =
+            conditions(&open).iter().map(|(of, why)| format!("{of} if {why}")).collect();
+        let known = matches!(self.basis, Basis::Said | Basis::Conditional);
+        (!known && !told.is_empty()).then(|| {
+            format!("as far as the machine is known; {} would as well", list(&told, "and"))
+        })
+    }
+
     /// `above the bound of Ring (50.00 GB/s)`.
     pub(super) fn above(&self) -> String {
         let bounds: Vec<String> = self

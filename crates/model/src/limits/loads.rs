@@ -138,17 +138,18 @@ fn outside(limit: &mut Limit, site: &Site<'_>) {
     }
     let [nics, slots] = resource::network(machine, placement, islands);
     // A message of one rank may leave over all NICs; over those of its GPU alone, each carries more.
-    let crowd = if limit.collective == Collective::SendRecv && !by_nics {
+    let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
+    let crowd = if limit.collective == Collective::SendRecv && gpus && !by_nics {
         resource::nics_for_each(machine, placement, islands)
     } else {
         1.0
     };
+    // Of a NIC and its slot only the narrower one can be what holds such a message back.
+    let rate = |known: &Known| known.capacity.as_ref().map_or(f64::INFINITY, |one| one.line);
+    let slot_crowd = if rate(&slots) < rate(&nics) { crowd } else { 1.0 };
     add(limit, Resource::Nic, [line, line * crowd], nics, true);
-    add(limit, Resource::NicSlot, [slot, slot * crowd], slots, line <= 0.0);
-    let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
+    add(limit, Resource::NicSlot, [slot, slot * slot_crowd], slots, line <= 0.0);
     if gpus && !limit.loads.iter().any(|load| load.resource == Resource::GpuPcie) {
-        let alone = if crowd > 1.0 { slot } else { slot / ranks };
-        let bytes = [slot / ranks, alone];
-        add(limit, Resource::GpuPcie, bytes, resource::gpu_pcie(machine), false);
+        add(limit, Resource::GpuPcie, [slot / ranks; 2], resource::gpu_pcie(machine), false);
     }
 }

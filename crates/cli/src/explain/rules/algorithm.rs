@@ -26,10 +26,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         Basis::Conditional => Confidence::Possible,
         _ => Confidence::Likely,
     };
-    let busbw = rate(context.busbw().unwrap_or(0.0));
-    vec![
-        note(confidence, only)
-            .evidence(format!("{busbw} GB/s is {}", choice.above()))
-            .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'"),
-    ]
+    let busbw = context.busbw().unwrap_or(0.0);
+    let mut found =
+        note(confidence, only).evidence(format!("{} GB/s is {}", rate(busbw), choice.above()));
+    if let Some(unless) = choice.unless(&context.candidates, busbw) {
+        found = found.evidence(unless);
+    }
+    vec![found.confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'")]
 }
