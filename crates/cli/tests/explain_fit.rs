@@ -265,6 +265,17 @@ fn one_nics_rate_is_what_a_message_takes() {
     assert!(matches!(told.culprit, Verdict::SetBy { .. }), "{:?}", told.culprit);
     assert!(told.sentence.contains("over those of its GPU"), "{}", told.sentence);
     assert!(told.findings.iter().all(|one| one.rule != "far-below-the-limit"));
+    // One GPU a host: its PCIe link, of which no payload is known, sets the limit.
+    let row = "8589934592 2147483648 float sum -1 178957 48.00 48.00 0 178957 48.00 48.00 0";
+    let head = "# Collective test starting: sendrecv_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)";
+    let ranks = [0, 1].map(|rank| {
+        format!(
+            "#  Rank {rank} Group  0 Pid 1 on h{rank} device  0 [0000:01:00] NVIDIA H100 80GB HBM3"
+        )
+    });
+    let two = format!("{head}\n{}\n{}\n{row}\n", ranks[0], ranks[1]);
+    let told = &self::told(&two, Some("dgx-h100"), Some(2))[0];
+    assert_eq!(told.limit.as_ref().unwrap().figure, "line");
     // More than that NIC carries: then it was several, and no share is above what they carry.
     let text = of_sixteen("sendrecv", "22607", "379.97", "379.97");
     let told = &self::told(&text, Some("dgx-h100"), Some(2))[0];

@@ -212,7 +212,7 @@ fn ceiling(machine: &Machine, limit: &Limit, choice: Choice, busbw: f64) -> Opti
     Some(Ceiling {
         busbw: payload.busbw,
         busbw_gbit: payload.busbw * 8.0,
-        figure: if framed { "payload" } else { "line" },
+        figure: if framed && payload.busbw < line.busbw { "payload" } else { "line" },
         line: line.busbw,
         nccl_expects: limit.expects.as_ref().map(|expects| expects.low),
         choice,

@@ -191,7 +191,7 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
         shares.push(if share <= 100.0 {
             format!("{} % of it without headers", percent(share))
         } else {
-            "more than packets of 256 B leave of it, so that they are larger".to_owned()
+            "more than packets of 256 B leave of it (they are larger)".to_owned()
         });
     }
     if let Some(nccl) = slot.nccl {
