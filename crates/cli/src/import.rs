@@ -58,6 +58,16 @@ pub enum ImportError {
         /// Its name.
         name: String,
     },
+    /// Text in another form.
+    #[error("{name} is {what}: {instead}")]
+    Encoded {
+        /// Its name.
+        name: String,
+        /// The form.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Bytes that are no text.
     #[error("{name} is no text: it has a zero byte at offset {at}")]
     Binary {
@@ -233,6 +243,9 @@ pub fn each(
     each: &mut dyn FnMut(Measurement),
 ) -> Result<Lines, ImportError> {
     let fail = |source| ImportError::File { name: name.to_owned(), source };
+    if let Some((what, instead)) = lines::encoded(from.fill_buf().map_err(fail)?) {
+        return Err(ImportError::Encoded { name: name.to_owned(), what, instead });
+    }
     let start = lines::first(from).map_err(fail)?;
     match start {
         None => Err(ImportError::Empty { name: name.to_owned() }),

@@ -52,3 +52,15 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
         [before @ .., end] => format!("{} {last} {end}", before.join(", ")),
     }
 }
+
+/// A size as nccl-tests' options take it: whole KiB, MiB or GiB, else bytes.
+pub(crate) fn plain(size: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let whole = units.into_iter().find(|(unit, _)| size >= *unit && size.is_multiple_of(*unit));
+    whole.map_or(size.to_string(), |(unit, name)| format!("{}{name}", size / unit))
+}
+
+/// Percent, whole from 99.5 on, else with a digit where it is small.
+pub(crate) fn percent(value: f64) -> String {
+    if value >= 10.0 { format!("{value:.1}") } else { format!("{value:.2}") }
+}

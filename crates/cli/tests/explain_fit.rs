@@ -233,3 +233,95 @@ fn one_kind_of_connection_is_not_every_byte() {
     assert!(finding.cause.starts_with("some NICs"), "{}", finding.cause);
     assert_eq!(finding.evidence[0], "1 of 2 kinds of network connections lacks /GDRDMA");
 }
+
+/// A machine file that lives as long as the test.
+fn machine_file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+/// 16 ranks, a row of which out of place and in place are alike.
+fn of_sixteen(collective: &str, time: &str, algbw: &str, busbw: &str) -> String {
+    let ranks = (0..16).map(|rank| {
+        format!(
+            "#  Rank {rank} Group  0 Pid 1 on h{} device  {} [0000:01:00] NVIDIA H100 80GB HBM3\n",
+            rank / 8,
+            rank % 8
+        )
+    });
+    let ranks: String = ranks.collect();
+    let half = format!("{time} {algbw} {busbw} 0");
+    format!(
+        "# Collective test starting: {collective}_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n{ranks}# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8589934592 2147483648 float sum -1 {half} {half}\n"
+    )
+}
+
+/// A message of one rank at the rate of its NIC is no fault of anything else.
+#[test]
+fn one_nics_rate_is_what_a_message_takes() {
+    let text = of_sixteen("sendrecv", "178957", "48.00", "48.00");
+    let told = &told(&text, Some("dgx-h100"), Some(2))[0];
+    assert!(matches!(told.culprit, Verdict::SetBy { .. }), "{:?}", told.culprit);
+    assert!(told.sentence.contains("over those of its GPU"), "{}", told.sentence);
+    assert!(told.findings.iter().all(|one| one.rule != "far-below-the-limit"));
+    // One GPU a host: its PCIe link, of which no payload is known, sets the limit.
+    let row = "8589934592 2147483648 float sum -1 178957 48.00 48.00 0 178957 48.00 48.00 0";
+    let head = "# Collective test starting: sendrecv_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)";
+    let ranks = [0, 1].map(|rank| {
+        format!(
+            "#  Rank {rank} Group  0 Pid 1 on h{rank} device  0 [0000:01:00] NVIDIA H100 80GB HBM3"
+        )
+    });
+    let two = format!("{head}\n{}\n{}\n{row}\n", ranks[0], ranks[1]);
+    let told = &self::told(&two, Some("dgx-h100"), Some(2))[0];
+    assert_eq!(told.limit.as_ref().unwrap().figure, "line");
+    // More than that NIC carries: then it was several, and no share is above what they carry.
+    let text = of_sixteen("sendrecv", "22607", "379.97", "379.97");
+    let told = &self::told(&text, Some("dgx-h100"), Some(2))[0];
+    assert!(told.sentence.contains("of 397.5 GB/s, 95.6 %"), "{}", told.sentence);
+}
+
+/// A slot that nobody described may be the reason.
+#[test]
+fn what_is_not_known_is_not_excluded() {
+    let file = machine_file(
+        "machine = 'dgx-h100'\nnodes = 2\n[[nics]]\ncount = 1\nrate = 100\nfabric = 'ethernet'\n",
+    );
+    let text = of_sixteen("all_reduce", "3221225", "2.67", "5.00");
+    let told = &told(&text, file.path().to_str(), None)[0];
+    assert!(
+        told.sentence.contains("not known may do so as well: the PCIe slot"),
+        "{}",
+        told.sentence
+    );
+    let finding = told.findings.iter().find(|one| one.rule == "far-below-the-limit").unwrap();
+    assert!(finding.cause.contains("than the links that are known"), "{}", finding.cause);
+}
+
+/// No result is more than what its packets carry; and the advice is of the NIC at hand.
+#[test]
+fn packets_whose_size_is_not_known_may_be_larger_than_usual() {
+    let file = machine_file(
+        "machine = 'dgx-h100'\nnodes = 2\n[[nics]]\ncount = 2\nrate = 400\nfabric = 'infiniband'\nslot = '5.0 x8'\n",
+    );
+    let text = of_sixteen("broadcast", "143166", "60.00", "60.00");
+    let told = &told(&text, file.path().to_str(), None)[0];
+    assert!(told.sentence.contains("more than packets of 256 B leave of it"), "{}", told.sentence);
+    let slot = told.findings.iter().find(|one| one.rule == "slot-narrower-than-nic").unwrap();
+    let remedy = slot.remedy.as_deref().unwrap();
+    assert!(
+        remedy.ends_with("a NIC of 400 Gb/s needs 16 lanes of PCIe 5.0 or 8 lanes of PCIe 6.0"),
+        "{remedy}"
+    );
+}
+
+/// Nobody says that the switches do not reduce.
+#[test]
+fn only_is_as_far_as_the_machine_is_known() {
+    let text = of_sixteen("all_reduce", "33553", "256.01", "480.02");
+    let told = &told(&text, Some("dgx-h100"), Some(2))[0];
+    let only = told.findings.iter().find(|one| one.rule == "algorithm").unwrap();
+    assert!(only.cause.starts_with("only Tree or NVLSTree"), "{}", only.cause);
+    assert!(only.evidence.iter().any(|one| one.contains("if the switches reduce")), "{only:?}");
+}

@@ -3,10 +3,10 @@
 
 #![allow(clippy::expect_used)] // A machine that cannot be read is a failed test.
 
-use model::Collective::{AllReduce, AllToAll};
+use model::Collective::{self, AllReduce, AllToAll};
 use model::limits::{
-    Algorithm, Inside, Limit, Placement, Possible, Resource, candidates, conditional, explaining,
-    limit,
+    Algorithm, Inside, Limit, Placement, Possible, Resource, Standing, Verdict, candidates,
+    conditional, explaining, judge, limit,
 };
 use model::machine::{Machine, parse};
 
@@ -86,7 +86,7 @@ fn fewer_nics_than_gpus() {
     near(busbw(&limit), 200.0 * 8.0 / 7.0);
     let nvlink =
         limit.loads.iter().find(|load| load.resource == Resource::NvLink).expect("crossed");
-    near(nvlink.busbw(), 200.0);
+    near(nvlink.busbw(0.0), 200.0);
     near(limit.expects.expect("known").low, 164.8);
 }
 
@@ -129,4 +129,57 @@ fn what_nobody_says_is_no_reason_to_doubt_a_result() {
     let two = candidates(&host, AllReduce, &Placement::new(1, 2));
     let nvls = two.iter().find(|one| one.limit.algorithm == Algorithm::Nvls).expect("there");
     assert!(matches!(nvls.possible, Possible::If(_)), "{nvls:?}");
+}
+
+/// Seven links to seven others: two GPUs of eight have one link to each other.
+#[test]
+fn without_switches_links_to_gpus_without_ranks_carry_nothing() {
+    let mesh = machine(
+        "name = 'mesh'
+nodes = 1
+gpus = 8
+model = 'MI300X'
+[nvlink]
+links = 7
+line = 64.0
+switched = false
+meshed = true
+",
+    );
+    for (ranks, links) in [(2, 1.0), (4, 3.0), (7, 6.0), (8, 7.0)] {
+        near(busbw(&ring(&mesh, Placement::new(1, ranks))), links * 64.0);
+    }
+    let cube = ring(&machine(CUBE), Placement::new(1, 2));
+    assert_eq!(cube.unchecked, ["which NVLink links join the GPUs that ran"]);
+}
+
+/// NCCL sends messages of one rank over the NICs of its GPU: all of them are the limit, and its own are
+/// what is expected, and what a result at their rate is put down to.
+#[test]
+fn a_message_of_one_rank_is_expected_over_its_own_nics() {
+    let two = machine("machine = 'dgx-h100'\nnodes = 2");
+    for placement in [Placement::new(2, 8), Placement::new(2, 2)] {
+        let limit = limit(&two, Collective::SendRecv, Algorithm::Direct, &placement);
+        let expects = limit.expects.as_ref().expect("NCCL's constants are known");
+        near(expects.low, 50.0);
+        assert!(busbw(&limit) > 100.0, "{limit:?}");
+        let judged = judge(&limit, 8 << 30, &[47.9], None);
+        assert_eq!(judged.standing, Some(Standing::AsExpected), "{judged:?}");
+        assert_eq!(judged.verdict, Verdict::SetBy { resource: Resource::Nic });
+    }
+    let slots = "machine = 'dgx-h100'\nnodes = 2\n[[nics]]\ncount = 8\nrate = 400\nfabric = 'infiniband'\nslot = '5.0 x8'";
+    let placement = Placement::new(2, 8);
+    let narrow = limit(&machine(slots), Collective::SendRecv, Algorithm::Direct, &placement);
+    assert_eq!(narrow.culprit, Some(Resource::NicSlot));
+}
+
+#[test]
+fn switches_of_ethernet_have_no_sharp() {
+    let roce = "machine = 'dgx-h100'\nnodes = 2\n[[nics]]\ncount = 8\nrate = 400\nfabric = 'roce'";
+    for (fabric, conditional_on_it) in
+        [(roce.to_owned(), false), (roce.replace("roce", "infiniband"), true)]
+    {
+        let all = candidates(&machine(&fabric), Collective::AllGather, &Placement::new(2, 8));
+        assert_eq!(!conditional(&all, 405.0).is_empty(), conditional_on_it);
+    }
 }

@@ -1,10 +1,9 @@
 //! Of which algorithm a limit is, how that is known, and what else may have run: as data, and as it is
 //! told. Not the limits (`model::limits`). A bound never proves an algorithm; it excludes others.
 
+use crate::quantity::{list, rate};
 use model::limits::{self, Algorithm, Candidate, Limit, Possible};
 use serde::Serialize;
-
-use super::finding::{list, rate};
 
 /// Bounds within this part of each other are the same in a sentence.
 const SAME: f64 = 0.01;
@@ -183,6 +182,17 @@ impl Choice {
         }
         let some = !self.explained_by.is_empty();
         some.then(|| format!("only {} explains it", names(&self.explained_by)))
+    }
+
+    /// What else would explain the result, if what is true that nothing says.
+    pub(super) fn unless(&self, candidates: &[Candidate], busbw: f64) -> Option<String> {
+        let open = limits::conditional(candidates, busbw);
+        let told: Vec<String> =
+            conditions(&open).iter().map(|(of, why)| format!("{of} if {why}")).collect();
+        let known = matches!(self.basis, Basis::Said | Basis::Conditional);
+        (!known && !told.is_empty()).then(|| {
+            format!("as far as the machine is known; {} would as well", list(&told, "and"))
+        })
     }
 
     /// `above the bound of Ring (50.00 GB/s)`.

@@ -11,11 +11,11 @@ use model::{
 use serde::Serialize;
 
 use super::{
-    finding::bytes,
     hardware::Hardware,
     limit::{self, Ceiling},
     placement::Known,
 };
+use crate::quantity::bytes;
 
 /// The settled speed is looked for among sizes down to this part of the largest.
 const LARGEST_SIZES: u64 = 8;

@@ -65,14 +65,14 @@ pub struct Part {
 }
 
 impl Part {
-    fn of(load: &Load, machine: &Machine) -> Part {
+    fn of(load: &Load, machine: &Machine, busbw: f64) -> Part {
         Part {
             resource: load.resource,
             name: load.resource.name_on(machine),
             line: load.capacity.line,
             payload: load.capacity.payload,
             nccl: load.capacity.nccl,
-            busbw: load.busbw(),
+            busbw: load.busbw(busbw),
         }
     }
 }
@@ -153,7 +153,7 @@ fn held(
     size: u64,
     busbw: f64,
 ) -> (Option<Ceiling>, Judgement) {
-    let Some(ceiling) = ceiling(machine, limit, choice) else {
+    let Some(ceiling) = ceiling(machine, limit, choice, busbw) else {
         let mut missing = limit.missing.clone();
         for fact in missing.iter_mut().filter(|fact| fact.starts_with("the NICs between hosts")) {
             fact.push_str(" (--machine)");
@@ -203,7 +203,7 @@ pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
     names
 }
 
-fn ceiling(machine: &Machine, limit: &Limit, choice: Choice) -> Option<Ceiling> {
+fn ceiling(machine: &Machine, limit: &Limit, choice: Choice, busbw: f64) -> Option<Ceiling> {
     let (line, payload) = (limit.line.as_ref()?, limit.payload.as_ref()?);
     let framed = limit
         .loads
@@ -212,12 +212,12 @@ fn ceiling(machine: &Machine, limit: &Limit, choice: Choice) -> Option<Ceiling> 
     Some(Ceiling {
         busbw: payload.busbw,
         busbw_gbit: payload.busbw * 8.0,
-        figure: if framed { "payload" } else { "line" },
+        figure: if framed && payload.busbw < line.busbw { "payload" } else { "line" },
         line: line.busbw,
         nccl_expects: limit.expects.as_ref().map(|expects| expects.low),
         choice,
         set_by: limit.culprit?,
-        resources: limit.loads.iter().map(|load| Part::of(load, machine)).collect(),
+        resources: limit.loads.iter().map(|load| Part::of(load, machine, busbw)).collect(),
         assumed: limit.assumed.clone(),
         unchecked: limit.unchecked.clone(),
     })

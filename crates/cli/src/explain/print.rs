@@ -8,10 +8,8 @@ use std::{
 
 use model::limits::{Resource, Verdict};
 
-use super::{
-    Explanation,
-    finding::{Weight, bytes, list, percent, rate, time},
-};
+use super::{Explanation, finding::Weight};
+use crate::quantity::{bytes, list, percent, rate, time};
 
 /// Width at which lines are broken.
 const WIDTH: usize = 100;

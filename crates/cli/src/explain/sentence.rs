@@ -9,9 +9,10 @@ use model::{
 
 use super::{
     context::Context,
-    finding::{Finding, Weight, bytes, list, percent, rate, time},
+    finding::{Finding, Weight},
     limit::{Ceiling, Part},
 };
+use crate::quantity::{bytes, list, percent, rate, time};
 
 /// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
 const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;
@@ -95,15 +96,14 @@ fn limit(context: &Context<'_>) -> String {
                 all => ("is", format!("neither {}", list(all, "nor"))),
             };
             let expected = expected(context, ceiling, " and ", "");
-            // The bound lets it use all of them.
-            let one_nic = match context.run.collective() {
-                Some(Collective::SendRecv) if nics > 1 && considered.contains(&Resource::Nic) => {
-                    " One rank of a host sends to the next host, mostly over one NIC."
+            let unchecked = match ceiling.unchecked.as_slice() {
+                [] => String::new(),
+                facts => {
+                    format!(" What is not known may do so as well: {}.", list(facts, "and"))
                 }
-                _ => "",
             };
             format!(
-                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{one_nic}"
+                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{unchecked}"
             )
         }
         Verdict::Unknown { missing } => {
@@ -120,7 +120,17 @@ fn limit(context: &Context<'_>) -> String {
     if matches!(judged.verdict, Verdict::Software) {
         return told;
     }
-    told + &ceiling.choice.told()
+    told + one_gpus_nics(context, ceiling) + &ceiling.choice.told()
+}
+
+/// What the limit of a message between hosts is of, where NCCL uses less.
+fn one_gpus_nics(context: &Context<'_>, ceiling: &Ceiling) -> &'static str {
+    let sends = context.run.collective() == Some(Collective::SendRecv);
+    if sends && nics(context) > 1 && ceiling.part(Resource::Nic).is_some() {
+        " The limit lets one rank's message leave over all NICs of its host; NCCL sends it over those of its GPU."
+    } else {
+        ""
+    }
 }
 
 /// `97.0 % of what NCCL expects (370.8)`, between two texts; nothing where it expects nothing.
@@ -179,7 +189,11 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &Part, busbw: f64) -> St
     let mut shares = vec![format!("{} % of the slot's limit", percent(busbw / slot.busbw * 100.0))];
     if slot.payload.is_none() {
         let share = busbw / slot.busbw / USUAL_PAYLOAD_256 * 100.0;
-        shares.push(format!("{} % of it without headers", percent(share)));
+        shares.push(if share <= 100.0 {
+            format!("{} % of it without headers", percent(share))
+        } else {
+            "more than packets of 256 B leave of it (they are larger)".to_owned()
+        });
     }
     if let Some(nccl) = slot.nccl {
         let expects = slot.busbw * nccl / slot.payload.unwrap_or(slot.line);

@@ -35,6 +35,28 @@ pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
     }
 }
 
+/// By its first bytes, a form that holds text and is not read, and what to do with it.
+pub(super) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
+    const UTF16: &str = "make it UTF-8 first, such as with `iconv -f UTF-16 -t UTF-8`";
+    let known: [(&[u8], &str, &str); 5] = [
+        (&[0x1f, 0x8b], "compressed with gzip", "unpack it first, such as with `gzip -dc`"),
+        (
+            &[0x28, 0xb5, 0x2f, 0xfd],
+            "compressed with zstd",
+            "unpack it first, such as with `zstd -dc`",
+        ),
+        (
+            &[0xfd, b'7', b'z', b'X', b'Z'],
+            "compressed with xz",
+            "unpack it first, such as with `xz -dc`",
+        ),
+        (&[0xff, 0xfe], "UTF-16", UTF16),
+        (&[0xfe, 0xff], "UTF-16", UTF16),
+    ];
+    let (_, what, instead) = known.into_iter().find(|(magic, ..)| start.starts_with(magic))?;
+    Some((what, instead))
+}
+
 /// How container runtimes write a line of a log: Docker's json-file driver.
 const WRAPPED: &str = "{\"log\":";
 
@@ -89,6 +111,10 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
         && let Ok(Wrapped { log }) = serde_json::from_str(&text)
     {
         text = log.into();
+    }
+    // Pages and mails hold blanks apart with one that does not break, which begins with this byte.
+    if memchr(0xc2, text.as_bytes()).is_some() && text.contains('\u{a0}') {
+        text = text.replace('\u{a0}', " ").into();
     }
     if memchr2(b'\r', b'\n', text.as_bytes()).is_none() {
         if !text.trim_ascii().is_empty() {

@@ -63,7 +63,10 @@ impl Section {
             Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(_) => {
                 used || !self.measurement.errors.is_empty()
             }
-            Said::Starting(_) => used || self.begun || !self.measurement.errors.is_empty(),
+            // Copies of a run begin before any of them lists its parameters.
+            Said::Starting(_) => {
+                used || (self.begun && self.parameters > 0) || !self.measurement.errors.is_empty()
+            }
             _ => false,
         }
     }

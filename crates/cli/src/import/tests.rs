@@ -181,3 +181,44 @@ fn a_logs_lines_may_be_wrapped_as_json() {
     let read = parse(&[HEADER, ROW, ROW].map(wrap).concat());
     assert_eq!((read.measurements.len(), read.lines.rows), (1, 2));
 }
+
+#[test]
+fn tables_of_pages_and_mails() {
+    let cells = |line: &str| line.split_whitespace().collect::<Vec<_>>().join("|");
+    for text in [
+        format!("|{}|\n|---|---|\n|{}|\n", cells(HEADER.trim_start_matches('#')), cells(ROW)),
+        format!("{HEADER}\n{}\n", ROW.replace("  ", "\u{a0} ")),
+    ] {
+        let read = parse(&text);
+        assert_eq!(read.measurements[0].rows.len(), 1, "{text}");
+        assert_eq!(
+            read.measurements[0].rows[0].in_place.as_ref().and_then(|half| half.busbw),
+            Some(387.21)
+        );
+        assert_eq!(read.lines.cut, 0, "{text}");
+    }
+}
+
+#[test]
+fn other_forms_of_text_are_named() {
+    for (start, words) in [
+        (&b"\x1f\x8b\x08\0"[..], "compressed with gzip: unpack it first"),
+        (b"\x28\xb5\x2f\xfd\0", "compressed with zstd"),
+        (b"\xff\xfe#\0", "UTF-16: make it UTF-8 first"),
+    ] {
+        assert!(refusal(start).contains(words), "{}", refusal(start));
+    }
+}
+
+#[test]
+fn copies_whose_heads_alternate_are_one_run() {
+    let head = "# nccl-tests version 2.17.1 nccl-headers=22705 nccl-library=22705\n";
+    let start = "[1,0]<stdout>:# Collective test starting: all_reduce_perf\n";
+    let parameters = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n[1,0]<stdout>:#\n";
+    let text = format!(
+        "{head}{head}{start}{start}{parameters}{parameters}{HEADER}\n{HEADER}\n{ROW}\n{ROW}\n"
+    );
+    let read = parse(&text);
+    let [run] = &read.measurements[..] else { panic!("{read:?}") };
+    assert_eq!((run.copies, run.rows.len(), read.lines.unrecognised), (2, 2, 0));
+}

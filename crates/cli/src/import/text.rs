@@ -1,6 +1,8 @@
 //! A log line by line: who understands each line, and where one run ends and the next begins.
 //! Not the formats themselves (`nccl_tests`, `osu`, `model::nccl_log`).
 
+use std::borrow::Cow;
+
 use model::measurement::Measurement;
 
 use super::{
@@ -42,6 +44,7 @@ impl<'e> Text<'e> {
     pub fn line(&mut self, line: &str) {
         self.lines.all += 1;
         let line = &*nccl_tests::unmarked(line);
+        let line = &*without_bars(line);
         // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
         let (table, torn) = match nccl_message(line) {
             Some(before) if self.section.hear(line) => {
@@ -200,6 +203,12 @@ impl<'e> Text<'e> {
         };
         Err(ImportError::Strange { name: self.name, why })
     }
+}
+
+/// A line of a Markdown table with the bars as blanks, also where they stick to the cells.
+fn without_bars(line: &str) -> Cow<'_, str> {
+    let table = line.trim_start().starts_with('|') && line.matches('|').count() > 6;
+    if table { line.replace('|', " ").into() } else { line.into() }
 }
 
 /// What stands before a message of NCCL, if the line may have one.

@@ -70,10 +70,11 @@ pub struct Load {
 
 impl Load {
     /// busbw, GB/s, if it alone limited and all bytes crossed it that may: at payload, or line where
-    /// there is none.
-    pub fn busbw(&self) -> f64 {
-        self.capacity.best() / self.capacity.line * self.line_busbw * self.bytes
-            / self.bytes_at_most
+    /// there is none. A result above that shows that fewer did: then it is of the fewest.
+    pub fn busbw(&self, measured: f64) -> f64 {
+        let most = self.capacity.best() / self.capacity.line * self.line_busbw;
+        let all = most * self.bytes / self.bytes_at_most;
+        if measured > all { most } else { all }
     }
 }
 

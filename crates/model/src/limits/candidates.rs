@@ -8,7 +8,7 @@ use super::bound::{Limit, limit};
 use super::placement::{Inside, Memory, Placement};
 use super::resource::sm;
 use crate::Collective;
-use crate::machine::Machine;
+use crate::machine::{Machine, NicKind};
 
 /// An algorithm that may have run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,6 +83,7 @@ fn possible(
     let sharp = || match machine.sharp {
         Some(true) => Possible::Yes,
         Some(false) => Possible::No("the switches do not reduce".to_owned()),
+        None if no_infiniband(machine) => Possible::No("SHARP takes InfiniBand".to_owned()),
         None => Possible::If("the switches reduce (SHARP)".to_owned()),
     };
     match algorithm {
@@ -116,6 +117,12 @@ fn possible(
         }
         Algorithm::Direct => Possible::Yes,
     }
+}
+
+/// Whether the NICs are known, and none is of InfiniBand, whose switches alone have SHARP.
+fn no_infiniband(machine: &Machine) -> bool {
+    let nics = &machine.node.nics;
+    !nics.is_empty() && nics.iter().all(|nics| nics.kind != NicKind::InfiniBand)
 }
 
 /// NVLS needs Hopper or later, NVSwitches, and their multicast.

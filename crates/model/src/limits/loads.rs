@@ -6,6 +6,7 @@ use super::bound::{Limit, Load, to_busbw};
 use super::placement::{Islands, Memory, Placement};
 use super::resource::{self, Fabric, Known, Resource};
 use super::traffic::{self, Crossing, Ranks};
+use crate::Collective;
 use crate::machine::Machine;
 
 /// Where bytes cross.
@@ -50,12 +51,17 @@ fn inside(limit: &mut Limit, site: &Site<'_>) {
             let each = resource::nics_used(machine, placement, islands) >= islands.ranks;
             let most = if each { crossing.relieved } else { crossing.inside };
             let bytes = [crossing.relieved, most];
-            add(limit, Resource::NvLink, bytes, resource::nvlink(machine), alone);
+            let links = resource::nvlink_between(machine, islands);
+            add(limit, Resource::NvLink, bytes, links, alone);
         }
         Fabric::NvLinkAndPcie => {
             let bytes = least_of_a_gpu(limit.algorithm, crossing.gpu);
             let links = resource::gpu_links(machine);
             add(limit, Resource::GpuLinks, [bytes; 2], links, alone);
+            if placement.per_node < machine.node.gpus {
+                let links = machine.links_called();
+                limit.unchecked.push(format!("which {links} links join the GPUs that ran"));
+            }
             if let Some(bytes) = leaving_a_domain(limit, site) {
                 let pcie = resource::gpu_pcie(machine);
                 add(limit, Resource::GpuPcie, [bytes; 2], pcie, false);
@@ -131,9 +137,18 @@ fn outside(limit: &mut Limit, site: &Site<'_>) {
         return;
     }
     let [nics, slots] = resource::network(machine, placement, islands);
-    add(limit, Resource::Nic, [line; 2], nics, true);
-    add(limit, Resource::NicSlot, [slot; 2], slots, line <= 0.0);
+    // A message of one rank may leave over all NICs; over those of its GPU alone, each carries more.
     let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
+    let crowd = if limit.collective == Collective::SendRecv && gpus && !by_nics {
+        resource::nics_for_each(machine, placement, islands)
+    } else {
+        1.0
+    };
+    // Of a NIC and its slot only the narrower one can be what holds such a message back.
+    let rate = |known: &Known| known.capacity.as_ref().map_or(f64::INFINITY, |one| one.line);
+    let slot_crowd = if rate(&slots) < rate(&nics) { crowd } else { 1.0 };
+    add(limit, Resource::Nic, [line, line * crowd], nics, true);
+    add(limit, Resource::NicSlot, [slot, slot * slot_crowd], slots, line <= 0.0);
     if gpus && !limit.loads.iter().any(|load| load.resource == Resource::GpuPcie) {
         add(limit, Resource::GpuPcie, [slot / ranks; 2], resource::gpu_pcie(machine), false);
     }

@@ -68,6 +68,12 @@ impl Capacity {
     pub fn best(&self) -> f64 {
         self.payload.unwrap_or(self.line)
     }
+
+    /// A part of it.
+    fn scaled(self, part: f64) -> Capacity {
+        let of = |rate: f64| rate * part;
+        Capacity { line: of(self.line), payload: self.payload.map(of), nccl: self.nccl.map(of) }
+    }
 }
 
 /// A capacity, or what is missing to know it.
@@ -112,6 +118,24 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
         (_, None) => Err(format!("the GB/s of one {} link", machine.links_called())),
     };
     Known { capacity, assumed }
+}
+
+/// The NVLinks that ranks of an island have to each other. NVSwitches join all links to all; without,
+/// each link goes to one GPU, and those to GPUs without a rank carry nothing: at most as many as even
+/// shares rounded up.
+pub(super) fn nvlink_between(machine: &Machine, islands: &Islands) -> Known {
+    let all = nvlink(machine);
+    let (Some(links), Some(nvlink)) = (nvlink_links(machine), &machine.node.nvlink) else {
+        return all;
+    };
+    let others = nvlink.domain.min(machine.node.gpus).saturating_sub(1);
+    let reached = islands.ranks.saturating_sub(1);
+    if nvlink.switched || reached >= others || links == 0 {
+        return all;
+    }
+    let links = links as usize;
+    let part = (links.div_ceil(others) * reached).min(links) as f64 / links as f64;
+    Known { capacity: all.capacity.map(|capacity| capacity.scaled(part)), ..all }
 }
 
 /// NVLinks of a GPU, said or by its model.
@@ -185,6 +209,15 @@ fn carriers<'m>(machine: &'m Machine, placement: &Placement) -> Vec<&'m Nics> {
 pub(super) fn nics_used(machine: &Machine, placement: &Placement, islands: &Islands) -> usize {
     let all = carriers(machine, placement).iter().map(|nics| nics.count).sum::<usize>();
     placement.nics.unwrap_or(all).min(all).saturating_mul(islands.nodes)
+}
+
+/// How many times fewer NICs a GPU's own share is than all of an island: NCCL sends messages of one
+/// rank to one peer over the NICs nearest to its GPU, shared out among the GPUs as near to them
+/// (`ncclTopoGetLocalNet` in src/graph/topo.cc).
+pub(super) fn nics_for_each(machine: &Machine, placement: &Placement, islands: &Islands) -> f64 {
+    let all = nics_used(machine, placement, islands);
+    let gpus = machine.node.gpus.max(1).saturating_mul(islands.nodes.max(1));
+    all.max(1) as f64 / all.div_ceil(gpus).max(1) as f64
 }
 
 /// All NICs of an island, and their slots.

@@ -111,7 +111,9 @@ fn collective(measurement: &Measurement) -> Option<Collective> {
     match (shares(row)?, operator, rooted) {
         (1, true, true) => Some(Collective::Reduce),
         (1, false, true) => Some(Collective::Broadcast),
-        (1, true, false) if undefined_in_place => Some(Collective::SendRecv),
+        (1, true, false) if undefined_in_place && factor_is_one(rows) != Some(false) => {
+            Some(Collective::SendRecv)
+        }
         // The factor of two ranks is 1, as that of sendrecv; only all_reduce is checked in place.
         (1, true, false) if any_in || !factor_is_one(rows)? => Some(Collective::AllReduce),
         (1, ..) => None,
@@ -209,6 +211,15 @@ mod tests {
             ),
             (8 << 30, 1 << 27, false, half(43.94, 41.20, none), half(43.49, 40.77, none), None),
             (8 << 30, 2 << 30, true, half(20.0, 20.0, none), half(20.0, 20.0, none), None),
+            // The last column is lost; the factor is not sendrecv's.
+            (
+                8 << 30,
+                2 << 30,
+                true,
+                half(208.77, 391.45, zero),
+                half(209.47, 392.76, none),
+                Some((Collective::AllReduce, 16)),
+            ),
         ] {
             let made = table(size, count, op, out, inside);
             let got = made.collective().zip(made.rank_count());

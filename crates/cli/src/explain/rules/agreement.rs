@@ -5,8 +5,9 @@ use model::measurement::{Origin, disagreements, stated_average_differs};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, bytes, rate},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::{bytes, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;

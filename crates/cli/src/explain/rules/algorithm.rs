@@ -4,9 +4,10 @@
 use super::super::{
     choice::Basis,
     context::{Context, at},
-    finding::{Confidence, Finding, Weight, list, rate},
+    finding::{Confidence, Finding, Weight},
     limit::said_at,
 };
+use crate::quantity::{list, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let note =
@@ -26,10 +27,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         Basis::Conditional => Confidence::Possible,
         _ => Confidence::Likely,
     };
-    let busbw = rate(context.busbw().unwrap_or(0.0));
-    vec![
-        note(confidence, only)
-            .evidence(format!("{busbw} GB/s is {}", choice.above()))
-            .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'"),
-    ]
+    let busbw = context.busbw().unwrap_or(0.0);
+    let mut found =
+        note(confidence, only).evidence(format!("{} GB/s is {}", rate(busbw), choice.above()));
+    if let Some(unless) = choice.unless(&context.candidates, busbw) {
+        found = found.evidence(unless);
+    }
+    vec![found.confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'")]
 }

@@ -3,9 +3,10 @@
 
 use super::super::{
     context::{Context, row_speed},
-    finding::{Confidence, Finding, Weight, bytes, list, plain, rate},
+    finding::{Confidence, Finding, Weight},
     limit::said_at,
 };
+use crate::quantity::{bytes, list, plain, rate};
 
 /// A size is a dip below this part of the best on either side of it.
 const DIP: f64 = 0.92;

@@ -3,8 +3,9 @@
 
 use super::super::{
     context::{Context, row_speed, small_times, start_us},
-    finding::{Confidence, Finding, Weight, bytes, time},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::{bytes, time};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

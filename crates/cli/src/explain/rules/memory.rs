@@ -5,8 +5,9 @@ use model::measurement::{Figure, Measurement, Memory};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, bytes, time},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::{bytes, time};
 
 /// Messages up to this size have no bytes to speak of.
 const SMALL: u64 = 64;

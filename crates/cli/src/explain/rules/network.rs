@@ -8,9 +8,10 @@ use model::nccl_log::{NcclFacts, Transport};
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight, list},
+    finding::{Confidence, Finding, Weight},
     placement::setting,
 };
+use crate::quantity::list;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let facts: Vec<&NcclFacts> = context.facts().collect();

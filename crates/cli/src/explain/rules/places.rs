@@ -5,8 +5,9 @@ use model::measurement::Figure;
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, percent},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::percent;
 
 /// A difference that is worth knowing.
 const GAP: f64 = 0.08;

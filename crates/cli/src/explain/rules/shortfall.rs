@@ -5,8 +5,9 @@ use model::limits::{Standing, Verdict};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight, percent, rate},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::{list, percent, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let judged = &context.judgement;
@@ -37,9 +38,29 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         "far-below-the-limit",
         Weight::Slow,
         Confidence::Likely,
-        format!("{} % of the limit: something else than links holds it back", percent(of_limit)),
+        if ceiling.unchecked.is_empty() {
+            format!("{} % of the limit: something else than links holds it back", percent(of_limit))
+        } else {
+            format!(
+                "{} % of the limit: something else than the links that are known holds it back",
+                percent(of_limit)
+            )
+        },
     )
     .evidence(evidence);
+    if !ceiling.unchecked.is_empty() {
+        finding = finding.evidence(format!("not known: {}", list(&ceiling.unchecked, "and")));
+    }
+    // Not the likelier algorithm, and no less within its bound.
+    let unlikely = ceiling.choice.unlikely.iter().map(|(one, _)| one.name()).collect::<Vec<_>>();
+    if !unlikely.is_empty() {
+        finding.confidence = Confidence::Possible;
+        let algorithm = ceiling.choice.algorithm.name();
+        finding = finding.evidence(format!(
+            "the limit is that of {algorithm}; if {} ran, it is another one",
+            list(&unlikely, "or")
+        ));
+    }
     if let Some(expected) = judged.of_expected {
         finding = finding.evidence(format!("{} % of what NCCL expects", percent(expected)));
     }
@@ -49,9 +70,11 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         finding = finding.evidence(format!("not known: {}", missing.join("; ")));
     }
     let amd = context.machine.as_ref().is_some_and(|known| known.machine.links_called() == "xGMI");
-    let links = match amd {
-        true => "rocm-smi --showtopo; rocm-smi --showxgmierr",
-        false => "nvidia-smi nvlink --status; nvidia-smi topo -m",
+    let nvlink = context.machine.as_ref().is_none_or(|known| known.machine.node.nvlink.is_some());
+    let links = match (amd, nvlink) {
+        (true, _) => "rocm-smi --showtopo; rocm-smi --showxgmierr",
+        (false, true) => "nvidia-smi nvlink --status; nvidia-smi topo -m",
+        (false, false) => "nvidia-smi topo -m; sudo lspci -vv | grep LnkSta",
     };
     if !context.by_nccl() {
         return vec![finding.confirm(format!("busbw topo on every host; {links}"))];

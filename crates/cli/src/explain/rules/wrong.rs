@@ -3,8 +3,9 @@
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight, bytes},
+    finding::{Confidence, Finding, Weight},
 };
+use crate::quantity::bytes;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;

@@ -163,7 +163,9 @@ fn is_failure(text: &str) -> bool {
 }
 
 fn is_other(text: &str) -> bool {
+    // A hash alone, also behind a launcher's prefix.
     text.trim_start_matches('#').trim().is_empty()
+        || [" #", ":#", ">#"].iter().any(|end| text.ends_with(end))
         || [
             "Using devices",
             "(elements)",
