@@ -122,6 +122,9 @@ pub struct Lines {
     pub nccl: u64,
     /// Other lines that are known: heads, devices, feet.
     pub known: u64,
+    /// Zero bytes that were passed over.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub zeros: u64,
     /// Lines of no known kind.
     pub unrecognised: u64,
     /// The first of them.
@@ -144,6 +147,9 @@ impl Lines {
                 "{} runs beyond the first {MOST_RUNS} were left out",
                 self.runs_left_out
             ));
+        }
+        if self.zeros > 0 {
+            said.push(format!("{} zero bytes were passed over: the file has holes", self.zeros));
         }
         if self.unrecognised > 0 {
             said.push(format!(
@@ -255,10 +261,14 @@ pub fn each(
         }
         Some(_) => {
             let mut text = Text::new(name, each);
-            let at = lines::each(from, |line| text.line(line)).map_err(fail)?;
-            match at {
-                Some(at) => Err(ImportError::Binary { name: name.to_owned(), at }),
-                None => text.finish(),
+            let zeros = lines::each(from, |line| text.line(line)).map_err(fail)?;
+            let read = if zeros.is_binary { None } else { Some(text.finish()) };
+            match (read, zeros.first) {
+                (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
+                (Some(Err(error)), None) => Err(error),
+                (_, at) => {
+                    Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() })
+                }
             }
         }
     }

@@ -19,6 +19,7 @@ fn busbw(home: &Path, arguments: &[&str]) -> Output {
         .current_dir(home)
         .env("XDG_DATA_HOME", home)
         .env("NO_COLOR", "1")
+        .env_remove("BUSBW_NO_RECORD")
         .output()
         .expect("the program starts")
 }

@@ -14,6 +14,7 @@ fn import(arguments: &[&str], stdin: Stdio) -> Output {
     Command::new(env!("CARGO_BIN_EXE_busbw"))
         .arg("import")
         .args(arguments)
+        .env_remove("BUSBW_NO_RECORD")
         .stdin(stdin)
         .output()
         .expect("the program starts")

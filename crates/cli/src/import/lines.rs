@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 use model::nccl_log::plain;
 use serde::Deserialize;
 
@@ -70,10 +70,28 @@ struct Wrapped {
     log: String,
 }
 
-/// Hands every line on. Stops at a zero byte, which no text has, and gives its offset.
-pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Option<u64>> {
+/// A zero byte among the first so many means that this is no text.
+const HEAD: u64 = 1024;
+/// So many of them are passed over: a file system that lost a write, or a log that was cut while it
+/// was written, leaves a hole.
+const MOST_ZEROS: u64 = 64 << 20;
+
+/// The zero bytes of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Zeros {
+    /// How many were passed over.
+    pub count: u64,
+    /// Where the first stood.
+    pub first: Option<u64>,
+    /// Reading stopped: it is no text.
+    pub is_binary: bool,
+}
+
+/// Hands every line on, without zero bytes.
+pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Zeros> {
     let mut kept: Vec<u8> = Vec::new();
     let mut offset = 0u64;
+    let mut zeros = Zeros::default();
     loop {
         let buffer = from.fill_buf()?;
         if buffer.is_empty() {
@@ -81,11 +99,22 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
         }
         let end = memchr(b'\n', buffer);
         let part = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or(buffer);
-        if let Some(at) = memchr(0, part) {
-            return Ok(Some(offset + at as u64));
-        }
         let used = part.len() + usize::from(end.is_some());
-        if end.is_some() && kept.is_empty() {
+        let zero = memchr(0, part);
+        if let Some(at) = zero {
+            let first = *zeros.first.get_or_insert(offset + at as u64);
+            zeros.count += memchr_iter(0, part).count() as u64;
+            zeros.is_binary = first < HEAD || zeros.count > MOST_ZEROS;
+            if zeros.is_binary {
+                return Ok(zeros);
+            }
+            let room = LONGEST.saturating_sub(kept.len());
+            kept.extend(part.iter().copied().filter(|byte| *byte != 0).take(room));
+            if end.is_some() {
+                hand(&kept, &mut line);
+                kept.clear();
+            }
+        } else if end.is_some() && kept.is_empty() {
             hand(part, &mut line);
         } else {
             let room = LONGEST.saturating_sub(kept.len()).min(part.len());
@@ -101,7 +130,7 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
     if !kept.is_empty() {
         hand(&kept, &mut line);
     }
-    Ok(None)
+    Ok(zeros)
 }
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
@@ -132,7 +161,7 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8], buffer: usize) -> (Vec<String>, Option<u64>) {
+    fn all(bytes: &[u8], buffer: usize) -> (Vec<String>, Zeros) {
         let mut found = Vec::new();
         let mut from = io::BufReader::with_capacity(buffer, bytes);
         let at = each(&mut from, |line| found.push(line.to_owned())).expect("memory is readable");
@@ -142,12 +171,25 @@ mod tests {
     #[test]
     fn lines_of_every_kind() {
         for buffer in [1, 3, 4096] {
-            let (lines, binary) =
+            let (lines, zeros) =
                 all(b"one\r\n\n\x1b[31mtwo\x1b[0m\nbar 1%\rbar 2%\n\xfflast", buffer);
             assert_eq!(lines, ["one", "two", "bar 1%", "bar 2%", "\u{fffd}last"]);
-            assert_eq!(binary, None);
-            assert_eq!(all(b"ab\nc\0d", buffer).1, Some(4));
+            assert_eq!(zeros, Zeros::default());
+            let zeros = all(b"ab\nc\0d", buffer).1;
+            assert_eq!((zeros.first, zeros.is_binary), (Some(4), true));
         }
+    }
+
+    #[test]
+    fn a_hole_in_a_long_text_is_passed_over() {
+        let text = [b"x\n".repeat(600), b"on\0\0\0e\n\0\0two\n".to_vec()].concat();
+        for buffer in [1, 3, 4096] {
+            let (lines, zeros) = all(&text, buffer);
+            assert_eq!(lines[600..], ["one", "two"]);
+            assert_eq!(zeros, Zeros { count: 5, first: Some(1202), is_binary: false });
+        }
+        let endless = [b"x\n".repeat(600), vec![0; (MOST_ZEROS + 1) as usize]].concat();
+        assert!(all(&endless, 1 << 20).1.is_binary);
     }
 
     #[test]

@@ -140,6 +140,9 @@ pub fn source(lines: &Lines) -> Option<String> {
     if lines.cut > 0 {
         text.push_str(&format!("; {} cut or without figures", count(lines.cut, "row")));
     }
+    if lines.zeros > 0 {
+        text.push_str(&format!("; {} zero bytes passed over", lines.zeros));
+    }
     for example in &lines.examples {
         text.push_str("\n  | ");
         text.push_str(example);
