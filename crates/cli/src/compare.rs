@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use model::{
-    comparison::{Matched, Matching, compare_sides},
+    comparison::{Matched, Matching, Point, compare_sides},
     exit::Exit,
     stats::Rule,
 };
@@ -26,6 +26,7 @@ use crate::{
     Refusal,
     answer::{answer, json_line},
     options::CompareArguments,
+    quantity::count,
 };
 
 /// The version of what `--json` prints.
@@ -56,6 +57,14 @@ struct Gate {
     fail_below: f64,
     held: bool,
     failed: Vec<Matched>,
+    /// Points that look slower, and noise does not let that be told.
+    undecided: Vec<Matched>,
+    /// Points of the baseline that a candidate lacks.
+    missing: Vec<Point>,
+    /// Points of a candidate whose data are wrong.
+    wrong: Vec<Matched>,
+    /// Candidates that did not complete, and why.
+    incomplete: Vec<String>,
 }
 
 /// Compares the first side with each of the others.
@@ -96,13 +105,29 @@ fn compared<'a>(
             }
         })
         .collect();
-    let gate = fail_below.map(|least| {
-        let rows = comparisons.iter().flat_map(|one| &one.matching.rows);
-        let failed: Vec<Matched> = rows.filter(|row| row.is_below(least)).cloned().collect();
-        let compared = comparisons.iter().all(|one| !one.matching.rows.is_empty());
-        Gate { fail_below: least, held: failed.is_empty() && compared, failed }
-    });
+    let gate = fail_below.map(|least| gate(least, baseline, &comparisons));
     Outcome { compare_schema: SCHEMA, baseline, comparisons, gate }
+}
+
+fn gate(least: f64, baseline: &Source, comparisons: &[Against<'_>]) -> Gate {
+    let rows = || comparisons.iter().flat_map(|one| &one.matching.rows);
+    let those = |is: &dyn Fn(&Matched) -> bool| rows().filter(|row| is(row)).cloned().collect();
+    let missing = comparisons.iter().flat_map(|one| one.matching.only_baseline.clone());
+    let mut gate = Gate {
+        fail_below: least,
+        held: false,
+        failed: those(&|row| row.is_below(least)),
+        undecided: those(&|row| row.may_be_below(least)),
+        missing: missing.collect(),
+        wrong: those(&|row| row.candidate.wrong > 0),
+        incomplete: comparisons.iter().flat_map(|one| one.candidate.incomplete()).collect(),
+    };
+    gate.held = gate.failed.is_empty()
+        && (gate.missing.is_empty() || baseline.is_reference)
+        && gate.wrong.is_empty()
+        && gate.incomplete.is_empty()
+        && comparisons.iter().all(|one| !one.matching.rows.is_empty());
+    gate
 }
 
 /// How the command ends, and why, on stderr where it is a failure.
@@ -115,13 +140,36 @@ fn verdict(outcome: &Outcome<'_>) -> Exit {
         ));
         exit = Exit::Internal;
     }
-    if let Some(gate) = outcome.gate.as_ref().filter(|gate| !gate.failed.is_empty()) {
-        for row in &gate.failed {
-            say(&format!("below {}: {}", gate.fail_below, table::sentence(row)));
+    if let Some(gate) = &outcome.gate {
+        tell(gate);
+        if !gate.held {
+            exit = Exit::Internal;
         }
-        exit = Exit::Internal;
     }
     exit
+}
+
+/// What kept a gate from holding, and what it could not judge.
+fn tell(gate: &Gate) {
+    for row in &gate.failed {
+        say(&format!("below {}: {}", gate.fail_below, table::sentence(row)));
+    }
+    for row in &gate.wrong {
+        let wrong = count(row.candidate.wrong, "wrong element");
+        say(&format!("wrong data: {}: {wrong}", table::sentence(row)));
+    }
+    if !gate.missing.is_empty() {
+        say(&format!("missing, though the baseline has them: {}", table::alone(&gate.missing)));
+    }
+    for why in &gate.incomplete {
+        say(&format!("not complete: {why}"));
+    }
+    for row in &gate.undecided {
+        say(&format!(
+            "not decided, since noise may explain it: {}; add launches",
+            table::sentence(row)
+        ));
+    }
 }
 
 fn say(text: &str) {

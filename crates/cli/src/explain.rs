@@ -66,11 +66,21 @@ pub struct Explanation {
 
 /// Explains runs that belong together. NCCL's lines in a source without a table belong to the table
 /// where there is only one.
-pub fn explain(mut runs: Vec<Measurement>, hardware: &Hardware) -> Vec<Explanation> {
+pub fn explain(runs: Vec<Measurement>, hardware: &Hardware) -> Vec<Explanation> {
+    explained(runs, hardware).1
+}
+
+/// The same with the runs that are explained, in the same order: some were joined.
+pub fn explained(
+    mut runs: Vec<Measurement>,
+    hardware: &Hardware,
+) -> (Vec<Measurement>, Vec<Explanation>) {
     gather::gather(&mut runs);
     let contexts: Vec<Context<'_>> =
         runs.iter().map(|run| Context::new(run, hardware, &runs)).collect();
-    contexts.iter().map(explain_one).collect()
+    let told = contexts.iter().map(explain_one).collect();
+    drop(contexts);
+    (runs, told)
 }
 
 fn explain_one(context: &Context<'_>) -> Explanation {

@@ -10,8 +10,6 @@ mod redact;
 mod source;
 mod summary;
 
-use model::measurement::Measurement;
-
 pub(crate) use data::{LineKind, Report, Row, Series};
 pub(crate) use of_run::series as run_series;
 pub(crate) use of_sweep::series as sweep_series;
@@ -20,21 +18,14 @@ pub(crate) use redact::{Known, redacted};
 pub(crate) use source::Sources;
 
 use crate::{
-    explain::{self, Explanation, Hardware},
+    explain::{self, Hardware},
     local_time,
 };
 
 /// Puts a report together. Runs are explained together, as `busbw explain` does.
 pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
     let Sources { runs, sweeps, pairs, unread } = sources;
-    // NCCL's lines of another file may have been joined to the run that they belong to.
-    let (runs, told): (Vec<Measurement>, Vec<Explanation>) =
-        explain::explain(runs.clone(), hardware)
-            .into_iter()
-            .filter_map(|told| {
-                Some((runs.iter().find(|run| run.source == told.source)?.clone(), told))
-            })
-            .unzip();
+    let (runs, told) = explain::explained(runs, hardware);
     let names = of_run::names(&runs);
     let each = || names.iter().zip(runs.iter().zip(&told));
     let mut series: Vec<Series> =

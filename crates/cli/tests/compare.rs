@@ -115,9 +115,34 @@ fn one_launch_a_side_tells_nothing_and_nothing_compared_fails() {
     let gate = busbw(home.path(), &["compare", "a", "b", "--fail-below", "0.95"]);
     assert_eq!(gate.status.code(), Some(1));
     assert!(
-        text(&gate.stderr).contains("0.800 times as fast, from one launch a side"),
+        text(&gate.stderr).contains("0.800 times as fast, from 1 against 1 launches"),
         "{}",
         text(&gate.stderr)
+    );
+    // What the baseline has must be there, and be right.
+    let cut = log(8, [400.0, 800.0]);
+    let cut = &cut[..cut.find("134217728").expect("the second size")];
+    fs::write(home.path().join("cut"), cut).expect("a log");
+    let missing = busbw(home.path(), &["compare", "a", "cut", "--fail-below", "0.95"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        text(&missing.stderr).contains("missing, though the baseline has them: 2 points"),
+        "{}",
+        text(&missing.stderr)
+    );
+    fs::write(home.path().join("wrong"), log(8, [400.0, 800.0]).replacen(" 0\n", " 4\n", 1))
+        .expect("a log");
+    let wrong = busbw(home.path(), &["compare", "a", "wrong", "--fail-below", "0.95"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        text(&wrong.stderr).contains("wrong data: all_reduce float sum, 8 ranks, 64 MiB in place"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    assert!(text(&wrong.stdout).contains("WRONG data"), "{}", text(&wrong.stdout));
+    assert_eq!(
+        busbw(home.path(), &["compare", "a", "b", "--fail-below", "1.05"]).status.code(),
+        Some(2)
     );
     let nothing = busbw(home.path(), &["compare", "a", "c"]);
     assert_eq!(nothing.status.code(), Some(1));
@@ -144,6 +169,11 @@ fn efficiency_by_nodes() {
     let gate =
         busbw(home.path(), &["compare", "--by", "nodes", "two", "one", "--fail-below", "0.99"]);
     assert_eq!(gate.status.code(), Some(1));
+    assert!(
+        text(&gate.stderr).contains("on 16 ranks 98.6 % of that bus bandwidth"),
+        "{}",
+        text(&gate.stderr)
+    );
     assert_eq!(busbw(home.path(), &["compare", "--by", "nodes", "one"]).status.code(), Some(1));
 }
 
@@ -180,6 +210,9 @@ fn the_history_tells_noise_where_sides_have_one_launch() {
         assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     };
     (0..24).for_each(|_| run(&[]));
+    // A run with a fault tells nothing of what is usual.
+    run(&["--fault", "rank=0,phase=timed,do=slow:9"]);
+    run(&[]);
     run(&["--fault", "rank=0,phase=timed,do=slow:3"]);
     let told = busbw(home.path(), &["compare", "--last", "2"]);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));

@@ -65,6 +65,41 @@ fn log(name: &str) -> String {
     logs.join(name).display().to_string()
 }
 
+/// Runs of one name and line, as of several texts from stdin, and tables of one size each that are
+/// joined: every run's figures are its own.
+#[test]
+fn runs_of_one_name_keep_their_figures() {
+    let folder = Folder::new();
+    let table = |time: f64, bandwidth: f64| {
+        let size = 1u64 << 30;
+        format!(
+            "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n\
+             {size} {} float sum -1 {time} {bandwidth} {bandwidth} 0 {time} {bandwidth} {bandwidth} 0\n\
+             # Avg bus bandwidth : {bandwidth}\n",
+            size / 4
+        )
+    };
+    let mut folded = String::new();
+    for (time, bandwidth) in [(3000.0, 357.91), (9000.0, 119.30)] {
+        folder.file("one.log", table(time, bandwidth));
+        folded += &String::from_utf8(folder.busbw("import one.log --json").stdout).unwrap();
+    }
+    folder.file("both.jsonl", folded);
+    let data = folder.data("both.jsonl");
+    let text = data.to_string();
+    assert!(text.contains("3000") && text.contains("9000"), "{text}");
+    assert_eq!(data["series"].as_array().unwrap().len(), 2, "{text}");
+    folder.file(
+        "secret.log",
+        format!(
+            "mpirun -x HF_TOKEN=hf_1 ./all_reduce_perf --token abc -b 8\n{}",
+            table(3000.0, 357.91)
+        ),
+    );
+    let text = folder.data("secret.log").to_string();
+    assert!(!text.contains("hf_1") && !text.contains("abc -b"), "{text}");
+}
+
 #[test]
 fn the_data_are_the_records() {
     let folder = Folder::new();

@@ -10,11 +10,12 @@ use std::{
 use model::{
     comparison::{Point, Side},
     measurement::Measurement,
+    record::{Folded, Status},
     stats::median,
 };
 
 use super::sides::Source;
-use crate::{import, store};
+use crate::store;
 
 /// Runs that are looked at, the newest ones.
 const MOST_RUNS: usize = 400;
@@ -56,8 +57,34 @@ impl History {
     }
 }
 
-/// NCCL's version and the environment: what changes the usual time of a machine.
-type State = (Option<String>, Vec<(String, String)>);
+/// How it was measured, NCCL's version and the environment: what changes the usual time of a machine.
+type State = (String, Option<String>, Vec<(String, String)>);
+
+/// Whether a run tells what is usual: complete, right, and without faults on purpose.
+fn is_sound(record: &Folded) -> bool {
+    record.run.plan.fault.is_none()
+        && record
+            .end
+            .as_ref()
+            .is_some_and(|end| end.status == Status::Complete && end.out_of_bounds == 0)
+}
+
+/// What of a plan changes times: backend, layout, iterations and how they run.
+fn plan(record: &Folded) -> String {
+    let plan = &record.run.plan;
+    format!(
+        "{:?} {} {} {} {} {} {:?} {:?} {}",
+        plan.backend,
+        plan.threads,
+        plan.devices,
+        plan.iterations,
+        plan.aggregated,
+        plan.warmup,
+        plan.blocking,
+        plan.average,
+        plan.graph
+    )
+}
 
 /// Hosts and devices; none where they are not listed.
 fn machine(run: &Measurement) -> Option<Machine> {
@@ -71,13 +98,14 @@ fn read(wanted: &Machine, compared: &BTreeSet<PathBuf>) -> BTreeMap<Point, Vec<f
     let runs = paths
         .iter()
         .filter(|path| !is_compared(path))
-        .filter_map(|path| import::read_path(path).ok())
-        .flat_map(|read| read.measurements)
-        .filter(|run| machine(run).as_ref() == Some(wanted));
+        .filter_map(|path| store::read(path).ok())
+        .filter(is_sound)
+        .map(|record| (plan(&record), Measurement::from_record(record, "")))
+        .filter(|(_, run)| machine(run).as_ref() == Some(wanted));
     let mut states: BTreeMap<State, Vec<Measurement>> = BTreeMap::new();
-    for run in runs {
+    for (plan, run) in runs {
         let environment = run.environment.clone().into_iter().collect();
-        states.entry((run.nccl.clone(), environment)).or_default().push(run);
+        states.entry((plan, run.nccl.clone(), environment)).or_default().push(run);
     }
     let mut found: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
     for runs in states.values() {

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &CompareArguments, sources: &[Source]) -> Result<Ex
 fn sentence(one: &Scaled, ranks: usize, efficiency: f64) -> String {
     let place = if one.point.in_place { " in place" } else { "" };
     format!(
-        "{}, {}{place}: {:.1} % of the bus bandwidth on {ranks}",
+        "{}, {}{place}: on {ranks} ranks {:.1} % of that bus bandwidth",
         one.point.case(),
         bytes(one.point.size),
         efficiency * 100.0

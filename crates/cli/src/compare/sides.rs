@@ -24,6 +24,8 @@ pub(super) struct Source {
     pub side: Side,
     /// What ran, in a line.
     pub about: String,
+    /// Whether it is shipped: how far its sizes go is nobody's plan.
+    pub is_reference: bool,
     #[serde(skip)]
     pub runs: Vec<Measurement>,
 }
@@ -94,6 +96,10 @@ fn read(word: &Path) -> Result<Source> {
         match import::read_path(&file.path) {
             Ok(read) => runs.extend(read.measurements),
             Err(error) if !file.found => return Err(error.into()),
+            // Whatever else lies in a folder is none of ours, but a record that is damaged is.
+            Err(error) if is_record(&file.path) => {
+                let _ = writeln!(io::stderr(), "busbw: left out: {error}");
+            }
             Err(_) => {}
         }
     }
@@ -103,12 +109,16 @@ fn read(word: &Path) -> Result<Source> {
     Ok(source(&text, runs))
 }
 
+fn is_record(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl")
+}
+
 fn reference(name: &str) -> Result<Source> {
     let Some(found) = references::find(name) else {
         let names: Vec<&str> = references::all().iter().map(|one| one.name).collect();
         bail!("there is no reference {name}: there are {}", list(&names, "and"));
     };
-    Ok(source(found.name, found.runs()?))
+    Ok(Source { is_reference: true, ..source(found.name, found.runs()?) })
 }
 
 fn source(name: &str, runs: Vec<Measurement>) -> Source {
@@ -120,7 +130,24 @@ fn source(name: &str, runs: Vec<Measurement>) -> Source {
         [only] => only.clone(),
         _ => String::new(),
     };
-    Source { side: Side::of(name, &runs), about, runs }
+    Source { side: Side::of(name, &runs), about, is_reference: false, runs }
+}
+
+impl Source {
+    /// What keeps its runs from being whole.
+    pub(super) fn incomplete(&self) -> Vec<String> {
+        let failed = self.runs.iter().flat_map(|run| &run.errors);
+        let mut said: Vec<String> = failed.map(|e| format!("{}: {e}", self.side.name)).collect();
+        let left_out: u64 = self.runs.iter().map(|run| run.rows_left_out).sum();
+        if left_out > 0 {
+            said.push(format!(
+                "{}: {} beyond those that are kept",
+                self.side.name,
+                count(left_out, "row")
+            ));
+        }
+        said
+    }
 }
 
 /// Lets sides that do not say their ranks take those of the others, and says so.

@@ -118,6 +118,8 @@ fn cells(rows: &[&Matched], letter: char) -> Vec<Vec<String>> {
 
 fn verdict(row: &Matched) -> &'static str {
     match row.verdict {
+        _ if row.candidate.wrong > 0 => "WRONG data",
+        _ if row.baseline.wrong > 0 => "WRONG data in A",
         Verdict::Same => "same",
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -156,10 +158,11 @@ fn summary(rows: &[Matched]) -> String {
             *reasons.entry(short).or_default() += 1;
         }
     }
-    let counted: Vec<String> = ["same", "faster", "slower", "cannot tell"]
-        .iter()
-        .filter_map(|word| Some(format!("{} {word}", counts.get(word)?)))
-        .collect();
+    let counted: Vec<String> =
+        ["WRONG data", "WRONG data in A", "same", "faster", "slower", "cannot tell"]
+            .iter()
+            .filter_map(|word| Some(format!("{} {word}", counts.get(word)?)))
+            .collect();
     let mut text = format!("{}: {}", count(rows.len() as u64, "point"), counted.join(", "));
     if let Some((reason, _)) = reasons.iter().max_by_key(|(_, number)| **number) {
         text.push_str(&format!(" ({reason})"));
@@ -171,7 +174,8 @@ fn summary(rows: &[Matched]) -> String {
     text
 }
 
-fn alone(points: &[Point]) -> String {
+/// Points by number, the first of them by name.
+pub(super) fn alone(points: &[Point]) -> String {
     let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
     let more = if points.len() > NAMED { ", …" } else { "" };
     format!("{} ({}{more})", count(points.len() as u64, "point"), named.join("; "))
@@ -184,8 +188,12 @@ fn place(point: &Point) -> String {
 
 /// A point that missed a gate.
 pub(super) fn sentence(row: &Matched) -> String {
-    let interval = row.interval.map_or(", from one launch a side".to_owned(), |i| {
-        format!(" ({:.3} to {:.3})", i.low, i.high)
-    });
+    let interval = match row.interval {
+        Some(interval) => format!(" ({:.3} to {:.3})", interval.low, interval.high),
+        None => {
+            let [a, b] = [&row.baseline, &row.candidate].map(|side| side.launches_us.len());
+            format!(", from {b} against {a} launches")
+        }
+    };
     format!("{}: {:.3} times as fast{interval}", place(&row.point), row.speed)
 }

@@ -53,7 +53,7 @@ pub enum By {
 
 fn ratio(text: &str) -> Result<f64, String> {
     let ratio: f64 = text.parse().map_err(|_| format!("'{text}' is no number such as 0.95"))?;
-    if ratio > 0.0 && ratio <= 10.0 {
+    if ratio > 0.0 && ratio <= 1.0 {
         return Ok(ratio);
     }
     Err(format!("{text} is no ratio: 0.95 fails what is more than 5 % slower"))
@@ -99,14 +99,15 @@ Examples:
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
 are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
 launches of the same on this machine; else \"cannot tell\". Ratios are of speeds: 1.05 is 5 % faster than the baseline.
---fail-below counts what launches or history call slower, and one launch a side as it is.
+--fail-below counts what launches or history call slower, and takes fewer than 4 launches as they are. It fails as well
+where a point of the baseline is missing, data are wrong, or a run did not complete; what noise hides it names.
 Examples:
   busbw compare before.jsonl after.jsonl --fail-below 0.95
   busbw compare nightly/monday nightly/tuesday --markdown
   busbw compare mine.log --with 8x-h200-nvlink
   busbw compare --last 2
   busbw compare --by nodes 1node.log 2nodes.log 4nodes.log
-Exit codes: 0 compared, 1 a point is below --fail-below, or nothing was compared, 2 a side cannot be read";
+Exit codes: 0 compared, 1 the gate does not hold, or nothing was compared, 2 a side cannot be read";
 
 const IMPORT_HELP: &str = "What is recognised is kept, what is not is counted and shown. Each bandwidth is computed again from size,
 time, collective and ranks; those that disagree, and a stated average that the rows do not give, are named.

@@ -12,6 +12,7 @@ use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
 use crate::{
     explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight},
     quantity::{bytes, rate, time},
+    store,
 };
 
 /// A name for each run, short and different from all others.
@@ -202,7 +203,8 @@ fn versions(run: &Measurement) -> Vec<Fact> {
 /// The command with the variables that were set, as a shell takes it.
 fn reproduce(run: &Measurement, command: &str) -> String {
     if run.source.form != Form::Record {
-        return command.to_owned();
+        // Nobody masked it when it was written.
+        return store::masked(command);
     }
     let variables =
         run.environment.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));

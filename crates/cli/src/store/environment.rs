@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 const KEPT: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
 
 /// Parts of names whose values are nobody else's business.
-const SECRETS: [&str; 6] = ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
+const SECRETS: [&str; 8] =
+    ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "KEY", "CREDENTIAL"];
 
 /// What stands for a masked value.
 const MASK: &str = "***";
@@ -34,9 +35,21 @@ fn is_secret(name: &str) -> bool {
     SECRETS.iter().any(|part| name.contains(part))
 }
 
-/// A text with passwords in addresses masked: `scheme://user:password@host`, and `--token=…` words.
+/// A text with passwords in addresses masked: `scheme://user:password@host`, `--token=…` words, and
+/// what follows `--token`.
 pub fn masked(text: &str) -> String {
-    text.split(' ').map(masked_word).collect::<Vec<_>>().join(" ")
+    let mut follows_secret = false;
+    let words = text.split(' ').map(|word| {
+        let names_secret = word.starts_with('-')
+            && !word.contains('=')
+            && is_secret(&word.to_ascii_uppercase().replace('-', "_"));
+        if word.is_empty() {
+            return String::new();
+        }
+        let is_value = std::mem::replace(&mut follows_secret, names_secret);
+        if is_value && !word.starts_with('-') { MASK.to_owned() } else { masked_word(word) }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn masked_word(word: &str) -> String {
@@ -58,6 +71,18 @@ fn masked_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_of_a_command_are_masked() {
+        for (command, masked_one) in [
+            ("run --token abc --n 2", "run --token *** --n 2"),
+            ("run --api-key=abc -x HF_TOKEN=hf_1 x", "run --api-key=*** -x HF_TOKEN=*** x"),
+            ("run --token --n 2", "run --token --n 2"),
+            ("run  http://me:word@proxy:1", "run  http://me:***@proxy:1"),
+        ] {
+            assert_eq!(masked(command), masked_one);
+        }
+    }
 
     #[test]
     fn keeps_what_matters_and_masks_secrets() {

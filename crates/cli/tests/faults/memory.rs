@@ -168,15 +168,22 @@ fn is_out_of_memory(group: &Group, ended: &Ended, shape: &str, place: &str) {
 #[test]
 fn a_limit_that_is_lowered_while_memory_is_taken() {
     for shape in ["-g 2", "-t 2 -g 1"] {
-        let Some(group) = Group::create("lowered", AT_FIRST) else { return };
-        let mut running = group.start(&format!("all_reduce {shape} -b 256M -e 256M -n 1"));
-        let lowered = aftermath::until(SOON, "a lower limit", || {
-            let has = group.usage();
-            let begun = running.ranks().len() == if shape == "-g 2" { 2 } else { 1 };
-            (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
-        });
-        assert!(lowered < need(256) / 2, "{lowered} bytes were taken already");
-        is_out_of_memory(&group, &running.end(2 * SOON), shape, "at the start");
+        // On a busy machine the look at the ranks may come when half of the memory is taken: again then.
+        for last in [false, false, false, false, true] {
+            let Some(group) = Group::create("lowered", AT_FIRST) else { return };
+            let mut running = group.start(&format!("all_reduce {shape} -b 256M -e 256M -n 1"));
+            let lowered = aftermath::until(SOON, "a lower limit", || {
+                let has = group.usage();
+                let begun = running.ranks().len() == if shape == "-g 2" { 2 } else { 1 };
+                (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
+            });
+            let ended = running.end(2 * SOON);
+            if lowered < need(256) / 2 {
+                is_out_of_memory(&group, &ended, shape, "at the start");
+                break;
+            }
+            assert!(!last, "{lowered} bytes were taken already, five times in a row");
+        }
     }
 }
 

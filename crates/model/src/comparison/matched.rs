@@ -111,10 +111,15 @@ fn matched(
 
 impl Matched {
     /// Whether it is less than `least` times as fast as the baseline. Where launches or the history
-    /// tell noise from a difference, only what they call slower counts; one launch a side is taken as
-    /// it is.
+    /// tell noise from a difference, only what they call slower counts; too few launches are taken as
+    /// they are.
     pub fn is_below(&self, least: f64) -> bool {
         let judged = self.interval.is_some();
         self.speed < least && (!judged || self.verdict == Verdict::Slower)
+    }
+
+    /// Whether it looks less than `least` times as fast, and noise does not let that be told.
+    pub fn may_be_below(&self, least: f64) -> bool {
+        self.speed < least && !self.is_below(least) && self.verdict != Verdict::Same
     }
 }

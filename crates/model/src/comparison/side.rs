@@ -18,6 +18,9 @@ pub struct Times {
     pub launches_us: Vec<f64>,
     /// Their median.
     pub time_us: f64,
+    /// Wrong elements that were found, over all launches.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wrong: u64,
     /// Bus bandwidth at that time, GB/s; the bandwidth of a program that knows one only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busbw: Option<f64>,
@@ -37,7 +40,7 @@ impl Side {
     /// The runs of a side, in launch order. A run gives one launch of each of its points (the median
     /// of its cycles), or those that it says it had.
     pub fn of<'a>(name: &str, runs: impl IntoIterator<Item = &'a Measurement>) -> Side {
-        let mut points: BTreeMap<Point, (Vec<f64>, Option<Speed>)> = BTreeMap::new();
+        let mut points: BTreeMap<Point, (Vec<f64>, Option<Speed>, u64)> = BTreeMap::new();
         for run in runs {
             let mut own: BTreeMap<Point, Vec<&Half>> = BTreeMap::new();
             for row in &run.rows {
@@ -51,15 +54,16 @@ impl Side {
                     continue;
                 }
                 let speed = halves.iter().find_map(|half| Speed::of(&point, half));
-                let (times, known) = points.entry(point).or_default();
+                let (times, known, wrong) = points.entry(point).or_default();
                 times.extend(launches);
                 *known = known.or(speed);
+                *wrong += halves.iter().filter_map(|half| half.wrong).sum::<u64>();
             }
         }
-        let times = points.into_iter().filter_map(|(point, (launches_us, speed))| {
+        let times = points.into_iter().filter_map(|(point, (launches_us, speed, wrong))| {
             let time_us = median(&launches_us)?;
             let busbw = speed.map(|speed| speed.busbw * speed.time_us / time_us);
-            Some((point, Times { launches_us, time_us, busbw }))
+            Some((point, Times { launches_us, time_us, wrong, busbw }))
         });
         Side { name: name.to_owned(), points: times.collect() }
     }
@@ -80,6 +84,10 @@ impl Side {
         self.points = points.map(|(point, times)| (point.on(Some(only)), times)).collect();
         Some(only)
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A bandwidth and the time that it was computed from.

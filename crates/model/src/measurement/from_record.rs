@@ -42,7 +42,12 @@ impl Measurement {
             // A record's average leaves halves out that mean nothing; it is no claim to check.
             stated_average: None,
             copies: 1,
-            errors: end.and_then(|end| end.message).into_iter().collect(),
+            errors: match end {
+                Some(end) => end.message.into_iter().collect(),
+                None => {
+                    vec!["the record has no end: its writer was killed, or still runs".to_owned()]
+                }
+            },
             library,
         }
     }

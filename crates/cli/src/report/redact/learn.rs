@@ -50,10 +50,13 @@ const FILES: [&str; 38] = [
 static HOSTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // NCCL's lines: `host:pid:tid [0] NCCL INFO …`.
-        r#"(?m)(?:^|[\s>"'(])([A-Za-z0-9][A-Za-z0-9.-]*):\d+:\d+ \["#,
+        r#"(?m)(?:^|[\s>"'(])([A-Za-z0-9][A-Za-z0-9._-]*):\d+:\d+ \["#,
+        // nccl-tests': `host: Test NCCL failure …`, ` .. host pid 7: Test failure …`.
+        r"(?m)(?:^|[\s>])([A-Za-z0-9][A-Za-z0-9._-]*): Test (?:NCCL |CUDA )?(?:failure|timeout)",
+        r"\.\. ([A-Za-z0-9][A-Za-z0-9._-]*) pid \d+",
         // Open MPI's: `[host:pid]`, `[host][[12,1],0]`.
-        r"\[([A-Za-z][A-Za-z0-9.-]*)(?::\d+\]|\]\[\[)",
-        r"(?i)\b(?:local host|remote host|host ?name|node ?name|slurmd_nodename|hostname|nccl_comm_id|master_addr)\s*[:=]\s*\[?([A-Za-z0-9][A-Za-z0-9.-]*)",
+        r"\[([A-Za-z][A-Za-z0-9._-]*)(?::\d+\]|\]\[\[)",
+        r"(?i)\b(?:local host|remote host|host ?name|node ?name|slurmd_nodename|hostname|nccl_comm_id|nccl_hostid|master_addr)\s*[:=]\s*\[?([A-Za-z0-9][A-Za-z0-9._-]*)",
         r"\b[A-Za-z0-9._-]+@([A-Za-z][A-Za-z0-9.-]*)",
         r"(?i)\b(?:host|node|server|peer) ([A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*)",
         // Names with their domains.
@@ -71,9 +74,10 @@ static LISTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 static USERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        r"(?i)/(?:home|users|user|u)/([A-Za-z0-9][A-Za-z0-9._-]*)",
+        r"(?i)/(?:home|users|user|u|scratch|proj|project|projects)/([A-Za-z0-9][A-Za-z0-9._-]*)",
         r"\b([A-Za-z0-9][A-Za-z0-9._-]*)@[A-Za-z]",
-        r"\b(?:USER|LOGNAME|SUDO_USER|USERNAME)=([A-Za-z0-9][A-Za-z0-9._-]*)",
+        r"://([A-Za-z0-9][A-Za-z0-9._-]*):[^@/\s]*@",
+        r"(?i)\b(?:USER|LOGNAME|SUDO_USER|USERNAME)=([A-Za-z0-9][A-Za-z0-9._-]*)",
     ]
     .into_iter()
     .filter_map(|shape| Regex::new(shape).ok())
