@@ -133,7 +133,8 @@ fn cluster() -> impl Strategy<Value = Cluster> {
                 other,
                 domain: format!("{domain}.example.com"),
                 user,
-                v4: format!("{}.{}.{}.{}", v4.0, v4.1, v4.2, v4.3),
+                // Loopback is the same everywhere, and stays.
+                v4: format!("{}.{}.{}.{}", if v4.0 == 127 { 10 } else { v4.0 }, v4.1, v4.2, v4.3),
                 v6: v6.map(|part| format!("{part:x}")).join(":"),
                 mac: hex(&mac).join(":"),
                 guid: format!("0x{guid:016x}"),
