@@ -1,12 +1,15 @@
 //! Who moves the bytes. Each backend is a folder with the same files.
 //! Not measurement: a backend runs what it is told and says how long it took.
 
+mod channel;
 /// A cost model; nothing moves.
 pub mod fake;
 /// Shared memory of this machine.
 pub mod host;
 /// GPUs, by NCCL or RCCL.
 pub mod nccl;
+
+pub use channel::{Channel, Part, Side};
 
 use std::time::Instant;
 
@@ -118,6 +121,14 @@ pub trait Backend {
     /// What became of GPUs' memory so far; the most of any GPU. Nothing where nobody asked (`-M`).
     fn gpu_memory(&self) -> Option<GpuMemory> {
         None
+    }
+
+    /// The way for messages to other ranks.
+    ///
+    /// # Errors
+    /// The reason why there is none: it becomes a waived row.
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        Err(Reason("this backend has no messages between pairs of ranks".to_owned()))
     }
 
     /// Makes a case ready.

@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn a_lowered_run_is_described_as_it_was_asked() {
         let words = "all_reduce_perf -b 1M -e 64M -f 2 -g 2".split(' ').map(OsString::from);
-        let Ok(Command::Bench { collective, style, program, arguments }) = options::parse(words)
+        let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
         else {
             panic!("it does not parse");
         };
         let environment = Environment::default();
         let surroundings = Surroundings { cores: 2, gpus: Err(String::new()), seed: 1 };
         let mut request =
-            options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+            options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
                 .unwrap();
         let mut machine = machine::read(&machine::Root::system());
         machine.memory_limit = Some(96 << 20);

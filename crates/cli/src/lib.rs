@@ -108,11 +108,11 @@ fn complain(error: &anyhow::Error) -> Exit {
 fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     let args: Vec<OsString> = args.into_iter().collect();
     match options::parse(args.clone())? {
-        Command::Bench { collective, style, program, arguments } => {
+        Command::Bench { benchmark, style, program, arguments } => {
             let environment = Environment::read(|name| std::env::var(name).ok());
             let surroundings = launch::surroundings(&arguments);
             let planned =
-                options::plan(collective, style, &program, &arguments, &environment, &surroundings);
+                options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
             match &environment.launched {
                 None => {
                     launch::run(planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?, &args)

@@ -5,6 +5,7 @@
 mod batch;
 mod clock;
 mod half;
+mod messages;
 mod report;
 mod row;
 
@@ -15,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use engine::{World, WorldError};
 use model::{
+    Benchmark, Collective,
     fault::{Action, Phase},
-    plan::{Place, Plan, Sweep},
+    plan::{Case, Place, Plan},
 };
 use thiserror::Error;
 
@@ -104,45 +106,55 @@ impl<'a> Session<'a> {
             // One communicator may have to be measured while another is known: none is late for that.
             self.world.barrier(None)?;
         }
-        for sweep in self.plan.sweeps() {
-            if self.waive(sweep)? {
-                continue;
-            }
-            self.warm_up(sweep)?;
-            self.survey(sweep)?;
-            let mut cycle = 0;
-            while self.plan.cycles == 0 || cycle < self.plan.cycles {
-                for bytes in self.plan.sizes() {
-                    let case = self.plan.case(sweep, bytes, self.group().ranks.len());
-                    self.measure_row(&case, cycle)?;
-                    self.index += 1;
-                }
-                cycle += 1;
-            }
+        match self.plan.benchmark {
+            Benchmark::Collective(collective) => self.run_collective(collective)?,
+            Benchmark::Messages(test) => self.run_messages(test)?,
         }
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
         Ok(())
     }
 
+    fn run_collective(&mut self, collective: Collective) -> Result<(), MeasureError> {
+        let case = |session: &Self, sweep, bytes| {
+            session.plan.case(collective, sweep, bytes, session.group().ranks.len())
+        };
+        for sweep in self.plan.sweeps() {
+            let first = case(self, sweep, self.plan.min_bytes);
+            if self.waive(&first)? {
+                continue;
+            }
+            self.warm_up(|session, bytes| case(session, sweep, bytes))?;
+            self.survey(|session, bytes| case(session, sweep, bytes))?;
+            let mut cycle = 0;
+            while self.plan.cycles == 0 || cycle < self.plan.cycles {
+                for bytes in self.plan.sizes() {
+                    self.measure_row(&case(self, sweep, bytes), cycle)?;
+                    self.index += 1;
+                }
+                cycle += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether some communicator cannot run this sweep: one row then says why, and all skip it,
     /// since they share barriers.
-    fn waive(&mut self, sweep: Sweep) -> Result<bool, MeasureError> {
-        let case = self.plan.case(sweep, self.plan.min_bytes, self.group().ranks.len());
-        let reason = self.backend.supported(&case).err().map_or(String::new(), |r| r.0);
+    fn waive(&mut self, case: &Case) -> Result<bool, MeasureError> {
+        let reason = self.backend.supported(case).err().map_or(String::new(), |r| r.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|r| !r.is_empty()) else { return Ok(false) };
         let reason = String::from_utf8_lossy(&reason).into_owned();
-        self.report_waived(&case, reason)?;
+        self.report_waived(case, reason)?;
         self.index += 1;
         Ok(true)
     }
 
     /// Untimed operations for doubling sizes, out of place (nccl-tests src/common.cu:925).
-    fn warm_up(&mut self, sweep: Sweep) -> Result<(), MeasureError> {
+    fn warm_up(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         for bytes in self.plan.warmup_sizes() {
-            let case = self.plan.case(sweep, bytes, self.group().ranks.len());
+            let case = case(self, bytes);
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {
@@ -155,14 +167,14 @@ impl<'a> Session<'a> {
     }
 
     /// Runs every size once while the backend listens to what its library says about it.
-    fn survey(&mut self, sweep: Sweep) -> Result<(), MeasureError> {
+    fn survey(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
         if !self.backend.listen(true) {
             return Ok(());
         }
         let place = Place::OutOfPlace;
         for bytes in self.plan.sizes().take(SURVEYED) {
-            let case = self.plan.case(sweep, bytes, self.group().ranks.len());
+            let case = case(self, bytes);
             self.world.barrier(self.deadline())?;
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);

@@ -28,7 +28,7 @@ use self::{launches::over_launches, progress::progress_bar, stream::Stream};
 use crate::{
     Refusal,
     options::{Output, RecordPlace, Request},
-    render::{self, Closing, Csv, JsonLines, NcclReport, Render, Table, Totals},
+    render::{self, Closing, Csv, JsonLines, NcclReport, Render, Totals},
     store,
 };
 
@@ -98,7 +98,7 @@ impl Outputs {
         }
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match request.output {
-            Output::Table => Box::new(Table::new(table.clone())),
+            Output::Table => render::table(&request.plan, table.clone()),
             Output::Csv => Box::new(Csv(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };

@@ -7,20 +7,26 @@ mod csv;
 mod footer;
 mod incidents;
 mod json_lines;
+mod messages;
 mod nccl_report;
 mod number;
 mod report_json;
 mod table;
 mod warnings;
 
-use std::io;
+use std::io::{self, Write};
 
-use model::record::{End, Row, Run};
+use model::{
+    Benchmark,
+    plan::Plan,
+    record::{End, Row, Run},
+};
 
 pub use closing::{Closing, bytes};
 pub use csv::Csv;
 pub use footer::{Totals, gate_held};
 pub use json_lines::JsonLines;
+pub use messages::MessagesTable;
 pub use nccl_report::{NcclReport, open as open_report};
 pub use table::Table;
 pub use warnings::{row_warnings, run_warnings};
@@ -42,4 +48,12 @@ pub trait Render {
     /// # Errors
     /// When the output cannot be written.
     fn end(&mut self, end: &End) -> io::Result<()>;
+}
+
+/// The table of what `plan` measures, on `out`.
+pub fn table<W: Write + 'static>(plan: &Plan, out: W) -> Box<dyn Render> {
+    match plan.benchmark {
+        Benchmark::Collective(_) => Box::new(Table::new(out)),
+        Benchmark::Messages(_) => Box::new(MessagesTable::new(out)),
+    }
 }

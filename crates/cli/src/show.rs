@@ -17,7 +17,7 @@ use crate::{
     figure::{self, Figure},
     options::ShowArguments,
     output_file,
-    render::{Csv, JsonLines, Render, Table},
+    render::{self, Csv, JsonLines, Render},
     report, store,
     sweep::{self, Outcome},
 };
@@ -58,7 +58,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
         (true, _) => Box::new(Csv(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),
-        _ => Box::new(Table::new(stdout)),
+        _ => render::table(&record.run.plan, stdout),
     };
     let printed = output
         .run(&record.run)

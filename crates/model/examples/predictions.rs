@@ -80,7 +80,8 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
                 "size", "NCCL us", "model us", "ratio"
             );
         }
-        let Some(choice) = inferred.communicator.choose(row.collective, row.size) else { continue };
+        let Some(collective) = row.benchmark.collective() else { continue };
+        let Some(choice) = inferred.communicator.choose(collective, row.size) else { continue };
         let ratio = f64::from(choice.best.us) / said;
         let ours = format!("{} {}", choice.best.algorithm, choice.best.protocol.name());
         let theirs = half.algorithm.as_deref().unwrap_or("-");

@@ -8,6 +8,8 @@ pub mod algorithm;
 pub mod alltoallv;
 /// From a measured time to algbw and busbw.
 pub mod bandwidth;
+/// What a run measures.
+pub mod benchmark;
 /// The eleven collectives and how they count elements.
 pub mod collective;
 /// What sets of runs say about each other.
@@ -28,6 +30,8 @@ pub mod limits;
 pub mod machine;
 /// What was measured, whoever wrote it down.
 pub mod measurement;
+/// Tests of messages between pairs of ranks.
+pub mod messages;
 /// What NCCL says of itself.
 pub mod nccl_log;
 /// Floating-point formats as integers: encoding, ordering, exact division.
@@ -53,6 +57,7 @@ pub mod topology;
 /// NCCL's own predictions, by version.
 pub mod tuning;
 
+pub use benchmark::Benchmark;
 pub use collective::Collective;
 pub use datatype::DataType;
 pub use op::ReduceOp;

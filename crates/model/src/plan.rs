@@ -2,17 +2,19 @@
 //! Not the options themselves (the grammar is cli's) and nothing about how ranks are started.
 
 mod backend;
+mod messaging;
 mod sampling;
 mod seating;
 
 pub use backend::{BackendChoice, GpuOptions, ProofBy, Registration};
+pub use messaging::{LargeMessages, Messaging};
 pub use sampling::{Average, Sampling};
 pub use seating::Seating;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Collective, DataType, ReduceOp,
+    Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
     collective::{Counts, OpColumn},
     fault::Fault,
@@ -71,8 +73,9 @@ impl Place {
 /// Everything that a run needs to know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The collective.
-    pub collective: Collective,
+    /// What is measured.
+    #[serde(alias = "collective")]
+    pub benchmark: Benchmark,
     /// The name in the first and last lines, such as `all_reduce_perf`.
     pub program: String,
     /// Whose defaults and names are in force.
@@ -155,7 +158,13 @@ pub struct Plan {
     /// As how many nodes the processes of this host pose to NCCL (`--virtual-nodes`).
     #[serde(default = "one")]
     pub virtual_nodes: usize,
+    /// What only tests of messages have.
+    #[serde(default)]
+    pub messaging: Messaging,
 }
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// For records from before launchers were known.
 fn one() -> usize {
@@ -176,6 +185,8 @@ pub struct Sweep {
 /// One row to measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Case {
+    /// The collective.
+    pub collective: Collective,
     /// The sweep it belongs to.
     pub sweep: Sweep,
     /// Its element counts.
@@ -183,13 +194,15 @@ pub struct Case {
 }
 
 impl Plan {
-    /// Types × operators × roots. Collectives without an operator or a root have one of each.
+    /// Types × operators × roots. What has no operator or no root has one of each.
     pub fn sweeps(&self) -> Vec<Sweep> {
-        let ops = match self.collective.op_column() {
+        let collective = self.benchmark.collective();
+        let ops = match collective.map_or(OpColumn::None, Collective::op_column) {
             OpColumn::Name => self.ops.as_slice(),
             OpColumn::None | OpColumn::Blank => &[ReduceOp::Sum],
         };
-        let roots = if self.collective.rooted() { self.roots.as_slice() } else { &[0] };
+        let rooted = collective.is_some_and(Collective::rooted);
+        let roots = if rooted { self.roots.as_slice() } else { &[0] };
         let mut sweeps = Vec::new();
         for &datatype in &self.datatypes {
             for &op in ops {
@@ -218,11 +231,11 @@ impl Plan {
         stepped(self.min_bytes, self.max_bytes, Step::Factor(2))
     }
 
-    /// The case of a requested size within a communicator of `ranks`.
-    pub fn case(&self, sweep: Sweep, bytes: u64, ranks: usize) -> Case {
+    /// The case of a collective at a requested size within a communicator of `ranks`.
+    pub fn case(&self, collective: Collective, sweep: Sweep, bytes: u64, ranks: usize) -> Case {
         let element = sweep.datatype.bytes();
-        let counts = self.collective.counts(bytes as usize, element, ranks, &self.traffic);
-        Case { sweep, counts }
+        let counts = collective.counts(bytes as usize, element, ranks, &self.traffic);
+        Case { collective, sweep, counts }
     }
 
     /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
@@ -237,9 +250,18 @@ impl Plan {
         bytes * (iteration % steps) as usize
     }
 
-    /// Bytes that one buffer of a rank needs: the largest size and room for `-u`.
+    /// Bytes that one buffer of a rank needs: the largest size and room for `-u`; with messages, room for
+    /// an answer behind them.
     pub fn buffer_bytes(&self) -> usize {
-        self.max_bytes as usize + 8 * self.unalign
+        match self.benchmark {
+            Benchmark::Collective(_) => self.max_bytes as usize + 8 * self.unalign,
+            Benchmark::Messages(_) => self.answer_offset() + LINE,
+        }
+    }
+
+    /// Where an answer of one byte lies in the buffers of messages: in a cache line of its own.
+    pub fn answer_offset(&self) -> usize {
+        (self.max_bytes as usize).next_multiple_of(LINE)
     }
 }
 
@@ -274,16 +296,16 @@ mod tests {
     #[test]
     fn every_iteration_shifts() {
         let plan = Plan { max_bytes: 1000, ..small() };
-        let case = plan.case(plan.sweeps()[0], 300, 2);
+        let case = plan.case(Collective::AllReduce, plan.sweeps()[0], 300, 2);
         let shifts: Vec<usize> = (0..5).map(|iteration| plan.shift(&case, iteration)).collect();
         assert_eq!(shifts, [0, 300, 600, 0, 300]);
-        let nothing = plan.case(plan.sweeps()[0], 0, 2);
+        let nothing = plan.case(Collective::AllReduce, plan.sweeps()[0], 0, 2);
         assert_eq!(plan.shift(&nothing, 7), 0);
     }
 
     pub(super) fn small() -> Plan {
         Plan {
-            collective: Collective::AllReduce,
+            benchmark: Benchmark::Collective(Collective::AllReduce),
             program: "all_reduce_perf".to_owned(),
             style: Style::NcclTests,
             backend: BackendChoice::Host,
@@ -329,6 +351,7 @@ mod tests {
             seed: 1,
             fault: None,
             virtual_nodes: 1,
+            messaging: Messaging::default(),
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use model::{
-    Collective,
     algorithm::Table,
     cost::CostModel,
     pattern::{Mismatch, Wrong},
@@ -21,7 +20,6 @@ const ENQUEUE_SHARE: f64 = 0.25;
 /// The backend: all ranks at once.
 #[derive(Debug)]
 pub struct Fake {
-    collective: Collective,
     model: CostModel,
     ranks: usize,
 }
@@ -29,13 +27,13 @@ pub struct Fake {
 impl Fake {
     /// For all ranks of `plan`.
     pub fn new(plan: &Plan, model: CostModel) -> Fake {
-        Fake { collective: plan.collective, model, ranks: plan.ranks() }
+        Fake { model, ranks: plan.ranks() }
     }
 }
 
 impl Backend for Fake {
-    fn supported(&self, _: &Case) -> Result<(), Reason> {
-        super::host::supported(self.collective, self.ranks)
+    fn supported(&self, case: &Case) -> Result<(), Reason> {
+        super::host::supported(case.collective, self.ranks)
     }
 
     fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
@@ -44,7 +42,7 @@ impl Backend for Fake {
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
-        let seconds = self.model.seconds(self.collective, &case.counts, element, self.ranks);
+        let seconds = self.model.seconds(case.collective, &case.counts, element, self.ranks);
         Box::new(FakeCase { seconds, ..FakeCase::default() })
     }
 }

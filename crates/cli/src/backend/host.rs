@@ -22,8 +22,8 @@ pub struct Host<'p> {
     plan: &'p Plan,
     world_rank: usize,
     communicator: Communicator,
-    /// Whether nothing, or not enough, was measured of this machine before.
-    untuned: bool,
+    /// The collective, if nothing, or not enough, was measured of it on this machine before.
+    untuned: Option<Collective>,
 }
 
 impl<'p> Host<'p> {
@@ -35,21 +35,19 @@ impl<'p> Host<'p> {
         tables: &[Table],
     ) -> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
-        let (collective, ranks) = (plan.collective, communicator.size());
-        let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
-        let fitting =
-            |t: &&Table| (t.collective, t.ranks) == (collective, ranks) && t.measured_to >= needed;
-        let known = tables.iter().find(fitting);
-        if let Some(table) = known {
-            communicator.set_table(table.clone());
+        let ranks = communicator.size();
+        let mut untuned = None;
+        if let Some(collective) = plan.benchmark.collective() {
+            let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
+            let fitting = |t: &&Table| {
+                (t.collective, t.ranks) == (collective, ranks) && t.measured_to >= needed
+            };
+            match tables.iter().find(fitting) {
+                Some(table) => communicator.set_table(table.clone()),
+                None => untuned = Some(collective).filter(|c| supported(*c, ranks).is_ok()),
+            }
         }
-        Host { plan, world_rank, communicator, untuned: known.is_none() }
-    }
-}
-
-impl Host<'_> {
-    fn supported_here(&self) -> Result<(), Reason> {
-        supported(self.plan.collective, self.communicator.size())
+        Host { plan, world_rank, communicator, untuned }
     }
 }
 
@@ -65,18 +63,16 @@ pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
 }
 
 impl Backend for Host<'_> {
-    fn supported(&self, _: &Case) -> Result<(), Reason> {
-        self.supported_here()
+    fn supported(&self, case: &Case) -> Result<(), Reason> {
+        supported(case.collective, self.communicator.size())
     }
 
     fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.communicator.touch().map_err(BackendError::from)?;
-        if !self.untuned || self.supported_here().is_err() {
-            return Ok(None);
-        }
+        let Some(collective) = self.untuned else { return Ok(None) };
         let table = self
             .communicator
-            .tune(self.plan.collective, self.plan.buffer_bytes())
+            .tune(collective, self.plan.buffer_bytes())
             .map_err(BackendError::from)?;
         self.communicator.set_table(table.clone());
         // Nothing fits into the smallest buffers.
@@ -86,7 +82,7 @@ impl Backend for Host<'_> {
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let shape = Shape {
-            collective: self.plan.collective,
+            collective: case.collective,
             counts: case.counts,
             ranks: self.communicator.size(),
             root: case.sweep.root,
@@ -96,12 +92,12 @@ impl Backend for Host<'_> {
         let communicator = &mut self.communicator;
         let (rank, ranks) = (communicator.rank(), communicator.size());
         let (count, datatype) = (case.counts.param, case.sweep.datatype);
-        let (collective, traffic) = (self.plan.collective, &self.plan.traffic);
+        let (collective, traffic) = (case.collective, &self.plan.traffic);
         let exchange = Exchange::of(collective, traffic, count, datatype, rank, ranks);
         // Marks are set while time is taken: then is no time to grow.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);
-        let choice = communicator.choice(&call(self.plan, case, (NOWHERE, NOWHERE), &exchange));
+        let choice = communicator.choice(&call(case, (NOWHERE, NOWHERE), &exchange));
         Box::new(HostCase {
             plan: self.plan,
             case,
@@ -165,14 +161,9 @@ impl HostCase<'_> {
 const NOWHERE: Region = Region { buffer: Buffer::Send, offset: 0, stride: 0 };
 
 /// The engine's form of an operation that sends from and receives to `regions`.
-fn call<'a>(
-    plan: &Plan,
-    case: &Case,
-    (send, recv): (Region, Region),
-    exchange: &'a Exchange,
-) -> Call<'a> {
+fn call<'a>(case: &Case, (send, recv): (Region, Region), exchange: &'a Exchange) -> Call<'a> {
     let Sweep { datatype, op, root } = case.sweep;
-    let (collective, count) = (plan.collective, case.counts.param);
+    let (collective, count) = (case.collective, case.counts.param);
     Call { collective, datatype, op, root, count, send, recv, exchange }
 }
 
@@ -215,7 +206,7 @@ impl Prepared for HostCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let call = call(self.plan, self.case, self.regions(operation), &self.exchange);
+        let call = call(self.case, self.regions(operation), &self.exchange);
         self.communicator.run_by(self.choice, &call)?;
         Ok(())
     }

@@ -101,7 +101,7 @@ impl<'p> Nccl<'p> {
 
 impl Backend for Nccl<'_> {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        super::host::supported(self.plan.collective, self.ranks)?;
+        super::host::supported(case.collective, self.ranks)?;
         let datatype = case.sweep.datatype;
         if matches!(datatype, DataType::F8e4m3 | DataType::F8e5m2) {
             let version = self.library.version();
@@ -112,7 +112,7 @@ impl Backend for Nccl<'_> {
                 )));
             }
             let scales = matches!(case.sweep.op, ReduceOp::Avg | ReduceOp::Mulsum);
-            if self.ranks == 1 && scales && self.plan.collective.reduces() {
+            if self.ranks == 1 && scales && case.collective.reduces() {
                 // src/device/onerank.cu compiles them for the GPU's pass only, 2.24 to 2.30.
                 return Err(Reason(format!(
                     "NCCL has no {} of {} on one rank alone: its kernel that scales there lacks the type",
@@ -121,7 +121,7 @@ impl Backend for Nccl<'_> {
                 )));
             }
             if let Some(capability) = self.capability().filter(|c| *c < FP8_CAPABILITY)
-                && self.plan.collective.reduces()
+                && case.collective.reduces()
             {
                 return Err(Reason(format!(
                     "GPUs of compute capability {}.{} do not reduce {}: 9.0 is the first that do",

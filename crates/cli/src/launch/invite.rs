@@ -171,6 +171,7 @@ pub(super) fn token() -> Result<String> {
 pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
     let mut tables = store::algorithms::measured(machine).tables;
-    tables.retain(|table| table.collective == plan.collective && sizes.contains(&table.ranks));
+    let collective = plan.benchmark.collective();
+    tables.retain(|t| Some(t.collective) == collective && sizes.contains(&t.ranks));
     tables
 }

@@ -25,12 +25,12 @@ const CHEAP: f64 = 40.0;
 
 /// What checks found so far, over the communicator.
 #[derive(Debug, Default)]
-struct Findings {
+pub(super) struct Findings {
     /// Over all communicators: sampling ends everywhere at the first wrong element.
-    wrong_anywhere: u64,
-    wrong: u64,
-    failed_checks: u64,
-    places: Vec<WrongPlace>,
+    pub(super) wrong_anywhere: u64,
+    pub(super) wrong: u64,
+    pub(super) failed_checks: u64,
+    pub(super) places: Vec<WrongPlace>,
 }
 
 impl Session<'_> {
@@ -38,7 +38,7 @@ impl Session<'_> {
     pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
             && self.backend.is_provable(case)
-            && (place == Place::OutOfPlace || self.plan.collective.in_place_is_valid());
+            && (place == Place::OutOfPlace || case.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();
         let (least, iterations) = self.afford(case, place)?;
@@ -49,8 +49,8 @@ impl Session<'_> {
         let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut content = false;
         while !content && findings.wrong_anywhere == 0 {
-            let fill =
-                (checked && self.proves(place)).then(|| derive_seed(seed, batches.len() as u64));
+            let fill = (checked && self.proves(case, place))
+                .then(|| derive_seed(seed, batches.len() as u64));
             let (mut mine, found) = self.run_batch(case, place, fill)?;
             mine.spent = begun.elapsed().as_secs_f64();
             let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
@@ -81,7 +81,7 @@ impl Session<'_> {
         let time_us = median(samples).unwrap_or(f64::NAN);
         let ranks = self.group().ranks.len();
         let element = case.sweep.datatype.bytes();
-        let bw = bandwidth(self.plan.collective, &case.counts, element, ranks, time_us * 1e-6);
+        let bw = bandwidth(case.collective, &case.counts, element, ranks, time_us * 1e-6);
         Ok(Half {
             algorithm: facts.algorithm,
             predicted_us: facts.predicted_us,
@@ -100,14 +100,15 @@ impl Session<'_> {
                 .plan
                 .per_iteration
                 .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
+            messages: None,
         })
     }
 
     /// Whether a batch leaves a result that is known: a graph that is launched again reduces what it has
     /// reduced before, where it works in place.
-    fn proves(&self, place: Place) -> bool {
+    fn proves(&self, case: &Case, place: Place) -> bool {
         let again = self.plan.graph > 1 && place == Place::InPlace;
-        !(again && self.plan.collective.reduces())
+        !(again && case.collective.reduces())
     }
 
     fn rule(&self, min_batches: u32) -> StoppingRule {
@@ -156,7 +157,7 @@ impl Session<'_> {
     }
 
     /// The seed of this row and placement; batches and checks derive theirs from it.
-    fn seed(&self, place: Place) -> u64 {
+    pub(super) fn seed(&self, place: Place) -> u64 {
         // Communicators differ, so that data of another one is wrong data.
         let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
@@ -196,7 +197,7 @@ impl Session<'_> {
     }
 
     /// Exchanges what every rank found.
-    fn collect(
+    pub(super) fn collect(
         &mut self,
         found: &[Found],
         check: &str,

@@ -52,7 +52,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
+    pub(super) fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
         if self.leads() {
             self.report(&Report::Row(Box::new(row)))?;
         }
@@ -69,7 +69,7 @@ impl Session<'_> {
     }
 
     fn empty_row(&self, case: &Case, cycle: u64) -> Row {
-        let collective = self.plan.collective;
+        let collective = case.collective;
         let redop = match collective.op_column() {
             OpColumn::Name => case.sweep.op.name(),
             OpColumn::None => "none",
@@ -83,7 +83,7 @@ impl Session<'_> {
             shown: self.launch + 1 == self.plan.sampling.launches,
             group: self.group().ranks.first().map_or(0, |rank| self.plan.colour(*rank)),
             ranks: self.group().ranks.len(),
-            collective,
+            benchmark: collective.into(),
             size: case.counts.bytes(case.sweep.datatype.bytes()) as u64,
             count: case.counts.param as u64,
             datatype: case.sweep.datatype,
@@ -100,7 +100,7 @@ impl Session<'_> {
 
     /// alltoallv's summary (nccl-tests src/alltoallv.cu:464-493), which they print inside the row.
     fn traffic_notes(&self, case: &Case, halves: &[&Half]) -> Vec<String> {
-        if !self.plan.traffic_summary || self.plan.collective != Collective::AllToAllV {
+        if !self.plan.traffic_summary || case.collective != Collective::AllToAllV {
             return Vec::new();
         }
         halves.iter().flat_map(|half| self.traffic_summary(case, half.time_us)).collect()

@@ -107,6 +107,9 @@ pub struct BenchArguments {
     /// Untimed operations a size before the sweep
     #[arg(short = 'w', long = "warmup_iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub warmup: Option<i64>,
+    /// Messages of a pair that are under way at once, in bw, bibw and mbw_mr
+    #[arg(short = 'W', long = "window-size", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
+    pub window: Option<i64>,
     /// Sweeps, each printed; 0 = until interrupted
     #[arg(short = 'N', long = "run_cycles", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub cycles: Option<i64>,

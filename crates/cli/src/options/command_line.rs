@@ -5,12 +5,13 @@
 use std::{ffi::OsString, path::Path};
 
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
-use model::{Collective, plan::Style};
+use model::{Benchmark, Collective, messages::Messages, plan::Style};
 
 use super::{
     arguments::BenchArguments,
     help::{
-        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
+        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, SWEEP_HELP,
+        TOPO_HELP, TRANSPORTS_HELP,
     },
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
@@ -26,10 +27,10 @@ use super::{
 /// What the program is to do.
 #[derive(Debug)]
 pub enum Command {
-    /// Measure a collective.
+    /// Measure something.
     Bench {
-        /// Which.
-        collective: Collective,
+        /// What.
+        benchmark: Benchmark,
         /// By whose name, hence with whose defaults.
         style: Style,
         /// The name for the first and last lines.
@@ -90,7 +91,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
     let called = args.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let mut grammar = grammar();
     if let Some((collective, program)) = old_name(&called) {
-        grammar = grammar.subcommand(bench_grammar(collective, program));
+        grammar = grammar.subcommand(bench_grammar(collective.into(), program));
     }
     let matches = grammar.try_get_matches_from(args)?;
     let Some((name, matches)) = matches.subcommand() else {
@@ -120,16 +121,19 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
             let arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
-            let (collective, style, program) = match Collective::from_name(name) {
-                Some(collective) => (collective, Style::Busbw, format!("{name}_perf")),
+            let (benchmark, style, program) = match Benchmark::from_name(name) {
+                Some(benchmark @ Benchmark::Collective(_)) => {
+                    (benchmark, Style::Busbw, format!("{name}_perf"))
+                }
+                Some(benchmark) => (benchmark, Style::Busbw, name.to_owned()),
                 None => {
                     let (collective, program) = old_name(name).ok_or_else(|| {
                         clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)
                     })?;
-                    (collective, Style::NcclTests, program.to_owned())
+                    (collective.into(), Style::NcclTests, program.to_owned())
                 }
             };
-            Command::Bench { collective, style, program, arguments }
+            Command::Bench { benchmark, style, program, arguments }
         }
     })
 }
@@ -145,8 +149,9 @@ fn grammar() -> Grammar {
         .header(styling::AnsiColor::Green.on_default().bold())
         .usage(styling::AnsiColor::Green.on_default().bold())
         .literal(styling::AnsiColor::Cyan.on_default());
-    let collectives =
-        Collective::ALL.map(|collective| bench_grammar(collective, collective.name()));
+    let collectives = Collective::ALL.map(Benchmark::from).into_iter();
+    let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
+    let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
     let show = ShowArguments::augment_args(Grammar::new("show"))
         .about("Print a run's table again, from its record alone");
     let lint = LintArguments::augment_args(Grammar::new("lint"))
@@ -184,7 +189,7 @@ fn grammar() -> Grammar {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommands(collectives)
+        .subcommands(benchmarks)
         .subcommand(show)
         .subcommand(lint)
         .subcommand(algorithms)
@@ -199,13 +204,32 @@ fn grammar() -> Grammar {
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
 
-fn bench_grammar(collective: Collective, name: &str) -> Grammar {
-    let about = format!("Measure {}", collective.name());
+fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
+    let (about, examples) = match benchmark {
+        Benchmark::Collective(collective) => {
+            (format!("Measure {}", collective.name()), BENCH_EXAMPLES)
+        }
+        Benchmark::Messages(test) => (about_messages(test).to_owned(), MESSAGES_EXAMPLES),
+    };
     // Augmenting sets `about` to the struct's own, so ours comes after.
     BenchArguments::augment_args(Grammar::new(name.to_owned()))
         .about(about)
-        .after_help(BENCH_EXAMPLES)
+        .after_help(examples)
         .disable_version_flag(true)
+}
+
+fn about_messages(test: Messages) -> &'static str {
+    match test {
+        Messages::Latency => "Measure the latency of messages between two ranks",
+        Messages::Bandwidth => "Measure the bandwidth of messages from one rank to another",
+        Messages::BiBandwidth => {
+            "Measure the bandwidth of messages between two ranks, both ways at once"
+        }
+        Messages::MultiBandwidth => {
+            "Measure the bandwidth and message rate of several pairs at once"
+        }
+        Messages::MultiLatency => "Measure the latency of messages of several pairs at once",
+    }
 }
 
 /// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes
@@ -226,7 +250,7 @@ fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_bench = args
         .get(1)
         .and_then(|word| word.to_str())
-        .is_some_and(|word| Collective::from_name(word).is_some() || old_name(word).is_some());
+        .is_some_and(|word| Benchmark::from_name(word).is_some() || old_name(word).is_some());
     if is_bench {
         for word in args.iter_mut().skip(2).take_while(|word| *word != "--") {
             if let Some(whole) = word.to_str().and_then(write_out) {
@@ -268,11 +292,11 @@ fn write_out(word: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn bench(line: &str) -> (Collective, Style, String, BenchArguments) {
+    fn bench(line: &str) -> (Benchmark, Style, String, BenchArguments) {
         let words = line.split_whitespace().map(OsString::from);
         match parse(words) {
-            Ok(Command::Bench { collective, style, program, arguments }) => {
-                (collective, style, program, *arguments)
+            Ok(Command::Bench { benchmark, style, program, arguments }) => {
+                (benchmark, style, program, *arguments)
             }
             other => panic!("{line}: {other:?}"),
         }

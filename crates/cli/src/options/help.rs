@@ -74,6 +74,14 @@ Exit codes: 0 all that can run here ran, else that of the first that failed; 2 u
             130 interrupted";
 
 /// Below a benchmark's options.
+pub(super) const MESSAGES_EXAMPLES: &str =
+    "The loops are OSU's; osu_latency and its like print as they do, too.
+Examples:
+  -b 8 -e 4M -f 2            sizes 8 B to 4 MiB, doubling
+  --backend mpi              through MPI, under mpirun -n 2 or srun -n 2
+  -n 1000 -w 100             1000 timed iterations a batch, after 100 untimed ones
+  -W 16                      16 messages under way at once (bw, bibw, mbw_mr)";
+
 pub(super) const BENCH_EXAMPLES: &str =
     "Every option of nccl-tests 2.19.6 is taken, with its meaning.
 Examples:

@@ -3,19 +3,22 @@
 
 mod gpus;
 mod launcher;
+mod messages;
 mod request;
 mod values;
 mod variables;
 mod waivers;
 
 use model::{
-    Collective, DataType, ReduceOp,
-    plan::{Average, BackendChoice, Blocking, Plan, Sampling, Seating, Style},
+    Benchmark, DataType, ReduceOp,
+    alltoallv::Traffic,
+    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Style},
 };
 
 use self::{
     values::{
-        OUR_MAX, OUR_MAX_ON_GPUS, blocking, count, is_on, names, per_iteration, roots, sizes,
+        OUR_MAX, OUR_MAX_ON_GPUS, OUR_MIN, THEIR_SIZE, blocking, count, is_on, names,
+        per_iteration, roots, sizes,
     },
     waivers::waived_on_host,
 };
@@ -33,7 +36,7 @@ const MAX_TIME: f64 = 30.0;
 /// # Errors
 /// The first option that cannot be used, with what to write instead.
 pub fn plan(
-    collective: Collective,
+    benchmark: Benchmark,
     style: Style,
     program: &str,
     arguments: &BenchArguments,
@@ -50,7 +53,8 @@ pub fn plan(
     let launched = environment.launched.as_ref();
     // Whoever starts several processes has said how many ranks there are to be.
     let all = ours && launched.is_none();
-    let default_devices = if all { there / threads.min(there.max(1)) } else { 1 };
+    let wanted = benchmark.messages().map_or(there, |test| messages::default_ranks(test, there));
+    let default_devices = if all { wanted / threads.min(wanted.max(1)) } else { 1 };
     let devices = count("-g", a.devices, default_devices.max(1) as i64, 1, 4096)? as usize;
     let processes = launched.map_or(1, |launched| launched.size);
     let ranks = processes.saturating_mul(threads * devices);
@@ -64,12 +68,32 @@ pub fn plan(
     }
 
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
-    let (min_bytes, max_bytes, step) = sizes(a, ours, largest)?;
-    let iterations = count("-n", a.iterations, 20, 1, 1 << 30)? as u32;
-    let traffic = variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?;
+    let range = match benchmark {
+        Benchmark::Messages(_) => messages::SIZES,
+        Benchmark::Collective(_) if ours => (OUR_MIN, largest),
+        Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
+    };
+    let (min_bytes, max_bytes, step) = sizes(a, ours, range)?;
+    let (iterations, warmup, messaging) = match benchmark {
+        Benchmark::Messages(test) => {
+            messages::possible(test, ranks, max_bytes)?;
+            messages::loops(test, a)?
+        }
+        Benchmark::Collective(_) => (
+            count("-n", a.iterations, 20, 1, 1 << 30)? as u32,
+            count("-w", a.warmup, 1, 0, 1 << 30)? as u32,
+            Messaging::default(),
+        ),
+    };
+    let traffic = match benchmark.collective() {
+        None => Traffic::default(),
+        Some(collective) => {
+            variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?
+        }
+    };
     let mut remarks = questions::ask(
         a,
-        collective,
+        benchmark,
         &traffic,
         ranks,
         gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices)),
@@ -115,6 +139,10 @@ pub fn plan(
         ));
     }
     let colours = variables::colours(environment, ranks)?;
+    if !colours.is_empty() && benchmark.messages().is_some() {
+        let text = "NCCL_TESTS_SPLIT makes communicators of collectives: unset it for messages between pairs";
+        return Err(BadOption::new(text));
+    }
     if !colours.is_empty() && matches!(backend, BackendChoice::Fake(_)) {
         let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
         return Err(BadOption::new(text));
@@ -129,7 +157,7 @@ pub fn plan(
         BackendChoice::Host | BackendChoice::Nccl(_) => Seating::Processes,
     };
     let plan = Plan {
-        collective,
+        benchmark,
         program: program.to_owned(),
         style,
         backend,
@@ -144,13 +172,13 @@ pub fn plan(
         step,
         iterations,
         aggregated: count("-m", a.aggregated, 1, 1, 1 << 20)? as u32,
-        warmup: count("-w", a.warmup, 1, 0, 1 << 30)? as u32,
+        warmup,
         cycles,
         check: count("-c", a.check, 1, 0, 1 << 30)? as u32,
         datatypes: names(
             "-d",
             a.datatype.as_deref(),
-            DataType::Float,
+            if benchmark.messages().is_some() { DataType::Int8 } else { DataType::Float },
             &DataType::ALL,
             DataType::name,
         )?,
@@ -182,6 +210,7 @@ pub fn plan(
             .is_some_and(|v| !matches!(v.trim(), "" | "0")),
         seed: a.seed.unwrap_or(surroundings.seed),
         fault: a.fault,
+        messaging,
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
     };
     if let Some(driver) = plan.torn_driver() {
@@ -195,11 +224,12 @@ pub fn plan(
         gpus::divisible(&plan, a.share_gpus)?;
         remarks.extend(gpus::unproven(&plan));
     }
-    let waived = match plan.backend {
+    let mut waived = match plan.backend {
         BackendChoice::Host => waived_on_host(a),
         BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
+    waived.extend(messages::waived(benchmark, a));
     let record = match (&a.record, a.no_record || environment.no_record) {
         (Some(path), _) => RecordPlace::At(path.clone()),
         (None, true) => RecordPlace::None,

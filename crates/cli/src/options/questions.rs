@@ -1,7 +1,7 @@
 //! Options that look like a mistake: said once on stderr, and the run goes on.
 //! Not errors (`planning` refuses those) and not the environment (`lint`).
 
-use model::{Collective, alltoallv::Traffic, plan::Step};
+use model::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
 
 use super::BenchArguments;
 
@@ -15,7 +15,7 @@ const SMALL_STEP: u64 = 4096;
 #[expect(clippy::too_many_arguments, reason = "each is one fact of the plan, and nobody else asks")]
 pub(super) fn ask(
     a: &BenchArguments,
-    collective: Collective,
+    benchmark: Benchmark,
     traffic: &Traffic,
     ranks: usize,
     crowded: Option<String>,
@@ -23,6 +23,8 @@ pub(super) fn ask(
     max: u64,
     step: Step,
 ) -> Vec<String> {
+    // Messages round to elements, as sendrecv does.
+    let collective = benchmark.collective().unwrap_or(Collective::SendRecv);
     let mut remarks = Vec::new();
     if let (Some(by), Step::Factor(_)) = (&a.step_bytes, step) {
         remarks
@@ -89,13 +91,13 @@ mod tests {
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);
-        let Ok(Command::Bench { collective, style, program, mut arguments }) = parse(words) else {
+        let Ok(Command::Bench { benchmark, style, program, mut arguments }) = parse(words) else {
             panic!("{line} does not parse");
         };
         // Asked for, so that nothing is said about GPUs.
         arguments.backend = Some(BackendName::Host);
         let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
-        plan(collective, style, &program, &arguments, &Environment::default(), &surroundings)
+        plan(benchmark, style, &program, &arguments, &Environment::default(), &surroundings)
             .unwrap()
             .remarks
     }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use model::{
-    record::{Half, Line, Row},
+    record::{Half, Line, MessageFigures, Row},
     stats::{median, summarise},
 };
 
@@ -72,6 +72,9 @@ fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
         // The launches are the samples now; every batch stands in its own launch's row.
         summary: summarise(&launches_us),
         launches_us,
+        messages: half
+            .messages
+            .map(|figures| MessageFigures { rate: figures.rate * faster, ..figures }),
         ..half
     }
 }

@@ -8,7 +8,10 @@ use model::record::{End, Half, Row, Run};
 use super::Render;
 
 /// The columns.
-const HEADER: &str = "collective,group,ranks,cycle,size_bytes,count,type,redop,root,place,time_us,low_us,high_us,algbw_gbps,busbw_gbps,wrong,batches,noisy,finished,waived";
+const COLLECTIVES: &str = "collective,group,ranks,cycle,size_bytes,count,type,redop,root,place,time_us,low_us,high_us,algbw_gbps,busbw_gbps,wrong,batches,noisy,finished,waived";
+
+/// The columns of messages.
+const MESSAGES: &str = "benchmark,ranks,cycle,size_bytes,count,type,time_us,low_us,high_us,bandwidth_gbps,messages_per_s,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,noisy,finished,waived";
 
 /// CSV on a writer.
 #[derive(Debug)]
@@ -22,17 +25,21 @@ impl<W: Write> Csv<W> {
 }
 
 impl<W: Write> Render for Csv<W> {
-    fn run(&mut self, _: &Run) -> io::Result<()> {
-        self.write(&format!("{HEADER}\n"))
+    fn run(&mut self, run: &Run) -> io::Result<()> {
+        let messages = run.plan.benchmark.messages().is_some();
+        self.write(&format!("{}\n", if messages { MESSAGES } else { COLLECTIVES }))
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
         if !row.shown {
             return Ok(());
         }
+        if row.benchmark.messages().is_some() {
+            return self.write(&messages(row));
+        }
         let lead = format!(
             "{},{},{},{},{},{},{},{},{}",
-            row.collective.name(),
+            row.benchmark.name(),
             row.group,
             row.ranks,
             row.cycle,
@@ -59,11 +66,43 @@ impl<W: Write> Render for Csv<W> {
     }
 }
 
+fn messages(row: &Row) -> String {
+    let reason = row.waived.as_deref().map_or(String::new(), quoted);
+    let mut cells = vec![
+        row.benchmark.name().to_owned(),
+        row.ranks.to_string(),
+        row.cycle.to_string(),
+        row.size.to_string(),
+        row.count.to_string(),
+        row.datatype.name().to_owned(),
+    ];
+    match &row.out_of_place {
+        None => cells.extend(vec![String::new(); 14]),
+        Some(half) => {
+            let (low, high) = interval(half);
+            let figures = half.messages.clone().unwrap_or_default();
+            let spread = figures.spread;
+            cells.extend([figure(half.time_us), low, high, figure(half.algbw)]);
+            cells.push(figure(figures.rate));
+            cells.extend([spread.min, spread.p50, spread.p90].map(figure));
+            cells.extend([spread.p99, spread.p999, spread.max].map(figure));
+            cells.push(half.wrong.map_or(String::new(), |wrong| wrong.to_string()));
+            cells.push(half.batches_us.len().to_string());
+            cells.push(half.summary.as_ref().is_some_and(|s| s.noisy).to_string());
+        }
+    }
+    cells.extend([row.finished.clone(), reason]);
+    cells.join(",") + "\n"
+}
+
+fn interval(half: &Half) -> (String, String) {
+    let interval = half.summary.as_ref().and_then(|s| s.interval);
+    interval.map_or((String::new(), String::new()), |i| (figure(i.low), figure(i.high)))
+}
+
 fn measured(half: &Half) -> String {
     let summary = half.summary.as_ref();
-    let interval = summary.and_then(|s| s.interval);
-    let (low, high) =
-        interval.map_or((String::new(), String::new()), |i| (figure(i.low), figure(i.high)));
+    let (low, high) = interval(half);
     format!(
         "{},{low},{high},{},{},{},{},{}",
         figure(half.time_us),

@@ -56,7 +56,6 @@ pub fn gate_held(average: f64, gate: f64) -> bool {
 
 /// The lines after the last row (nccl-tests src/util.cu:790-857).
 pub(super) fn text(run: &Run, end: &End) -> String {
-    let verdict = if end.out_of_bounds > 0 { "FAILED" } else { "OK" };
     let gate = match end.min_bandwidth_held {
         None => "",
         Some(true) => "OK",
@@ -64,13 +63,19 @@ pub(super) fn text(run: &Run, end: &End) -> String {
     };
     let average =
         if end.average_busbw.is_nan() { "N/A".to_owned() } else { general(end.average_busbw) };
-    let mut text = format!("# {:<20} : {} {verdict}\n", "Out of bounds values", end.out_of_bounds);
+    let mut text = checks(end);
     text += &format!("# {:<20} : {average} {gate}\n", "Avg bus bandwidth");
     text += &format!("#\n# Collective test concluded: {}\n", run.plan.program);
     if run.plan.memory_report {
         text += &memory(run, end);
     }
     text + "#\n\n"
+}
+
+/// The line about verification.
+pub(super) fn checks(end: &End) -> String {
+    let verdict = if end.out_of_bounds > 0 { "FAILED" } else { "OK" };
+    format!("# {:<20} : {} {verdict}\n", "Out of bounds values", end.out_of_bounds)
 }
 
 /// `-M`. On `host`: control pages, buffers, and no memory that operations take while they run.

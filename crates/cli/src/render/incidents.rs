@@ -9,7 +9,7 @@ use model::record::{DeviceCounters, Meaning, Row};
 pub(super) fn incidents(row: &Row) -> Vec<String> {
     let during = format!(
         "while {} size {} {} {} was measured",
-        row.collective.name(),
+        row.benchmark.name(),
         row.size,
         row.datatype.name(),
         row.redop

@@ -46,19 +46,7 @@ impl<W: Write> Render for Table<W> {
             text.push('\n');
         }
         text += &configuration(run);
-        text += "# Using devices\n";
-        for device in &run.devices {
-            text += &format!(
-                "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
-                device.rank,
-                device.group,
-                device.pid,
-                device.host,
-                device.device,
-                device.address,
-                device.name
-            );
-        }
+        text += &devices(run);
         if let Some(reduced) = run.reduced_max_bytes {
             text += &format!("#\n# Reducing maxBytes to {reduced} due to memory limitation\n");
         }
@@ -130,6 +118,24 @@ fn configuration(run: &Run) -> String {
         text += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
     }
     text + "#\n"
+}
+
+/// Every rank's place.
+pub(super) fn devices(run: &Run) -> String {
+    let mut text = "# Using devices\n".to_owned();
+    for device in &run.devices {
+        text += &format!(
+            "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
+            device.rank,
+            device.group,
+            device.pid,
+            device.host,
+            device.device,
+            device.address,
+            device.name
+        );
+    }
+    text
 }
 
 /// The three lines above the rows.

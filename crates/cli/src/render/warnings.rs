@@ -14,7 +14,7 @@ pub fn row_warnings(row: &Row) -> Vec<String> {
         .map(|(place, wrong)| {
             format!(
                 "wrong data: {} size {} {} {} {place}: rank {} found {} instead of {} in element {} ({})",
-                row.collective.name(), row.size, row.datatype.name(), row.redop, wrong.rank, wrong.got,
+                row.benchmark.name(), row.size, row.datatype.name(), row.redop, wrong.rank, wrong.got,
                 wrong.want, wrong.element, wrong.check
             )
         });

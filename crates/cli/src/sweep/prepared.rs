@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{exit::Exit, plan::Plan};
+use model::{Collective, exit::Exit, plan::Plan};
 
 use crate::{
     Refusal, launch,
@@ -13,6 +13,7 @@ use crate::{
 
 /// The job.
 pub(crate) struct Prepared {
+    collective: Collective,
     /// The benchmark's name and its options.
     pub(crate) words: Vec<OsString>,
     arguments: Box<BenchArguments>,
@@ -26,11 +27,11 @@ impl Prepared {
     /// What cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
         let usage = |text: String| Refusal::new(Exit::Usage, text);
-        turns.collective().map_err(usage)?;
+        let collective = turns.collective().map_err(usage)?;
         let mut words = vec![OsString::from(&turns.collective)];
         words.extend(turns.bench.iter().cloned());
         let line = std::iter::once(OsString::from("busbw")).chain(words.iter().cloned());
-        let Command::Bench { collective, style, program, arguments } = options::parse(line)? else {
+        let Command::Bench { benchmark, style, program, arguments } = options::parse(line)? else {
             return Err(usage(format!("{} is no benchmark", turns.collective)).into());
         };
         let environment = Environment::read(|name| std::env::var(name).ok());
@@ -57,9 +58,14 @@ impl Prepared {
         }
         let surroundings = launch::surroundings(&arguments);
         let request =
-            options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+            options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
                 .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
-        Ok(Prepared { words, arguments, request })
+        Ok(Prepared { collective, words, arguments, request })
+    }
+
+    /// What is measured.
+    pub(crate) fn collective(&self) -> Collective {
+        self.collective
     }
 
     /// What a launch in the user's own environment would run.

@@ -78,7 +78,7 @@ impl Here {
         });
         Here {
             is_nccl: matches!(plan.backend, BackendChoice::Nccl(_)),
-            collective: plan.collective,
+            collective: prepared.collective(),
             ranks: plan.ranks(),
             nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
             multicast: prepared.gpus().and_then(crate::backend::nccl::Gpus::multicast),

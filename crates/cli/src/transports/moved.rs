@@ -40,9 +40,10 @@ impl Moved {
             all.read = if any { all.read.intersection(&read).cloned().collect() } else { read };
             let plan = &record.run.plan;
             for row in record.rows.iter().filter(|row| row.group == plan.colour(0)) {
+                let Some(collective) = row.benchmark.collective() else { continue };
                 any = true;
                 let received =
-                    |ranks, groups| required::received(row.collective, row.size, ranks, groups);
+                    |ranks, groups| required::received(collective, row.size, ranks, groups);
                 let each = match scope {
                     Scope::All => received(row.ranks, row.ranks),
                     Scope::Between => received(row.ranks, nodes),

@@ -2,7 +2,10 @@
 //! Not the record's reading (`store` of the program).
 
 use super::{Device, Figure, Form, Half, Known, Measurement, Row, Source, Test};
-use crate::record::{self, Folded};
+use crate::{
+    messages::Messages,
+    record::{self, Folded},
+};
 
 impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
@@ -13,7 +16,7 @@ impl Measurement {
         hosts.sort_unstable();
         hosts.dedup();
         let hosts = Some(hosts.len()).filter(|hosts| *hosts > 0);
-        let collective = run.plan.collective;
+        let benchmark = run.plan.benchmark;
         let [_, version] = run.nccl;
         Measurement {
             source: Source {
@@ -23,9 +26,9 @@ impl Measurement {
                 version: Some(run.busbw),
             },
             test: Test {
-                name: Some(collective.name().to_owned()),
-                collective: Some(Known::said(collective)),
-                figure: Figure::Bandwidths,
+                name: Some(benchmark.name().to_owned()),
+                collective: benchmark.collective().map(Known::said),
+                figure: benchmark.messages().map_or(Figure::Bandwidths, Messages::figure),
                 memory: None,
             },
             ranks: ranks.map(Known::said),
@@ -87,11 +90,18 @@ impl From<record::Row> for Row {
 impl From<record::Half> for Half {
     fn from(half: record::Half) -> Half {
         let figure = |value: f64| Some(value).filter(|value| value.is_finite());
-        // One sample a batch: the slowest rank's time, for the others wait for it.
-        let slowest = |batch: Vec<f64>| batch.into_iter().reduce(f64::max);
+        // One sample a batch: the slowest rank's time, for the others wait for it. Pairs do not wait for
+        // each other.
+        let pairs = half.messages.is_some();
+        let one = |batch: Vec<f64>| match pairs {
+            true => {
+                Some(batch.iter().sum::<f64>() / batch.len() as f64).filter(|us| us.is_finite())
+            }
+            false => batch.into_iter().reduce(f64::max),
+        };
         let launches = !half.launches_us.is_empty();
         let samples_us = if half.launches_us.is_empty() {
-            half.batches_us.into_iter().filter_map(slowest).collect()
+            half.batches_us.into_iter().filter_map(one).collect()
         } else {
             half.launches_us
         };

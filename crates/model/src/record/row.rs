@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, figure};
-use crate::{Collective, DataType, stats::Summary};
+use crate::{Benchmark, Collective, DataType, stats::Summary};
 
 /// A row of the table, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,8 +24,9 @@ pub struct Row {
     pub group: u64,
     /// Ranks of its communicator.
     pub ranks: usize,
-    /// The collective.
-    pub collective: Collective,
+    /// What was measured.
+    #[serde(alias = "collective")]
+    pub benchmark: Benchmark,
     /// The size column, bytes.
     pub size: u64,
     /// The count column, elements.
@@ -61,7 +62,8 @@ impl Row {
     /// The halves that were measured and mean something: the in-place time of a collective that is
     /// not defined in place does not, nor does the speed of moving nothing.
     pub fn meaningful_halves(&self) -> impl Iterator<Item = &Half> {
-        let in_place = self.in_place.as_ref().filter(|_| self.collective.in_place_is_valid());
+        let valid = self.benchmark.collective().is_none_or(Collective::in_place_is_valid);
+        let in_place = self.in_place.as_ref().filter(|_| valid);
         self.out_of_place.iter().chain(in_place).filter(|_| self.size > 0)
     }
 }
@@ -76,16 +78,16 @@ pub struct Half {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_us: Option<f64>,
     /// The time column, microseconds: the median over batches (over launches, when the row stands
-    /// for several) of one operation's time.
+    /// for several) of one operation's time; of messages, of one message's on its way.
     #[serde(with = "figure")]
     pub time_us: f64,
     /// Median time of enqueueing one operation, microseconds (`-C`).
     #[serde(with = "figure")]
     pub cpu_time_us: f64,
-    /// Algorithm bandwidth, GB/s.
+    /// Algorithm bandwidth, GB/s; of messages, that of all pairs together, both ways.
     #[serde(with = "figure")]
     pub algbw: f64,
-    /// Bus bandwidth, GB/s.
+    /// Bus bandwidth, GB/s; messages have none.
     #[serde(with = "figure")]
     pub busbw: f64,
     /// Wrong elements over all ranks; none when nothing was checked or a check means nothing.
@@ -109,6 +111,9 @@ pub struct Half {
     /// Every iteration's time (`-I`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<IterationReport>,
+    /// What only messages have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessageFigures>,
 }
 
 /// A wrong element.
@@ -135,4 +140,51 @@ pub struct IterationReport {
     pub times_us: Vec<f64>,
     /// The same for every process; empty with one process.
     pub per_process_us: Vec<Vec<f64>>,
+}
+
+/// Figures of messages.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MessageFigures {
+    /// Messages a second, of all pairs together, both ways.
+    #[serde(with = "figure")]
+    pub rate: f64,
+    /// One message's time in each iteration of each pair, over all batches: half a round trip, or a
+    /// window's time by its messages.
+    pub spread: Spread,
+    /// Percentiles that were asked for: per cent, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<(u8, f64)>,
+    /// Every pair's own figure, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairFigure>,
+}
+
+/// Percentiles of many samples, microseconds; each within 0.1 % of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many samples.
+    pub samples: u64,
+    /// The smallest.
+    pub min: f64,
+    /// Half are smaller.
+    pub p50: f64,
+    /// 90 % are smaller.
+    pub p90: f64,
+    /// 99 % are smaller.
+    pub p99: f64,
+    /// 99.9 % are smaller.
+    pub p999: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// One pair's figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PairFigure {
+    /// World rank that begins.
+    pub from: usize,
+    /// World rank that answers.
+    pub to: usize,
+    /// The median over batches of one message's time, microseconds.
+    pub time_us: f64,
 }

@@ -50,7 +50,7 @@ struct Parts<'a> {
 impl<'a> GpuCase<'a> {
     pub(super) fn new(backend: &'a mut Nccl<'_>, case: &'a Case) -> GpuCase<'a> {
         let shape = Shape {
-            collective: backend.plan.collective,
+            collective: case.collective,
             counts: case.counts,
             ranks: backend.ranks,
             root: case.sweep.root,

@@ -97,7 +97,7 @@ impl Nccl<'_> {
     fn config(&self) -> Result<Config, BackendError> {
         let version = self.library.version();
         let theirs = self.plan.style == Style::NcclTests;
-        let ring = self.plan.collective == Collective::SendRecv;
+        let ring = self.plan.benchmark.collective() == Some(Collective::SendRecv);
         let registers = match self.options.register {
             Registration::None => None,
             Registration::Local => Some(("-R 1".to_owned(), Version(21900))),

@@ -2,6 +2,7 @@
 //! Not finding them: that was done before.
 
 use model::{
+    Collective,
     cost::CostModel,
     plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating, Sweep},
     record::Waiver,
@@ -124,7 +125,7 @@ pub(super) fn unproven(plan: &Plan) -> Option<String> {
     let unproven =
         |sweep: &Sweep, ranks: usize| !is_within_tolerance(sweep.datatype, sweep.op, ranks);
     let groups = plan.groups();
-    let some = plan.collective.reduces()
+    let some = plan.benchmark.collective().is_some_and(Collective::reduces)
         && plan.check > 0
         && plan.sweeps().iter().any(|s| groups.iter().any(|g| unproven(s, g.len())));
     some.then(|| {

@@ -93,7 +93,7 @@ mod tests {
         gpus: Result<Gpus, String>,
     ) -> Result<Plan, BadOption> {
         let words = line.split_whitespace().map(OsString::from);
-        let Ok(Command::Bench { collective, style, program, arguments }) = options::parse(words)
+        let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
         else {
             panic!("{line} does not parse");
         };
@@ -108,7 +108,7 @@ mod tests {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         });
         let surroundings = Surroundings { cores: 8, gpus, seed: 1 };
-        options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+        options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
             .map(|request| request.plan)
     }
 

@@ -8,13 +8,13 @@ use super::*;
 
 fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> {
     let words = line.split_whitespace().map(OsString::from);
-    let Ok(super::super::Command::Bench { collective, style, program, arguments }) =
+    let Ok(super::super::Command::Bench { benchmark, style, program, arguments }) =
         super::super::parse(words)
     else {
         panic!("{line} does not parse");
     };
     let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
-    plan(collective, style, &program, &arguments, environment, &surroundings)
+    plan(benchmark, style, &program, &arguments, environment, &surroundings)
 }
 
 fn planned(line: &str) -> Plan {

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// nccl-tests' sizes where none are given: 32 MiB to 32 MiB by 1 MiB.
-const THEIR_SIZE: u64 = 32 << 20;
+pub(super) const THEIR_SIZE: u64 = 32 << 20;
 const THEIR_STEP: u64 = 1 << 20;
 /// Ours on `host`: 8 B to 128 MiB, doubling.
-const OUR_MIN: u64 = 8;
+pub(super) const OUR_MIN: u64 = 8;
 pub(super) const OUR_MAX: u64 = 128 << 20;
 /// And on GPUs: 8 B to 8 GiB.
 pub(super) const OUR_MAX_ON_GPUS: u64 = 8 << 30;
@@ -41,7 +41,7 @@ pub(super) fn count(
 pub(super) fn sizes(
     a: &BenchArguments,
     ours: bool,
-    largest: u64,
+    range: (u64, u64),
 ) -> Result<(u64, u64, Step), BadOption> {
     let read = |option: &str, text: &Option<String>| match text {
         None => Ok(None),
@@ -49,8 +49,8 @@ pub(super) fn sizes(
             size::parse(text).map(Some).map_err(|e| BadOption::new(format!("{option}: {e}")))
         }
     };
-    let min = read("-b", &a.min_bytes)?.unwrap_or(if ours { OUR_MIN } else { THEIR_SIZE });
-    let max = read("-e", &a.max_bytes)?.unwrap_or(if ours { largest.max(min) } else { THEIR_SIZE });
+    let min = read("-b", &a.min_bytes)?.unwrap_or(range.0);
+    let max = read("-e", &a.max_bytes)?.unwrap_or(if ours { range.1.max(min) } else { range.1 });
     let by = read("-i", &a.step_bytes)?;
     let factor = count("-f", a.step_factor, 0, 0, 1 << 40)? as u64;
     if min > max {

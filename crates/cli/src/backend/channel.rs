@@ -1,0 +1,83 @@
+//! Messages between ranks, as one rank sends and receives them: what tests of messages ask of a backend.
+//! Not the loops (`measure::messages`).
+
+use model::pattern::{Content, Mismatch, Pattern};
+
+use super::BackendError;
+
+/// Which of a rank's buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What it sends from.
+    Send,
+    /// Where it receives.
+    Recv,
+}
+
+/// A part of one of a rank's buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which buffer.
+    pub side: Side,
+    /// Where it begins, bytes.
+    pub offset: usize,
+    /// How long it is, bytes.
+    pub bytes: usize,
+}
+
+/// Messages between world ranks. Those of a pair arrive in the order in which they were sent.
+pub trait Channel {
+    /// Sends; when this returns, the buffer may be written again.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn send(&mut self, to: usize, part: Part) -> Result<(), BackendError>;
+
+    /// Receives a message of that length; when this returns, it is there.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
+
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn start_send(&mut self, to: usize, part: Part) -> Result<(), BackendError>;
+
+    /// Begins to receive.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
+
+    /// Waits for everything that was begun.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn complete(&mut self) -> Result<(), BackendError>;
+
+    /// Writes what is to be sent, or poison where something is to be received.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn fill(&mut self, part: Part, pattern: &Pattern, content: Content)
+    -> Result<(), BackendError>;
+
+    /// Compares a part with what it must hold.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn verify(
+        &mut self,
+        part: Part,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<Mismatch, BackendError>;
+
+    /// Flips one bit of the first byte of a part, on purpose.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn corrupt(&mut self, part: Part) -> Result<(), BackendError>;
+}

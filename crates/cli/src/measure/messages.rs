@@ -1,0 +1,384 @@
+//! Rows of messages between pairs of ranks: batches of iterations until the stopping rule is content, then
+//! the checks.
+//! Not one iteration (`talk`) and not what a channel does with it.
+
+mod samples;
+mod talk;
+
+use std::time::{Duration, Instant};
+
+use model::{
+    exit::Exit,
+    fault::Phase,
+    messages::Messages,
+    pattern::{Content, Mismatch, Pattern, derive_seed},
+    plan::{Place, Sweep},
+    record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
+    stats::{Decision, StoppingRule, median, summarise},
+};
+
+use self::{samples::Samples, talk::End};
+use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings};
+use crate::{
+    backend::{Backend, BackendError, Channel, Found, Part, Side},
+    local_time,
+};
+
+/// A row under way.
+struct Task {
+    test: Messages,
+    sweep: Sweep,
+    /// Bytes of a message.
+    bytes: usize,
+    /// Our end of a pair; none where we have no other.
+    end: End,
+    /// Timed and untimed iterations of a batch.
+    iterations: u32,
+    warmup: u32,
+}
+
+impl Session<'_> {
+    /// Measures every row of a test of messages.
+    pub(super) fn run_messages(&mut self, test: Messages) -> Result<(), MeasureError> {
+        let pairs = test.pairs(self.plan.ranks()).unwrap_or_default();
+        for sweep in self.plan.sweeps() {
+            let element = sweep.datatype.bytes();
+            if self.waive_messages(test, sweep)? {
+                continue;
+            }
+            let mut cycle = 0;
+            while self.plan.cycles == 0 || cycle < self.plan.cycles {
+                for asked in self.plan.sizes() {
+                    let bytes = asked as usize / element * element;
+                    let task = self.task(test, sweep, bytes, &pairs);
+                    self.measure_messages(&task, &pairs, cycle)?;
+                    self.index += 1;
+                }
+                cycle += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn task(&self, test: Messages, sweep: Sweep, bytes: usize, pairs: &[(usize, usize)]) -> Task {
+        let plan = self.plan;
+        let me = self.world.rank();
+        let begins = pairs.iter().any(|pair| pair.0 == me);
+        let peer = pairs.iter().find_map(|pair| match pair {
+            (first, second) if *first == me => Some(*second),
+            (first, second) if *second == me => Some(*first),
+            _ => None,
+        });
+        let window = plan.messaging.window;
+        let answer = plan.answer_offset();
+        let large = plan.messaging.large.filter(|large| bytes as u64 > large.above);
+        Task {
+            test,
+            sweep,
+            bytes,
+            // Planning refuses numbers of ranks that leave one over.
+            end: End { peer: peer.unwrap_or(me), begins, bytes, window, answer },
+            iterations: large.map_or(plan.iterations, |large| large.iterations),
+            warmup: large.map_or(plan.warmup, |large| large.warmup),
+        }
+    }
+
+    /// Whether some rank has no channel: one row then says why.
+    fn waive_messages(&mut self, test: Messages, sweep: Sweep) -> Result<bool, MeasureError> {
+        let reason = self.backend.channel().err().map_or(String::new(), |reason| reason.0);
+        let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
+        let Some(reason) = all.into_iter().find(|reason| !reason.is_empty()) else {
+            return Ok(false);
+        };
+        let reason = Some(String::from_utf8_lossy(&reason).into_owned());
+        let bytes = self.plan.min_bytes as usize;
+        let row = Row { waived: reason, ..self.messages_row(test, sweep, bytes, 0) };
+        self.report_row(row)?;
+        self.index += 1;
+        Ok(true)
+    }
+
+    fn measure_messages(
+        &mut self,
+        task: &Task,
+        pairs: &[(usize, usize)],
+        cycle: u64,
+    ) -> Result<(), MeasureError> {
+        if self.world.rank() == 0 {
+            let bytes = task.bytes as u64;
+            self.report(&Report::Progress { index: self.index, bytes })?;
+        }
+        let half = self.messages_half(task, pairs)?;
+        let row = self.messages_row(task.test, task.sweep, task.bytes, cycle);
+        self.report_row(Row { out_of_place: Some(half), ..row })
+    }
+
+    fn messages_half(
+        &mut self,
+        task: &Task,
+        pairs: &[(usize, usize)],
+    ) -> Result<Half, MeasureError> {
+        let checked = self.plan.check > 0;
+        let seed = self.seed(Place::OutOfPlace);
+        let begun = Instant::now();
+        let (mut samples, mut batches) = (Samples::new(), Vec::new());
+        let mut findings = Findings::default();
+        let mut figures: Vec<f64> = Vec::new();
+        loop {
+            let fill = checked.then(|| derive_seed(seed, batches.len() as u64));
+            let (mut mine, found) = self.messages_batch(task, fill, &mut samples)?;
+            mine.spent = begun.elapsed().as_secs_f64();
+            let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
+            let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
+            let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
+            let of = |rank: &usize| all.get(*rank).map_or(f64::NAN, |times| times.total * 1e6);
+            let each: Vec<f64> = pairs.iter().map(|(first, _)| of(first)).collect();
+            figures.push(each.iter().sum::<f64>() / each.len() as f64);
+            batches.push(each);
+            if let Some(found) = found {
+                let name = format!("last timed iteration of batch {}", batches.len());
+                self.collect(&found, &name, &mut findings)?;
+            }
+            let content = self.messages_rule().decide(&figures, spent) != Decision::Continue;
+            if content || findings.wrong_anywhere > 0 {
+                break;
+            }
+        }
+        if checked && findings.wrong_anywhere == 0 {
+            self.check_messages(task, seed, &mut findings)?;
+        }
+        let messages = self.message_figures(task, pairs, &batches, &samples)?;
+        let time_us = median(&figures).unwrap_or(f64::NAN);
+        let algbw = pairs.len() as f64 * task.bytes as f64 / time_us / 1e3;
+        Ok(Half {
+            algorithm: None,
+            predicted_us: None,
+            time_us,
+            cpu_time_us: f64::NAN,
+            algbw,
+            busbw: f64::NAN,
+            wrong: checked.then_some(findings.wrong),
+            failed_checks: findings.failed_checks,
+            wrong_places: findings.places,
+            summary: summarise(&figures),
+            batches_us: batches,
+            fewer_iterations: None,
+            launches_us: Vec::new(),
+            iterations: None,
+            messages: Some(messages),
+        })
+    }
+
+    fn messages_rule(&self) -> StoppingRule {
+        let sampling = self.plan.sampling;
+        StoppingRule {
+            min_batches: sampling.min_batches as usize,
+            precision: sampling.precision,
+            max_time_seconds: Some(
+                sampling.max_time.min(sampling.row_time.unwrap_or(f64::INFINITY)),
+            ),
+        }
+    }
+
+    /// Everything that ranks have seen, put together. Only who reports a row looks at it.
+    fn message_figures(
+        &mut self,
+        task: &Task,
+        pairs: &[(usize, usize)],
+        batches: &[Vec<f64>],
+        mine: &Samples,
+    ) -> Result<MessageFigures, MeasureError> {
+        let mut samples = Samples::new();
+        for bytes in self.world.allgather(&mine.to_bytes(), self.deadline())? {
+            samples.add_bytes(&bytes);
+        }
+        let messages = task.test.messages(task.end.window);
+        let of_pair = |(place, (from, to)): (usize, &(usize, usize))| {
+            let times: Vec<f64> = batches.iter().filter_map(|b| b.get(place).copied()).collect();
+            PairFigure { from: *from, to: *to, time_us: median(&times).unwrap_or(f64::NAN) }
+        };
+        let each: Vec<PairFigure> = pairs.iter().enumerate().map(of_pair).collect();
+        let asked = &self.plan.messaging.percentiles;
+        Ok(MessageFigures {
+            rate: each.iter().map(|pair| 1e6 / pair.time_us).sum(),
+            spread: samples.spread(messages),
+            percentiles: asked
+                .iter()
+                .map(|percent| (*percent, samples.percentile(f64::from(*percent), messages)))
+                .collect(),
+            pairs: if each.len() > 1 { each } else { Vec::new() },
+        })
+    }
+
+    /// Runs one batch; our time of one message, and what we found wrong if we looked.
+    fn messages_batch(
+        &mut self,
+        task: &Task,
+        fill: Option<u64>,
+        samples: &mut Samples,
+    ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
+        if let Some(seed) = fill {
+            self.fill_messages(task, seed, 1)?;
+        }
+        self.world.barrier(self.deadline())?;
+        self.enter(Phase::Timed);
+        self.world.barrier(self.deadline())?;
+        let total = self.time_messages(task, samples)?;
+        let found =
+            fill.map(|seed| self.verify_messages(task, seed, 1, Phase::Timed)).transpose()?;
+        Ok((BatchTimes { total, ..BatchTimes::default() }, found))
+    }
+
+    /// The iterations of a batch, each timed by who begins; seconds of one message, or NaN.
+    fn time_messages(&mut self, task: &Task, samples: &mut Samples) -> Result<f64, MeasureError> {
+        let (test, end, plan) = (task.test, task.end, self.plan);
+        let slowness = self.slowness();
+        let patience = plan.timeout_s.map(Duration::from_secs);
+        let channel = channel(self.backend)?;
+        let mut times = Vec::with_capacity(task.iterations as usize);
+        let mut delay = Duration::ZERO;
+        for iteration in 0..task.warmup + task.iterations {
+            if test.is_multiple() {
+                self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
+            }
+            let begun = Instant::now();
+            if slowness.is_some() {
+                spin(delay);
+            }
+            end.talk(test, channel, |_| 0)?;
+            let taken = begun.elapsed();
+            if let Some(factor) = slowness {
+                delay = taken.saturating_sub(delay).mul_f64(factor - 1.0);
+            }
+            if iteration >= task.warmup {
+                times.push(taken);
+            }
+        }
+        if !end.begins {
+            return Ok(f64::NAN);
+        }
+        for taken in &times {
+            samples.add(taken.as_nanos() as u64);
+        }
+        let messages = f64::from(task.iterations) * test.messages(end.window) as f64;
+        Ok(times.iter().sum::<Duration>().as_secs_f64() / messages)
+    }
+
+    /// `-c` windows with fresh data each, every byte verified; ends at the first wrong one.
+    fn check_messages(
+        &mut self,
+        task: &Task,
+        seed: u64,
+        findings: &mut Findings,
+    ) -> Result<(), MeasureError> {
+        let apart = self.apart(task);
+        for number in 1..=u64::from(self.plan.check) {
+            let seed = derive_seed(seed, u64::MAX - number);
+            self.fill_messages(task, seed, apart)?;
+            self.world.barrier(self.deadline())?;
+            self.enter(Phase::Verify);
+            let (test, end) = (task.test, task.end);
+            let place = |n| n as usize % apart * end.bytes;
+            end.talk(test, channel(self.backend)?, place)?;
+            let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
+            self.collect(&found, &format!("check {number}"), findings)?;
+            if findings.wrong_anywhere > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many messages of a window have a place of their own in the buffers: where they have not, the
+    /// last one at a place is verified.
+    fn apart(&self, task: &Task) -> usize {
+        let window = if task.test.is_latency() { 1 } else { task.end.window as usize };
+        let room = self.plan.max_bytes as usize / task.bytes.max(1);
+        room.clamp(1, window)
+    }
+
+    fn pattern(&self, task: &Task, seed: u64) -> Pattern {
+        let Sweep { datatype, op, .. } = task.sweep;
+        Pattern { seed, datatype, op, ranks: self.plan.ranks() }
+    }
+
+    /// Whether our end gets messages that can be verified.
+    fn receives(task: &Task) -> bool {
+        let one_way = matches!(task.test, Messages::Bandwidth | Messages::MultiBandwidth);
+        !(one_way && task.end.begins)
+    }
+
+    /// Writes `apart` messages that we send, and poison where theirs come.
+    fn fill_messages(&mut self, task: &Task, seed: u64, apart: usize) -> Result<(), MeasureError> {
+        let (pattern, me) = (self.pattern(task, seed), self.world.rank());
+        let whole = |side| End { bytes: task.bytes * apart, ..task.end }.message(side, 0);
+        let channel = channel(self.backend)?;
+        channel.fill(whole(Side::Send), &pattern, Content::Copied { source: me, first: 0 })?;
+        channel.fill(whole(Side::Recv), &pattern, Content::Poison)?;
+        Ok(())
+    }
+
+    /// Compares `apart` messages with what our peer sent.
+    fn verify_messages(
+        &mut self,
+        task: &Task,
+        seed: u64,
+        apart: usize,
+        phase: Phase,
+    ) -> Result<Vec<Found>, MeasureError> {
+        if !Self::receives(task) {
+            return Ok(Vec::new());
+        }
+        let (pattern, rank) = (self.pattern(task, seed), self.world.rank());
+        let corruption = self.corruption(phase);
+        let whole = End { bytes: task.bytes * apart, ..task.end }.message(Side::Recv, 0);
+        let source = task.end.peer;
+        let channel = channel(self.backend)?;
+        if let Some((_, element)) = corruption.filter(|_| whole.bytes > 0) {
+            let offset = element as usize * task.sweep.datatype.bytes() % whole.bytes;
+            channel.corrupt(Part { offset, bytes: 1, ..whole })?;
+        }
+        let mismatch: Mismatch =
+            channel.verify(whole, &pattern, Content::Copied { source, first: 0 })?;
+        Ok(vec![Found { rank, mismatch }])
+    }
+
+    fn messages_row(&self, test: Messages, sweep: Sweep, bytes: usize, cycle: u64) -> Row {
+        Row {
+            schema: SCHEMA,
+            index: self.index,
+            cycle,
+            launch: self.launch,
+            shown: self.launch + 1 == self.plan.sampling.launches,
+            group: 0,
+            ranks: self.plan.ranks(),
+            benchmark: test.into(),
+            size: bytes as u64,
+            count: (bytes / sweep.datatype.bytes()) as u64,
+            datatype: sweep.datatype,
+            redop: "none".to_owned(),
+            root: -1,
+            finished: local_time::now(),
+            waived: None,
+            out_of_place: None,
+            in_place: None,
+            notes: Vec::new(),
+            counters: Vec::new(),
+        }
+    }
+}
+
+/// The backend's channel. Where it has none, the test was waived before.
+fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, BackendError> {
+    backend
+        .channel()
+        .map_err(|reason| BackendError::Refused { text: reason.0, exit: Exit::Internal })
+}
+
+/// Lets time pass, as if an iteration had taken longer, on purpose.
+fn spin(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
