@@ -1,4 +1,4 @@
-//! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
+//! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL), MPI,
 //! NVML; and what network drivers count. Not what is done with them: backends, the preflight and the counters are the program's.
 
 /// Variables of this process's own environment.
@@ -10,6 +10,8 @@ pub mod gpu;
 /// Kernels that fill and verify a GPU's memory.
 pub mod kernels;
 mod library;
+/// MPI.
+pub mod mpi;
 /// NCCL or RCCL.
 pub mod nccl;
 /// NVIDIA's management library.

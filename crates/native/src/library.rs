@@ -2,7 +2,7 @@
 //! Not which file is opened: that is `search`.
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int, c_void},
     fmt,
     path::{Path, PathBuf},
 };
@@ -67,9 +67,21 @@ impl Library {
     /// # Errors
     /// [`LoadError::Refused`].
     pub fn open(path: &Path) -> Result<Library, LoadError> {
-        // SAFETY: the libraries that are opened here (CUDA's driver, NCCL, their HIP twins) run
+        Library::open_with(path, unix::RTLD_NOW | unix::RTLD_LOCAL)
+    }
+
+    /// Opens a file whose symbols libraries that are opened later may resolve against.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`].
+    pub fn open_for_all(path: &Path) -> Result<Library, LoadError> {
+        Library::open_with(path, unix::RTLD_NOW | unix::RTLD_GLOBAL)
+    }
+
+    fn open_with(path: &Path, flags: c_int) -> Result<Library, LoadError> {
+        // SAFETY: the libraries that are opened here (CUDA's driver, NCCL, their HIP twins, MPI) run
         // initialisers that every program linked against them runs.
-        let handle = unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+        let handle = unsafe { unix::Library::open(Some(path), flags) };
         let handle = handle.map_err(|error| LoadError::Refused {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -90,6 +102,12 @@ impl Library {
         // SAFETY: the caller vouches for the type; the handle is never closed.
         let symbol = unsafe { self.handle.get::<F>(name.to_bytes_with_nul()) };
         symbol.ok().map(|symbol| *symbol)
+    }
+
+    /// Where a variable of the library lies, if it has it.
+    pub(crate) fn address(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: only the address is taken; what lies there is the library's.
+        unsafe { self.function(name) }
     }
 }
 

@@ -1,0 +1,23 @@
+//! MPI, opened at run time: Open MPI, MPICH and its family, or any library of the standard ABI of MPI 5.
+//! Not which operation runs when, and not who starts the ranks.
+
+mod abi;
+mod buffer;
+mod communicator;
+mod element;
+mod exchange;
+mod library;
+mod meeting;
+mod operation;
+mod requests;
+mod session;
+mod table;
+
+pub use buffer::{Buffer, Side};
+pub use communicator::Communicator;
+pub use element::{Blocks, Element, Elements, NotPossible, Operator};
+pub use exchange::Source;
+pub use library::{Accelerator, Implementation, Mpi, MpiError};
+pub use meeting::{Joined, Launcher, Meeting, Started, one_world};
+pub use requests::{Requests, WaitError};
+pub use session::{Session, Threads};

@@ -1,0 +1,84 @@
+//! Memory that MPI reads or writes, kept elsewhere: by the engine, or on a GPU.
+//! Not what is in it.
+
+use std::ffi::c_void;
+
+use crate::gpu::Span;
+
+/// Bytes at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffer {
+    address: *mut c_void,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// `bytes` from `address` on.
+    ///
+    /// # Safety
+    /// They must be there, and nobody else may use them, while any operation on the buffer goes on: from
+    /// [`Requests::send`] or [`Requests::recv`] to the wait that succeeds, and for ever after one that
+    /// did not.
+    ///
+    /// [`Requests::send`]: super::Requests::send
+    /// [`Requests::recv`]: super::Requests::recv
+    pub unsafe fn new(address: *mut c_void, bytes: usize) -> Buffer {
+        Buffer { address, bytes }
+    }
+
+    /// Memory of a GPU; only for an MPI that knows GPUs ([`Mpi::knows`]): others fault on the address.
+    ///
+    /// # Safety
+    /// As of [`Buffer::new`].
+    ///
+    /// [`Mpi::knows`]: super::Mpi::knows
+    pub unsafe fn of_gpu(span: Span) -> Buffer {
+        Buffer { address: span.pointer(), bytes: span.bytes() }
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// `bytes` of it from `offset` on; none where that does not lie within.
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<Buffer> {
+        let end = offset.checked_add(bytes)?;
+        let address = self.address.wrapping_byte_add(offset);
+        (end <= self.bytes).then_some(Buffer { address, bytes })
+    }
+
+    pub(super) fn address(&self) -> *mut c_void {
+        self.address
+    }
+}
+
+/// One side of a collective: a buffer of its own, or MPI_IN_PLACE, where the standard allows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// This one.
+    Buffer(Buffer),
+    /// The other side's.
+    InPlace,
+}
+
+impl From<Buffer> for Side {
+    fn from(buffer: Buffer) -> Side {
+        Side::Buffer(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stay_within() {
+        let mut bytes = [0_u8; 64];
+        // SAFETY: no operation is made on it.
+        let buffer = unsafe { Buffer::new(bytes.as_mut_ptr().cast(), 64) };
+        assert_eq!(buffer.part(16, 48).map(|b| b.bytes()), Some(48));
+        assert_eq!(buffer.part(16, 49), None);
+        assert_eq!(buffer.part(usize::MAX, 2), None);
+    }
+}

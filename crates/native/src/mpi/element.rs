@@ -1,0 +1,350 @@
+//! What is moved and reduced, as MPI takes it: element types, counts, operators.
+//! Not memory: `buffer` is.
+
+use std::ffi::c_int;
+
+use model::{DataType, ReduceOp};
+use thiserror::Error;
+
+use super::{
+    abi::{Bits, with},
+    communicator::Communicator,
+    library::{Mpi, MpiError},
+    session::call,
+    table::Handle,
+};
+
+/// An element type that MPI knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// MPI_INT8_T.
+    Int8,
+    /// MPI_UINT8_T.
+    Uint8,
+    /// MPI_INT32_T.
+    Int32,
+    /// MPI_UINT32_T.
+    Uint32,
+    /// MPI_INT64_T.
+    Int64,
+    /// MPI_UINT64_T.
+    Uint64,
+    /// MPI_FLOAT.
+    Float,
+    /// MPI_DOUBLE.
+    Double,
+    /// MPI_CHAR; MPI does not reduce it.
+    Char,
+    /// MPI_BYTE; MPI does not reduce it either.
+    Byte,
+}
+
+/// Something that MPI has not; the words say what and why.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NotPossible(pub String);
+
+impl Element {
+    /// Every one.
+    pub const ALL: [Element; 10] = [
+        Element::Int8,
+        Element::Uint8,
+        Element::Int32,
+        Element::Uint32,
+        Element::Int64,
+        Element::Uint64,
+        Element::Float,
+        Element::Double,
+        Element::Char,
+        Element::Byte,
+    ];
+
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Element::Int8 | Element::Uint8 | Element::Char | Element::Byte => 1,
+            Element::Int32 | Element::Uint32 | Element::Float => 4,
+            Element::Int64 | Element::Uint64 | Element::Double => 8,
+        }
+    }
+
+    /// The one to reduce elements of `datatype` as.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: MPI has no such type.
+    pub fn reduced(datatype: DataType) -> Result<Element, NotPossible> {
+        Element::of(datatype).ok_or_else(|| {
+            NotPossible(format!(
+                "MPI has no {} to reduce (MPI 4.1, section 3.2.2); it can be moved, as bytes",
+                datatype.name()
+            ))
+        })
+    }
+
+    /// The one to move `count` elements of `datatype` as, and how many of them: bytes where MPI does not
+    /// know the type.
+    pub fn moved(datatype: DataType, count: usize) -> (Element, usize) {
+        let bytes = (Element::Byte, count.saturating_mul(datatype.bytes()));
+        Element::of(datatype).map_or(bytes, |element| (element, count))
+    }
+
+    fn of(datatype: DataType) -> Option<Element> {
+        Some(match datatype {
+            DataType::Int8 => Element::Int8,
+            DataType::Uint8 => Element::Uint8,
+            DataType::Int32 => Element::Int32,
+            DataType::Uint32 => Element::Uint32,
+            DataType::Int64 => Element::Int64,
+            DataType::Uint64 => Element::Uint64,
+            DataType::Float => Element::Float,
+            DataType::Double => Element::Double,
+            DataType::Half | DataType::Bfloat16 | DataType::F8e4m3 | DataType::F8e5m2 => {
+                return None;
+            }
+        })
+    }
+}
+
+/// A reduction operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operator(pub(super) Bits);
+
+impl Mpi {
+    pub(super) fn operator(&self, op: ReduceOp) -> Result<Operator, NotPossible> {
+        let [sum, prod, max, min] = self.constants.operators;
+        match op {
+            ReduceOp::Sum => Ok(Operator(sum)),
+            ReduceOp::Prod => Ok(Operator(prod)),
+            ReduceOp::Max => Ok(Operator(max)),
+            ReduceOp::Min => Ok(Operator(min)),
+            ReduceOp::Avg | ReduceOp::Mulsum => {
+                Err(NotPossible(format!("MPI has no operator {}", op.name())))
+            }
+        }
+    }
+
+    fn handle_of(&self, element: Element) -> Bits {
+        self.constants.elements[element as usize]
+    }
+}
+
+/// So many elements of a type, in the words of one library: worked out ahead of the timed calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Elements {
+    /// The type of what is counted.
+    pub(super) datatype: Bits,
+    pub(super) count: usize,
+    /// Whether the count needs the functions that end in `_c`.
+    pub(super) large: bool,
+    /// The type and number of elements, where `datatype` holds several of them.
+    pub(super) base: Bits,
+    pub(super) base_count: usize,
+    element: Element,
+}
+
+impl Elements {
+    /// Bytes of all.
+    pub fn bytes(&self) -> usize {
+        self.base_count * self.element.bytes()
+    }
+
+    /// Whether one of what is counted holds several elements, so that MPI cannot reduce it.
+    pub(super) fn gathered(&self) -> bool {
+        self.count != self.base_count
+    }
+
+    pub(super) fn element_bytes(&self) -> usize {
+        self.element.bytes()
+    }
+}
+
+/// Counts and displacements of an all-to-all of unequal blocks, one a rank, in elements.
+#[derive(Debug, Clone)]
+pub struct Blocks {
+    pub(super) datatype: Bits,
+    pub(super) counts: Vec<i64>,
+    pub(super) displacements: Vec<isize>,
+    /// The same as `int`, where they fit.
+    pub(super) narrow: Option<(Vec<c_int>, Vec<c_int>)>,
+    /// Bytes from the buffer's start to the end of the farthest block.
+    pub(super) reach: usize,
+}
+
+impl Communicator {
+    /// `count` elements as this library takes them. Up to 2^31 - 1 that is the count itself; beyond, the
+    /// functions of MPI 4 with large counts, or, in a library without them, elements that each hold
+    /// several (MPI_Type_contiguous, made once and kept until the end): [`Communicator::elements_within`].
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn elements(&self, element: Element, count: usize) -> Result<Elements, MpiError> {
+        let large = with!(self.joined.mpi, functions => functions.send_c.is_some());
+        if large && c_int::try_from(count).is_err() && count <= isize::MAX as usize {
+            let datatype = self.joined.mpi.handle_of(element);
+            let base_count = count;
+            return Ok(Elements { datatype, count, large, base: datatype, base_count, element });
+        }
+        self.elements_within(element, count, c_int::MAX as usize)
+    }
+
+    /// The same with no count above `most`: elements that each hold several, in a message as large.
+    /// Reductions of them are made in pieces, and [`Communicator::reduce_scatter`] refuses them.
+    ///
+    /// # Errors
+    /// [`MpiError`]: the count has no divisor that would do.
+    pub fn elements_within(
+        &self,
+        element: Element,
+        count: usize,
+        most: usize,
+    ) -> Result<Elements, MpiError> {
+        let mpi = self.joined.mpi;
+        let base = mpi.handle_of(element);
+        let most = most.min(c_int::MAX as usize);
+        let unit = match several(count, most) {
+            Some(unit) if count.checked_mul(element.bytes()).is_some() => unit,
+            _ => {
+                return Err(MpiError::of_no_call(
+                    "MPI_Type_contiguous",
+                    format!(
+                        "{count} elements are more than one message of this MPI may count ({most}), and no \
+                         divisor makes them fewer: choose a size that is a multiple of 1 MiB"
+                    ),
+                ));
+            }
+        };
+        let datatype = if unit == 1 { base } else { self.contiguous(base, unit)? };
+        let (count, base_count) = (count / unit, count);
+        Ok(Elements { datatype, count, large: false, base, base_count, element })
+    }
+
+    /// Blocks of `counts[r]` elements for rank `r` at `displacements[r]`.
+    ///
+    /// # Errors
+    /// [`MpiError`]: not one of each for every rank, or too many elements for a library without large
+    /// counts.
+    pub fn blocks(
+        &self,
+        element: Element,
+        counts: &[usize],
+        displacements: &[usize],
+    ) -> Result<Blocks, MpiError> {
+        let refused = |why: String| MpiError::of_no_call("MPI_Alltoallv", why);
+        if counts.len() != self.ranks() || displacements.len() != self.ranks() {
+            return Err(refused(format!(
+                "{} counts and {} displacements for {} ranks",
+                counts.len(),
+                displacements.len(),
+                self.ranks()
+            )));
+        }
+        let ends = counts.iter().zip(displacements).map(|(count, at)| {
+            if *count == 0 { Some(0) } else { count.checked_add(*at)?.checked_mul(element.bytes()) }
+        });
+        let reach = ends.map(|end| end.unwrap_or(usize::MAX)).max().unwrap_or(0);
+        if reach > isize::MAX as usize {
+            return Err(refused("a block lies beyond the end of memory".to_owned()));
+        }
+        let narrow = |numbers: &[usize]| {
+            numbers.iter().map(|n| c_int::try_from(*n).ok()).collect::<Option<Vec<c_int>>>()
+        };
+        let narrow = narrow(counts).zip(narrow(displacements));
+        let has_large = with!(self.joined.mpi, functions => functions.alltoallv_c.is_some());
+        if narrow.is_none() && !has_large {
+            return Err(refused(format!(
+                "blocks beyond {} elements need MPI 4's large counts, which this library has not",
+                c_int::MAX
+            )));
+        }
+        Ok(Blocks {
+            datatype: self.joined.mpi.handle_of(element),
+            counts: counts.iter().map(|n| *n as i64).collect(),
+            displacements: displacements.iter().map(|n| *n as isize).collect(),
+            narrow,
+            reach,
+        })
+    }
+
+    /// A type of `unit` elements.
+    fn contiguous(&self, base: Bits, unit: usize) -> Result<Bits, MpiError> {
+        let mut made = self.joined.derived.borrow_mut();
+        if let Some(handle) = made.get(&(base.0, unit)) {
+            return Ok(*handle);
+        }
+        let mpi = self.joined.mpi;
+        let handle = with!(mpi, functions => {
+            let mut handle = Handle::of(0);
+            call!(mpi, functions, type_contiguous(unit as c_int, base.get(), &mut handle))?;
+            call!(mpi, functions, type_commit(&mut handle))?;
+            Bits(handle.bits())
+        });
+        made.insert((base.0, unit), handle);
+        Ok(handle)
+    }
+}
+
+/// The fewest elements that one counted thing must hold for the count to be at most `most`.
+fn several(count: usize, most: usize) -> Option<usize> {
+    if count <= most {
+        return Some(1);
+    }
+    let fewest = count.div_ceil(most.max(1));
+    // A message of up to 2^51 bytes in whole MiB finds its divisor here.
+    (fewest..=fewest.saturating_add(1 << 20))
+        .find(|unit| count % unit == 0 && *unit <= c_int::MAX as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn types_that_mpi_has_not_are_moved_and_not_reduced() {
+        for datatype in DataType::ALL {
+            let (element, count) = Element::moved(datatype, 6);
+            assert_eq!(element.bytes() * count, 6 * datatype.bytes(), "{}", datatype.name());
+            match Element::reduced(datatype) {
+                Ok(same) => assert_eq!(same, element),
+                Err(why) => assert!(why.to_string().contains(datatype.name()), "{why}"),
+            }
+        }
+        assert!(Element::reduced(DataType::Half).is_err());
+        assert!(Element::reduced(DataType::Uint64).is_ok());
+    }
+
+    #[test]
+    fn each_element_has_its_place_in_the_tables() {
+        for (at, element) in Element::ALL.into_iter().enumerate() {
+            assert_eq!(element as usize, at);
+        }
+    }
+
+    #[test]
+    fn large_counts() {
+        let most = c_int::MAX as usize;
+        assert_eq!(several(most, most), Some(1));
+        assert_eq!(several(1 << 31, most), Some(2));
+        assert_eq!(several(1 << 32, most), Some(4));
+        assert_eq!(several(3 << 40, most), Some(1536 + 512));
+        // 2^31 + 11 is a prime.
+        assert_eq!(several((1 << 31) + 11, most), None);
+        assert_eq!(several(7, 0), Some(7));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_counted_holds_all(count in 1_usize..1 << 45, most in 1_usize..1 << 31) {
+            if let Some(unit) = several(count, most) {
+                prop_assert_eq!(count / unit * unit, count);
+                prop_assert!(count / unit <= most);
+            }
+        }
+
+        #[test]
+        fn whole_mebibytes_always_fit(mebibytes in 1_usize..1 << 31) {
+            prop_assert!(several(mebibytes << 20, c_int::MAX as usize).is_some());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Messages under way: started without waiting, and waited for together, with or without a deadline.
+//! Not those that wait at once (`exchange`).
+
+use std::{
+    ffi::c_int,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use super::{
+    abi::with,
+    buffer::Buffer,
+    communicator::Communicator,
+    element::Elements,
+    exchange::{Source, counted, fits, number},
+    library::MpiError,
+    session::{Held, call},
+};
+
+/// How many looks at the requests there are between two at the clock and the abort check: one look takes
+/// some 20 to 200 ns, the clock as long.
+const LOOKS: u32 = 64;
+/// From here on other threads get the core between looks.
+const PATIENT: Duration = Duration::from_millis(1);
+
+/// Why a wait ended without success. The requests are still under way: their buffers must stay.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WaitError {
+    /// MPI refused.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// The deadline passed.
+    #[error("{open} messages were still under way at the deadline")]
+    Late {
+        /// How many were waited for.
+        open: usize,
+    },
+    /// The check said so.
+    #[error("the run was given up while {open} messages were under way")]
+    Aborted {
+        /// How many were waited for.
+        open: usize,
+    },
+}
+
+/// The place of the handle of that number.
+fn slot<H>(base: *mut usize, at: usize) -> *mut H {
+    base.cast::<H>().wrapping_add(at)
+}
+
+/// Sends and receives that were started. The list has room for as many as it was made for, so that
+/// starting one allocates nothing; dropped, it leaves them under way.
+#[derive(Debug)]
+pub struct Requests {
+    joined: Rc<Held>,
+    /// Handles one after the other, as wide as the library has them; a word is wide enough for either.
+    handles: Vec<usize>,
+    open: usize,
+}
+
+impl Requests {
+    /// Room for `most` at a time.
+    pub fn new(communicator: &Communicator, most: usize) -> Requests {
+        Requests { joined: Rc::clone(&communicator.joined), handles: vec![0; most], open: 0 }
+    }
+
+    /// How many are under way.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    fn room(&self, entry: &'static str) -> Result<(), MpiError> {
+        if self.open < self.handles.len() {
+            return Ok(());
+        }
+        let why = format!("the list has room for {} messages", self.handles.len());
+        Err(MpiError::of_no_call(super::table::name_of(entry), why))
+    }
+
+    /// MPI_Isend.
+    ///
+    /// # Errors
+    /// [`MpiError`]: among others, that there is no room.
+    #[inline]
+    pub fn send(
+        &mut self,
+        communicator: &Communicator,
+        buffer: Buffer,
+        elements: Elements,
+        to: usize,
+        tag: i32,
+    ) -> Result<(), MpiError> {
+        self.room("isend")?;
+        let address = fits("isend", buffer, elements.bytes())?;
+        let (mpi, open, base) = (self.joined.mpi, self.open, self.handles.as_mut_ptr());
+        let (datatype, comm) = (elements.datatype, communicator.handle);
+        counted!(mpi, elements.large, isend / isend_c, count(n) => (
+            address,
+            n(elements.count),
+            datatype.get(),
+            number(to),
+            tag,
+            comm.get(),
+            slot(base, open),
+        ))?;
+        self.open += 1;
+        Ok(())
+    }
+
+    /// MPI_Irecv.
+    ///
+    /// # Errors
+    /// [`MpiError`]: among others, that there is no room.
+    #[inline]
+    pub fn recv(
+        &mut self,
+        communicator: &Communicator,
+        buffer: Buffer,
+        elements: Elements,
+        from: Source,
+        tag: i32,
+    ) -> Result<(), MpiError> {
+        self.room("irecv")?;
+        let address = fits("irecv", buffer, elements.bytes())?;
+        let (mpi, open, base) = (self.joined.mpi, self.open, self.handles.as_mut_ptr());
+        let (datatype, comm) = (elements.datatype, communicator.handle);
+        let from = from.number(mpi);
+        counted!(mpi, elements.large, irecv / irecv_c, count(n) => (
+            address,
+            n(elements.count),
+            datatype.get(),
+            from,
+            tag,
+            comm.get(),
+            slot(base, open),
+        ))?;
+        self.open += 1;
+        Ok(())
+    }
+
+    /// MPI_Waitall: for ever, when a peer has died.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    #[inline]
+    pub fn wait_all(&mut self) -> Result<(), MpiError> {
+        let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
+        let (open, ignore) = (self.open as c_int, mpi.constants.status_ignore as *mut _);
+        with!(mpi, functions => call!(mpi, functions, waitall(open, base.cast(), ignore)))?;
+        self.open = 0;
+        Ok(())
+    }
+
+    /// MPI_Testall: whether all are done; the list is then empty.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    #[inline]
+    pub fn all_done(&mut self) -> Result<bool, MpiError> {
+        let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
+        let (open, ignore) = (self.open as c_int, mpi.constants.status_ignore as *mut _);
+        let mut done = 0;
+        with!(mpi, functions => call!(mpi, functions, testall(open, base.cast(), &mut done, ignore)))?;
+        if done != 0 {
+            self.open = 0;
+        }
+        Ok(done != 0)
+    }
+
+    /// Waits for all until `deadline`, or until `given_up` says so. It looks at the requests without a
+    /// pause, as MPI_Waitall does, and lets other threads have the core between looks after 1 ms.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_all_until(
+        &mut self,
+        deadline: Instant,
+        mut given_up: impl FnMut() -> bool,
+    ) -> Result<(), WaitError> {
+        let mut began = None;
+        loop {
+            for _ in 0..LOOKS {
+                if self.all_done()? {
+                    return Ok(());
+                }
+            }
+            let now = Instant::now();
+            let began = *began.get_or_insert(now);
+            if given_up() {
+                return Err(WaitError::Aborted { open: self.open });
+            }
+            if now >= deadline {
+                return Err(WaitError::Late { open: self.open });
+            }
+            if now - began > PATIENT {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
