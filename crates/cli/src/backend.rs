@@ -6,6 +6,8 @@ mod channel;
 pub mod fake;
 /// Shared memory of this machine.
 pub mod host;
+/// The MPI of this machine.
+pub mod mpi;
 /// GPUs, by NCCL or RCCL.
 pub mod nccl;
 
@@ -86,6 +88,11 @@ pub trait Backend {
 
     /// Whether a case's results can be told right from wrong: where not, its `#wrong` is N/A.
     fn is_provable(&self, _case: &Case) -> bool {
+        true
+    }
+
+    /// Whether a case can be measured in place at all.
+    fn has_in_place(&self, _case: &Case) -> bool {
         true
     }
 

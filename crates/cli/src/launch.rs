@@ -27,13 +27,19 @@ use model::{
 
 use crate::{
     Refusal,
-    backend::nccl::{Gpus, Log},
+    backend::{
+        mpi,
+        nccl::{Gpus, Log},
+    },
     complain, lint_command, local_time, machine, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
     sweep::SWEPT,
 };
+
+/// Why a backend's library was not looked for.
+const OTHER: &str = "another backend was asked for";
 
 /// What planning must know of this machine and moment.
 pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
@@ -42,7 +48,11 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
         cores: machine::usable_cores().len(),
         gpus: match arguments.backend {
             None | Some(BackendName::Nccl) => Gpus::find(arguments.nccl.as_deref()),
-            Some(BackendName::Host | BackendName::Fake) => Err("another was asked for".to_owned()),
+            Some(_) => Err(OTHER.to_owned()),
+        },
+        mpi: match arguments.backend {
+            Some(BackendName::Mpi) => mpi::Libraries::find(arguments.mpi.as_deref()),
+            _ => Err(OTHER.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
     }
@@ -104,7 +114,7 @@ fn supervise(
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.backend {
-        BackendChoice::Host | BackendChoice::Nccl(_) => {
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi => {
             local::run(&request.plan, &describe, &guard, &mut outputs, door)
         }
         BackendChoice::Fake(model) => {
@@ -126,6 +136,8 @@ struct Description {
     run: Run,
     /// The GPUs that it runs on, if it does.
     gpus: Option<Gpus>,
+    /// The MPI, if it uses one.
+    mpi: Option<mpi::Libraries>,
 }
 
 impl Description {
@@ -138,7 +150,14 @@ impl Description {
     ) -> Result<Description> {
         let asked = request.plan.clone();
         let reduced_max_bytes = match request.plan.backend {
-            BackendChoice::Host => memory::cap(&mut request.plan, machine)?,
+            BackendChoice::Host => {
+                let ranks = request.plan.ranks();
+                memory::cap(&mut request.plan, ranks, machine)?
+            }
+            BackendChoice::Mpi => {
+                let here = request.ranks_here;
+                memory::cap(&mut request.plan, here, machine)?
+            }
             BackendChoice::Nccl(_) => {
                 let memory = request.gpus.as_ref().map_or(0, |gpus| gpus.memory);
                 memory::cap_on_gpus(&mut request.plan, memory, machine)?
@@ -173,7 +192,7 @@ impl Description {
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };
-        Ok(Description { run, gpus: request.gpus.clone() })
+        Ok(Description { run, gpus: request.gpus.clone(), mpi: request.mpi.clone() })
     }
 
     /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
@@ -184,9 +203,10 @@ impl Description {
 
     /// What the plan's drivers drive.
     fn devices(&self, plan: &Plan) -> Devices {
-        match &self.gpus {
-            Some(gpus) => Devices::of_gpus(plan, gpus),
-            None => Devices::of_cores(plan, &self.run.machine.cpu),
+        match (&self.gpus, &self.mpi) {
+            (Some(gpus), _) => Devices::of_gpus(plan, gpus),
+            (_, Some(libraries)) => Devices::of_mpi(libraries, &self.run.machine.cpu),
+            (None, None) => Devices::of_cores(plan, &self.run.machine.cpu),
         }
     }
 }
@@ -222,7 +242,8 @@ mod tests {
             panic!("it does not parse");
         };
         let environment = Environment::default();
-        let surroundings = Surroundings { cores: 2, gpus: Err(String::new()), seed: 1 };
+        let (gpus, mpi) = (Err(String::new()), Err(String::new()));
+        let surroundings = Surroundings { cores: 2, gpus, mpi, seed: 1 };
         let mut request =
             options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
                 .unwrap();

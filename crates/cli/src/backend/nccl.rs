@@ -29,6 +29,7 @@ use native::{
     nccl::{Nccl as Library, NcclError, Version},
 };
 
+pub(super) use libraries::used;
 pub use libraries::{Gpus, Libraries, Opened};
 pub use log::Log;
 

@@ -11,7 +11,10 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    backend::nccl::{Gpus, Libraries},
+    backend::{
+        mpi,
+        nccl::{Gpus, Libraries},
+    },
     store,
 };
 
@@ -76,6 +79,13 @@ pub(super) enum Devices {
         /// The processor's name.
         name: String,
     },
+    /// Processors as the launcher dealt them out, and the MPI.
+    Mpi {
+        /// The library.
+        libraries: mpi::Libraries,
+        /// The processor's name.
+        name: String,
+    },
     /// GPUs of every driver, and the libraries that reach them.
     Gpus {
         /// Ordinals by driver.
@@ -101,6 +111,11 @@ impl Devices {
             bind: plan.bind,
             shared: plan.first_device + each > gpus.count,
         }
+    }
+
+    /// Wherever the launcher has put each process.
+    pub(super) fn of_mpi(libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
+        Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone() }
     }
 
     /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.

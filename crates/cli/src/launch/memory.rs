@@ -11,14 +11,14 @@ const GIB: u64 = 1 << 30;
 /// Lowers the plan's sizes to what memory allows and returns the new last size, if it changed.
 ///
 /// nccl-tests keeps 1 GiB for every 16 GiB, at most 4, and 1 more for the rest, then divides by 3
-/// buffers (2 without checks): src/common.cu:1537-1546. Here all ranks share one memory, so it is
+/// buffers (2 without checks): src/common.cu:1537-1546. Here the `ranks` of this host share one memory, so it is
 /// also divided by their number; and the reserve is at most half, where theirs goes below zero.
 ///
 /// # Errors
 /// When not even the smallest size fits.
-pub(super) fn cap(plan: &mut Plan, machine: &Machine) -> Result<Option<u64>> {
+pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Option<u64>> {
     let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
-    let most = most_bytes(memory, plan.ranks() as u64, plan.check > 0);
+    let most = most_bytes(memory, ranks as u64, plan.check > 0);
     lower(plan, most, memory, &machine.host)
 }
 

@@ -24,7 +24,7 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use self::station::Station;
 use super::invite::{Devices, Facts, Invite, VARIABLE};
 use crate::{
-    backend::{Backend, BackendError, host::Host, nccl},
+    backend::{Backend, BackendError, host::Host, mpi, nccl},
     machine,
     measure::{Failure, MeasureError, Report, Session},
 };
@@ -62,7 +62,7 @@ pub(super) fn drive(
     let control = Control::map(inherited(invite.control)?, invite.drivers)?;
     let buffers = map_buffers(&invite)?;
     let log = match &invite.devices {
-        Devices::Cores { .. } => None,
+        Devices::Cores { .. } | Devices::Mpi { .. } => None,
         Devices::Gpus { .. } => {
             nccl::Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new)
         }
@@ -178,9 +178,10 @@ fn measure(
     policy: WaitPolicy,
 ) -> Result<Option<GpuMemory>, Told> {
     let (driver, control) = (member.rank(), &shared.control);
-    let mut backend = match backend(plan, driver, station, shared, policy) {
+    let mut backend = match backend(plan, member, station, shared, policy) {
         Ok(backend) => backend,
-        Err(failure) => return Err(tell(member, &failure)),
+        Err(Some(failure)) => return Err(tell(member, &failure)),
+        Err(None) => return Err(Told),
     };
     let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
@@ -195,15 +196,16 @@ fn measure(
     Err(Told)
 }
 
-/// The plan's backend on the station's devices.
+/// The plan's backend on the station's devices. A failure is nothing where the supervisor caused it.
 fn backend<'a>(
     plan: &'a Plan,
-    driver: usize,
+    member: &mut Member,
     station: Station,
     shared: &'a Shared,
     policy: WaitPolicy,
-) -> Result<Box<dyn Backend + 'a>, Failure> {
-    let control = &shared.control;
+) -> Result<Box<dyn Backend + 'a>, Option<Failure>> {
+    let (driver, control) = (member.rank(), &shared.control);
+    let stopped = Box::new(|| control.is_aborted());
     match (station, &shared.buffers, &plan.backend) {
         (Station::Core, Some(buffers), BackendChoice::Host) => {
             let groups = plan.groups();
@@ -214,12 +216,18 @@ fn backend<'a>(
             Ok(Box::new(Host::new(plan, driver, communicator, &shared.invite.tables)))
         }
         (Station::Gpus { opened, ordinals }, _, BackendChoice::Nccl(options)) => {
-            let stopped = Box::new(|| control.is_aborted());
             let log = shared.log.clone();
             Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
         }
+        (Station::Mpi { libraries }, _, BackendChoice::Mpi) => {
+            let joined = mpi::Mpi::new(plan, &libraries, member, stopped);
+            Ok(Box::new(joined.map_err(|error| explain(&error))?))
+        }
         // The supervisor invited to other devices than its plan needs.
-        _ => Err(Failure::new(Exit::Internal, "the plan does not fit the invitation".to_owned())),
+        _ => {
+            let text = "the plan does not fit the invitation".to_owned();
+            Err(Some(Failure::new(Exit::Internal, text)))
+        }
     }
 }
 

@@ -23,11 +23,15 @@ impl Session<'_> {
         }
         let [out, inside] = Place::BOTH;
         let out_of_place = self.measure_half(case, out)?;
-        let in_place = self.measure_half(case, inside)?;
-        let notes = self.traffic_notes(case, &[&out_of_place, &in_place]);
+        let in_place = match self.backend.has_in_place(case) {
+            true => Some(self.measure_half(case, inside)?),
+            false => None,
+        };
+        let halves: Vec<&Half> = std::iter::once(&out_of_place).chain(&in_place).collect();
+        let notes = self.traffic_notes(case, &halves);
         let row = Row {
             out_of_place: Some(out_of_place),
-            in_place: Some(in_place),
+            in_place,
             notes,
             ..self.empty_row(case, cycle)
         };

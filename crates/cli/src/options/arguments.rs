@@ -27,6 +27,8 @@ pub enum BackendName {
     Host,
     /// GPUs, by the NCCL or RCCL of this machine.
     Nccl,
+    /// Processes of the MPI whose launcher started them.
+    Mpi,
     /// A cost model; nothing moves.
     #[value(hide = true)]
     Fake,
@@ -219,6 +221,10 @@ pub struct BenchArguments {
     /// doctor` lists)
     #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
     pub nccl: Option<PathBuf>,
+    /// MPI to use with --backend mpi: a file, or a name for the loader (default: BUSBW_MPI, then the first that
+    /// is found)
+    #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
+    pub mpi: Option<PathBuf>,
     /// Keep each rank on the processors next to its GPU, or leave it where it is
     #[arg(
         long,

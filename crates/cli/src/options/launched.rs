@@ -4,6 +4,8 @@
 
 mod nodes;
 
+use native::mpi::Launcher;
+
 /// What a launcher says of one of its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
@@ -15,8 +17,12 @@ pub struct Launched {
     pub size: usize,
     /// This process among those of its host.
     pub local_rank: Option<usize>,
+    /// Processes on this host.
+    pub local_size: Option<usize>,
     /// Whether all processes are on this host.
     pub one_host: bool,
+    /// Whose launcher it is.
+    pub by: Launcher,
     /// Names the job among all that this user may run at once; none where no variable does.
     pub job: Option<String>,
     /// What only processes of the job know: BUSBW_JOB_SECRET, or the launcher's own.
@@ -27,6 +33,7 @@ pub struct Launched {
 
 /// How a launcher names what we must know. Empty where it does not say.
 struct Names {
+    by: Launcher,
     size: &'static str,
     rank: &'static str,
     local_size: &'static str,
@@ -39,6 +46,7 @@ struct Names {
 const LAUNCHERS: [Names; 7] = [
     Names {
         // torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers.
+        by: Launcher::Other,
         size: "WORLD_SIZE",
         rank: "RANK",
         local_size: "LOCAL_WORLD_SIZE",
@@ -46,6 +54,7 @@ const LAUNCHERS: [Names; 7] = [
         job: &["TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"],
     },
     Names {
+        by: Launcher::OpenMpi,
         size: "OMPI_COMM_WORLD_SIZE",
         rank: "OMPI_COMM_WORLD_RANK",
         local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -54,6 +63,7 @@ const LAUNCHERS: [Names; 7] = [
     },
     Names {
         // Hydra; Slurm with --mpi=pmi2 sets PMI_JOBID, too.
+        by: Launcher::Hydra,
         size: "PMI_SIZE",
         rank: "PMI_RANK",
         local_size: "MPI_LOCALNRANKS",
@@ -61,6 +71,7 @@ const LAUNCHERS: [Names; 7] = [
         job: &["PMI_JOBID"],
     },
     Names {
+        by: Launcher::Slurm,
         size: "SLURM_STEP_NUM_TASKS",
         rank: "SLURM_PROCID",
         local_size: "",
@@ -68,6 +79,7 @@ const LAUNCHERS: [Names; 7] = [
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
     Names {
+        by: Launcher::Hydra,
         size: "MV2_COMM_WORLD_SIZE",
         rank: "MV2_COMM_WORLD_RANK",
         local_size: "MV2_COMM_WORLD_LOCAL_SIZE",
@@ -75,6 +87,7 @@ const LAUNCHERS: [Names; 7] = [
         job: &[],
     },
     Names {
+        by: Launcher::Other,
         size: "PALS_SIZE",
         rank: "PALS_RANKID",
         local_size: "",
@@ -83,6 +96,7 @@ const LAUNCHERS: [Names; 7] = [
     },
     // By hand, or another framework.
     Names {
+        by: Launcher::Other,
         size: "WORLD_SIZE",
         rank: "RANK",
         local_size: "LOCAL_WORLD_SIZE",
@@ -121,6 +135,8 @@ impl Launched {
             local_rank: number(names.local_rank)
                 .or_else(|| if slurm { number("SLURM_LOCALID") } else { None })
                 .or_else(|| number("LOCAL_RANK")),
+            local_size: number(names.local_size),
+            by: names.by,
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,

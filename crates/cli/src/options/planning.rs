@@ -63,6 +63,10 @@ pub fn plan(
             "{processes} × -t {threads} × -g {devices} is {ranks} ranks; 4096 are the most"
         )));
     }
+    let is_mpi = backend == BackendChoice::Mpi;
+    if is_mpi {
+        launcher::of_mpi(launched, threads * devices)?;
+    }
     if let Some(launched) = launched {
         launcher::possible(launched, a, &backend, surroundings)?;
     }
@@ -103,7 +107,7 @@ pub fn plan(
     );
     remarks.extend(gpus::absence(a, surroundings));
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
-    let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
+    let graph = if matches!(backend, BackendChoice::Host | BackendChoice::Mpi) { 0 } else { graph };
     let blocking = blocking(a, graph, &mut remarks)?;
     let waits = matches!(blocking, Blocking::Inner | Blocking::InnerBarrier);
     if gpus.is_some() {
@@ -153,6 +157,7 @@ pub fn plan(
     let seating = match backend {
         BackendChoice::Fake(_) => Seating::Alone,
         BackendChoice::Nccl(_) if !ours => Seating::Threads,
+        BackendChoice::Mpi => Seating::Launched,
         BackendChoice::Host | BackendChoice::Nccl(_) if launched.is_some() => Seating::Launched,
         BackendChoice::Host | BackendChoice::Nccl(_) => Seating::Processes,
     };
@@ -225,7 +230,7 @@ pub fn plan(
         remarks.extend(gpus::unproven(&plan));
     }
     let mut waived = match plan.backend {
-        BackendChoice::Host => waived_on_host(a),
+        BackendChoice::Host | BackendChoice::Mpi => waived_on_host(a, &plan.backend),
         BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
@@ -236,10 +241,12 @@ pub fn plan(
         (None, false) => RecordPlace::Default,
     };
     Ok(Request {
+        ranks_here: launched.and_then(|launched| launched.local_size).unwrap_or(plan.ranks()),
         plan,
         waived,
         remarks,
         gpus: gpus.cloned(),
+        mpi: surroundings.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
         output: a.output(),
         json_report: a.json_report.clone(),
         record,

@@ -13,6 +13,8 @@ pub enum BackendChoice {
     Host,
     /// GPUs, by NCCL or RCCL.
     Nccl(GpuOptions),
+    /// Processes of an MPI.
+    Mpi,
     /// A cost model; nothing moves.
     Fake(CostModel),
 }
@@ -23,6 +25,7 @@ impl BackendChoice {
         match self {
             BackendChoice::Host => "host",
             BackendChoice::Nccl(_) => "nccl",
+            BackendChoice::Mpi => "mpi",
             BackendChoice::Fake(_) => "fake",
         }
     }

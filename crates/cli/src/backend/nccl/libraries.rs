@@ -123,7 +123,7 @@ impl Libraries {
 }
 
 /// The copy of a library that is to be loaded.
-fn used(kind: Kind, environment: &Environment) -> Result<PathBuf, String> {
+pub(crate) fn used(kind: Kind, environment: &Environment) -> Result<PathBuf, String> {
     let found = candidates(kind, environment, Path::new("/"));
     if let Some(candidate) = found.iter().find(|c| c.standing == Standing::Used) {
         return Ok(candidate.path.clone());

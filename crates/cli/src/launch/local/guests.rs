@@ -34,7 +34,7 @@ pub(super) fn devices(
             cores.clear();
             usable
         }
-        Devices::Gpus { .. } => usable,
+        Devices::Gpus { .. } | Devices::Mpi { .. } => usable,
     };
     (devices, cores)
 }

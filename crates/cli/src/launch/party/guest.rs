@@ -31,6 +31,7 @@ use crate::{
         invite::{self, Devices, Invite},
         rank,
     },
+    machine,
     options::{BadOption, Launched, Request},
 };
 
@@ -68,6 +69,9 @@ pub fn run(
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
     if let Some(gpus) = &request.gpus {
         invite.devices = Devices::of_gpus(&request.plan, gpus);
+    }
+    if let Some(libraries) = &request.mpi {
+        invite.devices = Devices::of_mpi(libraries, &machine::read(&machine::Root::system()).cpu);
     }
     invite.host.clone_from(&hello.host);
     for (name, value) in invite.environment() {

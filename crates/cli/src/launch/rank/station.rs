@@ -6,7 +6,7 @@ use native::gpu::Facts;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{
-    backend::nccl::Opened,
+    backend::{mpi, nccl::Opened},
     launch::invite::{Devices, Seat},
     machine,
     measure::Failure,
@@ -16,6 +16,8 @@ use crate::{
 pub(super) enum Station {
     /// A core of this host, or a share of some.
     Core,
+    /// Whatever core the launcher has put us on, and the MPI.
+    Mpi { libraries: mpi::Libraries },
     /// GPUs by number.
     Gpus { opened: Opened, ordinals: Vec<usize> },
 }
@@ -38,6 +40,15 @@ impl Station {
                     bound: None,
                 };
                 Ok((Station::Core, vec![seat]))
+            }
+            Devices::Mpi { libraries, name } => {
+                let seat = Seat {
+                    device: machine::usable_cores().first().copied().unwrap_or(0),
+                    address: "0000:00:00".to_owned(),
+                    name: name.clone(),
+                    bound: None,
+                };
+                Ok((Station::Mpi { libraries: libraries.clone() }, vec![seat]))
             }
             Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
@@ -64,7 +75,7 @@ impl Station {
     /// NCCL's version code; 0 without it.
     pub(super) fn nccl(&self) -> u32 {
         match self {
-            Station::Core => 0,
+            Station::Core | Station::Mpi { .. } => 0,
             Station::Gpus { opened, .. } => opened.nccl.version().0,
         }
     }

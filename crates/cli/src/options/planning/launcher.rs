@@ -35,8 +35,23 @@ pub(super) fn possible(
                 "--backend host measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
             )))
         }
-        BackendChoice::Host | BackendChoice::Nccl(_) => Ok(()),
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi => Ok(()),
     }
+}
+
+/// Refuses what MPI cannot do: its ranks are its launcher's processes.
+pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), BadOption> {
+    if launched.is_none() {
+        return Err(BadOption::new(
+            "--backend mpi measures processes that an MPI launcher starts, and this one was started alone: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
+        ));
+    }
+    if each != 1 {
+        return Err(BadOption::new(format!(
+            "--backend mpi has one rank a process, not -t × -g = {each}: leave out -t and -g, and start as many processes as ranks"
+        )));
+    }
+    Ok(())
 }
 
 /// Ranks on this host, as far as the launcher says, at `each` a process.
@@ -107,7 +122,8 @@ mod tests {
         let environment = Environment::read(|name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         });
-        let surroundings = Surroundings { cores: 8, gpus, seed: 1 };
+        let mpi = Err(String::new());
+        let surroundings = Surroundings { cores: 8, gpus, mpi, seed: 1 };
         options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
             .map(|request| request.plan)
     }

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use model::{exit::Exit, plan::Plan, record::Waiver};
 use thiserror::Error;
 
-use crate::{backend::nccl::Gpus, options::Output};
+use crate::{
+    backend::{mpi, nccl::Gpus},
+    options::Output,
+};
 
 /// A plan, and what else the options said.
 #[derive(Debug, Clone)]
@@ -19,6 +22,10 @@ pub struct Request {
     pub remarks: Vec<String>,
     /// The GPUs that it runs on, if it does.
     pub gpus: Option<Gpus>,
+    /// The MPI, if it uses one.
+    pub mpi: Option<mpi::Libraries>,
+    /// Ranks on this host, as far as that is known.
+    pub ranks_here: usize,
     /// What stdout carries.
     pub output: Output,
     /// nccl-tests' JSON report.
@@ -64,6 +71,8 @@ pub struct Surroundings {
     pub cores: usize,
     /// GPUs, or why there are none to use.
     pub gpus: Result<Gpus, String>,
+    /// The MPI, or why there is none to use.
+    pub mpi: Result<mpi::Libraries, String>,
     /// Seed for patterns, when none is given.
     pub seed: u64,
 }

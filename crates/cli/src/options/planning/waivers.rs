@@ -1,16 +1,20 @@
 //! Options of nccl-tests that mean nothing here: each is told with its reason, and the run goes on.
 //! Not what cannot be used at all.
 
-use model::record::Waiver;
+use model::{plan::BackendChoice, record::Waiver};
 
 use crate::options::BenchArguments;
 
 /// Options that only mean something on a GPU.
-pub(super) fn waived_on_host(a: &BenchArguments) -> Vec<Waiver> {
-    let graphs = "there are no CUDA graphs on the host backend";
-    let streams = "there are no streams on the host backend";
-    let memory = "host buffers are shared memory already: nothing is registered";
-    let kernels = "the host backend runs no device kernels";
+pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec<Waiver> {
+    let name = backend.name();
+    let graphs = &format!("there are no CUDA graphs on the {name} backend");
+    let streams = &format!("there are no streams on the {name} backend");
+    let memory = match backend {
+        BackendChoice::Mpi => "MPI registers buffers itself, where it does",
+        _ => "host buffers are shared memory already: nothing is registered",
+    };
+    let kernels = &format!("the {name} backend runs no device kernels");
     of_options([
         ("-G", a.graph, graphs),
         ("-y", a.stream_null, streams),
@@ -18,7 +22,7 @@ pub(super) fn waived_on_host(a: &BenchArguments) -> Vec<Waiver> {
         ("-x", a.cta_policy, kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),
-        ("--virtual-nodes", a.virtual_nodes, "the host backend knows no nodes: it moves memory"),
+        ("--virtual-nodes", a.virtual_nodes, &format!("--virtual-nodes poses to NCCL, and the {name} backend has none")),
     ])
 }
 

@@ -1,0 +1,277 @@
+//! The `mpi` backend: the MPI library of this machine, with each rank's buffers in its own memory.
+//! Not who starts the ranks: their launcher did, and MPI must say the same of them.
+
+mod channel;
+mod join;
+mod libraries;
+mod operations;
+
+use std::time::{Duration, Instant};
+
+use engine::World;
+use model::{
+    Collective,
+    algorithm::Table,
+    exit::Exit,
+    layout::{Shape, Stretch},
+    pattern::{self, Content, Mismatch, POISON, Pattern},
+    plan::{Case, Place, Plan},
+};
+use native::mpi::{Part, Rank, RankError, Which};
+
+use self::operations::Prepared as Call;
+use super::{
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, host, laps,
+};
+use crate::measure::MeasureError;
+
+pub use libraries::Libraries;
+
+/// The backend as one rank holds it.
+pub struct Mpi<'p> {
+    plan: &'p Plan,
+    rank: Rank,
+    /// Whether the supervisor told every rank to stop.
+    stopped: Box<dyn Fn() -> bool + 'p>,
+}
+
+impl<'p> Mpi<'p> {
+    /// World rank `world.rank()`, joined with all others.
+    ///
+    /// # Errors
+    /// MPI's, and when it sees other ranks than the launcher started.
+    pub fn new(
+        plan: &'p Plan,
+        libraries: &Libraries,
+        world: &mut dyn World,
+        stopped: Box<dyn Fn() -> bool + 'p>,
+    ) -> Result<Mpi<'p>, MeasureError> {
+        Ok(Mpi { plan, rank: join::join(plan, libraries, world)?, stopped })
+    }
+}
+
+/// A failure of MPI as the run's.
+fn failed(error: RankError) -> BackendError {
+    BackendError::Refused { text: error.to_string(), exit: Exit::Library }
+}
+
+impl Backend for Mpi<'_> {
+    fn supported(&self, case: &Case) -> Result<(), Reason> {
+        host::supported(case.collective, self.rank.ranks())?;
+        operations::supported(case, &self.rank)
+    }
+
+    fn has_in_place(&self, case: &Case) -> bool {
+        // MPI_Sendrecv takes no buffer for both.
+        case.collective != Collective::SendRecv
+    }
+
+    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+        self.rank.barrier().map_err(failed)?;
+        Ok(None)
+    }
+
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        Ok(self)
+    }
+
+    fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
+        let shape = Shape {
+            collective: case.collective,
+            counts: case.counts,
+            ranks: self.rank.ranks(),
+            root: case.sweep.root,
+            traffic: &self.plan.traffic,
+            element_bytes: case.sweep.datatype.bytes(),
+        };
+        let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
+        let call = Call::new(case, &shape, &self.rank);
+        let marks = Vec::with_capacity(iterations + 1);
+        let (plan, rank) = (self.plan, &mut self.rank);
+        Box::new(MpiCase { plan, case, shape, rank, call, started: Instant::now(), marks })
+    }
+}
+
+/// A case on this rank's own buffers.
+struct MpiCase<'a> {
+    plan: &'a Plan,
+    case: &'a Case,
+    shape: Shape<'a>,
+    rank: &'a mut Rank,
+    call: Result<Call, RankError>,
+    started: Instant,
+    marks: Vec<f64>,
+}
+
+impl MpiCase<'_> {
+    fn pattern(&self, seed: u64) -> Pattern {
+        let sweep = self.case.sweep;
+        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
+    }
+
+    /// Where an operation sends from and receives to: the first byte of each.
+    fn places(&self, operation: Operation) -> (Part, Part) {
+        let element = self.shape.element_bytes;
+        let unaligned = self.plan.unalign * element;
+        let shift = unaligned + self.plan.shift(self.case, operation.iteration);
+        let (which, base) =
+            if operation.proof { (Which::Proof, unaligned) } else { (Which::Recv, shift) };
+        let counts = &self.case.counts;
+        let me = self.rank.rank();
+        let result = |stride: usize| Part { which, offset: base + stride * me * element, bytes: 0 };
+        match operation.place {
+            Place::OutOfPlace => (Part { which: Which::Send, offset: shift, bytes: 0 }, result(0)),
+            // MPI_Reduce_scatter_block leaves a share at the beginning, in place.
+            Place::InPlace if self.case.collective == Collective::ReduceScatter => {
+                (result(0), result(0))
+            }
+            Place::InPlace => {
+                (result(counts.send_in_place_stride), result(counts.recv_in_place_stride))
+            }
+        }
+    }
+
+    /// `elements` elements from the beginning of one of our places.
+    fn own(&mut self, place: Part, elements: usize) -> &mut [u8] {
+        self.rank.own(Part { bytes: elements * self.shape.element_bytes, ..place })
+    }
+
+    /// Whether MPI leaves this rank's result where it was sent from: MPI_Bcast has one buffer only.
+    fn keeps_its_own(&self, operation: Operation) -> bool {
+        self.case.collective == Collective::Broadcast
+            && operation.place == Place::OutOfPlace
+            && self.rank.rank() == self.case.sweep.root
+    }
+}
+
+impl Prepared for MpiCase<'_> {
+    fn facts(&self) -> CaseFacts {
+        CaseFacts::default()
+    }
+
+    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
+        let me = self.rank.rank();
+        let (send, recv) = self.places(operation);
+        let elements = self.case.counts.send.max(self.case.counts.recv);
+        let whole = match operation.place {
+            Place::OutOfPlace => recv,
+            Place::InPlace => {
+                let first = Operation { place: Place::OutOfPlace, ..operation };
+                self.places(first).1
+            }
+        };
+        self.own(whole, elements).fill(POISON);
+        let (pattern, input) = (self.pattern(seed), self.shape.input(me));
+        let elements = self.shape.send_elements(me);
+        pattern::fill(self.own(send, elements), &pattern, input);
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
+
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
+
+    fn replay(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
+
+    fn start(&mut self) {
+        self.marks.clear();
+        self.started = Instant::now();
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
+        let (send, recv) = self.places(operation);
+        let call = match &self.call {
+            Ok(call) => call,
+            Err(why) => {
+                let text = format!("{}: {why}", self.case.collective.name());
+                return Err(BackendError::Refused { text, exit: Exit::Library });
+            }
+        };
+        call.run(self.rank, send, recv, operation.place).map_err(failed)
+    }
+
+    fn delay(&mut self, seconds: f64) {
+        let until = self.elapsed() + seconds;
+        while self.elapsed() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Operations are complete when they return.
+    fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
+        Ok(self.elapsed())
+    }
+
+    fn mark(&mut self) -> Result<(), BackendError> {
+        self.marks.push(self.elapsed());
+        Ok(())
+    }
+
+    fn laps(&self) -> Result<Vec<f64>, BackendError> {
+        Ok(laps(&self.marks))
+    }
+
+    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
+        let me = self.rank.rank();
+        let (send, recv) = self.places(operation);
+        let pattern = self.pattern(seed);
+        let element = self.shape.element_bytes;
+        let counts = self.case.counts;
+        if self.keeps_its_own(operation) {
+            let input = self.shape.input(me);
+            let mismatch = pattern::verify(self.own(send, counts.send), &pattern, input);
+            return Ok(vec![Found { rank: me, mismatch }]);
+        }
+        let in_place = operation.place == Place::InPlace;
+        let mut stretches = self.shape.output(me, in_place);
+        // What `fill` poisoned behind the result must still be poison; in place it was the input.
+        let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
+        let behind =
+            Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
+        stretches.push(behind);
+        let memory = self.own(recv, filled);
+        let mut found = Mismatch::default();
+        for stretch in stretches.iter().filter(|s| s.len > 0) {
+            let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];
+            found.add(pattern::verify(bytes, &pattern, stretch.content), stretch.at as u64);
+        }
+        Ok(vec![Found { rank: me, mismatch: found }])
+    }
+
+    fn corrupt(
+        &mut self,
+        operation: Operation,
+        _: usize,
+        element: u64,
+    ) -> Result<(), BackendError> {
+        let (send, recv) = self.places(operation);
+        let place = if self.keeps_its_own(operation) { send } else { recv };
+        let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
+        if elements > 0 {
+            let at = (element as usize % elements) * size;
+            self.own(place, elements)[at] ^= 1;
+        }
+        Ok(())
+    }
+}
+
+/// `-G` is waived before a plan gets here.
+fn no_graphs() -> BackendError {
+    let text = "the mpi backend has no graphs".to_owned();
+    BackendError::Refused { text, exit: Exit::Internal }
+}
+
+/// When a wait that starts now gives up.
+fn deadline(plan: &Plan) -> Option<Instant> {
+    plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds))
+}

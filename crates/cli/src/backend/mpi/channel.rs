@@ -1,0 +1,68 @@
+//! Messages by MPI_Send, MPI_Recv, MPI_Isend, MPI_Irecv and MPI_Waitall, as OSU's programs send them.
+//! Not collectives (`operations`).
+
+use model::pattern::{self, Content, Mismatch, POISON, Pattern};
+use native::mpi::{self, Which};
+
+use super::{Mpi, deadline, failed};
+use crate::backend::{BackendError, Channel, Part, Side};
+
+fn part(part: Part) -> mpi::Part {
+    let which = match part.side {
+        Side::Send => Which::Send,
+        Side::Recv => Which::Recv,
+    };
+    mpi::Part { which, offset: part.offset, bytes: part.bytes }
+}
+
+impl Channel for Mpi<'_> {
+    fn send(&mut self, to: usize, what: Part) -> Result<(), BackendError> {
+        self.rank.send(to, part(what)).map_err(failed)
+    }
+
+    fn recv(&mut self, from: usize, what: Part) -> Result<(), BackendError> {
+        self.rank.recv(from, part(what)).map_err(failed)
+    }
+
+    fn start_send(&mut self, to: usize, what: Part) -> Result<(), BackendError> {
+        self.rank.start_send(to, part(what)).map_err(failed)
+    }
+
+    fn start_recv(&mut self, from: usize, what: Part) -> Result<(), BackendError> {
+        self.rank.start_recv(from, part(what)).map_err(failed)
+    }
+
+    fn complete(&mut self) -> Result<(), BackendError> {
+        self.rank.complete(deadline(self.plan), &self.stopped).map_err(failed)
+    }
+
+    fn fill(
+        &mut self,
+        what: Part,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<(), BackendError> {
+        let memory = self.rank.own(part(what));
+        match content {
+            Content::Poison => memory.fill(POISON),
+            content => pattern::fill(memory, pattern, content),
+        }
+        Ok(())
+    }
+
+    fn verify(
+        &mut self,
+        what: Part,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<Mismatch, BackendError> {
+        Ok(pattern::verify(self.rank.own(part(what)), pattern, content))
+    }
+
+    fn corrupt(&mut self, what: Part) -> Result<(), BackendError> {
+        if let Some(byte) = self.rank.own(part(what)).first_mut() {
+            *byte ^= 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,425 @@
+//! A rank with buffers of its own: messages and collectives between parts of them. It owns both, so that
+//! nothing can touch what MPI uses.
+//! Not buffers of others, such as a GPU's (`buffer`).
+
+use std::{io, time::Instant};
+
+use model::{DataType, ReduceOp};
+use thiserror::Error;
+
+use super::{
+    buffer::{Buffer, Side},
+    communicator::Communicator,
+    element::{Blocks, Element, Elements, NotPossible, Operator},
+    exchange::Source,
+    library::{Mpi, MpiError},
+    memory::Memory,
+    requests::{Requests, WaitError},
+    session::Session,
+};
+
+/// The tag of every message: between two ranks there is one conversation.
+const TAG: i32 = 1;
+
+/// Which of a rank's buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// What it sends.
+    Send,
+    /// What it receives; in place, what it sends as well.
+    Recv,
+    /// Where the result goes that is verified.
+    Proof,
+}
+
+/// A part of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which buffer.
+    pub which: Which,
+    /// Where it begins, bytes.
+    pub offset: usize,
+    /// How long it is, bytes.
+    pub bytes: usize,
+}
+
+/// Why an operation did not come to its end.
+#[derive(Debug, Error)]
+pub enum RankError {
+    /// MPI refused.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// MPI has no such thing.
+    #[error(transparent)]
+    NotPossible(#[from] NotPossible),
+    /// Messages were still under way.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    /// A part does not lie within its buffer, a bug of the caller.
+    #[error("{} bytes at {} do not lie within the {:?} buffer", .0.bytes, .0.offset, .0.which)]
+    Outside(Part),
+}
+
+/// A rank of MPI_COMM_WORLD and its buffers, on the thread that joined.
+#[derive(Debug)]
+pub struct Rank {
+    // Before the session: both hold on to it.
+    requests: Requests,
+    world: Communicator,
+    session: Session,
+    send: Memory,
+    recv: Memory,
+    proof: Memory,
+    /// Whether something was begun and never completed: the buffers are MPI's for ever.
+    lost: bool,
+}
+
+/// Where a result comes from: a part of a buffer, or the part where it goes.
+pub type Input = Option<Part>;
+
+impl Rank {
+    /// A rank with buffers of `bytes` each, of which `window` messages may be under way each way.
+    ///
+    /// # Errors
+    /// Memory, or [`MpiError`] as an [`io::Error`].
+    pub fn new(session: Session, bytes: usize, verified: bool, window: usize) -> io::Result<Rank> {
+        let world = session.world().map_err(io::Error::other)?;
+        let requests = Requests::new(&world, 2 * window.max(1));
+        let proof = Memory::new(if verified { bytes } else { 1 })?;
+        let (send, recv) = (Memory::new(bytes)?, Memory::new(bytes)?);
+        Ok(Rank { requests, world, session, send, recv, proof, lost: false })
+    }
+
+    /// The library.
+    pub fn mpi(&self) -> &'static Mpi {
+        self.world.mpi()
+    }
+
+    /// This rank of MPI_COMM_WORLD.
+    pub fn rank(&self) -> usize {
+        self.world.rank()
+    }
+
+    /// Its size.
+    pub fn ranks(&self) -> usize {
+        self.world.ranks()
+    }
+
+    /// Leaves MPI with all others; only after everything was completed.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn finalize(self) -> Result<(), MpiError> {
+        let Rank { requests, world, session, .. } = self;
+        drop((requests, world));
+        session.finalize()
+    }
+
+    fn memory(&self, which: Which) -> &Memory {
+        match which {
+            Which::Send => &self.send,
+            Which::Recv => &self.recv,
+            Which::Proof => &self.proof,
+        }
+    }
+
+    #[inline]
+    fn buffer(&self, part: Part) -> Result<Buffer, RankError> {
+        self.memory(part.which).part(part.offset, part.bytes).ok_or(RankError::Outside(part))
+    }
+
+    /// A part to fill, to look at, or to verify.
+    ///
+    /// # Panics
+    /// When messages are under way, or the part does not lie within its buffer: bugs of the caller.
+    pub fn own(&mut self, part: Part) -> &mut [u8] {
+        assert!(self.requests.open() == 0 && !self.lost, "our buffers, with messages under way");
+        let memory = match part.which {
+            Which::Send => &mut self.send,
+            Which::Recv => &mut self.recv,
+            Which::Proof => &mut self.proof,
+        };
+        // SAFETY: collectives and blocking messages are over when they return, and of others none is
+        // under way.
+        unsafe { memory.bytes(part.offset, part.bytes) }
+    }
+
+    fn bytes(&self, part: Part) -> Result<Elements, MpiError> {
+        self.world.elements(Element::Char, part.bytes)
+    }
+
+    /// MPI_Send of bytes.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
+        let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
+        Ok(self.world.send(buffer, elements, to, TAG)?)
+    }
+
+    /// MPI_Recv of bytes.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
+        let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
+        Ok(self.world.recv(buffer, elements, Source::Rank(from), TAG)?)
+    }
+
+    /// MPI_Isend of bytes.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn start_send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
+        let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
+        Ok(self.requests.send(&self.world, buffer, elements, to, TAG)?)
+    }
+
+    /// MPI_Irecv of bytes.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn start_recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
+        let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
+        Ok(self.requests.recv(&self.world, buffer, elements, Source::Rank(from), TAG)?)
+    }
+
+    /// MPI_Waitall, or with a deadline the same by looking.
+    ///
+    /// # Errors
+    /// [`RankError`]: after a deadline the rank is of no further use.
+    #[inline]
+    pub fn complete(
+        &mut self,
+        deadline: Option<Instant>,
+        given_up: impl FnMut() -> bool,
+    ) -> Result<(), RankError> {
+        let Some(deadline) = deadline else { return Ok(self.requests.wait_all()?) };
+        let done = self.requests.wait_all_until(deadline, given_up);
+        self.lost |= done.is_err();
+        Ok(done?)
+    }
+
+    /// `count` elements to move.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    pub fn moved(&self, datatype: DataType, count: usize) -> Result<Elements, RankError> {
+        let (element, count) = Element::moved(datatype, count);
+        Ok(self.world.elements(element, count)?)
+    }
+
+    /// `count` elements to reduce, and the operator.
+    ///
+    /// # Errors
+    /// [`RankError::NotPossible`] among others.
+    pub fn reduced(
+        &self,
+        datatype: DataType,
+        op: ReduceOp,
+        count: usize,
+    ) -> Result<(Elements, Operator), RankError> {
+        let operator = self.world.operator(op)?;
+        Ok((self.world.elements(Element::reduced(datatype)?, count)?, operator))
+    }
+
+    /// Blocks of an all-to-all, as counts and displacements of elements.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    pub fn blocks(
+        &self,
+        datatype: DataType,
+        counts: &[usize],
+        displacements: &[usize],
+    ) -> Result<Blocks, RankError> {
+        let (element, unit) = Element::moved(datatype, 1);
+        let scaled = |values: &[usize]| values.iter().map(|value| value * unit).collect::<Vec<_>>();
+        Ok(self.world.blocks(element, &scaled(counts), &scaled(displacements))?)
+    }
+
+    #[inline]
+    fn side(&self, part: Input) -> Result<Side, RankError> {
+        part.map_or(Ok(Side::InPlace), |part| Ok(Side::Buffer(self.buffer(part)?)))
+    }
+
+    /// MPI_Barrier.
+    ///
+    /// # Errors
+    /// [`RankError`], as of all below.
+    pub fn barrier(&mut self) -> Result<(), RankError> {
+        Ok(self.world.barrier()?)
+    }
+
+    /// MPI_Allreduce.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn all_reduce(
+        &mut self,
+        send: Input,
+        recv: Part,
+        (elements, operator): (Elements, Operator),
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.all_reduce(send, recv, operator, elements)?)
+    }
+
+    /// MPI_Reduce.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn reduce(
+        &mut self,
+        send: Input,
+        recv: Part,
+        (elements, operator): (Elements, Operator),
+        root: usize,
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.reduce(send, recv, operator, root, elements)?)
+    }
+
+    /// MPI_Reduce_scatter_block.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn reduce_scatter(
+        &mut self,
+        send: Input,
+        recv: Part,
+        (elements, operator): (Elements, Operator),
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.reduce_scatter(send, recv, operator, elements)?)
+    }
+
+    /// MPI_Allgather.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn all_gather(&mut self, send: Input, recv: Part, elements: Elements) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.all_gather(send, recv, elements)?)
+    }
+
+    /// MPI_Alltoall.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn all_to_all(&mut self, send: Input, recv: Part, elements: Elements) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.all_to_all(send, recv, elements)?)
+    }
+
+    /// MPI_Alltoallv.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn all_to_all_v(
+        &mut self,
+        (send, sent): (Part, &Blocks),
+        (recv, received): (Part, &Blocks),
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.buffer(send)?, self.buffer(recv)?);
+        Ok(self.world.all_to_all_v((send, sent), (recv, received))?)
+    }
+
+    /// MPI_Bcast.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn broadcast(&mut self, part: Part, root: usize, elements: Elements) -> Result<(), RankError> {
+        let buffer = self.buffer(part)?;
+        Ok(self.world.broadcast(buffer, root, elements)?)
+    }
+
+    /// MPI_Gather.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn gather(
+        &mut self,
+        send: Input,
+        recv: Part,
+        root: usize,
+        elements: Elements,
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.side(send)?, self.buffer(recv)?);
+        Ok(self.world.gather(send, recv, root, elements)?)
+    }
+
+    /// MPI_Scatter; in place is the root's receive side.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn scatter(
+        &mut self,
+        send: Part,
+        recv: Input,
+        root: usize,
+        elements: Elements,
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.buffer(send)?, self.side(recv)?);
+        Ok(self.world.scatter(send, recv, root, elements)?)
+    }
+
+    /// MPI_Sendrecv.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn exchange(
+        &mut self,
+        (send, to): (Part, usize),
+        (recv, from): (Part, usize),
+        elements: Elements,
+    ) -> Result<(), RankError> {
+        let (send, recv) = (self.buffer(send)?, self.buffer(recv)?);
+        let (send, recv) = ((send, to), (recv, Source::Rank(from)));
+        Ok(self.world.send_recv(send, recv, elements, TAG)?)
+    }
+
+    /// The same with bytes, as many each way.
+    ///
+    /// # Errors
+    /// [`RankError`].
+    #[inline]
+    pub fn exchange_bytes(
+        &mut self,
+        send: (Part, usize),
+        recv: (Part, usize),
+    ) -> Result<(), RankError> {
+        let elements = self.bytes(send.0)?;
+        self.exchange(send, recv, elements)
+    }
+
+    /// Copies a part of a buffer to a part of another, as large.
+    ///
+    /// # Errors
+    /// [`RankError::Outside`].
+    ///
+    /// # Panics
+    /// When messages are under way, or both are of one buffer: bugs of the caller.
+    pub fn copy(&mut self, from: Part, to: Part) -> Result<(), RankError> {
+        assert!(from.which != to.which && from.bytes == to.bytes, "{from:?} to {to:?}");
+        let bytes = self.own(from).as_ptr();
+        let to = self.own(to);
+        // SAFETY: both were checked, and lie in different mappings.
+        unsafe { std::ptr::copy_nonoverlapping(bytes, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+}
