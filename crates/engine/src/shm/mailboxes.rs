@@ -31,8 +31,8 @@ const NAME: &str = "busbw-mailboxes";
 /// Few in a model, where they are reused within a few messages.
 const DEPTH: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Bytes of a slot: a line more than a page, so that the slots' first lines share no set of a cache.
-const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { (4 << 10) + 64 };
+/// Bytes of a slot: an odd number of lines, so that the slots' first lines fall into all sets of a cache.
+const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { 9 * 64 };
 
 /// Bytes that a message in a slot may have.
 const CAPACITY: usize = SLOT_BYTES - 16;

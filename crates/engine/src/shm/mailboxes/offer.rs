@@ -35,6 +35,12 @@ impl Offer {
         }
     }
 
+    /// Of nothing, as memory is at first.
+    #[cfg(loom)]
+    pub(super) fn zero() -> Offer {
+        Offer { copied: 0, buffers: 0, from: 0, into: 0, len: 0, part: 0 }
+    }
+
     /// The same, at a time when the sender has copied that many parts.
     pub(super) fn after(self, copied: u32) -> Offer {
         Offer { copied, ..self }
@@ -101,5 +107,44 @@ pub(super) const fn buffer(tag: u32) -> Buffer {
         1 => Buffer::Send,
         2 => Buffer::Recv,
         _ => Buffer::Proof,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Parts from the front and those from the back are the whole message, wherever the ends meet.
+        #[test]
+        fn the_parts_are_the_whole(
+            (len, part) in prop_oneof![
+                (1usize..70_000, 1usize..20_000),
+                (1usize..(40 << 30), 16usize << 20..128 << 20),
+            ],
+            met in 0.0f64..=1.0,
+            before in any::<u32>(),
+        ) {
+            let (from, into) = (
+                Address { buffer: Buffer::Send, offset: 5 << 30 },
+                Address { buffer: Buffer::Proof, offset: 3 },
+            );
+            let offer = Offer::new(from, into, len, part).after(before);
+            prop_assert_eq!((offer.from(), offer.into(), offer.len()), (from, into, len));
+            let parts = offer.parts();
+            let ours = (f64::from(parts) * met) as u32;
+            let theirs = (0..parts - ours).map(|copied| offer.from_the_back(before.wrapping_add(copied)));
+            let mut all: Vec<_> = (0..ours).chain(theirs).map(|number| offer.part(number)).collect();
+            all.sort_by_key(|part| part.start);
+            let mut end = 0;
+            for part in all {
+                prop_assert_eq!(part.start, end);
+                prop_assert!(part.end > part.start);
+                end = part.end;
+            }
+            prop_assert_eq!(end, len);
+        }
     }
 }

@@ -74,6 +74,12 @@ impl Outbox {
         Outbox { mailboxes, from, to, policy, sent, taken, lent: None, copied, reads: Reads::new() }
     }
 
+    /// The same on counters that stand at `first`.
+    #[cfg(all(test, loom))]
+    pub(super) fn starting_at(self, first: u32) -> Outbox {
+        Outbox { sent: first, taken: first, copied: first, ..self }
+    }
+
     fn mailbox(&self) -> &Mailbox {
         self.mailboxes.mailbox(self.from, self.to)
     }
@@ -190,6 +196,12 @@ impl Inbox {
         policy: WaitPolicy,
     ) -> Inbox {
         Inbox { mailboxes, from, to, policy, taken: 0, copied: 0, reads: Reads::new() }
+    }
+
+    /// The same on counters that stand at `first`.
+    #[cfg(all(test, loom))]
+    pub(super) fn starting_at(self, first: u32) -> Inbox {
+        Inbox { taken: first, copied: first, ..self }
     }
 
     fn mailbox(&self) -> &Mailbox {
