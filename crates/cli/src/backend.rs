@@ -122,6 +122,14 @@ pub trait Backend {
         None
     }
 
+    /// Leaves the other ranks, when all of them have measured everything.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Ends what is under way after a failure that was told already: it may take for ever.
     fn give_up(&mut self) {}
 

@@ -207,7 +207,8 @@ impl Messages {
             let (policy, timeout) = (self.policy, self.timeout);
             let moved = mailboxes.until(rank, &control, policy, timeout, || self.advance());
             moved.map_err(|stop| {
-                let missing = |place: usize| peer.map_or(self.peers[place].busy, |peer| peer == place);
+                let missing =
+                    |place: usize| peer.map_or(self.peers[place].busy, |peer| peer == place);
                 let place = |rank| self.members.iter().position(|member| *member == rank);
                 stop.naming(&self.members, |rank| !place(rank).is_some_and(missing))
             })?;

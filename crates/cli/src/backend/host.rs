@@ -1,9 +1,11 @@
 //! The `host` backend: this machine's memory, by our own collectives. Always there.
 //! Not the collectives themselves: those are the engine's.
 
+mod channel;
+
 use std::time::{Duration, Instant};
 
-use engine::{Buffer, Call, Communicator, Exchange, Region, World};
+use engine::{Buffer, Call, Communicator, Exchange, Messages, Region, World};
 use model::{
     Collective,
     algorithm::{Choice, Table},
@@ -13,7 +15,8 @@ use model::{
     plan::{Case, Place, Plan, Sweep},
 };
 
-use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
+use self::channel::HostChannel;
+use super::{Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, laps};
 use crate::measure::MeasureError;
 
 /// The backend as one rank holds it.
@@ -22,16 +25,19 @@ pub struct Host<'p> {
     plan: &'p Plan,
     world_rank: usize,
     communicator: Communicator,
+    channel: Option<HostChannel>,
     /// The collective, if nothing, or not enough, was measured of it on this machine before.
     untuned: Option<Collective>,
 }
 
 impl<'p> Host<'p> {
-    /// World rank `world_rank`, over its communicator, with what earlier runs measured of this host.
+    /// World rank `world_rank`, over its communicator, with what earlier runs measured of this host;
+    /// `messages` where these are measured.
     pub fn new(
         plan: &'p Plan,
         world_rank: usize,
         mut communicator: Communicator,
+        messages: Option<Messages>,
         tables: &[Table],
     ) -> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
@@ -47,7 +53,11 @@ impl<'p> Host<'p> {
                 None => untuned = Some(collective).filter(|c| supported(*c, ranks).is_ok()),
             }
         }
-        Host { plan, world_rank, communicator, untuned }
+        let channel = messages.map(|mut messages| {
+            messages.set_timeout(plan.timeout_s.map(Duration::from_secs));
+            HostChannel(messages)
+        });
+        Host { plan, world_rank, communicator, channel, untuned }
     }
 }
 
@@ -77,6 +87,13 @@ impl Backend for Host<'_> {
         self.communicator.set_table(table.clone());
         // Nothing fits into the smallest buffers.
         Ok((table.measured_to > 0).then_some(table))
+    }
+
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        match &mut self.channel {
+            Some(channel) => Ok(channel),
+            None => Err(Reason("no memory for messages was made".to_owned())),
+        }
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {

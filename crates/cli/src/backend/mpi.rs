@@ -66,6 +66,10 @@ impl Backend for Mpi<'_> {
         case.collective != Collective::SendRecv
     }
 
+    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+        self.rank.finalize().map_err(|error| failed(error.into()))
+    }
+
     fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.rank.barrier().map_err(failed)?;
         Ok(None)

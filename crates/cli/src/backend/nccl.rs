@@ -2,6 +2,7 @@
 //! Not how ranks find each other: an id is exchanged through the world before they join.
 
 mod case;
+mod channel;
 mod join;
 mod libraries;
 mod log;
@@ -11,6 +12,7 @@ mod operations;
 mod proof;
 mod seat;
 mod survey;
+mod watch;
 
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ pub use libraries::{Gpus, Libraries, Opened};
 pub use log::Log;
 
 use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::Survey};
-use super::{Backend, BackendError, Prepared, Reason};
+use super::{Backend, BackendError, Channel, Prepared, Reason};
 use crate::measure::MeasureError;
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
@@ -57,6 +59,8 @@ pub struct Nccl<'p> {
     /// Its other drivers.
     peers: Vec<usize>,
     survey: Survey,
+    /// Whether messages that were begun wait in an open group.
+    grouped: bool,
     /// Where GPUs' memory went, if that is asked.
     memory: Option<Ledger>,
     /// Whether the run was stopped elsewhere.
@@ -88,6 +92,7 @@ impl<'p> Nccl<'p> {
             ranks,
             peers,
             survey,
+            grouped: false,
             memory,
             stopped,
         }
@@ -165,6 +170,11 @@ impl Backend for Nccl<'_> {
 
     fn gpu_memory(&self) -> Option<GpuMemory> {
         self.memory.as_ref()?.used(&self.seats)
+    }
+
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        self.can_talk()?;
+        Ok(self)
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {

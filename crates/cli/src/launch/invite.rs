@@ -39,6 +39,8 @@ pub(super) struct Invite {
     pub(super) control: i32,
     /// Descriptors of all ranks' buffers, in rank order; none where they are not shared.
     pub(super) buffers: Vec<i32>,
+    /// Descriptor of the mailboxes, where messages go through shared memory.
+    pub(super) mailboxes: Option<i32>,
     /// Bytes of one buffer.
     pub(super) buffer_bytes: usize,
     /// Whether there are proof buffers.

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use engine::{Buffers, Control, Hub};
+use engine::{Buffers, Control, Hub, Mailboxes};
 use model::{
     algorithm::Table,
     exit::Exit,
@@ -173,6 +173,8 @@ impl<'a> Job<'a> {
         let buffer_fds = (0..shared)
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
+        let messages = shared > 0 && plan.benchmark.messages().is_some();
+        let mailboxes = messages.then(|| Mailboxes::create(shared)).transpose()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
         let apart = door.is_some_and(|door| !door.is_here());
         let memories = if apart { plan.processes() } else { 1 };
@@ -184,6 +186,7 @@ impl<'a> Job<'a> {
             token: hub.token().to_owned(),
             supervisor: std::process::id() as i32,
             control: control_fd.as_raw_fd(),
+            mailboxes: mailboxes.as_ref().map(AsRawFd::as_raw_fd),
             buffers: buffer_fds.iter().map(AsRawFd::as_raw_fd).collect(),
             buffer_bytes: plan.buffer_bytes(),
             verified,
@@ -232,7 +235,8 @@ impl<'a> Job<'a> {
             let event = move |status| Event::Child { process, status };
             job.processes.push(process::spawn(&seated(process), events.clone(), event)?);
         }
-        let memory = std::iter::once(&control_fd).chain(&buffer_fds).map(AsFd::as_fd);
+        let memory = std::iter::once(&control_fd).chain(&mailboxes).chain(&buffer_fds);
+        let memory = memory.map(AsFd::as_fd);
         let memory = if apart { Vec::new() } else { memory.collect() };
         for (process, guest) in door.iter().flat_map(|door| door.guests()) {
             let event = move |news| Event::Guest { process, news };

@@ -11,7 +11,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use engine::{
-    Buffers, Communicator, Control, Member, WaitPolicy, World, WorldError, world::Invitation,
+    Buffers, Communicator, Control, Mailboxes, Member, Messages, WaitPolicy, World, WorldError,
+    world::Invitation,
 };
 use model::{
     exit::Exit,
@@ -61,6 +62,10 @@ pub(super) fn drive(
 ) -> Result<bool> {
     let control = Control::map(inherited(invite.control)?, invite.drivers)?;
     let buffers = map_buffers(&invite)?;
+    let mailboxes = match invite.mailboxes {
+        Some(fd) => Some(Mailboxes::map(inherited(fd)?, invite.drivers)?),
+        None => None,
+    };
     let log = match &invite.devices {
         Devices::Cores { .. } | Devices::Mpi { .. } => None,
         Devices::Gpus { .. } => {
@@ -68,7 +73,7 @@ pub(super) fn drive(
         }
     };
     begun(&control)?;
-    let shared = Shared { invite, control, buffers, log };
+    let shared = Shared { invite, control, buffers, mailboxes, log };
     let failed = std::thread::scope(|scope| {
         let seats = shared.invite.seats.iter();
         let threads: Vec<_> = seats
@@ -88,6 +93,8 @@ struct Shared {
     control: Arc<Control>,
     /// All ranks' buffers, where they are shared.
     buffers: Option<Arc<Buffers>>,
+    /// All ranks' mailboxes, where messages go through them.
+    mailboxes: Option<Arc<Mailboxes>>,
     /// What NCCL writes, if it writes for us.
     log: Option<Arc<nccl::Log>>,
 }
@@ -186,7 +193,13 @@ fn measure(
     let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
-    let Err(error) = measured else { return Ok(backend.gpu_memory()) };
+    let Err(error) = measured else {
+        let gpu_memory = backend.gpu_memory();
+        return match backend.leave() {
+            Ok(()) => Ok(gpu_memory),
+            Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
+        };
+    };
     if let Some(failure) = explain(&error) {
         tell(member, &failure);
     }
@@ -212,8 +225,13 @@ fn backend<'a>(
             let members =
                 groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
             let (buffers, control) = (Arc::clone(buffers), Arc::clone(control));
+            let messages = shared.mailboxes.clone().map(|mailboxes| {
+                let (buffers, control) = (Arc::clone(&buffers), Arc::clone(&control));
+                Messages::new(members, driver, buffers, control, mailboxes, policy)
+            });
             let communicator = Communicator::new(members, driver, buffers, control, policy);
-            Ok(Box::new(Host::new(plan, driver, communicator, &shared.invite.tables)))
+            let tables = &shared.invite.tables;
+            Ok(Box::new(Host::new(plan, driver, communicator, messages, tables)))
         }
         (Station::Gpus { opened, ordinals }, _, BackendChoice::Nccl(options)) => {
             let log = shared.log.clone();

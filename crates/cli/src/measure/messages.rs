@@ -46,6 +46,8 @@ impl Session<'_> {
             if self.waive_messages(test, sweep)? {
                 continue;
             }
+            let first = self.task(test, sweep, self.plan.min_bytes as usize, &pairs);
+            self.listen_to_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for asked in self.plan.sizes() {
@@ -81,6 +83,23 @@ impl Session<'_> {
             iterations: large.map_or(plan.iterations, |large| large.iterations),
             warmup: large.map_or(plan.warmup, |large| large.warmup),
         }
+    }
+
+    /// Runs one iteration while the backend listens to what its library says of itself.
+    fn listen_to_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
+        self.enter(Phase::Warmup);
+        self.world.barrier(self.deadline())?;
+        if !self.backend.listen(true) {
+            return Ok(());
+        }
+        self.world.barrier(self.deadline())?;
+        task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
+        self.world.barrier(self.deadline())?;
+        self.backend.listen(false);
+        if let Some(facts) = self.backend.library() {
+            self.report(&Report::Library(facts))?;
+        }
+        Ok(())
     }
 
     /// Whether some rank has no channel: one row then says why.

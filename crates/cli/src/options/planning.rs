@@ -100,7 +100,8 @@ pub fn plan(
         benchmark,
         &traffic,
         ranks,
-        gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices)),
+        gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices))
+            .filter(|_| backend != BackendChoice::Mpi),
         min_bytes,
         max_bytes,
         step,

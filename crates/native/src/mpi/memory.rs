@@ -58,7 +58,11 @@ impl Memory {
     /// When they do not lie within, a bug of the caller.
     pub(super) unsafe fn bytes(&mut self, offset: usize, len: usize) -> &mut [u8] {
         let end = offset.checked_add(len);
-        assert!(end.is_some_and(|end| end <= self.bytes), "{len} bytes at {offset} of {}", self.bytes);
+        assert!(
+            end.is_some_and(|end| end <= self.bytes),
+            "{len} bytes at {offset} of {}",
+            self.bytes
+        );
         // SAFETY: in bounds and initialised; exclusive by the borrow, and by what the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.address.add(offset), len) }
     }

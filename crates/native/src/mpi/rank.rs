@@ -306,7 +306,12 @@ impl Rank {
     /// # Errors
     /// [`RankError`].
     #[inline]
-    pub fn all_gather(&mut self, send: Input, recv: Part, elements: Elements) -> Result<(), RankError> {
+    pub fn all_gather(
+        &mut self,
+        send: Input,
+        recv: Part,
+        elements: Elements,
+    ) -> Result<(), RankError> {
         let (send, recv) = (self.side(send)?, self.buffer(recv)?);
         Ok(self.world.all_gather(send, recv, elements)?)
     }
@@ -316,7 +321,12 @@ impl Rank {
     /// # Errors
     /// [`RankError`].
     #[inline]
-    pub fn all_to_all(&mut self, send: Input, recv: Part, elements: Elements) -> Result<(), RankError> {
+    pub fn all_to_all(
+        &mut self,
+        send: Input,
+        recv: Part,
+        elements: Elements,
+    ) -> Result<(), RankError> {
         let (send, recv) = (self.side(send)?, self.buffer(recv)?);
         Ok(self.world.all_to_all(send, recv, elements)?)
     }
@@ -340,7 +350,12 @@ impl Rank {
     /// # Errors
     /// [`RankError`].
     #[inline]
-    pub fn broadcast(&mut self, part: Part, root: usize, elements: Elements) -> Result<(), RankError> {
+    pub fn broadcast(
+        &mut self,
+        part: Part,
+        root: usize,
+        elements: Elements,
+    ) -> Result<(), RankError> {
         let buffer = self.buffer(part)?;
         Ok(self.world.broadcast(buffer, root, elements)?)
     }

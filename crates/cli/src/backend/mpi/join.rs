@@ -42,7 +42,8 @@ pub(super) fn join(
     let meeting = Meeting::of(Some(started), joined);
     // All of them know before any of them ends.
     let said = if meeting == Meeting::Whole { String::new() } else { meeting.to_string() };
-    let deadline = std::time::Instant::now() + PATIENCE.max(Duration::from_secs(plan.timeout_s.unwrap_or(0)));
+    let deadline =
+        std::time::Instant::now() + PATIENCE.max(Duration::from_secs(plan.timeout_s.unwrap_or(0)));
     let all = world.allgather(said.as_bytes(), Some(deadline))?;
     match all.iter().find(|said| !said.is_empty()) {
         None => Ok(rank),

@@ -88,8 +88,7 @@ impl Prepared {
         recv: Part,
         place: Place,
     ) -> Result<(), RankError> {
-        let (from, to) =
-            (Part { bytes: self.sent, ..send }, Part { bytes: self.received, ..recv });
+        let (from, to) = (Part { bytes: self.sent, ..send }, Part { bytes: self.received, ..recv });
         let (elements, root) = (self.elements, self.root);
         let in_place = place == Place::InPlace;
         let is_root = self.me == root;

@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use engine::Wait;
 use model::{
     layout::Shape,
     pattern::Pattern,
@@ -12,18 +11,16 @@ use model::{
 };
 use native::{
     gpu::Graph,
-    nccl::{Nccl as Library, NcclError, Progress},
+    nccl::{Nccl as Library, NcclError},
 };
 
 use super::{
     Nccl, gpu, nccl,
     operations::{self, RankOperator, Regions},
     seat::Seat,
+    watch::Watch,
 };
 use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
-
-/// Looks at a stream between two looks at everything else that may have gone wrong.
-const LOOKS: u32 = 64;
 
 /// A case that is ready to run.
 pub(super) struct GpuCase<'a> {
@@ -133,43 +130,6 @@ impl<'a> GpuCase<'a> {
         enqueued?;
         Ok(predicted.ok().filter(|us| *us > 0.0))
     }
-
-    /// Whether something has gone wrong here or elsewhere.
-    fn check(&self, deadline: Option<Instant>) -> Result<(), BackendError> {
-        if (self.backend.stopped)() {
-            return Err(BackendError::Wait(Wait::Aborted));
-        }
-        for seat in &*self.backend.seats {
-            let refused = |error| nccl(seat.rank, self.backend.library, error);
-            if let Progress::Failed(error) = seat.communicator.progress().map_err(refused)? {
-                return Err(refused(error));
-            }
-        }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let missing = self.backend.peers.to_vec();
-            return Err(BackendError::Wait(Wait::TimedOut { missing }));
-        }
-        Ok(())
-    }
-
-    /// Waits until every stream has done all that was enqueued.
-    fn wait(&self, deadline: Option<Instant>) -> Result<(), BackendError> {
-        let mut looks = 0;
-        for at in 0..self.backend.seats.len() {
-            loop {
-                let seat = &self.backend.seats[at];
-                if seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
-                    break;
-                }
-                looks += 1;
-                if looks % LOOKS == 0 {
-                    self.check(deadline)?;
-                }
-                std::thread::yield_now();
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Prepared for GpuCase<'_> {
@@ -262,7 +222,8 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError> {
-        self.wait(deadline)?;
+        let Parts { library, stopped, peers, .. } = self.backend;
+        Watch { library, stopped, peers }.wait(self.backend.seats, deadline)?;
         Ok(self.elapsed())
     }
 

@@ -72,14 +72,27 @@ impl Proof {
         seat.stream.set(part(regions.whole, 0, poisoned)?, POISON)?;
         let rank = seat.communicator.rank();
         let (elements, input) = (shape.send_elements(rank), shape.input(rank));
+        self.put(seat, regions.send, elements, pattern, input)
+    }
+
+    /// Writes `elements` elements of a content to the beginning of a span.
+    pub(super) fn put(
+        &self,
+        seat: &Seat,
+        span: Span,
+        elements: usize,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<(), GpuError> {
+        let element = pattern.datatype.bytes();
         match self.kernels.as_ref().filter(|_| self.fills == Who::Gpu) {
-            Some(kernels) => kernels.fill(&seat.stream, regions.send, elements, pattern, input),
+            Some(kernels) => kernels.fill(&seat.stream, span, elements, pattern, content),
             None => {
                 seat.settle()?;
                 in_chunks(elements, element, |at, len| {
                     let mut bytes = vec![0; len * element];
-                    pattern::fill(&mut bytes, pattern, from(input, at as u64));
-                    let to = part(regions.send, at * element, bytes.len())?;
+                    pattern::fill(&mut bytes, pattern, from(content, at as u64));
+                    let to = part(span, at * element, bytes.len())?;
                     seat.stream.write(&bytes, to)
                 })
             }
@@ -95,7 +108,7 @@ impl Proof {
         regions: Regions,
         place: Place,
     ) -> Result<Mismatch, GpuError> {
-        let (element, counts) = (shape.element_bytes, shape.counts);
+        let counts = shape.counts;
         let in_place = place == Place::InPlace;
         let mut stretches = shape.output(seat.communicator.rank(), in_place);
         // What `fill` poisoned behind the result must still be poison; in place it was the input.
@@ -103,12 +116,35 @@ impl Proof {
         let behind =
             Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
         stretches.push(behind);
-        stretches.retain(|stretch| stretch.len > 0);
+        self.compare_stretches(seat, regions.recv, &stretches, pattern)
+    }
+
+    /// Compares the first `elements` elements of a span with a content.
+    pub(super) fn compare(
+        &self,
+        seat: &Seat,
+        span: Span,
+        elements: usize,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<Mismatch, GpuError> {
+        self.compare_stretches(seat, span, &[Stretch { at: 0, len: elements, content }], pattern)
+    }
+
+    fn compare_stretches(
+        &self,
+        seat: &Seat,
+        whole: Span,
+        stretches: &[Stretch],
+        pattern: &Pattern,
+    ) -> Result<Mismatch, GpuError> {
+        let element = pattern.datatype.bytes();
+        let stretches = stretches.iter().filter(|stretch| stretch.len > 0);
         match self.kernels.as_ref().filter(|_| self.verifies == Who::Gpu) {
             Some(kernels) => {
                 kernels.forget(&seat.stream)?;
-                for Stretch { at, len, content } in stretches {
-                    let span = part(regions.recv, at * element, len * element)?;
+                for &Stretch { at, len, content } in stretches {
+                    let span = part(whole, at * element, len * element)?;
                     let tolerance = tolerance(pattern, content);
                     let at = at as u64;
                     kernels.verify(&seat.stream, span, len, pattern, content, at, tolerance)?;
@@ -119,10 +155,10 @@ impl Proof {
             None => {
                 seat.settle()?;
                 let mut found = Mismatch::default();
-                for Stretch { at, len, content } in stretches {
+                for &Stretch { at, len, content } in stretches {
                     in_chunks(len, element, |within, len| {
                         let mut bytes = vec![0; len * element];
-                        let span = part(regions.recv, (at + within) * element, bytes.len())?;
+                        let span = part(whole, (at + within) * element, bytes.len())?;
                         seat.communicator.context().read(span, &mut bytes)?;
                         let content = from(content, within as u64);
                         let here = pattern::verify_within(

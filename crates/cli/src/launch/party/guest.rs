@@ -86,7 +86,9 @@ pub fn run(
     } else {
         let numbers: Vec<i32> = received.iter().map(AsRawFd::as_raw_fd).collect();
         invite.control = numbers[0];
-        invite.buffers = numbers[1..].to_vec();
+        let mailboxes = usize::from(invite.mailboxes.is_some());
+        invite.mailboxes = numbers.get(1).copied().filter(|_| mailboxes > 0);
+        invite.buffers = numbers.get(1 + mailboxes..).unwrap_or_default().to_vec();
     }
     if let (Some(ip), Some((_, port))) = (line.peer(), invite.hub.rsplit_once(':')) {
         let port = port.parse().context("the hub's address is garbled")?;

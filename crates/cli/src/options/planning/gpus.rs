@@ -47,9 +47,7 @@ pub(super) fn backend(
         (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
         (Some(BackendName::Mpi), _) => match &surroundings.mpi {
             Ok(_) => Ok(BackendChoice::Mpi),
-            Err(why) => {
-                Err(BadOption::impossible(format!("--backend mpi cannot run here: {why}")))
-            }
+            Err(why) => Err(BadOption::impossible(format!("--backend mpi cannot run here: {why}"))),
         },
         (_, _) if a.mpi.is_some() => {
             Err(BadOption::new("--mpi names the library of --backend mpi: add that, too"))

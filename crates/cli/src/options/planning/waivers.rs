@@ -22,7 +22,11 @@ pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec
         ("-x", a.cta_policy, kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),
-        ("--virtual-nodes", a.virtual_nodes, &format!("--virtual-nodes poses to NCCL, and the {name} backend has none")),
+        (
+            "--virtual-nodes",
+            a.virtual_nodes,
+            &format!("--virtual-nodes poses to NCCL, and the {name} backend has none"),
+        ),
     ])
 }
 
