@@ -5,11 +5,14 @@
 pub mod algorithm;
 /// Reduction of elements, every type and operator.
 pub mod kernel;
+/// Messages from one rank to another.
+pub mod messages;
 /// Memory that ranks of one host share.
 pub mod shm;
 /// Who takes part, and how they find each other.
 pub mod world;
 
 pub use algorithm::{Call, Communicator, Exchange, Region, Segment};
-pub use shm::{Buffer, Buffers, Control, Slots, Wait, WaitPolicy};
+pub use messages::Messages;
+pub use shm::{Address, Buffer, Buffers, Control, Mailboxes, Slots, Wait, WaitPolicy};
 pub use world::{Hub, HubEvent, Member, Solo, World, WorldError};

@@ -3,13 +3,16 @@
 
 mod buffers;
 mod control;
+mod mailboxes;
 mod segment;
 mod slots;
 mod sync;
 mod wait;
 
-pub use buffers::{Buffer, Buffers};
+pub use buffers::{Address, Buffer, Buffers};
 pub use control::{Barrier, Control};
+pub use mailboxes::Mailboxes;
+pub(crate) use mailboxes::{Inbox, Letter, Offer, Outbox};
 pub use segment::{Segment, SegmentError};
 pub use slots::Slots;
 pub use wait::{Wait, WaitPolicy};

@@ -20,6 +20,15 @@ pub enum Buffer {
     Proof,
 }
 
+/// A byte of a rank's buffers, whose rank the context names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Bytes from its start.
+    pub offset: usize,
+}
+
 /// Buffers start on a page, so that they share none.
 const PAGE: usize = 4096;
 

@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 /// Lets this core fetch a slot's first line for writing while others still have it from reading, so
 /// that the next message does not wait for that.
 #[inline]
-fn take_for_writing(slot: &Slot) {
+pub(super) fn take_for_writing<T>(slot: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads and writes nothing that a program can see; processors without
     // this one do nothing.

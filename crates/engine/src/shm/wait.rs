@@ -25,7 +25,7 @@ pub enum Wait {
 
 impl Wait {
     /// The same, with those of `ranks` that have not `arrived` as missing.
-    pub(super) fn naming(self, ranks: &[usize], arrived: impl Fn(usize) -> bool) -> Wait {
+    pub(crate) fn naming(self, ranks: &[usize], arrived: impl Fn(usize) -> bool) -> Wait {
         let Wait::TimedOut { .. } = self else { return self };
         Wait::TimedOut { missing: ranks.iter().copied().filter(|rank| !arrived(*rank)).collect() }
     }
@@ -97,18 +97,47 @@ impl WaitPolicy {
         abort: &AtomicU32,
         timeout: Option<Duration>,
     ) -> Result<(), Wait> {
+        let look = || reached(word, target);
+        self.patiently(abort, timeout, look, |_| {
+            sleep(word, sleepers, target);
+            false
+        })
+    }
+
+    /// Waits until `look` finds something, of which there may be much: whoever brings any of it rings
+    /// `bell`.
+    #[inline]
+    pub(super) fn until_some(
+        self,
+        bell: &Bell,
+        abort: &AtomicU32,
+        timeout: Option<Duration>,
+        look: impl FnMut() -> bool,
+    ) -> Result<(), Wait> {
+        self.patiently(abort, timeout, look, |look| bell.sleep(look))
+    }
+
+    /// Looks until `look` finds something, resting more and more; `sleep` rests on a futex and says
+    /// whether it has found something before.
+    fn patiently<Look: FnMut() -> bool>(
+        self,
+        abort: &AtomicU32,
+        timeout: Option<Duration>,
+        mut look: Look,
+        sleep: impl Fn(&mut Look) -> bool,
+    ) -> Result<(), Wait> {
         let spins = !self.spin.is_zero();
-        if spins && spin(word, target) {
+        if spins && spin(&mut look) {
             return Ok(());
         }
         let start = Instant::now();
         while start.elapsed() < self.spin {
-            if spin(word, target) {
+            if spin(&mut look) {
                 return Ok(());
             }
         }
         loop {
-            if reached(word, target) {
+            if look() {
                 return Ok(());
             }
             if abort.load(Ordering::Relaxed) != 0 {
@@ -122,10 +151,15 @@ impl WaitPolicy {
                 yield_now();
             } else if self.rest == Rest::Nap {
                 nap((waited / NAP_SHARE).min(LONGEST_SLEEP));
-            } else {
-                sleep(word, sleepers, target);
+            } else if sleep(&mut look) {
+                return Ok(());
             }
         }
+    }
+
+    /// Whether a rank that waits is at its core, ready to lend a hand.
+    pub(crate) fn stays_awake(self) -> bool {
+        self.rest == Rest::Nap
     }
 
     /// Publishes `value` and wakes whoever sleeps on it.
@@ -136,6 +170,47 @@ impl WaitPolicy {
             wake(word, sleepers);
         }
     }
+
+    /// Wakes the rank whose `bell` it is, if it sleeps: what it waits for was stored before.
+    #[inline]
+    pub(super) fn ring(self, bell: &Bell) {
+        if self.rest == Rest::Futex {
+            bell.ring();
+        }
+    }
+}
+
+/// What a rank sleeps on that waits for any of several words.
+#[repr(C, align(128))]
+pub(super) struct Bell {
+    pub(super) rung: AtomicU32,
+    pub(super) sleepers: AtomicU32,
+}
+
+impl Bell {
+    fn ring(&self) {
+        // As in `wake`.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.rung.fetch_add(1, Ordering::Relaxed);
+            futex_wake(&self.rung);
+        }
+    }
+
+    /// Sleeps until rung, unless `look` finds something.
+    fn sleep(&self, look: &mut impl FnMut() -> bool) -> bool {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // As in `sleep`. If the bell was rung already, Acquire lets us see why; if it is rung from here
+        // on, the kernel finds another number than we have seen.
+        fence(Ordering::SeqCst);
+        let seen = self.rung.load(Ordering::Acquire);
+        let found = look();
+        if !found {
+            futex_wait(&self.rung, seen, LONGEST_SLEEP);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        found
+    }
 }
 
 #[inline]
@@ -143,10 +218,10 @@ pub(super) fn reached(word: &AtomicU32, target: u32) -> bool {
     word.load(Ordering::Acquire).wrapping_sub(target) as i32 >= 0
 }
 
-fn spin(word: &AtomicU32, target: u32) -> bool {
+fn spin(look: &mut impl FnMut() -> bool) -> bool {
     (0..LOOKS).any(|_| {
         spin_loop();
-        reached(word, target)
+        look()
     })
 }
 
