@@ -117,8 +117,7 @@ fn main() {
                 cpu.set(rank);
                 sched_setaffinity(None, &cpu).unwrap();
                 let policy = WaitPolicy::new(2, 2);
-                let mut ours =
-                    Messages::new(&[0, 1], rank, buffers, control, mailboxes, policy);
+                let mut ours = Messages::new(&[0, 1], rank, buffers, control, mailboxes, policy);
                 ours.touch().unwrap();
                 for (test, name) in Test::ALL.into_iter().filter(|(_, name)| wanted(name)) {
                     run(&mut ours, test, name, sizes).unwrap();
