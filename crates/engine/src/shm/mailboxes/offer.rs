@@ -74,7 +74,7 @@ impl Offer {
 
     /// The part that the sender copies next, having copied so many since the beginning: from the
     /// back, so that each end goes through memory in one direction.
-    pub(super) fn from_the_back(&self, copied: u32) -> u32 {
+    pub(super) fn sender_part(&self, copied: u32) -> u32 {
         self.parts() - 1 - copied.wrapping_sub(self.copied)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
             prop_assert_eq!((offer.from(), offer.into(), offer.len()), (from, into, len));
             let parts = offer.parts();
             let ours = (f64::from(parts) * met) as u32;
-            let theirs = (0..parts - ours).map(|copied| offer.from_the_back(before.wrapping_add(copied)));
+            let theirs = (0..parts - ours).map(|copied| offer.sender_part(before.wrapping_add(copied)));
             let mut all: Vec<_> = (0..ours).chain(theirs).map(|number| offer.part(number)).collect();
             all.sort_by_key(|part| part.start);
             let mut end = 0;
