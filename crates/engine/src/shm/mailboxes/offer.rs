@@ -47,12 +47,12 @@ impl Offer {
     }
 
     /// Where the message is in the sender's buffers.
-    pub(crate) fn from(&self) -> Address {
+    pub(crate) fn source(&self) -> Address {
         Address { buffer: buffer(self.buffers & 0xff), offset: self.from as usize }
     }
 
     /// Where it goes in the receiver's.
-    pub(crate) fn into(&self) -> Address {
+    pub(crate) fn destination(&self) -> Address {
         Address { buffer: buffer(self.buffers >> 8), offset: self.into as usize }
     }
 
@@ -132,7 +132,7 @@ mod tests {
                 Address { buffer: Buffer::Proof, offset: 3 },
             );
             let offer = Offer::new(from, into, len, part).after(before);
-            prop_assert_eq!((offer.from(), offer.into(), offer.len()), (from, into, len));
+            prop_assert_eq!((offer.source(), offer.destination(), offer.len()), (from, into, len));
             let parts = offer.parts();
             let ours = (f64::from(parts) * met) as u32;
             let theirs = (0..parts - ours).map(|copied| offer.sender_part(before.wrapping_add(copied)));
