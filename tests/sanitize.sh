@@ -57,6 +57,9 @@ check_miri() {
     if quietly 600 "${miri[@]}" --test collectives messages_stay_until_taken; then
         echo "miri: slots that are reused while some ranks run ahead: nothing found"
     fi
+    if quietly 600 "${miri[@]}" --test messages every_way_once; then
+        echo "miri: messages in slots, lent, and copied by both ends: nothing found"
+    fi
     if quietly 300 "${miri[@]}" --lib shm:: -- --skip nobody_overtakes; then
         echo "miri: waits that end early: nothing found"
     fi
@@ -78,6 +81,10 @@ check_tsan() {
     if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-engine --test collectives -- \
         --test-threads=1; then
         echo "tsan: the collectives' tests, ranks as threads: nothing found"
+    fi
+    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-engine --test messages -- \
+        --test-threads=1; then
+        echo "tsan: the messages' tests, ranks as threads: nothing found"
     fi
     quietly 900 "${tsan[@]}" build "${with[@]}" --bin busbw || return 0
     local program=$target/tsan/$triple/release/busbw collective options

@@ -198,39 +198,37 @@ impl Messages {
         mut unfinished: impl FnMut(&mut Messages) -> bool,
     ) -> Result<(), Wait> {
         loop {
-            self.advance();
+            advance(&mut self.peers, &mut self.busy);
             if !unfinished(self) {
                 return Ok(());
             }
-            let (mailboxes, control) = (Arc::clone(&self.mailboxes), Arc::clone(&self.control));
-            let rank = self.members[self.me];
-            let (policy, timeout) = (self.policy, self.timeout);
-            let moved = mailboxes.until(rank, &control, policy, timeout, || self.advance());
-            moved.map_err(|stop| {
-                let missing =
-                    |place: usize| peer.map_or(self.peers[place].busy, |peer| peer == place);
-                let place = |rank| self.members.iter().position(|member| *member == rank);
-                stop.naming(&self.members, |rank| !place(rank).is_some_and(missing))
+            let Messages { members, me, control, mailboxes, policy, timeout, peers, busy, .. } =
+                self;
+            let look = || advance(peers, busy);
+            mailboxes.until(members[*me], control, *policy, *timeout, look).map_err(|stop| {
+                let missing = |place: usize| peer.map_or(peers[place].busy, |peer| peer == place);
+                let place = |rank| members.iter().position(|member| *member == rank);
+                stop.naming(members, |rank| !place(rank).is_some_and(missing))
             })?;
         }
     }
+}
 
-    /// Does what can be done now with those who are busy. Whether there was anything.
-    #[inline]
-    fn advance(&mut self) -> bool {
-        let mut moved = false;
-        let mut at = 0;
-        while let Some(&place) = self.busy.get(at) {
-            let peer = &mut self.peers[place];
-            moved |= peer.advance();
-            if peer.is_idle() {
-                peer.busy = false;
-                self.busy.swap_remove(at);
-                moved = true;
-            } else {
-                at += 1;
-            }
+/// Does what can be done now with those of `peers` who are `busy`. Whether there was anything.
+#[inline]
+fn advance(peers: &mut [Peer], busy: &mut Vec<usize>) -> bool {
+    let mut moved = false;
+    let mut at = 0;
+    while let Some(&place) = busy.get(at) {
+        let peer = &mut peers[place];
+        moved |= peer.advance();
+        if peer.is_idle() {
+            peer.busy = false;
+            busy.swap_remove(at);
+            moved = true;
+        } else {
+            at += 1;
         }
-        moved
     }
+    moved
 }

@@ -214,7 +214,7 @@ impl Peer {
 
 /// Copies one part of an offer.
 fn copy_part(buffers: &Buffers, sender: usize, receiver: usize, offer: &Offer, number: u32) {
-    let (part, from, into) = (offer.part(number), offer.from(), offer.into());
+    let (part, from, into) = (offer.part(number), offer.source(), offer.destination());
     let from = buffers.at(sender, from.buffer, from.offset + part.start, part.len());
     let to = buffers.at(receiver, into.buffer, into.offset + part.start, part.len());
     copy(from, to, part.len(), store(offer.len()));

@@ -47,12 +47,12 @@ impl Offer {
     }
 
     /// Where the message is in the sender's buffers.
-    pub(crate) fn from(&self) -> Address {
+    pub(crate) fn source(&self) -> Address {
         Address { buffer: buffer(self.buffers & 0xff), offset: self.from as usize }
     }
 
     /// Where it goes in the receiver's.
-    pub(crate) fn into(&self) -> Address {
+    pub(crate) fn destination(&self) -> Address {
         Address { buffer: buffer(self.buffers >> 8), offset: self.into as usize }
     }
 
@@ -74,7 +74,7 @@ impl Offer {
 
     /// The part that the sender copies next, having copied so many since the beginning: from the
     /// back, so that each end goes through memory in one direction.
-    pub(super) fn from_the_back(&self, copied: u32) -> u32 {
+    pub(super) fn sender_part(&self, copied: u32) -> u32 {
         self.parts() - 1 - copied.wrapping_sub(self.copied)
     }
 }
@@ -132,10 +132,10 @@ mod tests {
                 Address { buffer: Buffer::Proof, offset: 3 },
             );
             let offer = Offer::new(from, into, len, part).after(before);
-            prop_assert_eq!((offer.from(), offer.into(), offer.len()), (from, into, len));
+            prop_assert_eq!((offer.source(), offer.destination(), offer.len()), (from, into, len));
             let parts = offer.parts();
             let ours = (f64::from(parts) * met) as u32;
-            let theirs = (0..parts - ours).map(|copied| offer.from_the_back(before.wrapping_add(copied)));
+            let theirs = (0..parts - ours).map(|copied| offer.sender_part(before.wrapping_add(copied)));
             let mut all: Vec<_> = (0..ours).chain(theirs).map(|number| offer.part(number)).collect();
             all.sort_by_key(|part| part.start);
             let mut end = 0;

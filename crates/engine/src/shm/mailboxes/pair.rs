@@ -163,7 +163,7 @@ impl Outbox {
         // SAFETY: the receiver wrote it before there were parts to claim, and does not write it again
         // until all that were claimed are copied.
         let offer = unsafe { at.read() };
-        copy(&offer, offer.from_the_back(self.copied));
+        copy(&offer, offer.sender_part(self.copied));
         self.reads.end();
         let copied = self.copied.wrapping_add(1);
         mailbox.copied.parts.store(copied, Ordering::Release);
