@@ -178,13 +178,24 @@ impl Communicator {
     /// # Errors
     /// [`MpiError`].
     pub fn elements(&self, element: Element, count: usize) -> Result<Elements, MpiError> {
-        let large = with!(self.joined.mpi, functions => functions.send_c.is_some());
-        if large && c_int::try_from(count).is_err() && count <= isize::MAX as usize {
-            let datatype = self.joined.mpi.handle_of(element);
-            let base_count = count;
-            return Ok(Elements { datatype, count, large, base: datatype, base_count, element });
-        }
-        self.elements_within(element, count, c_int::MAX as usize)
+        let most = c_int::MAX as usize;
+        let large = if count > most { self.elements_of_large_count(element, count) } else { None };
+        large.map_or_else(|| self.elements_within(element, count, most), Ok)
+    }
+
+    /// The same by way of large counts, however small the count is; none where the library has none.
+    pub fn elements_of_large_count(&self, element: Element, count: usize) -> Option<Elements> {
+        let has = with!(self.joined.mpi, functions => functions.send_c.is_some());
+        let bytes = count.checked_mul(element.bytes())?;
+        let datatype = self.joined.mpi.handle_of(element);
+        (has && bytes <= isize::MAX as usize).then_some(Elements {
+            datatype,
+            count,
+            large: true,
+            base: datatype,
+            base_count: count,
+            element,
+        })
     }
 
     /// The same with no count above `most`: elements that each hold several, in a message as large.

@@ -155,8 +155,9 @@ fn one_file_under_several_names_is_one_copy() {
 #[test]
 fn versions_at_a_symbol_and_files_beside_a_launcher() {
     let open = library("\u{0}4.1.4\0", &["ompi_mpi_comm_self", "ompi_version_string"]);
-    let tree = Tree::new(&[("opt/ompi/lib/libmpi.so.40", &open), ("opt/ompi/bin/mpirun", b"")]);
-    let environment = Environment::default().with("PATH", "/opt/ompi/bin");
+    let tree =
+        Tree::new(&[("home/u/ompi/lib/libmpi.so.40", &open), ("home/u/ompi/bin/mpirun", b"")]);
+    let environment = Environment::default().with("PATH", "/home/u/ompi/bin");
     let found = candidates(Kind::Mpi, &environment, tree.0.path());
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].place, found[0].version.as_deref()), (Place::Launcher, Some("4.1.4")));
