@@ -302,7 +302,7 @@ fn several(count: usize, most: usize) -> Option<usize> {
     let fewest = count.div_ceil(most.max(1));
     // A message of up to 2^51 bytes in whole MiB finds its divisor here.
     (fewest..=fewest.saturating_add(1 << 20))
-        .find(|unit| count % unit == 0 && *unit <= c_int::MAX as usize)
+        .find(|unit| count.is_multiple_of(*unit) && *unit <= c_int::MAX as usize)
 }
 
 #[cfg(test)]
