@@ -117,8 +117,9 @@ pub struct Candidate {
 }
 
 /// Every copy of `kind` that the machine below `root` (`/` outside of tests) shows, in the order in
-/// which they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH, ld.so.cache, default folders, beside the
-/// launcher, Python's packages. At most one is [`Standing::Used`]. A library that the user named is
+/// which they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
+/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose launcher did
+/// not start this process comes last. At most one is [`Standing::Used`]. A library that the user named is
 /// used or none is: falling back to another would hide the mistake.
 pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Candidate> {
     let named = environment.get(kind.variable());
