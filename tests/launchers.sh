@@ -332,6 +332,16 @@ else
   waive "network namespaces cannot be made: $(head -c 200 "$work/why")" "${hosts[@]}"
 fi
 
+# The wrapper of the MPI library, under both launchers and under the wrong one.
+cargo test --release --quiet -p busbw-native --test mpi >"$work/mpi" 2>"$work/err" ||
+  verdict FAILED "MPI's library" "$(grep -v '^ok ' "$work/mpi" "$work/err" | head -c 3000)"
+while read -r word name; do
+  case $word in
+    ok) verdict ok "$name" ;;
+    waived) waive "${name#*: *: }" "$(sed -E 's/^([^:]*: [^:]*): .*/\1/' <<<"$name")" ;;
+  esac
+done <"$work/mpi"
+
 # Every name that is expected, and no other; waived only where the list allows it.
 while read -r line; do
   name=${line#waived:}

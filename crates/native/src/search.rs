@@ -5,6 +5,7 @@ mod cache;
 mod image;
 mod kind;
 mod python;
+mod starter;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +15,7 @@ use std::{
 };
 
 pub use kind::Kind;
+use starter::Starter;
 
 /// The variables that decide where is looked: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +59,8 @@ pub enum Place {
     Named,
     /// It is mapped into this process already.
     Loaded,
+    /// Beside the launcher that started this process.
+    Starter,
     /// LD_LIBRARY_PATH.
     LibraryPath,
     /// /etc/ld.so.cache.
@@ -74,6 +78,7 @@ impl fmt::Display for Place {
         f.write_str(match self {
             Place::Named => "named by the user",
             Place::Loaded => "loaded already",
+            Place::Starter => "beside the launcher that started this process",
             Place::LibraryPath => "LD_LIBRARY_PATH",
             Place::Cache => "ld.so.cache",
             Place::Folder => "default folder",
@@ -112,8 +117,9 @@ pub struct Candidate {
 }
 
 /// Every copy of `kind` that the machine below `root` (`/` outside of tests) shows, in the order in
-/// which they are tried: named, loaded, LD_LIBRARY_PATH, ld.so.cache, default folders, beside the
-/// launcher, Python's packages. At most one is [`Standing::Used`]. A library that the user named is
+/// which they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
+/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose launcher did
+/// not start this process comes last. At most one is [`Standing::Used`]. A library that the user named is
 /// used or none is: falling back to another would hide the mistake.
 pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Candidate> {
     let named = environment.get(kind.variable());
@@ -124,6 +130,10 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
     }
     for path in loaded(root, &names) {
         found.add(path, Place::Loaded);
+    }
+    let starter = (kind == Kind::Mpi).then(|| Starter::find(environment, root)).flatten();
+    if let Some(starter) = &starter {
+        found.folders(starter.folders.clone(), &names, Place::Starter);
     }
     found.as_the_loader_does(&names, environment);
     let packages = kind.folders().iter().flat_map(|pattern| expand(root, pattern));
@@ -138,6 +148,9 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
     for packages in python::packages(environment, root) {
         let inside = kind.in_wheel().iter().map(|inside| packages.join(inside));
         found.folders(inside, &names, Place::Wheel);
+    }
+    if let Some(starter) = &starter {
+        starter.prefer(&mut found.candidates);
     }
     decide(&mut found.candidates, named.is_some());
     found.candidates

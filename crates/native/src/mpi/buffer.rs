@@ -23,7 +23,13 @@ impl Buffer {
     /// [`Requests::send`]: super::Requests::send
     /// [`Requests::recv`]: super::Requests::recv
     pub unsafe fn new(address: *mut c_void, bytes: usize) -> Buffer {
-        Buffer { address, bytes }
+        Buffer::at(address, bytes)
+    }
+
+    /// Without bytes the address is null: Rust's addresses of nothing are small numbers, and 1 is
+    /// MPI_IN_PLACE in two of the ABIs.
+    fn at(address: *mut c_void, bytes: usize) -> Buffer {
+        Buffer { address: if bytes == 0 { std::ptr::null_mut() } else { address }, bytes }
     }
 
     /// Memory of a GPU; only for an MPI that knows GPUs ([`Mpi::knows`]): others fault on the address.
@@ -33,7 +39,7 @@ impl Buffer {
     ///
     /// [`Mpi::knows`]: super::Mpi::knows
     pub unsafe fn of_gpu(span: Span) -> Buffer {
-        Buffer { address: span.pointer(), bytes: span.bytes() }
+        Buffer::at(span.pointer(), span.bytes())
     }
 
     /// Bytes.
@@ -45,7 +51,7 @@ impl Buffer {
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Buffer> {
         let end = offset.checked_add(bytes)?;
         let address = self.address.wrapping_byte_add(offset);
-        (end <= self.bytes).then_some(Buffer { address, bytes })
+        (end <= self.bytes).then_some(Buffer::at(address, bytes))
     }
 
     pub(super) fn address(&self) -> *mut c_void {
@@ -80,5 +86,6 @@ mod tests {
         assert_eq!(buffer.part(16, 48).map(|b| b.bytes()), Some(48));
         assert_eq!(buffer.part(16, 49), None);
         assert_eq!(buffer.part(usize::MAX, 2), None);
+        assert_eq!(buffer.part(64, 0).map(|b| b.address().is_null()), Some(true));
     }
 }

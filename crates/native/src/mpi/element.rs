@@ -178,13 +178,24 @@ impl Communicator {
     /// # Errors
     /// [`MpiError`].
     pub fn elements(&self, element: Element, count: usize) -> Result<Elements, MpiError> {
-        let large = with!(self.joined.mpi, functions => functions.send_c.is_some());
-        if large && c_int::try_from(count).is_err() && count <= isize::MAX as usize {
-            let datatype = self.joined.mpi.handle_of(element);
-            let base_count = count;
-            return Ok(Elements { datatype, count, large, base: datatype, base_count, element });
-        }
-        self.elements_within(element, count, c_int::MAX as usize)
+        let most = c_int::MAX as usize;
+        let large = if count > most { self.elements_of_large_count(element, count) } else { None };
+        large.map_or_else(|| self.elements_within(element, count, most), Ok)
+    }
+
+    /// The same by way of large counts, however small the count is; none where the library has none.
+    pub fn elements_of_large_count(&self, element: Element, count: usize) -> Option<Elements> {
+        let has = with!(self.joined.mpi, functions => functions.send_c.is_some());
+        let bytes = count.checked_mul(element.bytes())?;
+        let datatype = self.joined.mpi.handle_of(element);
+        (has && bytes <= isize::MAX as usize).then_some(Elements {
+            datatype,
+            count,
+            large: true,
+            base: datatype,
+            base_count: count,
+            element,
+        })
     }
 
     /// The same with no count above `most`: elements that each hold several, in a message as large.
@@ -291,7 +302,7 @@ fn several(count: usize, most: usize) -> Option<usize> {
     let fewest = count.div_ceil(most.max(1));
     // A message of up to 2^51 bytes in whole MiB finds its divisor here.
     (fewest..=fewest.saturating_add(1 << 20))
-        .find(|unit| count % unit == 0 && *unit <= c_int::MAX as usize)
+        .find(|unit| count.is_multiple_of(*unit) && *unit <= c_int::MAX as usize)
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ macro_rules! counted {
         $crate::mpi::abi::with!($mpi, functions => if $large {
             let $n = <i64 as $crate::mpi::table::Count>::of;
             match functions.$large_function {
-                // SAFETY: the table's types are mpi.h's; handles are live, as their owners live, and
-                // buffers hold what is counted: that was checked, and their maker vouches for the rest.
                 Some(function) => {
+                    // SAFETY: the table's types are mpi.h's; handles are live, as their owners live, and
+                    // buffers hold what is counted: that was checked, and their maker vouches for the rest.
                     $mpi.status(stringify!($large_function), unsafe { function($($argument),*) })
                 }
                 None => Err($mpi.missing(stringify!($large_function))),

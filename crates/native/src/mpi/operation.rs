@@ -56,8 +56,24 @@ impl Communicator {
         ))
     }
 
-    /// MPI_Reduce: the root gets the reduction of all. In place is the root's send side; `recv` counts
-    /// at the root only.
+    /// Whether [`Communicator::reduce`] may be in place at that root: every rank asks before, and gets
+    /// the same answer.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: MPICH 4.0 to 4.1.1 would end with a segmentation fault.
+    pub fn may_reduce_in_place(&self, root: usize) -> Result<(), NotPossible> {
+        let mpi = self.joined.mpi;
+        if root == 0 || !mpi.only_rank_0_reduces_in_place {
+            return Ok(());
+        }
+        Err(NotPossible(format!(
+            "{} crashes in an MPI_Reduce in place with another root than rank 0 (pmodels/mpich#6540): take a newer one",
+            mpi.version()
+        )))
+    }
+
+    /// MPI_Reduce: the root gets the reduction of all. In place is the root's send side, where
+    /// [`Communicator::may_reduce_in_place`]; `recv` counts at the root only.
     ///
     /// # Errors
     /// [`MpiError`].
@@ -71,6 +87,10 @@ impl Communicator {
         elements: Elements,
     ) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
+        if send == Side::InPlace {
+            self.may_reduce_in_place(root)
+                .map_err(|why| MpiError::of_no_call("MPI_Reduce", why.to_string()))?;
+        }
         let needed = if self.rank() == root { elements.bytes() } else { 0 };
         let from = side(mpi, "reduce", send, elements.bytes())?;
         let to = fits("reduce", recv, needed)?;

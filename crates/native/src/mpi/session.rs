@@ -45,7 +45,7 @@ pub(super) use call;
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) mpi: &'static Mpi,
-    /// Types made of others, by the other and how many; MPI_Finalize frees them.
+    /// Types made of others, by the other and how many; freed before MPI_Finalize.
     pub(super) derived: RefCell<BTreeMap<(usize, usize), Bits>>,
 }
 
@@ -118,7 +118,14 @@ impl Session {
             let why = "a communicator or a list of requests is still held";
             MpiError::of_no_call("MPI_Finalize", why.to_owned())
         })?;
-        with!(held.mpi, functions => call!(held.mpi, functions, finalize()))
+        with!(held.mpi, functions => {
+            // MPICH complains on stderr of types that are left.
+            for datatype in held.derived.into_inner().into_values() {
+                let mut datatype = datatype.get();
+                call!(held.mpi, functions, type_free(&mut datatype))?;
+            }
+            call!(held.mpi, functions, finalize())
+        })
     }
 
     /// MPI_Abort: the library and its launcher end every rank, this one included, most of them with

@@ -123,6 +123,7 @@ functions! {
             split_type = c"MPI_Comm_split_type" (H, c_int, c_int, H, *mut H) -> c_int;
             free = c"MPI_Comm_free" (*mut H) -> c_int;
             type_contiguous = c"MPI_Type_contiguous" (c_int, H, *mut H) -> c_int;
+            type_free = c"MPI_Type_free" (*mut H) -> c_int;
             type_commit = c"MPI_Type_commit" (*mut H) -> c_int;
             send = c"MPI_Send" (In, c_int, H, c_int, c_int, H) -> c_int;
             recv = c"MPI_Recv" (Out, c_int, H, c_int, c_int, H, Status) -> c_int;

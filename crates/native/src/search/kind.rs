@@ -76,13 +76,16 @@ impl Kind {
             // HIP's major number follows ROCm's.
             Kind::Hip => &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"],
             Kind::Nvml => &["libnvidia-ml.so.1"],
-            // Open MPI; MPICH and its family; Debian's MPICH; Cray's; the standard ABI of MPI 5.
+            // Open MPI; MPICH and its family; Debian's MPICH; Cray's; the standard ABI of MPI 5,
+            // whose number is not settled; and what compilers link with, which may be any of them.
             Kind::Mpi => &[
                 "libmpi.so.40",
                 "libmpi.so.12",
                 "libmpich.so.12",
                 "libmpi_cray.so.12",
                 "libmpi_abi.so.1",
+                "libmpi_abi.so.0",
+                "libmpi.so",
             ],
             Kind::NetPlugin => return plugin_names("net", "NCCL_NET_PLUGIN", environment),
             Kind::TunerPlugin => return plugin_names("tuner", "NCCL_TUNER_PLUGIN", environment),
@@ -104,14 +107,27 @@ impl Kind {
                 "/opt/nccl/build/lib",
             ],
             Kind::Rccl | Kind::Hip => &["/opt/rocm*/lib"],
-            // Red Hat's packages, DOCA and MLNX_OFED, HPC-X, AWS.
+            // Debian's and Red Hat's packages, DOCA and MLNX_OFED, HPC-X, AWS, Intel, Cray, and what
+            // people install by hand.
             Kind::Mpi => &[
+                "/usr/lib/x86_64-linux-gnu",
+                "/usr/lib/aarch64-linux-gnu",
+                "/usr/lib/x86_64-linux-gnu/openmpi/lib",
+                "/usr/lib/aarch64-linux-gnu/openmpi/lib",
                 "/usr/lib64/openmpi/lib",
                 "/usr/lib64/mpich/lib",
                 "/usr/mpi/gcc/openmpi*/lib64",
                 "/opt/hpcx*/ompi/lib",
                 "/opt/amazon/openmpi*/lib64",
                 "/opt/amazon/openmpi*/lib",
+                "/opt/intel/oneapi/mpi/latest/lib",
+                "/opt/intel/oneapi/mpi/latest/lib/release",
+                "/opt/cray/pe/lib64",
+                "/opt/openmpi*/lib",
+                "/opt/ompi*/lib",
+                "/opt/mpich*/lib",
+                "/opt/mvapich*/lib",
+                "/usr/local/lib",
             ],
             Kind::NetPlugin | Kind::TunerPlugin | Kind::ProfilerPlugin => &[],
         }

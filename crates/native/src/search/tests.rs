@@ -155,12 +155,62 @@ fn one_file_under_several_names_is_one_copy() {
 #[test]
 fn versions_at_a_symbol_and_files_beside_a_launcher() {
     let open = library("\u{0}4.1.4\0", &["ompi_mpi_comm_self", "ompi_version_string"]);
-    let tree = Tree::new(&[("opt/ompi/lib/libmpi.so.40", &open), ("opt/ompi/bin/mpirun", b"")]);
-    let environment = Environment::default().with("PATH", "/opt/ompi/bin");
+    let tree =
+        Tree::new(&[("home/u/ompi/lib/libmpi.so.40", &open), ("home/u/ompi/bin/mpirun", b"")]);
+    let environment = Environment::default().with("PATH", "/home/u/ompi/bin");
     let found = candidates(Kind::Mpi, &environment, tree.0.path());
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].place, found[0].version.as_deref()), (Place::Launcher, Some("4.1.4")));
     assert_eq!(found[0].symbols, ["ompi_mpi_comm_self"]);
+}
+
+/// A machine with both families in the loader's folders, and Open MPI once more in /opt.
+fn two_families() -> Tree {
+    let open = |version: &str| {
+        library(&format!("\u{0}{version}\0"), &["ompi_mpi_comm_self", "ompi_version_string"])
+    };
+    let mpich = library("\u{0}4.0.2\0", &["MPII_Version_string"]);
+    Tree::new(&[
+        ("usr/lib64/libmpi.so.40", &open("4.1.4")),
+        ("usr/lib64/libmpich.so.12", &mpich),
+        ("opt/ompi/lib/libmpi.so.40", &open("5.0.6")),
+        ("proc/self/stat", b"900 (busbw) S 800 900"),
+        ("proc/800/stat", b"800 (a ) b) S 700 800"),
+        ("proc/700/stat", b"700 (orted) S 1 700"),
+    ])
+}
+
+fn mpis(tree: &Tree, environment: &Environment) -> Vec<String> {
+    tree.find(Kind::Mpi, environment).into_iter().map(|f| f.0).collect()
+}
+
+#[test]
+fn the_mpi_whose_launcher_started_this_process() {
+    let (open, mpich) = ("/usr/lib64/libmpi.so.40", "/usr/lib64/libmpich.so.12");
+    let beside = "/opt/ompi/lib/libmpi.so.40";
+    let plain = Environment::default();
+    let tree = two_families();
+    assert_eq!(mpis(&tree, &plain), [open, mpich, beside], "no launcher is known");
+    assert_eq!(mpis(&tree, &plain.clone().with("PMI_SIZE", "2")), [mpich, open, beside]);
+    let slurm = plain.clone().with("PMI_SIZE", "2").with("SLURM_STEP_ID", "0");
+    assert_eq!(mpis(&tree, &slurm), [open, mpich, beside]);
+    // The supervisor's parent, behind a wrapper.
+    tree.link("proc/800/exe", "/home/u/wrapper");
+    tree.link("proc/700/exe", "/opt/ompi/bin/orted");
+    assert_eq!(mpis(&tree, &plain), [beside, open, mpich]);
+    let named = plain.with("BUSBW_MPI", mpich);
+    assert_eq!(
+        mpis(&tree, &named),
+        [mpich, beside, open],
+        "the user's word is over the launcher's"
+    );
+
+    let tree = two_families();
+    tree.link("proc/800/exe", "/usr/bin/hydra_pmi_proxy");
+    assert_eq!(mpis(&tree, &Environment::default()), [mpich, open, beside]);
+    let prefix =
+        Environment::default().with("OMPI_COMM_WORLD_SIZE", "2").with("OPAL_PREFIX", "/opt/ompi");
+    assert_eq!(mpis(&two_families(), &prefix), [beside, open, mpich]);
 }
 
 #[test]
