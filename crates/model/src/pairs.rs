@@ -1,5 +1,7 @@
 //! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
-//! Not how it is measured, and not which of the pairs are slow.
+//! Not how it is measured. Which pairs talk when is in `schedule`.
+
+pub mod schedule;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
