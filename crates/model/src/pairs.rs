@@ -1,7 +1,20 @@
 //! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
 //! Not how it is measured. Which pairs talk when is in `schedule`.
 
+/// What a verdict is reached from.
+pub mod figures;
+mod fit;
+/// From figures to a verdict.
+pub mod judge;
+/// Which pairs are measured again.
+pub mod retest;
+/// Which pairs talk in which round.
 pub mod schedule;
+/// What can be slow.
+pub mod subject;
+mod tail;
+/// What a matrix says.
+pub mod verdict;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

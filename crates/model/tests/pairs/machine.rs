@@ -1,0 +1,74 @@
+//! A simulated machine: its hosts, what its pairs reach, and what is broken in it.
+//! Not the noise.
+
+use std::collections::BTreeMap;
+
+use model::pairs::{Unit, figures::Figures, schedule::Schedule, subject::Subject};
+
+use super::noise::{Noise, Rng, Weather};
+
+/// Something broken: bandwidth 20 % lower, or 5 us more.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    pub subject: Subject,
+}
+
+impl Fault {
+    pub fn on(subject: Subject) -> Fault {
+        Fault { subject }
+    }
+}
+
+#[derive(Clone)]
+pub struct Machine {
+    pub unit: Unit,
+    pub noise: Noise,
+    /// The host of each rank.
+    pub hosts: Vec<usize>,
+    pub faults: Vec<Fault>,
+}
+
+impl Machine {
+    pub fn new(unit: Unit, noise: Noise, hosts: usize, local: usize) -> Machine {
+        let hosts = (0..hosts * local).map(|rank| rank / local).collect();
+        Machine { unit, noise, hosts, faults: Vec::new() }
+    }
+
+    pub fn schedule(&self) -> Schedule {
+        let mut hosts = vec![Vec::new(); self.hosts.iter().max().map_or(0, |last| last + 1)];
+        self.hosts.iter().enumerate().for_each(|(rank, host)| hosts[*host].push(rank));
+        Schedule::by_hosts(&hosts)
+    }
+
+    pub fn measure(&self, schedule: &Schedule, passes: usize, rng: &mut Rng) -> Figures {
+        // What stays with a cell is the same in the first look and in the retest.
+        let seed = self.faults.len() as u64 + self.hosts.len() as u64;
+        let mut cells = BTreeMap::<(usize, usize), Vec<f64>>::new();
+        let mut weather = Weather::new(self.noise, self.hosts.len());
+        for _ in 0..passes {
+            for round in &schedule.rounds {
+                weather.next_round(rng);
+                for (from, to) in round.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]) {
+                    let own = Rng::new(seed ^ (from * 4099 + to) as u64).normal() * 0.01;
+                    let noise = weather.sample([self.hosts[from], self.hosts[to]], rng) + own;
+                    cells.entry((from, to)).or_default().push(self.sample(from, to, noise.exp()));
+                }
+            }
+        }
+        let cells = cells.iter().map(|((from, to), samples)| (*from, *to, &samples[..]));
+        Figures::by_hosts(self.unit, self.hosts.clone(), cells).unwrap()
+    }
+
+    fn sample(&self, from: usize, to: usize, noise: f64) -> f64 {
+        let within = self.hosts[from] == self.hosts[to];
+        let broken = |fault: &&Fault| fault.subject.slows(from, to, &self.hosts);
+        let faults = self.faults.iter().filter(broken).count() as f64;
+        match self.unit {
+            Unit::GigabytesPerSecond => {
+                let speed = if within { 370.0 } else { 48.5 };
+                speed * if faults > 0.0 { 0.8 } else { 1.0 } / noise
+            }
+            Unit::Microseconds => (if within { 3.0 } else { 20.0 } + 5.0 * faults) * noise,
+        }
+    }
+}
