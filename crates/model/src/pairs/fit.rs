@@ -40,6 +40,8 @@ pub(super) struct Fit {
     pub levels: Vec<f64>,
     /// Of each subject, its slowness in each class.
     pub effects: Vec<Vec<f64>>,
+    /// The same beyond what others explain of all its cells.
+    pub beyond: Vec<Vec<f64>>,
     /// How many subjects slow each cell.
     pub named: Vec<usize>,
     /// What is left of each cell.
@@ -77,34 +79,54 @@ impl Field {
             subject.places().for_each(|place| slowed_by[place].push(number));
         }
         let levels: Vec<f64> = (0..self.classes).map(|class| self.level(class, &slowed_by)).collect();
-        let effects: Vec<Vec<f64>> = (subjects.iter())
-            .map(|subject| {
-                let mut effect = vec![0.0; self.classes];
-                for (class, places) in &subject.cells {
-                    let over = |shared: bool| -> Option<f64> {
-                        let own = places.iter().filter(|at| shared || slowed_by[**at].len() == 1);
-                        let values: Vec<f64> =
-                            own.map(|at| self.slowness[*at] - levels[*class]).collect();
-                        median(&values)
-                    };
-                    effect[*class] = over(false).or_else(|| over(true)).unwrap_or(0.0).max(0.0);
+        let mut effects = vec![vec![0.0; self.classes]; subjects.len()];
+        let mut shared = Vec::new();
+        for (number, subject) in subjects.iter().enumerate() {
+            for (class, places) in &subject.cells {
+                let own = places.iter().filter(|at| slowed_by[**at].len() == 1);
+                let own: Vec<f64> = own.map(|at| self.slowness[*at] - levels[*class]).collect();
+                match median(&own) {
+                    Some(effect) => effects[number][*class] = effect.max(0.0),
+                    None => shared.push((number, *class, places)),
                 }
-                effect
-            })
-            .collect();
+            }
+        }
+        let mut beyond = effects.clone();
+        for (number, class, places) in shared {
+            // Others slow all of its cells: it has what they leave.
+            let others = |at: usize| {
+                let others = slowed_by[at].iter().filter(|other| **other != number);
+                self.together(others.map(|other| effects[*other][class]))
+            };
+            let left: Vec<_> = (places.iter())
+                .map(|at| (self.slowness[*at] - levels[class] - others(*at), others(*at)))
+                .collect();
+            let more = median(&left.iter().map(|(more, _)| *more).collect::<Vec<_>>());
+            let less = median(&left.iter().map(|(_, others)| *others).collect::<Vec<_>>());
+            let (more, less) = (more.unwrap_or(0.0).max(0.0), less.unwrap_or(0.0));
+            beyond[number][class] = more;
+            effects[number][class] = match self.adds {
+                true => ((more + less).exp() - less.exp()).ln_1p(),
+                false => more + less,
+            };
+        }
         let rest = (0..self.slowness.len()).map(|at| {
             let class = self.class[at];
-            let slow = slowed_by[at].iter().map(|number| effects[*number][class]);
-            let slow = match self.adds {
-                true => slow.map(|effect| effect.exp() - 1.0).sum::<f64>().ln_1p(),
-                false => slow.fold(0.0, f64::max),
-            };
+            let slow = self.together(slowed_by[at].iter().map(|number| effects[*number][class]));
             self.slowness[at] - levels[class] - slow
         });
         let rest: Vec<f64> = rest.collect();
         let named: Vec<usize> = slowed_by.iter().map(Vec::len).collect();
         let noise = (0..self.classes).map(|class| self.noise(class, &rest, &named)).collect();
-        Fit { levels, effects, named, rest, noise }
+        Fit { levels, effects, beyond, named, rest, noise }
+    }
+
+    /// What several subjects make of one cell.
+    fn together(&self, effects: impl Iterator<Item = f64>) -> f64 {
+        match self.adds {
+            true => effects.map(|effect| effect.exp() - 1.0).sum::<f64>().ln_1p(),
+            false => effects.fold(0.0, f64::max),
+        }
     }
 
     fn level(&self, class: usize, slowed_by: &[Vec<usize>]) -> f64 {

@@ -56,6 +56,14 @@ fn half(cells: impl Iterator<Item = usize>, suspicion: &BTreeSet<usize>) -> bool
     shared > 0 && 2 * shared >= suspicion.len()
 }
 
+/// Of a class: its cells, those that nobody named slows, and the sum of what is left of all.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    cells: usize,
+    healthy: usize,
+    rest: f64,
+}
+
 struct Judge<'a> {
     figures: &'a Figures,
     field: Field,
@@ -115,9 +123,10 @@ impl<'a> Judge<'a> {
         let mut named: Vec<Named> = Vec::new();
         while named.len() < MOST_NAMED {
             let fit = self.fit(&named);
+            let left = self.left(&fit);
             let mut scores: Vec<(f64, usize)> = (self.candidates.iter().enumerate())
                 .filter(|(number, _)| !named.iter().any(|n| n.candidate == *number))
-                .filter_map(|(number, candidate)| Some((self.explains(candidate, &fit)?, number)))
+                .filter_map(|(number, candidate)| Some((self.explains(candidate, &fit, &left)?, number)))
                 .collect();
             scores.sort_by(|a, b| b.0.total_cmp(&a.0));
             let Some(&(best, candidate)) = scores.first() else { break };
@@ -133,16 +142,16 @@ impl<'a> Judge<'a> {
 
     /// What a candidate explains of what is left, in squared deviations, less what it is allowed to
     /// by its freedom; none if it cannot be it.
-    fn explains(&self, candidate: &Candidate, fit: &Fit) -> Option<f64> {
+    fn explains(&self, candidate: &Candidate, fit: &Fit, left: &[Left]) -> Option<f64> {
         let (mut sum, mut slow, mut all) = (0.0, 0, 0);
         for (class, places) in &candidate.cells {
             let noise = self.first_noise[*class]?;
-            let (count, total) = self.rest_of(*class, fit);
+            let Left { cells, healthy, rest: total } = left[*class];
             let own: f64 = places.iter().map(|at| fit.rest[*at]).sum();
-            let others = count - places.len();
+            let others = cells - places.len();
             // Somebody of the class has to be left whom nobody slows.
             let free = places.iter().filter(|at| fit.named[**at] == 0).count();
-            if others == 0 || self.healthy(*class, fit) <= free {
+            if others == 0 || healthy <= free {
                 return None;
             }
             let (mine, theirs) = (places.len() as f64, others as f64);
@@ -159,29 +168,33 @@ impl<'a> Judge<'a> {
         (slow as f64 >= MOST * all as f64).then_some(sum - 2.0 * tried.ln()).filter(|sum| *sum > 0.0)
     }
 
-    fn rest_of(&self, class: usize, fit: &Fit) -> (usize, f64) {
-        let of_class = (fit.rest.iter().zip(&self.field.class)).filter(|(_, of)| **of == class);
-        of_class.fold((0, 0.0), |(count, sum), (rest, _)| (count + 1, sum + rest))
-    }
-
-    fn healthy(&self, class: usize, fit: &Fit) -> usize {
-        (fit.named.iter().zip(&self.field.class)).filter(|(n, of)| **n == 0 && **of == class).count()
+    /// What is left in each class.
+    fn left(&self, fit: &Fit) -> Vec<Left> {
+        let mut left = vec![Left::default(); self.field.classes];
+        for (at, class) in self.field.class.iter().enumerate() {
+            let left = &mut left[*class];
+            left.cells += 1;
+            left.rest += fit.rest[at];
+            left.healthy += usize::from(fit.named[at] == 0);
+        }
+        left
     }
 
     /// The probability that chance names anybody who looks as slow as the `n`-th; 1 if that one is
     /// not slow enough to be called so.
     fn chance(&self, named: &[Named], n: usize, fit: &Fit) -> f64 {
         let candidate = &self.candidates[named[n].candidate];
-        let (mut sum, mut freedom) = (0.0, 0.0_f64);
+        let (mut sum, mut freedom, left) = (0.0, 0.0, self.left(fit));
         for (class, places) in &candidate.cells {
-            let (Some((noise, degrees)), effect) = (fit.noise[*class], fit.effects[n][*class]) else {
+            let (Some((noise, degrees)), effect) = (fit.noise[*class], fit.beyond[n][*class]) else {
                 return 1.0;
             };
-            let (mine, theirs) = (places.len() as f64, self.healthy(*class, fit) as f64);
+            let (mine, theirs) = (places.len() as f64, left[*class].healthy as f64);
             if effect < self.rule.smallest.ln_1p() || theirs == 0.0 {
                 return 1.0;
             }
-            sum += effect / (noise * (1.0 / mine + 1.0 / theirs).sqrt());
+            let more = effect - self.rule.tolerated.ln_1p();
+            sum += more / (noise * (1.0 / mine + 1.0 / theirs).sqrt());
             freedom += degrees;
         }
         let (slow, all) = self.slow_cells(candidate, n, fit);

@@ -109,14 +109,16 @@ pub struct Rule {
     pub false_alarms: f64,
     /// The smallest slowness that is called one: 0.05 is 5 % more time.
     pub smallest: f64,
+    /// By how much pairs of a healthy machine may differ for good; only what is more counts.
+    pub tolerated: f64,
 }
 
 impl Rule {
     /// For a first look, whose suspicions cost no more than measuring again.
-    pub const LIBERAL: Rule = Rule { false_alarms: 0.2, smallest: 0.04 };
+    pub const LIBERAL: Rule = Rule { false_alarms: 0.2, smallest: 0.04, tolerated: 0.02 };
     /// For accusations. A tenth of the 1 in 50 that is promised, since noise in stretches and a
     /// second matrix take their parts.
-    pub const STRICT: Rule = Rule { false_alarms: 0.002, smallest: 0.05 };
+    pub const STRICT: Rule = Rule { false_alarms: 0.002, smallest: 0.05, tolerated: 0.02 };
 }
 
 impl Verdict {

@@ -26,12 +26,14 @@ pub struct Machine {
     /// The host of each rank.
     pub hosts: Vec<usize>,
     pub faults: Vec<Fault>,
+    /// Draws what stays with a cell, in the first look as in the retest.
+    pub seed: u64,
 }
 
 impl Machine {
     pub fn new(unit: Unit, noise: Noise, hosts: usize, local: usize) -> Machine {
         let hosts = (0..hosts * local).map(|rank| rank / local).collect();
-        Machine { unit, noise, hosts, faults: Vec::new() }
+        Machine { unit, noise, hosts, faults: Vec::new(), seed: 0 }
     }
 
     pub fn schedule(&self) -> Schedule {
@@ -41,15 +43,13 @@ impl Machine {
     }
 
     pub fn measure(&self, schedule: &Schedule, passes: usize, rng: &mut Rng) -> Figures {
-        // What stays with a cell is the same in the first look and in the retest.
-        let seed = self.faults.len() as u64 + self.hosts.len() as u64;
         let mut cells = BTreeMap::<(usize, usize), Vec<f64>>::new();
         let mut weather = Weather::new(self.noise, self.hosts.len());
         for _ in 0..passes {
             for round in &schedule.rounds {
                 weather.next_round(rng);
                 for (from, to) in round.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]) {
-                    let own = Rng::new(seed ^ (from * 4099 + to) as u64).normal() * 0.01;
+                    let own = Rng::new((self.seed << 32) + (from * 4099 + to) as u64).normal() * 0.01;
                     let noise = weather.sample([self.hosts[from], self.hosts[to]], rng) + own;
                     cells.entry((from, to)).or_default().push(self.sample(from, to, noise.exp()));
                 }
