@@ -130,11 +130,12 @@ impl<'a> Judge<'a> {
                 .collect();
             scores.sort_by(|a, b| b.0.total_cmp(&a.0));
             let Some(&(best, candidate)) = scores.first() else { break };
-            let subject = self.candidates[candidate].subject;
+            let cells: BTreeSet<usize> = self.candidates[candidate].places().collect();
+            // Who has none of its cells is no alternative, but another fault.
             let rivals = (scores.iter().skip(1))
                 .take_while(|(score, _)| *score > best - AS_GOOD)
                 .map(|(_, rival)| *rival)
-                .filter(|rival| self.candidates[*rival].subject != subject);
+                .filter(|rival| half(self.candidates[*rival].places(), &cells));
             named.push(Named { candidate, rivals: rivals.collect() });
         }
         named

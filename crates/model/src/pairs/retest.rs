@@ -13,7 +13,7 @@ use super::{
 };
 
 /// How often a first look goes through its schedule.
-pub const FIRST_PASSES: usize = 5;
+pub const FIRST_PASSES: usize = 7;
 
 /// How often a retest does: of nine samples, of which one in twenty is slow, five are slow in 1 of
 /// 30,000 cells.
