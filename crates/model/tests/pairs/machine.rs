@@ -7,25 +7,14 @@ use model::pairs::{Unit, figures::Figures, schedule::Schedule, subject::Subject}
 
 use super::noise::{Noise, Rng, Weather};
 
-/// Something broken: bandwidth 20 % lower, or 5 us more.
-#[derive(Clone, Copy)]
-pub struct Fault {
-    pub subject: Subject,
-}
-
-impl Fault {
-    pub fn on(subject: Subject) -> Fault {
-        Fault { subject }
-    }
-}
-
 #[derive(Clone)]
 pub struct Machine {
     pub unit: Unit,
     pub noise: Noise,
     /// The host of each rank.
     pub hosts: Vec<usize>,
-    pub faults: Vec<Fault>,
+    /// What is broken: bandwidth is 20 % lower there, or times are 5 us longer.
+    pub faults: Vec<Subject>,
     /// Draws what stays with a cell, in the first look as in the retest.
     pub seed: u64,
 }
@@ -61,7 +50,7 @@ impl Machine {
 
     fn sample(&self, from: usize, to: usize, noise: f64) -> f64 {
         let within = self.hosts[from] == self.hosts[to];
-        let broken = |fault: &&Fault| fault.subject.slows(from, to, &self.hosts);
+        let broken = |fault: &&Subject| fault.slows(from, to, &self.hosts);
         let faults = self.faults.iter().filter(broken).count() as f64;
         match self.unit {
             Unit::GigabytesPerSecond => {
