@@ -175,7 +175,6 @@ fn of_two_faults_nobody_else_is_accused() {
     for (hosts, local) in [(8, 1), (1, 8), (2, 8), (4, 8)] {
         for (machine, name) in cases(hosts, local) {
             let (right, wrong) = found(&machine, USUAL, |s| pair_of_faults(hosts, local, s));
-            println!("{name}: both named {right} of 50, somebody else {wrong}");
             assert!(wrong <= 2 && right >= 40, "{name}: {right} of 50 right, {wrong} wrong");
         }
     }
@@ -207,7 +206,9 @@ fn rates_by_passes() {
             for noise in Noise::ALL {
                 let machine = Machine::new(Unit::GigabytesPerSecond, noise, hosts, local);
                 let [suspected, accused] = healthy(&machine, passes, 500);
-                print!("{passes:?} {hosts}x{local} {noise:?}: {suspected} suspected, {accused} accused;");
+                print!(
+                    "{passes:?} {hosts}x{local} {noise:?}: {suspected} suspected, {accused} accused;"
+                );
                 for (fault, draw) in tellable(hosts, local) {
                     let (right, _) = found(&machine, passes, |seed| vec![draw(hosts, local, seed)]);
                     print!(" {fault} {right}");

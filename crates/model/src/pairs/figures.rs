@@ -37,7 +37,9 @@ pub struct Figures {
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum BadFigures {
     /// No such rank, class, or a rank to itself.
-    #[error("the figure of rank {from} to rank {to} in class {class} belongs to no pair of the {ranks} ranks and {classes} classes")]
+    #[error(
+        "the figure of rank {from} to rank {to} in class {class} belongs to no pair of the {ranks} ranks and {classes} classes"
+    )]
     NoPair {
         /// The sender.
         from: usize,
@@ -176,7 +178,8 @@ mod tests {
     fn hosts_make_two_classes() {
         let samples = [(0, 1, &[2.0, 2.0][..]), (1, 2, &[8.0][..]), (2, 0, &[][..])];
         let figures = Figures::by_hosts(Unit::Microseconds, vec![0, 0, 1], samples).unwrap();
-        let classes: Vec<_> = figures.cells().iter().map(|cell| (cell.class, cell.spread)).collect();
+        let classes: Vec<_> =
+            figures.cells().iter().map(|cell| (cell.class, cell.spread)).collect();
         assert_eq!(classes, [(0, Some(0.0)), (1, None)]);
     }
 

@@ -78,7 +78,8 @@ impl Field {
         for (number, subject) in subjects.iter().enumerate() {
             subject.places().for_each(|place| slowed_by[place].push(number));
         }
-        let levels: Vec<f64> = (0..self.classes).map(|class| self.level(class, &slowed_by)).collect();
+        let levels: Vec<f64> =
+            (0..self.classes).map(|class| self.level(class, &slowed_by)).collect();
         let mut effects = vec![vec![0.0; self.classes]; subjects.len()];
         let mut shared = Vec::new();
         for (number, subject) in subjects.iter().enumerate() {

@@ -2,10 +2,10 @@
 //! stand without the others' help.
 //! Not the plan of a retest, and not the sentences. docs/pairs.md tells the method and its rates.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{
-    figures::Figures,
+    figures::{Cell, Figures},
     fit::{Field, Fit},
     subject::{Candidate, Subject, candidates},
     tail,
@@ -34,16 +34,23 @@ pub fn judge(figures: &Figures, rule: &Rule) -> Verdict {
 /// suspicions that come to nothing are cleared.
 pub fn confirm(first: &Verdict, figures: &Figures, rule: &Rule) -> Verdict {
     let hosts = figures.hosts();
-    let slowed = |subject: &Subject| -> BTreeSet<usize> {
+    let slowed = |finding: &Finding| -> BTreeSet<usize> {
+        let class = finding.class.as_ref();
+        let class = class.and_then(|class| figures.classes().iter().position(|of| of == class));
+        let of = |cell: &Cell| {
+            class.is_none_or(|class| class == cell.class)
+                && finding.subject.slows(cell.from, cell.to, hosts)
+        };
         let cells = figures.cells().iter().enumerate();
-        cells.filter(|(_, cell)| subject.slows(cell.from, cell.to, hosts)).map(|(at, _)| at).collect()
+        cells.filter(|(_, cell)| of(cell)).map(|(at, _)| at).collect()
     };
     let suspicions: Vec<(Subject, BTreeSet<usize>)> =
-        first.findings.iter().map(|finding| (finding.subject, slowed(&finding.subject))).collect();
+        first.findings.iter().map(|finding| (finding.subject, slowed(finding))).collect();
     let mut candidates = candidates(figures);
-    candidates.retain(|candidate| suspicions.iter().any(|(_, cells)| half(candidate.places(), cells)));
+    candidates
+        .retain(|candidate| suspicions.iter().any(|(_, cells)| half(candidate.places(), cells)));
     let mut verdict = Judge::new(figures, rule, candidates).verdict(Basis::Retest);
-    let found: Vec<_> = verdict.findings.iter().map(|finding| slowed(&finding.subject)).collect();
+    let found: Vec<_> = verdict.findings.iter().map(slowed).collect();
     let stands = |cells: &BTreeSet<usize>| found.iter().any(|f| half(f.iter().copied(), cells));
     let cleared = suspicions.iter().filter(|(_, cells)| !stands(cells));
     verdict.cleared = cleared.map(|(subject, _)| *subject).collect();
@@ -89,7 +96,8 @@ impl<'a> Judge<'a> {
         let mut named = self.named();
         let (fit, chances) = loop {
             let fit = self.fit(&named);
-            let chances: Vec<f64> = (0..named.len()).map(|n| self.chance(&named, n, &fit)).collect();
+            let chances: Vec<f64> =
+                (0..named.len()).map(|n| self.chance(&named, n, &fit)).collect();
             let weakest = (0..named.len()).max_by(|a, b| chances[*a].total_cmp(&chances[*b]));
             match weakest.filter(|weakest| chances[*weakest] > self.rule.false_alarms) {
                 Some(weakest) => drop(named.remove(weakest)),
@@ -126,7 +134,9 @@ impl<'a> Judge<'a> {
             let left = self.left(&fit);
             let mut scores: Vec<(f64, usize)> = (self.candidates.iter().enumerate())
                 .filter(|(number, _)| !named.iter().any(|n| n.candidate == *number))
-                .filter_map(|(number, candidate)| Some((self.explains(candidate, &fit, &left)?, number)))
+                .filter_map(|(number, candidate)| {
+                    Some((self.explains(candidate, &fit, &left)?, number))
+                })
                 .collect();
             scores.sort_by(|a, b| b.0.total_cmp(&a.0));
             let Some(&(best, candidate)) = scores.first() else { break };
@@ -145,28 +155,38 @@ impl<'a> Judge<'a> {
     /// by its freedom; none if it cannot be it.
     fn explains(&self, candidate: &Candidate, fit: &Fit, left: &[Left]) -> Option<f64> {
         let (mut sum, mut slow, mut all) = (0.0, 0, 0);
+        let is_free = |at: &usize| fit.named[*at] == 0;
+        let hidden = !self.field.adds && candidate.places().any(|at| is_free(&at));
         for (class, places) in &candidate.cells {
             let noise = self.first_noise[*class]?;
             let Left { cells, healthy, rest: total } = left[*class];
-            let own: f64 = places.iter().map(|at| fit.rest[*at]).sum();
             let others = cells - places.len();
             // Somebody of the class has to be left whom nobody slows.
-            let free = places.iter().filter(|at| fit.named[**at] == 0).count();
-            if others == 0 || healthy <= free {
+            if others == 0 || healthy <= places.iter().filter(|at| is_free(at)).count() {
                 return None;
             }
-            let (mine, theirs) = (places.len() as f64, others as f64);
-            let effect = own / mine - (total - own) / theirs;
+            let level = total - places.iter().map(|at| fit.rest[*at]).sum::<f64>();
+            let level = level / others as f64;
+            // Of two that slow a bandwidth the slower one hides the other.
+            let seen: Vec<f64> = (places.iter().filter(|at| !hidden || is_free(at)))
+                .map(|at| fit.rest[*at] - level)
+                .collect();
+            if seen.is_empty() {
+                continue;
+            }
+            let (mine, theirs) = (seen.len() as f64, others as f64);
+            let effect = seen.iter().sum::<f64>() / mine;
             if effect < self.rule.smallest.ln_1p() {
                 return None;
             }
             sum += mine * theirs / (mine + theirs) * (effect / noise).powi(2) - EACH_CLASS;
-            let level = (total - own) / theirs;
-            slow += places.iter().filter(|at| fit.rest[**at] - level > effect / 2.0).count();
-            all += places.len();
+            slow += seen.iter().filter(|rest| **rest > effect / 2.0).count();
+            all += seen.len();
         }
         let tried = self.candidates.len() as f64;
-        (slow as f64 >= MOST * all as f64).then_some(sum - 2.0 * tried.ln()).filter(|sum| *sum > 0.0)
+        (slow as f64 >= MOST * all as f64)
+            .then_some(sum - 2.0 * tried.ln())
+            .filter(|sum| *sum > 0.0)
     }
 
     /// What is left in each class.
@@ -187,10 +207,13 @@ impl<'a> Judge<'a> {
         let candidate = &self.candidates[named[n].candidate];
         let (mut sum, mut freedom, left) = (0.0, 0.0, self.left(fit));
         for (class, places) in &candidate.cells {
-            let (Some((noise, degrees)), effect) = (fit.noise[*class], fit.beyond[n][*class]) else {
+            let (Some((noise, degrees)), effect) = (fit.noise[*class], fit.beyond[n][*class])
+            else {
                 return 1.0;
             };
-            let (mine, theirs) = (places.len() as f64, left[*class].healthy as f64);
+            let own = places.iter().filter(|at| fit.named[**at] == 1).count();
+            let mine = if own > 0 { own } else { places.len() } as f64;
+            let theirs = left[*class].healthy as f64;
             if effect < self.rule.smallest.ln_1p() || theirs == 0.0 {
                 return 1.0;
             }
@@ -227,7 +250,7 @@ impl<'a> Judge<'a> {
         alternatives.retain(|other| *other != candidate.subject);
         let (slow_cells, cells) = self.slow_cells(candidate, n, fit);
         // The class with most of its cells speaks for it.
-        let main = candidate.cells.iter().min_by_key(|(_, places)| Reverse(places.len()));
+        let main = candidate.cells.iter().max_by_key(|(_, places)| places.len());
         let class = main.map_or(0, |(class, _)| *class);
         let effect = fit.effects[n][class];
         let more = self.figures.unit().more_is_better();
@@ -272,5 +295,88 @@ impl<'a> Judge<'a> {
             Some(Unjudged { class: name.clone(), why })
         };
         self.figures.classes().iter().enumerate().filter_map(of_class).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::Unit;
+
+    /// Bandwidths of ranks by host, of `samples` each, 20 % lower where the subject slows them.
+    fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> Verdict {
+        let n = hosts.len();
+        let mut cells = Vec::new();
+        for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+            let slowed = slow.is_some_and(|slow| slow.slows(from, to, hosts));
+            // Figures differ by up to 1 %.
+            let wobble = |sample: usize| (from * 5 + to * 3 + sample * 7) % 11;
+            let one =
+                |sample| (100.0 + 0.1 * wobble(sample) as f64) * if slowed { 0.8 } else { 1.0 };
+            cells.push((from, to, (0..samples).map(one).collect::<Vec<f64>>()));
+        }
+        let cells = cells.iter().map(|(from, to, samples)| (*from, *to, &samples[..]));
+        let unit = Unit::GigabytesPerSecond;
+        judge(&Figures::by_hosts(unit, hosts.to_vec(), cells).unwrap(), &Rule::STRICT)
+    }
+
+    fn alternatives(hosts: &[usize], slow: Subject) -> (Subject, Vec<Subject>) {
+        let verdict = first_look(hosts, Some(slow), 7);
+        assert_eq!(verdict.findings.len(), 1, "{verdict:?}");
+        let finding = &verdict.findings[0];
+        assert!((finding.slower_percent - 20.0).abs() < 1.0, "{finding:?}");
+        (finding.subject, finding.alternatives.clone())
+    }
+
+    #[test]
+    fn two_ranks_tell_only_a_direction() {
+        let (cell, others) = alternatives(&[0, 1], Subject::Sender { rank: 0 });
+        assert_eq!(cell, Subject::Cell { from: 0, to: 1 });
+        assert_eq!(others, [Subject::Sender { rank: 0 }, Subject::Receiver { rank: 1 }]);
+        assert!(first_look(&[0, 1], Some(Subject::Rank { rank: 0 }), 7).is_healthy());
+    }
+
+    #[test]
+    fn three_ranks_tell_all_kinds() {
+        for slow in [
+            Subject::Cell { from: 2, to: 1 },
+            Subject::Link { between: [0, 1] },
+            Subject::Sender { rank: 1 },
+            Subject::Receiver { rank: 0 },
+            Subject::Rank { rank: 2 },
+        ] {
+            assert_eq!(alternatives(&[0, 1, 2], slow), (slow, vec![]));
+        }
+    }
+
+    #[test]
+    fn two_hosts_tell_only_a_direction() {
+        let hosts = [0, 0, 0, 0, 1, 1, 1, 1];
+        let (path, others) = alternatives(&hosts, Subject::HostSends { host: 1 });
+        assert_eq!(path, Subject::Path { from: 1, to: 0 });
+        let ends = [Subject::HostSends { host: 1 }, Subject::HostReceives { host: 0 }];
+        assert_eq!(others, ends);
+        let rank = Subject::Rank { rank: 5 };
+        assert_eq!(alternatives(&hosts, rank), (rank, vec![]));
+    }
+
+    #[test]
+    fn an_evenly_slow_fabric_is_a_level_and_no_finding() {
+        let verdict = first_look(&[0, 0, 1, 1], Some(Subject::Host { host: 0 }), 7);
+        let level = |class| verdict.levels.iter().find(|level| level.class == class).unwrap().value;
+        assert!((level("between hosts") - 80.4).abs() < 0.5, "{verdict:?}");
+        assert!(!verdict.findings.iter().any(|f| f.class.as_deref() == Some("between hosts")));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_said() {
+        let verdict = first_look(&[0, 1], None, 1);
+        assert_eq!(verdict.unjudged[0].why, Why::FewSamples);
+        assert!(!verdict.is_healthy());
+        let one = [(0, 1, &[1.0][..])];
+        let one = Figures::by_hosts(Unit::Microseconds, vec![0, 0], one).unwrap();
+        assert_eq!(judge(&one, &Rule::STRICT).unjudged[0].why, Why::NoPeers);
+        let none = Figures::by_hosts(Unit::Microseconds, Vec::new(), []).unwrap();
+        assert!(judge(&none, &Rule::STRICT).levels.is_empty());
     }
 }

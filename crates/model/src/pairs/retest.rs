@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    schedule::{Schedule, in_order},
+    schedule::{Schedule, in_order, shuffled},
     subject::Subject,
     verdict::Verdict,
 };
@@ -133,14 +133,13 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         }
     }
 
-    /// A suspect with healthy ranks of each class, each suspect beginning with another.
+    /// A suspect with healthy ranks of each class, drawn, so that they are of all hosts.
     fn peers(&mut self, suspect: usize) {
         let mut left = BTreeMap::<usize, usize>::new();
-        for step in 1..self.ranks {
-            let peer = (suspect + step) % self.ranks;
+        for peer in shuffled(self.ranks, suspect as u64) {
             let Some(class) = (self.class)(suspect, peer) else { continue };
             let left = left.entry(class).or_insert(PEERS);
-            if *left > 0 && !self.suspects.contains(&peer) {
+            if *left > 0 && peer != suspect && !self.suspects.contains(&peer) {
                 *left -= 1;
                 self.add(suspect, peer);
             }

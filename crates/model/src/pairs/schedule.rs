@@ -49,7 +49,8 @@ impl Schedule {
                 .collect();
             for shift in 0..local {
                 // A host that rests from the others uses the time for its own pairs.
-                let mut round = if hosts.len() > 1 { together(&resting, shift) } else { Vec::new() };
+                let mut round =
+                    if hosts.len() > 1 { together(&resting, shift) } else { Vec::new() };
                 for [a, b] in &pairing {
                     let there = hosts[*b].iter().cycle().skip(shift);
                     round.extend(hosts[*a].iter().zip(there).map(|(x, y)| in_order(*x, *y)));

@@ -4,7 +4,6 @@
 use std::fmt;
 
 use super::{
-    Unit,
     subject::Subject,
     verdict::{Finding, Level, Verdict, Why},
 };
@@ -39,7 +38,10 @@ impl Verdict {
         }
         let cleared: Vec<_> = self.cleared.iter().map(|subject| names.of(*subject)).collect();
         if !cleared.is_empty() {
-            said.push(format!("suspected, but not slow when measured again: {}", cleared.join(", ")));
+            said.push(format!(
+                "suspected, but not slow when measured again: {}",
+                cleared.join(", ")
+            ));
         }
         said.extend(self.unjudged.iter().map(|open| {
             let why = match open.why {
@@ -64,7 +66,8 @@ impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding { subject, slow_cells, cells, .. } = *self.finding;
         let names = self.names;
-        let class = self.finding.class.as_ref().map_or(String::new(), |class| format!(", {class} only"));
+        let class =
+            self.finding.class.as_ref().map_or(String::new(), |class| format!(", {class} only"));
         let evidence = |of: &str| format!("({slow_cells} of {cells} {of}{class})");
         let slower = self.finding.amount();
         match subject {
@@ -84,7 +87,10 @@ impl fmt::Display for Sentence<'_> {
             Subject::Paths { between: [a, b] } => {
                 let (a, b) = (names.host(a), names.host(b));
                 let evidence = evidence("directed pairs");
-                write!(f, "{a} and {b} are {slower} slower, both ways, than other hosts are {evidence}")?;
+                write!(
+                    f,
+                    "{a} and {b} are {slower} slower, both ways, than other hosts are {evidence}"
+                )?;
             }
             Subject::Sender { rank } => {
                 let (rank, evidence) = (names.rank(rank), evidence("receivers"));
@@ -98,7 +104,10 @@ impl fmt::Display for Sentence<'_> {
             }
             Subject::Rank { rank } => {
                 let (rank, evidence) = (names.rank(rank), evidence("directed pairs"));
-                write!(f, "{rank} sends and receives {slower} slower than its peers do {evidence}")?;
+                write!(
+                    f,
+                    "{rank} sends and receives {slower} slower than its peers do {evidence}"
+                )?;
             }
             Subject::HostSends { host } => {
                 let (host, evidence) = (names.host(host), evidence("directed pairs"));
@@ -106,11 +115,17 @@ impl fmt::Display for Sentence<'_> {
             }
             Subject::HostReceives { host } => {
                 let (host, evidence) = (names.host(host), evidence("directed pairs"));
-                write!(f, "{host} receives from other hosts {slower} slower than they do {evidence}")?;
+                write!(
+                    f,
+                    "{host} receives from other hosts {slower} slower than they do {evidence}"
+                )?;
             }
             Subject::Host { host } => {
                 let (host, evidence) = (names.host(host), evidence("directed pairs"));
-                write!(f, "all ranks of {host} are {slower} slower than those of others {evidence}")?;
+                write!(
+                    f,
+                    "all ranks of {host} are {slower} slower than those of others {evidence}"
+                )?;
             }
         }
         let others: Vec<_> = self.finding.alternatives.iter().map(|s| names.of(*s)).collect();
@@ -179,7 +194,7 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::verdict::Basis;
+    use crate::pairs::{Unit, verdict::Basis};
 
     fn said(subject: Subject, longer_us: Option<f64>, alternatives: Vec<Subject>) -> Vec<String> {
         let finding = Finding {

@@ -170,7 +170,8 @@ pub(super) fn candidates(figures: &Figures) -> Vec<Candidate> {
         }
     }
     // The narrowest subject comes first, and keeps the cells.
-    let mut known = BTreeMap::<Vec<(usize, Vec<usize>)>, (Subject, Option<usize>, Vec<Subject>)>::new();
+    let mut known =
+        BTreeMap::<Vec<(usize, Vec<usize>)>, (Subject, Option<usize>, Vec<Subject>)>::new();
     let mut note = |subject: Subject, only: Option<usize>, cells: Vec<(usize, Vec<usize>)>| {
         let (first, _, alike) = known.entry(cells).or_insert((subject, only, Vec::new()));
         if *first != subject && !alike.contains(&subject) {

@@ -38,7 +38,8 @@ impl Machine {
             for round in &schedule.rounds {
                 weather.next_round(rng);
                 for (from, to) in round.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]) {
-                    let own = Rng::new((self.seed << 32) + (from * 4099 + to) as u64).normal() * 0.01;
+                    let own =
+                        Rng::new((self.seed << 32) + (from * 4099 + to) as u64).normal() * 0.01;
                     let noise = weather.sample([self.hosts[from], self.hosts[to]], rng) + own;
                     cells.entry((from, to)).or_default().push(self.sample(from, to, noise.exp()));
                 }

@@ -80,7 +80,8 @@ impl Weather {
         let tail = self.noise == Noise::HeavyTailed && rng.uniform() < 0.05;
         let tail = if tail { (1.3 + 1.7 * rng.uniform()).ln() } else { 0.0 };
         let disturbed = hosts.map(|host| self.disturbed[host]).into_iter();
-        let disturbed = disturbed.filter(|(left, _)| *left > 0).map(|(_, by)| by).fold(0.0, f64::max);
+        let disturbed =
+            disturbed.filter(|(left, _)| *left > 0).map(|(_, by)| by).fold(0.0, f64::max);
         0.03 * rng.normal() + self.drift + tail + disturbed
     }
 }
