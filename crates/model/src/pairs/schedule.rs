@@ -115,7 +115,7 @@ fn tournament(members: &[usize]) -> Vec<Vec<[usize; 2]>> {
     if n < 2 {
         return Vec::new();
     }
-    let circle = if n % 2 == 0 { n - 1 } else { n };
+    let circle = if n.is_multiple_of(2) { n - 1 } else { n };
     let meet = |round: usize, x: usize| {
         let y = (2 * round + circle - x) % circle;
         let other = if y == x { circle } else { y };
