@@ -2,6 +2,8 @@
 //! Not the rules by themselves, which are tested beside them. docs/pairs.md has the rates, which
 //! `cargo test --release -p busbw-model --test pairs -- --ignored --nocapture` prints.
 
+#![allow(clippy::unwrap_used)]
+
 mod pairs {
     pub mod machine;
     pub mod noise;
