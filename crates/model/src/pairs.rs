@@ -1,11 +1,25 @@
 //! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
-//! Not how it is measured, and not which of the pairs are slow.
+//! Not how it is measured. Below: `schedule` (which pairs talk when), `judge` (from `figures` to a
+//! `verdict` about `subject`s), `retest` (who is measured again), `sentence` (the verdict in words).
+//! docs/pairs.md tells how a verdict is reached and how far it can be trusted.
+
+pub mod figures;
+mod fit;
+pub mod judge;
+pub mod retest;
+pub mod schedule;
+pub mod sentence;
+pub mod subject;
+mod tail;
+pub mod verdict;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Version of this form. Readers refuse newer ones.
-pub const SCHEMA: u32 = 1;
+use verdict::Verdict;
+
+/// Version of this form. Readers refuse newer ones. Since 2 there may be a verdict.
+pub const SCHEMA: u32 = 2;
 
 /// The most ranks whose matrix is taken.
 pub const MOST_RANKS: usize = 4096;
@@ -33,6 +47,9 @@ pub struct Pairs {
     /// A row for each sender, a column for each receiver; none where nothing was measured, as from a
     /// rank to itself.
     pub values: Vec<Vec<Option<f64>>>,
+    /// What the matrix says, where it has been judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// Unit of a pair's figure.
@@ -78,6 +95,11 @@ pub enum BadPairs {
         /// Values of the longest row.
         longest: usize,
     },
+    /// A verdict on other ranks.
+    #[error(
+        "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
+    )]
+    Verdict(usize, usize),
     /// A figure that is none.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]
     Value(f64),
@@ -119,7 +141,12 @@ impl Pairs {
         if let Some(value) = self.values.iter().flatten().flatten().copied().find(bad) {
             return Err(BadPairs::Value(value));
         }
-        Ok(self)
+        match &self.verdict {
+            Some(verdict) if verdict.hosts.len() != labels => {
+                Err(BadPairs::Verdict(verdict.hosts.len(), labels))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// Every pair that has a figure, the worst first.
@@ -165,9 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_is_kept_with_its_matrix() {
+        let verdict = r#","verdict":{"basis":"retest","unit":"GB/s","hosts":[0,1],"levels":[],"findings":[
+            {"subject":{"is":"cell","from":1,"to":0},"slower-percent":40.0,"slow-cells":1,"cells":1,
+            "confidence":0.99}]}}"#;
+        let text = TWO.replace("schema\":1", "schema\":2").replace("]]}", &format!("]]{verdict}"));
+        let pairs = read(&text).checked().unwrap();
+        assert_eq!(read(&serde_json::to_string(&pairs).unwrap()), pairs);
+        assert_eq!(pairs.verdict.unwrap().findings.len(), 1);
+        let other = read(&text.replace("[0,1]", "[0]")).checked().unwrap_err().to_string();
+        assert!(other.contains("verdict on 1 ranks, and 2 labels"), "{other}");
+    }
+
+    #[test]
     fn refuses_what_does_not_fit() {
         let newer =
-            read(&TWO.replace("schema\":1", "schema\":2")).checked().unwrap_err().to_string();
+            read(&TWO.replace("schema\":1", "schema\":3")).checked().unwrap_err().to_string();
         assert!(newer.contains("newer"), "{newer}");
         for (from, to) in [
             (r#"["a","b"]"#, r#"["a"]"#),

@@ -102,6 +102,7 @@ impl Cluster {
             size: 8,
             unit: Unit::GigabytesPerSecond,
             values: vec![vec![None, Some(1.0)], vec![Some(2.0), None]],
+            verdict: None,
         };
         Sources { runs: vec![self.measurement()], pairs: vec![pairs], ..Sources::default() }
     }
