@@ -86,10 +86,15 @@ fn drawn(arguments: &ShowArguments) -> bool {
 
 fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<Exit> {
     let run = Measurement::from_record(record, name);
-    let told = explain::explain(vec![run.clone()], &Hardware::default());
+    let (runs, told) = explain::explained(vec![run], &Hardware::default());
     let title = told.first().map_or(String::new(), |told| told.subject.clone());
+    let name = |run: &Measurement| match run.group() {
+        Some(group) => format!("{} group {group}", run.test_name()),
+        None => run.test_name().to_owned(),
+    };
+    let each = runs.iter().zip(&told);
     let series: Vec<_> =
-        told.iter().map(|told| report::run_series(run.test_name(), &run, told)).collect();
+        each.map(|(run, told)| report::run_series(&name(run), run, told)).collect();
     draw(arguments, title, &series)
 }
 

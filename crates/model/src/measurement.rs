@@ -9,6 +9,7 @@ mod check;
 mod deduction;
 mod folded;
 mod from_record;
+mod groups;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ pub use check::{Disagreement, disagreements, stated_average_differs};
 pub use deduction::deduce;
 pub use folded::{Folded, Imported, Outcome};
 pub use from_record::version_text;
+pub use groups::{first_group, hosts_of};
 
 use crate::{
     Collective, DataType,
@@ -32,7 +34,7 @@ pub struct Measurement {
     pub source: Source,
     /// What was run.
     pub test: Test,
-    /// Ranks of the communicator.
+    /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Known<usize>>,
     /// Hosts that they were on.
@@ -199,6 +201,9 @@ pub struct Device {
     pub address: String,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
+    /// Colour of its communicator (NCCL_TESTS_SPLIT), where it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
 }
 
 /// A row.
@@ -206,6 +211,9 @@ pub struct Device {
 pub struct Row {
     /// Bytes.
     pub size: u64,
+    /// Colour of its communicator, where the run had several (NCCL_TESTS_SPLIT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
     /// Elements: the count column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,

@@ -63,6 +63,7 @@ pub fn subject(run: &Measurement) -> String {
         let hosts = run.hosts.map_or(String::new(), |n| format!(" on {}", count(n as u64, "host")));
         said.push(format!("{}{hosts}", count(ranks as u64, "rank")));
     }
+    said.extend(groups(run));
     if run.copies > 1 {
         said.push(format!("{} copies of the run in one text", run.copies));
     }
@@ -82,6 +83,18 @@ pub fn subject(run: &Measurement) -> String {
     let version = run.source.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
     said.push(format!("{program}{version}"));
     said.join(", ")
+}
+
+/// Which communicator the ranks are of, where the run had several, and whose rows there are as well.
+fn groups(run: &Measurement) -> Option<String> {
+    let first = run.group()?;
+    let mut others: Vec<u64> = run.rows.iter().filter_map(|row| row.group).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|group| *group != first);
+    let names: Vec<String> = others.iter().map(|group| format!("group {group}")).collect();
+    let also = if names.is_empty() { "" } else { ", and rows of " };
+    Some(format!("group {first}{also}{}", list(&names, "and")))
 }
 
 fn name(device: &Device) -> &str {

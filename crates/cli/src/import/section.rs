@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use model::{
-    measurement::{self, Device, Half, Known, Measurement, Row},
+    measurement::{self, Device, Half, Known, Measurement, Row, first_group, hosts_of},
     nccl_log::Parser,
 };
 
@@ -16,6 +16,8 @@ const MOST_ROWS: usize = 1 << 16;
 const MOST_DEVICES: usize = 1 << 14;
 /// Devices that a table inherits from the one before it: enough for their names.
 const INHERITED: usize = 64;
+/// The same where they tell how many ranks each of several communicators has.
+const MOST_SPLIT: usize = 1024;
 /// Settings of one run that are kept.
 const MOST_SETTINGS: usize = 256;
 /// Failures that are kept, and bytes of each; the command line is cut likewise.
@@ -92,7 +94,9 @@ impl Section {
         next.per_process = self.per_process;
         next.measurement.ranks = ranks.map(Known::said);
         next.measurement.hosts = this.hosts.or_else(|| hosts(this, ranks));
-        next.measurement.devices = this.devices.iter().take(INHERITED).cloned().collect();
+        let several = first_group(&this.devices).len() < this.devices.len();
+        let most = if several { MOST_SPLIT } else { INHERITED };
+        next.measurement.devices = this.devices.iter().take(most).cloned().collect();
         next.measurement.nccl = this.nccl.clone();
         next.measurement.source.version = this.source.version.clone();
         next.columns = self.columns.clone();
@@ -225,6 +229,7 @@ impl Section {
             this.ranks = listed(&this.devices, self.per_process).map(Known::said);
         }
         this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
+        this.settle_groups();
         measurement::deduce(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
@@ -233,20 +238,19 @@ impl Section {
     }
 }
 
-/// The ranks, where every one of them is listed: a list may be cut, by hand or by nccl-tests.
+/// The ranks of rank 0's communicator, where every rank is listed: a list may be cut, by hand or by
+/// nccl-tests.
 fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
     let highest = devices.iter().map(|device| device.rank).max()?;
     let whole = highest < devices.len() && devices.len().is_multiple_of(per_process.max(1));
-    whole.then_some(devices.len())
+    whole.then(|| first_group(devices).len())
 }
 
 /// The hosts: of the device list where it is whole, else as NCCL counts nodes.
 fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
-    if ranks == Some(this.devices.len()) {
-        let mut hosts: Vec<&str> = this.devices.iter().map(|device| device.host.as_str()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        return Some(hosts.len());
+    let first = first_group(&this.devices);
+    if ranks == Some(first.len()) {
+        return hosts_of(first);
     }
     // NCCL_HOSTID makes several nodes of one host, or one of several.
     let communicators =

@@ -27,6 +27,9 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
         if of_file > 1 {
             name = format!("{name} {}", run.test_name());
         }
+        if let Some(group) = run.group() {
+            name = format!("{name} group {group}");
+        }
         let same = names.iter().filter(|other| **other == name).count();
         let mut number = same + 1;
         let mut candidate = if same == 0 { name.clone() } else { format!("{name} ({number})") };
@@ -110,7 +113,7 @@ fn finding(found: &Found) -> Finding {
 }
 
 fn device(device: &model::measurement::Device) -> Device {
-    let model::measurement::Device { rank, host, device, address, name } = device.clone();
+    let model::measurement::Device { rank, host, device, address, name, .. } = device.clone();
     Device { rank, host, device, address, name }
 }
 

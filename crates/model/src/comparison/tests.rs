@@ -122,3 +122,27 @@ fn efficiency_is_busbw_over_that_of_the_fewest() {
     assert_eq!(steps, [(8, 1000.0), (16, 986.0)]);
     assert!(scale(&sides[..1]).is_empty());
 }
+
+#[test]
+fn groups_of_a_run_are_points_of_their_own() {
+    let mut split = run(4, &[10.0, 30.0]);
+    split.rows[1].size = split.rows[0].size;
+    split.rows[0].group = Some(0);
+    split.rows[1].group = Some(1);
+    let device = |rank: usize| crate::measurement::Device {
+        rank,
+        group: Some(rank as u64 % 2),
+        ..crate::measurement::Device::default()
+    };
+    split.devices = (0..8).map(device).collect();
+    let side = Side::of("a", [&split]);
+    let told: Vec<_> =
+        side.points.iter().map(|(p, t)| (p.group, p.ranks, t.launches_us.clone())).collect();
+    assert_eq!(told, [(Some(0), Some(4), vec![10.0]), (Some(1), Some(4), vec![30.0])]);
+    assert_eq!(
+        side.points.keys().map(Point::case).collect::<Vec<_>>(),
+        ["all_reduce float sum, 4 ranks, group 0", "all_reduce float sum, 4 ranks, group 1"]
+    );
+    // A communicator that had the machine for itself is another thing.
+    assert!(matching(&[split], &[run(4, &[10.0])], &[]).rows.is_empty());
+}

@@ -26,13 +26,13 @@ pub struct Disagreement {
 /// Every bandwidth that size, time, collective and ranks do not give. Nothing where the collective
 /// or the ranks are not known.
 pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
-    let known = measurement.collective().zip(measurement.rank_count());
-    let Some((collective, ranks)) = known else { return Vec::new() };
-    if measurement.test.figure != Figure::Bandwidths || ranks == 0 {
+    let Some(collective) = measurement.collective() else { return Vec::new() };
+    if measurement.test.figure != Figure::Bandwidths {
         return Vec::new();
     }
     let mut found = Vec::new();
     for (index, row) in measurement.rows.iter().enumerate() {
+        let Some(ranks) = measurement.ranks_of(row).filter(|ranks| *ranks > 0) else { continue };
         let halves = row.out_of_place.iter().map(|half| (false, half));
         for (in_place, half) in halves.chain(row.in_place.iter().map(|half| (true, half))) {
             for (column, written, computed) in
@@ -83,11 +83,12 @@ fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2]
 }
 
 /// The mean busbw of all printed halves, when the stated average is not it. nccl-tests takes every
-/// half, those that mean nothing among them; a table that was cut proves nothing.
+/// half of rank 0's communicator, those that mean nothing among them; a table that was cut proves
+/// nothing.
 pub fn stated_average_differs(measurement: &Measurement) -> Option<f64> {
     let stated = measurement.stated_average?;
     let halves: Vec<f64> =
-        measurement.rows.iter().flat_map(Row::both).filter_map(|half| half.busbw).collect();
+        measurement.first_rows().flat_map(Row::both).filter_map(|half| half.busbw).collect();
     if halves.is_empty() || measurement.rows_left_out > 0 {
         return None;
     }

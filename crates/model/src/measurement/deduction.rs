@@ -34,11 +34,11 @@ impl Measurement {
             | Collective::Gather
             | Collective::Scatter
             | Collective::HyperCube => {
-                let mut ranks = self.rows.iter().filter_map(shares);
+                let mut ranks = self.first_rows().filter_map(shares);
                 let first = ranks.next()?;
                 ranks.all(|next| next == first).then_some(first)
             }
-            Collective::AllReduce => by_factor(&self.rows),
+            Collective::AllReduce => by_factor(self.first_rows()),
             _ => None,
         }
     }
@@ -52,8 +52,8 @@ fn shares(row: &Row) -> Option<usize> {
 
 /// The number n for which 2(n-1)/n is busbw over algbw, within their rounding, in all halves but a
 /// quarter: a figure that somebody changed must not hide what the others say.
-fn by_factor(rows: &[Row]) -> Option<usize> {
-    let ranges: Vec<(f64, f64)> = rows.iter().flat_map(Row::both).filter_map(ranks_of).collect();
+fn by_factor<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<usize> {
+    let ranges: Vec<(f64, f64)> = rows.flat_map(Row::both).filter_map(ranks_of).collect();
     let fits = |n: f64| ranges.iter().filter(|(low, high)| (*low..=*high).contains(&n)).count();
     // Where most ranges overlap, one of them begins.
     let (most, low) = ranges
@@ -154,10 +154,9 @@ mod tests {
             count: Some(count),
             datatype: Some(DataType::Float),
             op: op.then(|| "sum".to_owned()),
-            root: None,
             out_of_place: out,
             in_place: inside,
-            counters: Vec::new(),
+            ..Row::default()
         };
         let mut made = Measurement { rows: vec![row], ..Measurement::default() };
         deduce(&mut made);

@@ -122,6 +122,8 @@ fn device(text: &str) -> Option<Device> {
     let (_, after) = text.split_once("Rank ")?;
     let mut tokens = after.split_ascii_whitespace();
     let rank = tokens.next()?.parse().ok()?;
+    let mut early = tokens.clone();
+    let group = (early.next() == Some("Group")).then(|| early.next()?.parse().ok()).flatten();
     let host = tokens.by_ref().skip_while(|token| *token != "on").nth(1)?;
     if tokens.next()? != "device" {
         return None;
@@ -130,7 +132,7 @@ fn device(text: &str) -> Option<Device> {
     let address = tokens.next()?.strip_prefix('[')?.strip_suffix(']')?;
     let name = tokens.collect::<Vec<&str>>().join(" ");
     let (host, address) = (host.to_owned(), address.to_owned());
-    Some(Device { rank, host, device: number, address, name })
+    Some(Device { rank, host, device: number, address, name, group })
 }
 
 /// `# nccl-tests version …`, `# rccl-tests version …`, `rccl-tests: Version develop:448c4c7`.
@@ -265,6 +267,7 @@ mod tests {
             let Some(Said::Device(device)) = head(line) else { panic!("{line}") };
             assert_eq!((device.rank, device.device, device.host.as_str()), (3, 1, "node7"));
             assert_eq!(device.name, "NVIDIA GB200");
+            assert_eq!(device.group, line.contains("Group").then_some(0), "{line}");
         }
     }
 }

@@ -15,6 +15,8 @@ const MOST_TOKENS: usize = 48;
 /// A row as it stands in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct RowText<'a> {
+    /// Of a row of another communicator than the first: `# Group  1 …`, as busbw prints them.
+    group: Option<u64>,
     size: u64,
     count: u64,
     datatype: DataType,
@@ -34,23 +36,26 @@ pub(in super::super) struct Parsed {
 
 /// The row in a line, if it has one.
 pub(in super::super) fn find(line: &str) -> Option<RowText<'_>> {
-    let mut before: [&str; 2] = ["", ""];
+    let mut before: [&str; 4] = [""; 4];
     let mut tokens = line.split_ascii_whitespace().filter(|token| *token != "|");
     while let Some(token) = tokens.next() {
         if token.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
-            && before.iter().all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
+            && let [word, group, size, count] = before
+            && [size, count]
+                .iter()
+                .all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
             && let Some(datatype) = datatype(token)
-            && let [size, count] = before
             && let (Some(size), Ok(count)) = (unprefixed(size), count.parse())
         {
             return Some(RowText {
+                group: group.parse().ok().filter(|_| word == "Group"),
                 size,
                 count,
                 datatype,
                 tail: tokens.take(MOST_TOKENS).collect(),
             });
         }
-        before = [before[1], token];
+        before = [before[1], before[2], before[3], token];
     }
     None
 }
@@ -76,9 +81,10 @@ fn unprefixed(token: &str) -> Option<u64> {
 impl RowText<'_> {
     /// The row under a table's columns.
     pub(in super::super) fn parse(&self, columns: &Columns) -> Parsed {
-        let RowText { size, count, datatype, ref tail } = *self;
+        let RowText { group, size, count, datatype, ref tail } = *self;
         let mut rest = tail.as_slice();
-        let mut row = Row { size, count: Some(count), datatype: Some(datatype), ..Row::default() };
+        let (count, datatype) = (Some(count), Some(datatype));
+        let mut row = Row { size, group, count, datatype, ..Row::default() };
         if let [first, after @ ..] = rest
             && is_operator(first)
         {

@@ -57,6 +57,7 @@ impl Cluster {
     fn measurement(&self) -> Measurement {
         let Cluster { host, other, user, v4, uuid, .. } = self;
         let device = |rank: usize, host: &str| Device {
+            group: None,
             rank,
             host: host.to_owned(),
             device: 0,
