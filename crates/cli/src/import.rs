@@ -149,7 +149,8 @@ impl Lines {
             ));
         }
         if self.zeros > 0 {
-            said.push(format!("{} zero bytes were passed over: the file has holes", self.zeros));
+            let zeros = if self.zeros == 1 { "zero byte was" } else { "zero bytes were" };
+            said.push(format!("{} {zeros} passed over: the file has holes", self.zeros));
         }
         if self.unrecognised > 0 {
             said.push(format!(

@@ -1,6 +1,8 @@
 //! The report of nccl-tests' `-J` (src/util.cu, JSON_FILE_VERSION 1 to 3).
 //! Not the table, and not which JSON it is (`json`).
 
+use std::collections::BTreeMap;
+
 use model::{
     DataType,
     measurement::{
@@ -47,6 +49,7 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
         hosts,
         devices,
         nccl: code.map(measurement::version_text),
+        options: options(config),
         started: head.get("start_time").and_then(Value::as_str).map(str::to_owned),
         command: Some(arguments.join(" ")).filter(|command| !command.is_empty()),
         rows: head.get("results")?.as_array()?.iter().filter_map(row).collect(),
@@ -67,6 +70,24 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
     measurement.settle_groups();
     measurement::deduce(&mut measurement);
     Some(measurement)
+}
+
+/// How it was measured, by the options' names.
+fn options(config: &Value) -> BTreeMap<String, String> {
+    [
+        ("-t", "nthreads"),
+        ("-g", "ngpus"),
+        ("-n", "iterations"),
+        ("-m", "aggregated_iterations"),
+        ("-w", "warmup_iters"),
+        ("-c", "validation"),
+        ("-G", "graph"),
+    ]
+    .iter()
+    .filter_map(|(option, key)| {
+        Some(((*option).to_owned(), config.get(key)?.as_u64()?.to_string()))
+    })
+    .collect()
 }
 
 fn device(value: &Value) -> Option<Device> {

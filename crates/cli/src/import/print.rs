@@ -154,7 +154,7 @@ pub fn source(lines: &Lines) -> Option<String> {
         text.push_str(&format!("; {} cut or without figures", count(lines.cut, "row")));
     }
     if lines.zeros > 0 {
-        text.push_str(&format!("; {} zero bytes passed over", lines.zeros));
+        text.push_str(&format!("; {} passed over", count(lines.zeros, "zero byte")));
     }
     for example in &lines.examples {
         text.push_str("\n  | ");

@@ -62,7 +62,7 @@ impl Section {
     pub(super) fn is_over(&self, said: &Said) -> bool {
         let used = !self.measurement.rows.is_empty() || self.foot;
         match said {
-            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(_) => {
+            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(..) => {
                 used || !self.measurement.errors.is_empty()
             }
             // Copies of a run begin before any of them lists its parameters.
@@ -97,6 +97,7 @@ impl Section {
         let several = first_group(&this.devices).len() < this.devices.len();
         let most = if several { MOST_SPLIT } else { INHERITED };
         next.measurement.devices = this.devices.iter().take(most).cloned().collect();
+        next.measurement.options = this.options.clone();
         next.measurement.nccl = this.nccl.clone();
         next.measurement.source.version = this.source.version.clone();
         next.columns = self.columns.clone();
@@ -129,7 +130,9 @@ impl Section {
                 this.test.collective = collective_in(&program).map(Known::said);
                 this.test.name = Some(program);
             }
-            Said::Parameters(per_process) => {
+            Said::Parameters(per_process, options) => {
+                let named = |(name, value): (&str, String)| (name.to_owned(), value);
+                this.options.extend(options.into_iter().map(named));
                 self.per_process = per_process.unwrap_or(1).max(1);
                 self.parameters += 1;
                 this.copies = self.parameters;

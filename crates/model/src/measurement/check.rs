@@ -53,19 +53,28 @@ pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
     found
 }
 
+/// Bytes of the count column.
+fn share(row: &Row) -> Option<f64> {
+    row.count.zip(row.datatype).map(|(count, t)| count as f64 * t.bytes() as f64)
+}
+
+/// The bytes that algbw counts, and busbw over algbw.
+pub(super) fn expected(row: &Row, collective: Collective, ranks: usize) -> (f64, f64) {
+    let (n, size) = (ranks as f64, row.size as f64);
+    match collective {
+        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
+        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
+        Collective::HyperCube => (share(row).unwrap_or(size / n) * (n - 1.0), 1.0),
+        _ => (size, (n - 1.0) / n),
+    }
+}
+
 type Odd = Option<(&'static str, f64, f64)>;
 
 fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2] {
     let Some(time) = half.time_us.filter(|time| *time > 0.0) else { return [None, None] };
-    let n = ranks as f64;
-    let share = row.count.zip(row.datatype).map(|(count, t)| count as f64 * t.bytes() as f64);
-    let size = row.size as f64;
-    let (bytes, factor) = match collective {
-        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
-        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
-        Collective::HyperCube => (share.unwrap_or(size / n) * (n - 1.0), 1.0),
-        _ => (size, (n - 1.0) / n),
-    };
+    let share = share(row);
+    let (bytes, factor) = expected(row, collective, ranks);
     let speed = |bytes: f64| bytes / 1e3 / time;
     let slack = half.rounding_us / time + 0.002;
     let differs = |written: f64, computed: f64| {

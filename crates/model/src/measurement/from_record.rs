@@ -2,7 +2,7 @@
 //! Not the record's reading (`store` of the program).
 
 use super::{
-    Device, Figure, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of,
+    Device, Figure, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of, plan,
 };
 use crate::record::{self, Folded};
 
@@ -33,8 +33,10 @@ impl Measurement {
             hosts,
             devices,
             nccl: (version > 0).then(|| version_text(version)),
+            id: Some(run.id),
             started: Some(run.started),
             command: Some(run.args.join(" ")),
+            options: plan::options(&run.plan),
             environment: run.environment,
             machine: Some(run.machine),
             rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),

@@ -10,8 +10,7 @@ impl Measurement {
     /// Takes the group of the rows that do not say theirs from the list of devices: nccl-tests prints
     /// the rows of rank 0's communicator only. A run of one communicator has rows without a group.
     pub fn settle_groups(&mut self) {
-        let listed: BTreeSet<u64> =
-            self.devices.iter().filter_map(|device| device.group).collect();
+        let listed: BTreeSet<u64> = self.devices.iter().filter_map(|device| device.group).collect();
         let first = first_of(&self.devices);
         let said = self.rows.iter().filter_map(|row| row.group);
         let all: BTreeSet<u64> = listed.into_iter().chain(said).chain(first).collect();

@@ -13,8 +13,8 @@ pub(in super::super) enum Said {
     Version(String, Option<u32>),
     /// `# Collective test starting: all_reduce_perf`.
     Starting(String),
-    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process.
-    Parameters(Option<usize>),
+    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process, and options by their names.
+    Parameters(Option<usize>, Vec<(&'static str, String)>),
     /// A line under "Using devices".
     Device(Device),
     /// `# Out of bounds values : 4 FAILED`.
@@ -81,7 +81,7 @@ pub(in super::super) fn head(line: &str) -> Option<Said> {
         return Some(Said::Concluded);
     }
     if text.contains("nThread ") && text.contains(" minBytes ") {
-        return Some(Said::Parameters(per_process(text)));
+        return Some(Said::Parameters(per_process(text), options(text)));
     }
     if let Some(device) = device(text) {
         return Some(Said::Device(device));
@@ -107,6 +107,32 @@ fn per_process(text: &str) -> Option<usize> {
         text.split_once(name)?.1.split_ascii_whitespace().next()?.parse().ok()
     };
     number("nThread ")?.checked_mul(number("nGpus ")?)
+}
+
+/// What a head says of how it was measured.
+fn options(text: &str) -> Vec<(&'static str, String)> {
+    [
+        ("-t", "nThread "),
+        ("-g", "nGpus "),
+        ("-w", "warmup iters: "),
+        ("-n", " iters: "),
+        ("-m", "agg iters: "),
+        ("-c", "validation: "),
+        ("-G", "graph: "),
+        ("-u", "unalign: "),
+    ]
+    .iter()
+    .filter_map(|(option, name)| {
+        // ` iters: ` ends two other names as well.
+        let own = |at: &usize| {
+            let before = text.get(..*at).unwrap_or_default();
+            !(name.starts_with(' ') && (before.ends_with("warmup") || before.ends_with("agg")))
+        };
+        let at = text.match_indices(name).map(|(at, _)| at).find(own)?;
+        let value = text.get(at + name.len()..)?.split_ascii_whitespace().next()?;
+        value.bytes().all(|byte| byte.is_ascii_digit()).then(|| (*option, value.to_owned()))
+    })
+    .collect()
 }
 
 /// What follows `name :` of a foot line, which begins with a hash, a blank or a launcher's prefix.
@@ -254,6 +280,16 @@ mod tests {
         let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
         assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
         assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));
+    }
+
+    #[test]
+    fn a_head_tells_how_it_was_measured() {
+        let line = "# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 2 unalign: 0";
+        let Some(Said::Parameters(ranks, options)) = head(line) else { panic!("{line}") };
+        let said: Vec<String> =
+            options.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(ranks, Some(8));
+        assert_eq!(said, ["-t 1", "-g 8", "-w 5", "-n 20", "-m 1", "-c 1", "-G 2", "-u 0"]);
     }
 
     #[test]
