@@ -225,7 +225,10 @@ fn what_differs_was_not_read_or_was_read_twice_stands_above_the_table() {
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
     let table = text(&told.stdout);
     let differ = table.lines().find(|line| line.starts_with("# A and B differ: "));
-    assert!(differ.is_some_and(|line| line.contains("; -n 20 | 50") && line.contains("; -w ")), "{table}");
+    assert!(
+        differ.is_some_and(|line| line.contains("; -n 20 | 50") && line.contains("; -w ")),
+        "{table}"
+    );
     assert!(table.contains("# A, 2 runs left out as read before"), "{table}");
     assert!(table.contains("# B, 3 runs left out as read before"), "{table}");
     assert!(table.contains("# B, not read: 1 line of no known kind"), "{table}");
