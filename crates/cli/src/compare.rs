@@ -26,6 +26,7 @@ use crate::{
     Refusal,
     answer::{answer, json_line},
     options::CompareArguments,
+    printable::Printable,
     quantity::count,
 };
 
@@ -173,5 +174,5 @@ fn tell(gate: &Gate) {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

@@ -11,9 +11,10 @@ use model::{
     stats::Verdict,
 };
 
-use super::{Against, Outcome};
+use super::{Against, Outcome, sides::Source};
 use crate::{
     columns::aligned,
+    printable::printable,
     quantity::{bytes, count, rate, time},
 };
 
@@ -31,10 +32,12 @@ pub(super) fn print(
     if !markdown {
         writeln!(out, "# busbw compare")?;
     }
-    writeln!(out, "{prefix}A {}: {}", outcome.baseline.side.name, outcome.baseline.about)?;
+    let head =
+        |side: &Source| printable(&format!("{}: {}", side.side.name, side.about)).into_owned();
+    writeln!(out, "{prefix}A {}", head(outcome.baseline))?;
     for (number, one) in outcome.comparisons.iter().enumerate() {
         let letter = letter(number);
-        writeln!(out, "{prefix}{letter} {}: {}", one.candidate.side.name, one.candidate.about)?;
+        writeln!(out, "{prefix}{letter} {}", head(one.candidate))?;
     }
     for (number, one) in outcome.comparisons.iter().enumerate() {
         against(out, one, letter(number), markdown, colour)?;
@@ -58,7 +61,9 @@ fn against(
         let differences: Vec<String> = one
             .differences
             .iter()
-            .map(|d| format!("{} {} | {}", d.what, d.baseline, d.candidate))
+            .map(|d| {
+                printable(&format!("{} {} | {}", d.what, d.baseline, d.candidate)).into_owned()
+            })
             .collect();
         writeln!(out, "{prefix}A and {letter} differ: {}", differences.join("; "))?;
     }

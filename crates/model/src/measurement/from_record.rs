@@ -7,6 +7,7 @@ use crate::record::{self, Folded};
 impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
     pub fn from_record(record: Folded, name: &str) -> Measurement {
+        let unsettled = record.unsettled();
         let Folded { run, library, rows, end } = record;
         let ranks = rows.first().map(|row| row.ranks).or(Some(run.devices.len()));
         let mut hosts: Vec<&str> = run.devices.iter().map(|device| device.host.as_str()).collect();
@@ -45,7 +46,14 @@ impl Measurement {
             errors: match end {
                 Some(end) => end.message.into_iter().collect(),
                 None => {
-                    vec!["the record has no end: its writer was killed, or still runs".to_owned()]
+                    let mut text =
+                        "the record has no end: its writer was killed, or still runs".to_owned();
+                    if unsettled > 0 {
+                        text.push_str(&format!(
+                            "; {unsettled} rows of launches before the last are left out"
+                        ));
+                    }
+                    vec![text]
                 }
             },
             library,
