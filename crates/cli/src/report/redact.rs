@@ -22,7 +22,7 @@ pub(super) use learn::Names;
 const OWN_WORDS: [&str; 6] = ["kind", "unit", "weight", "fate", "confidence", "figure"];
 
 /// Of a text so much is read for names that its measurements do not keep, bytes.
-const LOOKED_AT: u64 = 4 << 20;
+const LOOKED_AT: u64 = 1 << 20;
 
 /// Names that the sources hold.
 #[derive(Debug, Default)]

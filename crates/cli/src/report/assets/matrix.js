@@ -23,7 +23,7 @@ function matrixOptions(pairs, width) {
   const axisName = (name) => ({ name: narrow ? "" : name, nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text } });
   return {
     ...commonOptions("busbw-pairs"),
-    grid: { left: 8, right: narrow ? 8 : 112, top: 28, bottom: narrow ? 44 : 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    grid: { left: 8, right: narrow ? 8 : 112, top: 28, bottom: narrow ? 72 : 8, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: { type: "category", data: pairs.labels, position: "top", ...axisName("receiver"), axisLabel: { ...label, rotate: pairs.labels.length > 8 ? 60 : 0 }, axisTick: { show: false }, axisLine: { show: false } },
     yAxis: { type: "category", data: pairs.labels, inverse: true, ...axisName("sender"), axisLabel: narrow ? { ...label, width: 90 } : label, axisTick: { show: false }, axisLine: { show: false } },
     visualMap: {
