@@ -27,6 +27,7 @@ use crate::{
     Refusal,
     answer::{answer, json_line},
     options::CompareArguments,
+    printable::Printable,
     quantity::count,
 };
 
@@ -179,5 +180,5 @@ fn tell(gate: &Gate) {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

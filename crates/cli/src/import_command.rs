@@ -13,6 +13,7 @@ use crate::{
     answer::{Out, answer, json_line},
     import::{self, Entry},
     options::ImportArguments,
+    printable::{Printable, printable},
     quantity::count,
 };
 
@@ -71,7 +72,8 @@ impl Told {
             }
         });
         written?;
-        let name = file.path.display();
+        let name = file.path.display().to_string();
+        let name = printable(&name);
         match read {
             Ok(lines) if json => {
                 if lines.unrecognised + lines.cut > 0 {
@@ -95,5 +97,5 @@ impl Told {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

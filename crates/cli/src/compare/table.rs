@@ -14,6 +14,7 @@ use model::{
 use super::{Against, Outcome, sides::Source};
 use crate::{
     columns::aligned,
+    printable::printable,
     quantity::{bytes, count, rate, time},
 };
 
@@ -31,11 +32,13 @@ pub(super) fn print(
     if !markdown {
         writeln!(out, "# busbw compare")?;
     }
-    writeln!(out, "{prefix}A {}: {}", outcome.baseline.side.name, outcome.baseline.about)?;
+    let head =
+        |side: &Source| printable(&format!("{}: {}", side.side.name, side.about)).into_owned();
+    writeln!(out, "{prefix}A {}", head(outcome.baseline))?;
     remarks(out, prefix, "A", outcome.baseline)?;
     for (number, one) in outcome.comparisons.iter().enumerate() {
         let letter = letter(number + 1);
-        writeln!(out, "{prefix}{letter} {}: {}", one.candidate.side.name, one.candidate.about)?;
+        writeln!(out, "{prefix}{letter} {}", head(one.candidate))?;
         remarks(out, prefix, &letter, one.candidate)?;
     }
     for (number, one) in outcome.comparisons.iter().enumerate() {
@@ -69,7 +72,9 @@ fn against(
         let differences: Vec<String> = one
             .differences
             .iter()
-            .map(|d| format!("{} {} | {}", d.what, d.baseline, d.candidate))
+            .map(|d| {
+                printable(&format!("{} {} | {}", d.what, d.baseline, d.candidate)).into_owned()
+            })
             .collect();
         writeln!(out, "{prefix}A and {letter} differ: {}", differences.join("; "))?;
     }

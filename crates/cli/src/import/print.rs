@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use model::measurement::{Device, Form, Measurement, disagreements, stated_average_differs};
 
 use super::Lines;
-use crate::quantity::{bytes, count, list, rate, time};
+use crate::{
+    printable::printable,
+    quantity::{bytes, count, list, rate, time},
+};
 
 /// Figures that do not follow from the others of their rows, of which so many are printed.
 const SHOWN: usize = 4;
@@ -20,7 +23,8 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
         0 | 1 => run.source.name.clone(),
         line => format!("{}, line {line}", run.source.name),
     };
-    let subject = subject(run);
+    let (place, subject) = (printable(&place), self::subject(run));
+    let subject = printable(&subject);
     if colour {
         writeln!(out, "\x1b[1m{place}: {subject}\x1b[0m")?;
     } else {
@@ -51,7 +55,7 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
         )?;
     }
     for error in &run.errors {
-        writeln!(out, "  failed: {error}")?;
+        writeln!(out, "  failed: {}", printable(error))?;
     }
     Ok(())
 }
@@ -158,7 +162,7 @@ pub fn source(lines: &Lines) -> Option<String> {
     }
     for example in &lines.examples {
         text.push_str("\n  | ");
-        text.push_str(example);
+        text.push_str(&printable(example));
     }
     Some(text)
 }

@@ -104,12 +104,24 @@ fn finding(found: &Found) -> Finding {
     let confidence: Confidence = found.confidence;
     Finding {
         weight: weight.to_owned(),
-        cause: found.cause.clone(),
+        cause: sentence(&found.cause),
         confidence: confidence.name().to_owned(),
         evidence: found.evidence.clone(),
         remedy: found.remedy.clone(),
         confirm: found.confirm.clone(),
     }
+}
+
+/// Words as a sentence. A name keeps its small letters.
+fn sentence(words: &str) -> String {
+    let first = words.split(' ').next().unwrap_or_default();
+    let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
+    let mut chars = words.chars();
+    let begun = match (is_word, chars.next()) {
+        (true, Some(letter)) => letter.to_ascii_uppercase().to_string() + chars.as_str(),
+        _ => words.to_owned(),
+    };
+    if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
 }
 
 fn device(device: &model::measurement::Device) -> Device {

@@ -9,6 +9,7 @@ use crate::record::{self, Folded};
 impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
     pub fn from_record(record: Folded, name: &str) -> Measurement {
+        let unsettled = record.unsettled();
         let Folded { run, library, rows, end } = record;
         let devices: Vec<Device> = run.devices.into_iter().map(Device::from).collect();
         let first = first_group(&devices);
@@ -48,7 +49,14 @@ impl Measurement {
             errors: match end {
                 Some(end) => end.message.into_iter().collect(),
                 None => {
-                    vec!["the record has no end: its writer was killed, or still runs".to_owned()]
+                    let mut text =
+                        "the record has no end: its writer was killed, or still runs".to_owned();
+                    if unsettled > 0 {
+                        text.push_str(&format!(
+                            "; {unsettled} rows of launches before the last are left out"
+                        ));
+                    }
+                    vec![text]
                 }
             },
             library,
