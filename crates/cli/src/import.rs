@@ -5,6 +5,8 @@
 //! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
 //! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
 
+mod broken;
+mod dress;
 mod folder;
 mod json;
 mod lines;
@@ -15,6 +17,7 @@ mod print;
 mod progress;
 mod section;
 mod text;
+mod wrapped;
 
 use std::{
     fs::File,
@@ -118,6 +121,9 @@ pub struct Lines {
     pub rows: u64,
     /// Rows of which a part is missing, or figures that are no numbers.
     pub cut: u64,
+    /// Lines that are the rest of a row.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub joined: u64,
     /// Lines of NCCL.
     pub nccl: u64,
     /// Other lines that are known: heads, devices, feet.
@@ -255,22 +261,26 @@ pub fn each(
     let start = lines::first(from).map_err(fail)?;
     match start {
         None => Err(ImportError::Empty { name: name.to_owned() }),
-        Some(b'{') if !lines::is_wrapped(from).map_err(fail)? => {
-            json::each(from, name, each)?;
-            Ok(Lines::default())
-        }
-        Some(_) => {
-            let mut text = Text::new(name, each);
-            let zeros = lines::each(from, |line| text.line(line)).map_err(fail)?;
-            let read = if zeros.is_binary { None } else { Some(text.finish()) };
-            match (read, zeros.first) {
-                (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
-                (Some(Err(error)), None) => Err(error),
-                (_, at) => {
-                    Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() })
-                }
-            }
-        }
+        Some(b'{') => json::each(from, name, each),
+        Some(b'[') if lines::is_list(from).map_err(fail)? => json::each(from, name, each),
+        Some(_) => text_of(from, name, each),
+    }
+}
+
+/// Reads text.
+fn text_of(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<Lines, ImportError> {
+    let mut text = Text::new(name, each);
+    let zeros = lines::each(from, |line| text.line(line))
+        .map_err(|source| ImportError::File { name: name.to_owned(), source })?;
+    let read = if zeros.is_binary { None } else { Some(text.finish()) };
+    match (read, zeros.first) {
+        (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
+        (Some(Err(error)), None) => Err(error),
+        (_, at) => Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() }),
     }
 }
 
