@@ -31,7 +31,7 @@ use thiserror::Error;
 
 use crate::store;
 
-pub use folder::{Entry, files};
+pub use folder::{Entry, Found, files, find};
 pub use print::{print, source, subject};
 pub use text::Text;
 
@@ -54,6 +54,14 @@ pub enum ImportError {
     Folder {
         /// Its name.
         name: String,
+    },
+    /// A file without an end.
+    #[error("{name} is {what}: name a file or a pipe")]
+    Endless {
+        /// Its name.
+        name: String,
+        /// The kind of file.
+        what: &'static str,
     },
     /// No byte.
     #[error("{name} is empty")]
@@ -189,11 +197,15 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
         return each(&mut io::stdin().lock(), &name, each_run);
     }
     let fail = |source| ImportError::File { name: name.clone(), source };
-    let file = File::open(path).map_err(fail)?;
-    let about = file.metadata().map_err(fail)?;
+    let about = std::fs::metadata(path).map_err(fail)?;
     if about.is_dir() {
         return Err(ImportError::Folder { name });
     }
+    // Before it is opened: that alone may wait, or take effect.
+    if let Some(what) = folder::refusal(path, &about) {
+        return Err(ImportError::Endless { name, what });
+    }
+    let file = File::open(path).map_err(fail)?;
     let file = progress::bar(about.len()).wrap_read(file);
     each(&mut BufReader::with_capacity(1 << 18, file), &name, &mut |mut run| {
         add_memory_of_name(&mut run, path);

@@ -56,14 +56,19 @@ impl Broken {
         // Quoted in a mail, every line has the mark.
         let quoted = self.readings.first().is_some_and(|text| text.starts_with('>'));
         let piece = if quoted { line.trim_start_matches(['>', ' ']) } else { line };
-        if self.lines.len() + 2 > MOST_LINES || !is_piece(piece) || nccl_tests::find(piece).is_some() {
+        if self.lines.len() + 2 > MOST_LINES
+            || !is_piece(piece)
+            || nccl_tests::find(piece).is_some()
+        {
             return Joined::No;
         }
         let wanted = columns.width * columns.placements.unwrap_or(2);
         let mut readings = Vec::new();
         let mut whole: Option<Parsed> = None;
         for reading in self.readings.iter().flat_map(|text| joints(text, piece)) {
-            let Some(parsed) = nccl_tests::find(&reading).map(|row| row.parse(columns)) else { continue };
+            let Some(parsed) = nccl_tests::find(&reading).map(|row| row.parse(columns)) else {
+                continue;
+            };
             let fits = parsed.figures == wanted || parsed.figures == wanted + 2;
             if fits && !parsed.cut && agrees(&parsed.row, wanted / columns.width) {
                 if whole.is_some() {
@@ -140,7 +145,8 @@ fn agrees(row: &Row, placements: usize) -> bool {
 /// A header that was broken: its columns, once the rest of it follows.
 pub(super) fn header(first: &str, rest: &str) -> Option<Columns> {
     let joined = |text: String| {
-        Columns::read(&text).filter(|columns| columns.placements == Some(2) && columns.wrong.is_some())
+        Columns::read(&text)
+            .filter(|columns| columns.placements == Some(2) && columns.wrong.is_some())
     };
     if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" #>_%".contains(&byte)) {
         return None;
@@ -206,7 +212,9 @@ mod tests {
     #[test]
     fn what_does_not_agree_is_not_joined() {
         let (first, rest) = ROW.split_at(80);
-        for other in [rest.replace("387.21", "400.21"), rest.replace("206.51", "99.51"), format!("{rest} 7")] {
+        for other in
+            [rest.replace("387.21", "400.21"), rest.replace("206.51", "99.51"), format!("{rest} 7")]
+        {
             assert_eq!(joined(&[first, &other]), None, "{other}");
         }
         assert_eq!(joined(&[first, "words follow"]), None);

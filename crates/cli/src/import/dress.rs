@@ -18,8 +18,8 @@ pub(super) fn undressed(line: &str) -> Option<String> {
 
 /// Names of HTML's elements that stand around text of this kind.
 const ELEMENTS: [&str; 18] = [
-    "a", "b", "br", "code", "div", "font", "i", "li", "p", "pre", "samp", "span", "strong", "table",
-    "tbody", "td", "th", "tr",
+    "a", "b", "br", "code", "div", "font", "i", "li", "p", "pre", "samp", "span", "strong",
+    "table", "tbody", "td", "th", "tr",
 ];
 
 /// HTML's tags as blanks, and its most common entities as what they stand for.
@@ -30,9 +30,9 @@ fn without_tags(line: &str) -> String {
         kept.push_str(before);
         let name = after.trim_start_matches('/');
         let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
-        let known = name.get(..end).is_some_and(|name| {
-            ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name))
-        });
+        let known = name
+            .get(..end)
+            .is_some_and(|name| ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name)));
         match after.split_once('>') {
             Some((_, after)) if known => {
                 kept.push(' ');
@@ -48,9 +48,17 @@ fn without_tags(line: &str) -> String {
     if !kept.contains('&') {
         return kept;
     }
-    [("&nbsp;", " "), ("&#160;", " "), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
-        .iter()
-        .fold(kept, |text, (entity, plain)| text.replace(entity, plain))
+    [
+        ("&nbsp;", " "),
+        ("&#160;", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ]
+    .iter()
+    .fold(kept, |text, (entity, plain)| text.replace(entity, plain))
 }
 
 /// Without Markdown's bold and code, and colours of which the escape was lost (`[32m`, `^[[0m`).

@@ -135,11 +135,7 @@ impl Lines<'_> {
     }
 
     /// The lines of a log that JSON of another form holds.
-    fn texts(
-        &self,
-        json: &str,
-        each: &mut dyn FnMut(Measurement),
-    ) -> Result<Fate, ImportError> {
+    fn texts(&self, json: &str, each: &mut dyn FnMut(Measurement)) -> Result<Fate, ImportError> {
         let mut text = Text::new(self.name, each);
         wrapped::texts(json, &mut |part| lines::split(part, &mut |line: &str| text.line(line)))
             .map_err(|error| self.refuse(format!("damaged JSON: {error}")))?;

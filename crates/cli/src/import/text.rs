@@ -1,8 +1,9 @@
 //! A log line by line: who understands each line, and where one run ends and the next begins.
 //! Not the formats themselves (`nccl_tests`, `osu`, `model::nccl_log`).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
+use memchr::memmem::Finder;
 use model::measurement::Measurement;
 
 use super::{
@@ -115,9 +116,8 @@ impl<'e> Text<'e> {
                 self.lines.known += 1;
                 return;
             }
-            let plain = |plain: String| {
-                self.row(&plain, false) || self.osu(&plain) || self.head(&plain)
-            };
+            let plain =
+                |plain: String| self.row(&plain, false) || self.osu(&plain) || self.head(&plain);
             if undressed(line).is_some_and(plain) {
                 return;
             }
@@ -304,10 +304,11 @@ fn without_bars(line: &str) -> Cow<'_, str> {
 
 /// What stands before a message of NCCL, if the line may have one.
 fn nccl_message(line: &str) -> Option<&str> {
-    let at = line
-        .find("NCCL INFO")
-        .or_else(|| line.find("NCCL WARN"))
-        .or_else(|| line.find("NCCL TRACE"))?;
+    static NCCL: LazyLock<Finder> = LazyLock::new(|| Finder::new("NCCL "));
+    let at = NCCL.find_iter(line.as_bytes()).find(|at| {
+        let after = line.get(at + "NCCL ".len()..).unwrap_or_default();
+        ["INFO", "WARN", "TRACE"].iter().any(|level| after.starts_with(level))
+    })?;
     let before = line.get(..at)?;
     // `host:pid:tid [device] file:line (function) `, of which the host may stick to a figure.
     let speaker = |token: &str| {

@@ -129,6 +129,9 @@ mod tests {
         }
         assert_eq!(text(r#"{"a":"hello","b":1}"#), None);
         assert_eq!(text(r#"{"log":"cut"#), None);
-        assert_eq!(text(r#"{"events":[{"message":"one"},{"message":"two"}]}"#).as_deref(), Some("one\ntwo"));
+        assert_eq!(
+            text(r#"{"events":[{"message":"one"},{"message":"two"}]}"#).as_deref(),
+            Some("one\ntwo")
+        );
     }
 }

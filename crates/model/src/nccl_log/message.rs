@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(plain("a\x1b"), "a");
         assert_eq!(plain("a\x1b["), "a");
         assert!(matches!(plain("a\r\n"), Cow::Borrowed("a")));
-        assert_eq!(plain("\x1b]0;host: ~\x07\x1b(Bone\x1b]8;;http://x\x1b\\two\x1b_bk;t=1\x07"), "onetwo");
+        assert_eq!(
+            plain("\x1b]0;host: ~\x07\x1b(Bone\x1b]8;;http://x\x1b\\two\x1b_bk;t=1\x07"),
+            "onetwo"
+        );
         assert_eq!(plain("ab\x08c\x1b]never ends"), "ac");
     }
 }

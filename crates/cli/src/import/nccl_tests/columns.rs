@@ -55,7 +55,8 @@ impl Columns {
         if !line.contains("algbw") || !line.contains("busbw") {
             return None;
         }
-        let names: Vec<&str> = line.split_ascii_whitespace().filter(|name| !matches!(*name, "|" | "&")).collect();
+        let names: Vec<&str> =
+            line.split_ascii_whitespace().filter(|name| !matches!(*name, "|" | "&")).collect();
         let old = names.contains(&"bytes") && names.contains(&"res");
         let time = |name: &&&str| matches!(**name, "time" | "cputime");
         let first = names.iter().position(|name| matches!(*name, "time" | "cputime"))?;
@@ -72,9 +73,9 @@ impl Columns {
             .map(|(_, name)| *name)
             .collect();
         let figures = names.get(first..)?.iter().filter(|name| **name != "timestamp").count();
-        let last = lead
-            .iter()
-            .rposition(|name| matches!(*name, "size" | "count" | "type" | "redop" | "op" | "root" | "N"));
+        let last = lead.iter().rposition(|name| {
+            matches!(*name, "size" | "count" | "type" | "redop" | "op" | "root" | "N")
+        });
         let at = |wanted: &[&str]| half.iter().position(|name| wanted.contains(name));
         Some(Columns {
             width: half.len(),
@@ -98,8 +99,7 @@ mod tests {
     #[test]
     fn headers_of_every_version() {
         let modern = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong ";
-        let columns =
-            Columns { root: Some(true), placements: Some(2), ..Columns::default() };
+        let columns = Columns { root: Some(true), placements: Some(2), ..Columns::default() };
         assert_eq!(Columns::read(modern), Some(columns.clone()));
         assert_eq!(Columns::read(&format!("0: {modern} timestamp")), Some(columns.clone()));
         assert_eq!(Columns::read(&modern.replace("   time", "cputime")), Some(columns.clone()));

@@ -91,7 +91,9 @@ fn unprefixed(token: &str) -> Option<u64> {
     let before = token.trim_end_matches(|c: char| c.is_ascii_digit());
     let stuck = match before.as_bytes() {
         [] => true,
-        [.., b':' | b'>' | b'|' | b'"' | b')' | b']' | b'}' | b'=' | b';' | b'*' | b'`' | b'+'] => true,
+        [.., b':' | b'>' | b'|' | b'"' | b')' | b']' | b'}' | b'=' | b';' | b'*' | b'`' | b'+'] => {
+            true
+        }
         // Between digits these part thousands.
         [.., last, b',' | b'\''] => !last.is_ascii_digit(),
         [b'\''] => true,
@@ -148,7 +150,9 @@ pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<[O
     {
         tokens.truncate(before.len());
     }
-    if !(tokens.len() == width || tokens.len() == 2 * width) || tokens.iter().any(|t| !is_numeric(t)) {
+    if !(tokens.len() == width || tokens.len() == 2 * width)
+        || tokens.iter().any(|t| !is_numeric(t))
+    {
         return None;
     }
     let half = |part: &[&str]| half_of(part, columns).and_then(Figures::half);
@@ -341,7 +345,10 @@ mod tests {
         };
         assert_eq!(placements("    310.8   26.99   26.99      0"), Some(1));
         assert_eq!(placements("310.8 26.99 26.99 0 310.9 26.98 26.98 0"), Some(2));
-        assert_eq!(placements("310.8 26.99 26.99 0 310.9 26.98 26.98 0 2026-01-02 03:04:05"), Some(2));
+        assert_eq!(
+            placements("310.8 26.99 26.99 0 310.9 26.98 26.98 0 2026-01-02 03:04:05"),
+            Some(2)
+        );
         assert_eq!(placements("310.8 26.99 26.99 0 310.9"), None);
         assert_eq!(placements("26.99 0 310.8 26.99 26.99 0"), None);
     }

@@ -34,13 +34,7 @@ fn rows_follow_their_header() {
         ("# Size       Avg Latency(us)", "4                      10.37", 4, Some(10.37), None),
         ("# Size          Latency (us)", "0                       1.26", 0, Some(1.26), None),
         ("# Size      Bandwidth (MB/s)", "1048576   48369.05", 1_048_576, None, Some(48.36905)),
-        (
-            "Size (bytes) Bandwidth (MB/s)",
-            "20 1048576 48369.05",
-            1_048_576,
-            None,
-            Some(48.36905),
-        ),
+        ("Size (bytes) Bandwidth (MB/s)", "20 1048576 48369.05", 1_048_576, None, Some(48.36905)),
         ("# Size  MB/s   Messages/s", "1     7.83        7826065.69", 1, None, Some(0.00783)),
         (
             "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
