@@ -20,7 +20,7 @@ pub(super) struct Broken {
     pub torn: bool,
     /// Lines that followed, as they are.
     pub lines: Vec<String>,
-    /// What the lines may have been as one, and whether a joint was in the middle of a figure.
+    /// What the lines may have been as one.
     readings: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ fn agrees(row: &Row, placements: usize) -> bool {
         let ratios: Vec<(f64, f64)> = pairs
             .into_iter()
             .filter(|(from, to)| *from > 0.0 && *to > 0.0)
-            .map(|(from, to)| (to / from, 0.006 / to + 0.006 / from + 0.02))
+            .map(|(from, to)| (to / from, 0.006 / to + 0.006 / from + 0.002))
             .collect();
         ratios.iter().all(|(ratio, slack)| {
             ratios.iter().all(|(other, more)| (ratio / other - 1.0).abs() <= slack + more)
