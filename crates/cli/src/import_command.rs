@@ -11,7 +11,7 @@ use model::{exit::Exit, measurement::Folded};
 
 use crate::{
     answer::{Out, answer, json_line},
-    import::{self, Entry},
+    import::{self, Entry, Found},
     options::ImportArguments,
     printable::{Printable, printable},
     quantity::count,
@@ -27,7 +27,13 @@ pub fn run(arguments: &ImportArguments) -> Result<Exit> {
         [] => &[PathBuf::from("-")],
         words => words,
     };
-    let files = import::files(words);
+    let Found { files, made_up } = import::find(words);
+    for folder in &made_up {
+        say(&format!(
+            "{} is passed over: the kernel makes up the files in it; name one to read it",
+            folder.display()
+        ));
+    }
     let mut told = Told::default();
     answer(|out, colour| {
         for file in &files {

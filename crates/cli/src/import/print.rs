@@ -145,6 +145,7 @@ pub fn source(lines: &Lines) -> Option<String> {
     }
     let mut said = vec![count(lines.rows, "row")];
     for (number, what) in [
+        (lines.joined, "rests of rows"),
         (lines.known, "heads and feet"),
         (lines.nccl, "of NCCL"),
         (lines.unrecognised, "of no known kind"),

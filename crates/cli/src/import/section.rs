@@ -172,8 +172,10 @@ impl Section {
     /// Takes a row, or the part of it that came so far.
     pub(super) fn row(&mut self, parsed: Parsed, torn: bool) {
         self.settle();
-        let Parsed { row, cut, open } = parsed;
-        if open || (torn && row.in_place.is_none()) {
+        let Parsed { row, cut, open, figures } = parsed;
+        // Of a figure that was torn itself, the rest cannot be told from a figure.
+        let torn = torn && row.in_place.is_none() && figures == self.columns().width;
+        if open || torn {
             self.waiting = Some(row);
         } else {
             self.cut += u64::from(cut);
@@ -187,14 +189,18 @@ impl Section {
     }
 
     /// Takes it.
-    pub(super) fn continued(&mut self, half: Half) {
+    pub(super) fn continued(&mut self, halves: [Option<Half>; 2]) {
         let Some(row) = &mut self.waiting else { return };
-        if row.out_of_place.is_none() {
-            row.out_of_place = Some(half);
-            return;
+        for half in halves.into_iter().flatten() {
+            if row.out_of_place.is_none() {
+                row.out_of_place = Some(half);
+            } else {
+                row.in_place = Some(half);
+            }
         }
-        row.in_place = Some(half);
-        if let Some(row) = self.waiting.take() {
+        if row.in_place.is_some()
+            && let Some(row) = self.waiting.take()
+        {
             self.push(row);
         }
     }

@@ -2,8 +2,9 @@
 //! failures.
 //! Not the table.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
+use memchr::memmem::Finder;
 use model::{Collective, measurement::Device};
 
 /// What a line says.
@@ -37,7 +38,8 @@ pub(in super::super) enum Said {
 /// everything they print.
 pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
     const MARK: &str = "(), common.cu:";
-    if !line.contains(MARK) {
+    static MARKS: LazyLock<Finder> = LazyLock::new(|| Finder::new(MARK));
+    if MARKS.find(line.as_bytes()).is_none() {
         return Cow::Borrowed(line);
     }
     let (mut kept, mut rest) = (String::with_capacity(line.len()), line);
