@@ -6,16 +6,18 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::printable::Printable;
+
 /// Where answers go.
-pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+pub(crate) type Out = Printable<BufWriter<StdoutLock<'static>>>;
 
 /// Has `write` put the answer into stdout; it hears whether people want colours there.
 ///
 /// # Errors
 /// When stdout cannot be written.
 pub(crate) fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut out = Printable::new(BufWriter::new(io::stdout().lock()), colour);
     match write(&mut out, colour).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to stdout"),

@@ -3,8 +3,12 @@
 
 use std::fmt::Write;
 
+use crate::printable::printable;
+
 /// Columns of one width each, right-aligned. The first line is a heading.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
+    let lines: Vec<Vec<_>> =
+        lines.iter().map(|line| line.iter().map(|cell| printable(cell)).collect()).collect();
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max().unwrap_or(0)

@@ -1,6 +1,7 @@
 //! `busbw compare`: which of several sets of runs is faster, point by point, and whether a gate holds.
 //! Not the verdicts (`model::comparison`), and not reading (`import`).
 
+mod copies;
 mod differences;
 mod history;
 mod scaling;
@@ -26,11 +27,12 @@ use crate::{
     Refusal,
     answer::{answer, json_line},
     options::CompareArguments,
+    printable::Printable,
     quantity::count,
 };
 
 /// The version of what `--json` prints.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// All comparisons of a command.
 #[derive(Debug, Serialize)]
@@ -135,8 +137,13 @@ fn verdict(outcome: &Outcome<'_>) -> Exit {
     let mut exit = Exit::Ok;
     for one in outcome.comparisons.iter().filter(|one| one.matching.rows.is_empty()) {
         say(&format!(
-            "nothing was compared: {} and {} share no point (test, type, operator, root, ranks, size and place must be equal)",
-            outcome.baseline.side.name, one.candidate.side.name
+            "nothing was compared: {} and {} share no point (test, type, operator, root, ranks, group, size and place must be equal): {} has {}; {} has {}",
+            outcome.baseline.side.name,
+            one.candidate.side.name,
+            outcome.baseline.side.name,
+            table::held(&one.matching.only_baseline),
+            one.candidate.side.name,
+            table::held(&one.matching.only_candidate)
         ));
         exit = Exit::Internal;
     }
@@ -173,5 +180,5 @@ fn tell(gate: &Gate) {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

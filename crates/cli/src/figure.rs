@@ -8,6 +8,7 @@ pub(crate) use svg::svg;
 pub(crate) use terminal::{screen, terminal};
 
 use crate::{
+    printable::printable,
     quantity::rate,
     report::{LineKind, Row, Series},
 };
@@ -57,6 +58,7 @@ impl Figure {
                     (true, false) => one.name.clone(),
                     (true, true) => format!("{}, in place", one.name),
                 };
+                let name = printable(&name).into_owned();
                 if !points.is_empty() {
                     curves.push(Curve { name, in_place, points });
                 }
@@ -74,7 +76,11 @@ impl Figure {
                 limits.push(Limit { name, busbw: line.busbw });
             }
         }
-        (!curves.is_empty()).then_some(Figure { title, curves, limits })
+        (!curves.is_empty()).then_some(Figure {
+            title: printable(&title).into_owned(),
+            curves,
+            limits,
+        })
     }
 
     /// The smallest and the largest size, bytes; never the same.

@@ -5,6 +5,8 @@
 //! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
 //! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
 
+mod broken;
+mod dress;
 mod folder;
 mod json;
 mod lines;
@@ -15,6 +17,7 @@ mod print;
 mod progress;
 mod section;
 mod text;
+mod wrapped;
 
 use std::{
     fs::File,
@@ -28,7 +31,7 @@ use thiserror::Error;
 
 use crate::store;
 
-pub use folder::{Entry, files};
+pub use folder::{Entry, Found, files, find};
 pub use print::{print, source, subject};
 pub use text::Text;
 
@@ -51,6 +54,14 @@ pub enum ImportError {
     Folder {
         /// Its name.
         name: String,
+    },
+    /// A file without an end.
+    #[error("{name} is {what}: name a file or a pipe")]
+    Endless {
+        /// Its name.
+        name: String,
+        /// The kind of file.
+        what: &'static str,
     },
     /// No byte.
     #[error("{name} is empty")]
@@ -118,6 +129,9 @@ pub struct Lines {
     pub rows: u64,
     /// Rows of which a part is missing, or figures that are no numbers.
     pub cut: u64,
+    /// Lines that are the rest of a row.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub joined: u64,
     /// Lines of NCCL.
     pub nccl: u64,
     /// Other lines that are known: heads, devices, feet.
@@ -149,7 +163,8 @@ impl Lines {
             ));
         }
         if self.zeros > 0 {
-            said.push(format!("{} zero bytes were passed over: the file has holes", self.zeros));
+            let zeros = if self.zeros == 1 { "zero byte was" } else { "zero bytes were" };
+            said.push(format!("{} {zeros} passed over: the file has holes", self.zeros));
         }
         if self.unrecognised > 0 {
             said.push(format!(
@@ -183,11 +198,15 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
         return each(&mut io::stdin().lock(), &name, each_run);
     }
     let fail = |source| ImportError::File { name: name.clone(), source };
-    let file = File::open(path).map_err(fail)?;
-    let about = file.metadata().map_err(fail)?;
+    let about = std::fs::metadata(path).map_err(fail)?;
     if about.is_dir() {
         return Err(ImportError::Folder { name });
     }
+    // Before it is opened: that alone may wait, or take effect.
+    if let Some(what) = folder::refusal(path, &about) {
+        return Err(ImportError::Endless { name, what });
+    }
+    let file = File::open(path).map_err(fail)?;
     let file = progress::bar(about.len()).wrap_read(file);
     each(&mut BufReader::with_capacity(1 << 18, file), &name, &mut |mut run| {
         add_memory_of_name(&mut run, path);
@@ -255,22 +274,26 @@ pub fn each(
     let start = lines::first(from).map_err(fail)?;
     match start {
         None => Err(ImportError::Empty { name: name.to_owned() }),
-        Some(b'{') if !lines::is_wrapped(from).map_err(fail)? => {
-            json::each(from, name, each)?;
-            Ok(Lines::default())
-        }
-        Some(_) => {
-            let mut text = Text::new(name, each);
-            let zeros = lines::each(from, |line| text.line(line)).map_err(fail)?;
-            let read = if zeros.is_binary { None } else { Some(text.finish()) };
-            match (read, zeros.first) {
-                (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
-                (Some(Err(error)), None) => Err(error),
-                (_, at) => {
-                    Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() })
-                }
-            }
-        }
+        Some(b'{') => json::each(from, name, each),
+        Some(b'[') if lines::is_list(from).map_err(fail)? => json::each(from, name, each),
+        Some(_) => text_of(from, name, each),
+    }
+}
+
+/// Reads text.
+fn text_of(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<Lines, ImportError> {
+    let mut text = Text::new(name, each);
+    let zeros = lines::each(from, |line| text.line(line))
+        .map_err(|source| ImportError::File { name: name.to_owned(), source })?;
+    let read = if zeros.is_binary { None } else { Some(text.finish()) };
+    match (read, zeros.first) {
+        (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
+        (Some(Err(error)), None) => Err(error),
+        (_, at) => Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() }),
     }
 }
 

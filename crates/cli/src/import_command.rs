@@ -11,8 +11,9 @@ use model::{exit::Exit, measurement::Folded};
 
 use crate::{
     answer::{Out, answer, json_line},
-    import::{self, Entry},
+    import::{self, Entry, Found},
     options::ImportArguments,
+    printable::{Printable, printable},
     quantity::count,
 };
 
@@ -26,7 +27,13 @@ pub fn run(arguments: &ImportArguments) -> Result<Exit> {
         [] => &[PathBuf::from("-")],
         words => words,
     };
-    let files = import::files(words);
+    let Found { files, made_up } = import::find(words);
+    for folder in &made_up {
+        say(&format!(
+            "{} is passed over: the kernel makes up the files in it; name one to read it",
+            folder.display()
+        ));
+    }
     let mut told = Told::default();
     answer(|out, colour| {
         for file in &files {
@@ -71,7 +78,8 @@ impl Told {
             }
         });
         written?;
-        let name = file.path.display();
+        let name = file.path.display().to_string();
+        let name = printable(&name);
         match read {
             Ok(lines) if json => {
                 if lines.unrecognised + lines.cut > 0 {
@@ -95,5 +103,5 @@ impl Told {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

@@ -38,6 +38,7 @@ mod nearest;
 pub mod options;
 mod output_file;
 mod outputs;
+mod printable;
 mod quantity;
 /// What others measured.
 pub mod references;
@@ -66,6 +67,7 @@ use std::{
 use anyhow::Result;
 use model::exit::Exit;
 use options::{Command, Environment};
+use printable::Printable;
 use thiserror::Error;
 
 /// An error that knows its exit code; others exit with 1.
@@ -99,7 +101,7 @@ pub fn main() -> ExitCode {
 /// Says what went wrong, and how the program ends for it.
 fn complain(error: &anyhow::Error) -> Exit {
     // A closed stderr must not turn an exit code into a panic's.
-    let _ = writeln!(io::stderr(), "busbw: {error:#}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {error:#}");
     error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
+use jiff::{Span, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
 use model::{
     exit::Exit,
     measurement::Measurement,
@@ -63,9 +64,16 @@ struct Summary {
 /// # Errors
 /// Without a data folder, and when stdout cannot be written.
 pub fn run(arguments: &ListArguments) -> Result<Exit> {
+    let since = match &arguments.since {
+        Some(text) => Some(
+            since(text, &Zoned::now())
+                .ok_or_else(|| Refusal::new(Exit::Usage, not_a_time(text)))?,
+        ),
+        None => None,
+    };
     let paths = store::last(usize::MAX).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
     let mut listed: Vec<Listed> =
-        paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one)).collect();
+        paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one, since)).collect();
     let left_out = listed.len().saturating_sub(arguments.newest.unwrap_or(usize::MAX));
     listed.drain(..left_out);
     answer(|out, _| match arguments.json {
@@ -78,6 +86,33 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
         say(&format!("none of {} is such", count(paths.len() as u64, "run")));
     }
     Ok(Exit::Ok)
+}
+
+/// A time of the command line, on this machine's clock: a date, a date with a time (in a zone, if one is
+/// named), or how long before `now`.
+fn since(text: &str, now: &Zoned) -> Option<DateTime> {
+    let text = text.trim();
+    let zone = || TimeZone::system();
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Some(time.to_zoned(zone()).datetime());
+    }
+    // A date alone is its midnight. What ends with Z is of no zone but UTC, and was read above.
+    if !text.ends_with(['Z', 'z'])
+        && let Ok(time) = text.parse::<DateTime>()
+    {
+        return Some(time);
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let span: Span = text.parse().ok()?;
+    now.checked_sub(span).ok().map(|time| time.datetime())
+}
+
+fn not_a_time(text: &str) -> String {
+    format!(
+        "--since {text} is no time: give a date (2026-11-20), a date with a time (2026-11-20T10:00, or 2026-11-20T10:00Z for UTC), or how long ago (2d, 3h, 30m)"
+    )
 }
 
 fn look(path: &Path) -> Listed {
@@ -100,7 +135,14 @@ fn shorter(error: &ReadError, path: &Path) -> String {
 
 fn summary(record: Folded) -> Summary {
     let verdict = match &record.end {
-        None => "no end: killed, or still running".to_owned(),
+        None => {
+            let pending = record.unsettled() as u64;
+            let rows = match pending {
+                0 => String::new(),
+                _ => format!("; {} of launches before the last", count(pending, "row")),
+            };
+            format!("no end: killed, or still running{rows}")
+        }
         Some(end) if end.out_of_bounds > 0 => {
             format!("WRONG data in {}", count(end.out_of_bounds, "check"))
         }
@@ -129,7 +171,7 @@ fn summary(record: Folded) -> Summary {
 }
 
 impl ListArguments {
-    fn takes(&self, one: &Listed) -> bool {
+    fn takes(&self, one: &Listed, since: Option<DateTime>) -> bool {
         let has = |text: &str, part: &Option<String>| {
             part.as_ref().is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))
         };
@@ -137,10 +179,9 @@ impl ListArguments {
             About::Run(run) => {
                 has(&run.collective, &self.collective)
                     && has(&format!("{} {}", run.host, run.device), &self.on)
-                    && self
-                        .since
-                        .as_ref()
-                        .is_none_or(|since| run.started.as_str() >= since.as_str())
+                    && since.is_none_or(|since| {
+                        run.started.parse::<DateTime>().is_ok_and(|started| started >= since)
+                    })
                     && (!self.failed || run.verdict != "ok")
             }
             // What it is of cannot be told: a filter by it leaves it out.
@@ -182,4 +223,35 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
 
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "busbw: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_people_write_them() {
+        let now: Zoned = "2026-11-22T10:00:00[UTC]".parse().unwrap();
+        for (text, meant) in [
+            ("2026-11-20", "2026-11-20T00:00:00"),
+            ("2026-11-20T10:00", "2026-11-20T10:00:00"),
+            ("2026-11-20 10:00", "2026-11-20T10:00:00"),
+            (" 2026-11-20 10:00:30 ", "2026-11-20T10:00:30"),
+            ("2d", "2026-11-20T10:00:00"),
+            ("3h", "2026-11-22T07:00:00"),
+            ("1h30m", "2026-11-22T08:30:00"),
+            ("2 weeks", "2026-11-08T10:00:00"),
+        ] {
+            assert_eq!(since(text, &now), Some(meant.parse().unwrap()), "{text}");
+        }
+        // The same moment in two zones, whatever this machine's is.
+        let utc = since("2026-11-20T10:00Z", &now);
+        assert!(utc.is_some());
+        assert_eq!(utc, since("2026-11-20 12:00:00+02:00", &now));
+        for nonsense in
+            ["", "yesterdayish", "2026", "2026-13-01", "2026-11-20T25:00", "-2d", "2", "99999999y"]
+        {
+            assert_eq!(since(nonsense, &now), None, "{nonsense}");
+        }
+    }
 }

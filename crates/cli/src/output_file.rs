@@ -5,23 +5,55 @@
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::Path,
 };
 
-/// Whether a file may be written there.
+/// Whether a file may be written there. `-` is stdout.
 ///
 /// # Errors
 /// Why not, and what to do.
 pub(crate) fn check(path: &Path, force: bool) -> Result<(), String> {
     let name = path.display();
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(format!("{name} is a folder: name a file in it")),
-        Ok(found) if found.is_file() && !force => {
-            Err(format!("{name} exists: name another file, or overwrite it with --force"))
+        Ok(found) if found.is_file() && !force => Err(exists(path)),
+        // A file would be replaced through its folder, which asks nobody.
+        Ok(found) if found.is_file() && found.permissions().readonly() => {
+            Err(format!("{name} is write-protected: name another file, or allow it with chmod u+w"))
         }
-        _ => Ok(()),
+        Ok(_) => Ok(()),
+        Err(_) => check_folder(path),
     }
+}
+
+fn exists(path: &Path) -> String {
+    format!("{} exists: name another file, or overwrite it with --force", path.display())
+}
+
+/// Whether there is a folder to hold a new file.
+fn check_folder(path: &Path) -> Result<(), String> {
+    if path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(format!("\"{}\" names no file: name one", path.display()));
+    }
+    let folder = folder(path);
+    match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{}: {} is no folder", path.display(), folder.display())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!(
+            "{}: the folder {} does not exist: make it first (mkdir -p), or name another",
+            path.display(),
+            folder.display()
+        )),
+        Err(e) => Err(format!("{}: the folder {}: {e}", path.display(), folder.display())),
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes it, or leaves what was there.
@@ -30,29 +62,44 @@ pub(crate) fn check(path: &Path, force: bool) -> Result<(), String> {
 /// As [`check`], and what the system says.
 pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
     check(path, force)?;
+    if path.as_os_str() == "-" {
+        let mut out = io::stdout().lock();
+        return match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("stdout: {e}")),
+            _ => Ok(()),
+        };
+    }
     let said = |e: io::Error| match e.kind() {
-        io::ErrorKind::AlreadyExists => {
-            format!("{} exists: name another file, or overwrite it with --force", path.display())
-        }
+        io::ErrorKind::AlreadyExists => exists(path),
         _ => format!("{}: {e}", path.display()),
     };
     // A pipe or a device is written, not replaced.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return fs::write(path, text).map_err(said);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // What a link leads to is replaced, not the link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = folder(&target);
     let mut file = tempfile::Builder::new()
         // As any new file, less what the umask takes.
         .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(said)?;
+        .tempfile_in(folder)
+        // The system's word alone: the name of a file that only we know tells nobody anything.
+        .map_err(|e| {
+            let why = e
+                .raw_os_error()
+                .map_or(e.to_string(), |code| io::Error::from_raw_os_error(code).to_string());
+            format!("{}: no file can be made in {}: {why}", path.display(), folder.display())
+        })?;
     file.write_all(text.as_bytes()).map_err(said)?;
-    let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    let kept = if force { file.persist(&target) } else { file.persist_noclobber(&target) };
     kept.map(drop).map_err(|e| said(e.error))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -66,7 +113,31 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         assert!(check(folder.path(), true).unwrap_err().contains("folder"));
         let missing = folder.path().join("no/such/page");
-        assert!(write(&missing, "x", false).unwrap_err().contains("no/such/page"));
+        let said = write(&missing, "x", false).unwrap_err();
+        assert!(said.contains("no/such does not exist"), "{said}");
+        let below_file = write(&path.join("page"), "x", false).unwrap_err();
+        assert!(
+            below_file.contains("is no folder") || below_file.contains("Not a dir"),
+            "{below_file}"
+        );
+        let slash = PathBuf::from(format!("{}/new/", folder.path().display()));
+        for nameless in [slash.as_path(), Path::new("")] {
+            assert!(write(nameless, "x", false).unwrap_err().contains("names no file"));
+        }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_and_a_protected_file_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = ["page", "link"].map(|name| folder.path().join(name));
+        fs::write(&path, "one").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        write(&link, "two", true).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(write(&path, "three", true).unwrap_err().contains("write-protected"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
     }
 }

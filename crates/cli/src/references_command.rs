@@ -9,7 +9,7 @@ use std::io::Write;
 use crate::{
     answer::{answer, json_line},
     options::ReferencesArguments,
-    quantity::{bytes, rate},
+    quantity::{bytes, count, rate},
     references,
 };
 
@@ -39,12 +39,20 @@ pub fn run(arguments: &ReferencesArguments) -> Result<Exit> {
             }
             writeln!(out, "{}\n  {}\n  {}", one.name, one.hardware, one.source)?;
             for run in &runs {
-                let ranks = run.rank_count().map_or(String::new(), |n| format!(", {n} ranks"));
+                let ranks = run.rank_count();
+                let ranks =
+                    ranks.map_or(String::new(), |n| format!(", {}", count(n as u64, "rank")));
                 let best = run.peak().map_or(String::new(), |peak| {
                     let figure = peak.figure().unwrap_or_default();
-                    format!(", best {} GB/s at {}", rate(figure), bytes(peak.row.size))
+                    let place = if peak.in_place { " in place" } else { "" };
+                    format!(", best {} GB/s at {}{place}", rate(figure), bytes(peak.row.size))
                 });
-                writeln!(out, "  {}{ranks}: {} rows{best}", run.test_name(), run.rows.len())?;
+                writeln!(
+                    out,
+                    "  {}{ranks}: {}{best}",
+                    run.test_name(),
+                    count(run.rows.len() as u64, "row")
+                )?;
             }
         }
         Ok(())

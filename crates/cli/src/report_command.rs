@@ -14,6 +14,7 @@ use crate::{
     explain::Hardware,
     options::ReportArguments,
     output_file,
+    printable::Printable,
     report::{self, Known, Sources},
     store,
 };
@@ -45,11 +46,18 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         newest.into_iter().chain(arguments.sources.iter().map(found)).collect();
     let sources = Sources::read(paths.iter().map(PathBuf::as_path))?;
     for unread in &sources.unread {
-        let _ = writeln!(io::stderr(), "busbw: {unread}");
+        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {unread}");
     }
-    let known = Known::of(&sources);
+    let known = arguments.redact.then(|| {
+        let mut known = Known::of(&sources);
+        paths.iter().for_each(|path| known.learn(path));
+        known
+    });
     let report = report::report(sources, &hardware, arguments.title.clone());
-    let report = if arguments.redact { report::redacted(report, &known)? } else { report };
+    let report = match known {
+        Some(known) => report::redacted(report, &known)?,
+        None => report,
+    };
     let page = report::page(&report)?;
     let bytes = page.len();
     output_file::write(output, &page, arguments.force)
@@ -58,7 +66,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let _ = writeln!(
         io::stderr(),
         "busbw: {}: {} kB, {rows} rows{}",
-        output.display(),
+        if output.as_os_str() == "-" { "stdout".into() } else { output.to_string_lossy() },
         bytes.div_ceil(1000),
         if report.redacted {
             ", names and addresses replaced: read it once before you send it"

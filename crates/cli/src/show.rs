@@ -17,6 +17,8 @@ use crate::{
     figure::{self, Figure},
     options::ShowArguments,
     output_file,
+    printable::Printable,
+    quantity::count,
     render::{self, Csv, JsonLines, Render},
     report, store,
     sweep::{self, Outcome},
@@ -54,7 +56,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     if drawn(arguments) {
         return draw_record(arguments, record, &path.display().to_string());
     }
-    let stdout = BufWriter::new(io::stdout().lock());
+    let stdout = Printable::new(BufWriter::new(io::stdout().lock()), false);
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
         (true, _) => Box::new(Csv(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),
@@ -69,11 +71,20 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         other => other.context("cannot write to stdout")?,
     }
     if let Some(message) = record.end.as_ref().and_then(|end| end.message.as_deref()) {
-        let _ = writeln!(io::stderr(), "busbw: this run did not complete: {message}");
+        let _ = writeln!(
+            Printable::new(io::stderr(), false),
+            "busbw: this run did not complete: {message}"
+        );
     } else if record.end.is_none() {
+        let rows = match record.unsettled() as u64 {
+            0 => String::new(),
+            rows => {
+                format!("; {} of launches before the last stand in no table", count(rows, "row"))
+            }
+        };
         let _ = writeln!(
             io::stderr(),
-            "busbw: this record has no end: its writer was killed, or still runs"
+            "busbw: this record has no end: its writer was killed, or still runs{rows}"
         );
     }
     Ok(Exit::Ok)
@@ -86,10 +97,15 @@ fn drawn(arguments: &ShowArguments) -> bool {
 
 fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<Exit> {
     let run = Measurement::from_record(record, name);
-    let told = explain::explain(vec![run.clone()], &Hardware::default());
+    let (runs, told) = explain::explained(vec![run], &Hardware::default());
     let title = told.first().map_or(String::new(), |told| told.subject.clone());
+    let name = |run: &Measurement| match run.group() {
+        Some(group) => format!("{} group {group}", run.test_name()),
+        None => run.test_name().to_owned(),
+    };
+    let each = runs.iter().zip(&told);
     let series: Vec<_> =
-        told.iter().map(|told| report::run_series(run.test_name(), &run, told)).collect();
+        each.map(|(run, told)| report::run_series(&name(run), run, told)).collect();
     draw(arguments, title, &series)
 }
 

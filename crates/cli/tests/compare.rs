@@ -90,7 +90,7 @@ fn launches_decide_and_a_gate_names_what_is_slower() {
     assert_eq!(allowed.status.code(), Some(0));
     let faster = busbw(home.path(), &["compare", "after", "before", "--json"]);
     let json: serde_json::Value = text(&faster.stdout).parse().expect("JSON");
-    assert_eq!(json["comparisons"][0]["rows"][0]["verdict"], "Faster");
+    assert_eq!(json["comparisons"][0]["rows"][0]["verdict"], "faster");
     assert_eq!(
         json["comparisons"][0]["rows"][0]["baseline"]["launches_us"].as_array().map(Vec::len),
         Some(6)
@@ -115,7 +115,7 @@ fn one_launch_a_side_tells_nothing_and_nothing_compared_fails() {
     let gate = busbw(home.path(), &["compare", "a", "b", "--fail-below", "0.95"]);
     assert_eq!(gate.status.code(), Some(1));
     assert!(
-        text(&gate.stderr).contains("0.800 times as fast, from 1 against 1 launches"),
+        text(&gate.stderr).contains("0.800 times as fast, from 1 launch against 1 launch"),
         "{}",
         text(&gate.stderr)
     );
@@ -146,7 +146,14 @@ fn one_launch_a_side_tells_nothing_and_nothing_compared_fails() {
     );
     let nothing = busbw(home.path(), &["compare", "a", "c"]);
     assert_eq!(nothing.status.code(), Some(1));
-    assert!(text(&nothing.stderr).contains("nothing was compared"), "{}", text(&nothing.stderr));
+    let said = text(&nothing.stderr);
+    assert!(said.contains("nothing was compared"), "{said}");
+    assert!(
+        said.contains(
+            "a has all_reduce float sum, 8 ranks, 64 MiB to 128 MiB; c has all_reduce float sum, 4 ranks, 64 MiB to 128 MiB"
+        ),
+        "{said}"
+    );
     let missing = busbw(home.path(), &["compare", "a", "nowhere"]);
     assert_eq!(missing.status.code(), Some(2));
     assert_eq!(text(&missing.stderr).lines().count(), 1, "{}", text(&missing.stderr));
@@ -170,11 +177,118 @@ fn efficiency_by_nodes() {
         busbw(home.path(), &["compare", "--by", "nodes", "two", "one", "--fail-below", "0.99"]);
     assert_eq!(gate.status.code(), Some(1));
     assert!(
-        text(&gate.stderr).contains("on 16 ranks 98.6 % of that bus bandwidth"),
+        text(&gate.stderr).contains("on 1 host, 16 ranks 98.6 % of that bus bandwidth"),
         "{}",
         text(&gate.stderr)
     );
     assert_eq!(busbw(home.path(), &["compare", "--by", "nodes", "one"]).status.code(), Some(1));
+    let markdown = busbw(home.path(), &["compare", "--by", "nodes", "two", "one", "--markdown"]);
+    let markdown = text(&markdown.stdout);
+    assert!(
+        markdown.contains("| size | place | 1 host, 8 ranks | 1 host, 16 ranks | % |"),
+        "{markdown}"
+    );
+    let words = ["compare", "--by", "nodes", "two", "one", "--json", "--fail-below", "0.99"];
+    let json: serde_json::Value = text(&busbw(home.path(), &words).stdout).parse().expect("JSON");
+    assert_eq!((&json["compare_schema"], &json["gate"]["held"]), (&2.into(), &false.into()));
+    assert_eq!(json["gate"]["failed"].as_array().map(Vec::len), Some(4));
+    assert_eq!(json["scaled"][0]["steps"][1]["ranks"], 16);
+    // A second launch on 8 ranks counts as well.
+    fs::write(home.path().join("again"), log(8, [time(8.0, 400.0), 2.0 * time(8.0, 400.0)]))
+        .expect("a log");
+    let table =
+        text(&busbw(home.path(), &["compare", "--by", "nodes", "two", "one", "again"]).stdout);
+    assert!(table.contains("medians of 1 to 2 launches"), "{table}");
+    assert!(!table.contains("98.6"), "{table}");
+}
+
+#[test]
+fn what_differs_was_not_read_or_was_read_twice_stands_above_the_table() {
+    let home = home();
+    let run = |name: &str, more: &[&str]| {
+        let report = format!("{name}/report.json");
+        let record = format!("{name}/record.jsonl");
+        fs::create_dir(home.path().join(name)).expect("a folder");
+        let mut words = vec!["all_reduce", "--backend", "fake", "-g", "4", "-b", "1K", "-e", "1M"];
+        words.extend(["--record", &record, "-J", &report]);
+        words.extend(more);
+        let done = busbw(home.path(), &words);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        fs::write(home.path().join(name).join("run.log"), &done.stdout).expect("a log");
+    };
+    run("a", &["-n", "20"]);
+    run("b", &["-n", "50", "-w", "7"]);
+    fs::copy(home.path().join("b/run.log"), home.path().join("b/copy.log")).expect("a copy");
+    fs::write(home.path().join("b/notes.log"), format!("what is this\n{}", log(2, [1.0, 2.0])))
+        .expect("a log");
+    let told = busbw(home.path(), &["compare", "a", "b"]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    let table = text(&told.stdout);
+    let differ = table.lines().find(|line| line.starts_with("# A and B differ: "));
+    assert!(
+        differ.is_some_and(|line| line.contains("; -n 20 | 50") && line.contains("; -w ")),
+        "{table}"
+    );
+    assert!(table.contains("# A, 2 runs left out as read before"), "{table}");
+    assert!(table.contains("# B, 3 runs left out as read before"), "{table}");
+    assert!(table.contains("# B, not read: 1 line of no known kind"), "{table}");
+    let json = text(&busbw(home.path(), &["compare", "a", "b", "--json"]).stdout);
+    let json: serde_json::Value = json.parse().expect("JSON");
+    assert_eq!(json["comparisons"][0]["candidate"]["unread"]["lines_unrecognised"], 1);
+    assert_eq!(
+        json["comparisons"][0]["rows"][0]["candidate"]["launches_us"].as_array().map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(json["comparisons"][0]["candidate"]["repeated"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn groups_of_a_split_run_are_compared_with_the_same_group() {
+    let home = home();
+    for name in ["a", "b"] {
+        let words = [
+            "all_reduce",
+            "--backend",
+            "fake",
+            "-g",
+            "4",
+            "-b",
+            "1M",
+            "-e",
+            "1M",
+            "--record",
+            name,
+        ];
+        let done = Command::new(env!("CARGO_BIN_EXE_busbw"))
+            .args(words)
+            .current_dir(home.path())
+            .env("XDG_DATA_HOME", home.path())
+            .env("NCCL_TESTS_SPLIT", "MOD 2")
+            .output()
+            .expect("the program starts");
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        fs::write(home.path().join(format!("{name}.log")), &done.stdout).expect("a log");
+    }
+    for words in [["compare", "a", "b"], ["compare", "a.log", "b.log"], ["compare", "a", "b.log"]] {
+        let table = text(&busbw(home.path(), &words).stdout);
+        assert!(table.contains("all_reduce float sum, 2 ranks, group 0:"), "{table}");
+        assert!(table.contains("all_reduce float sum, 2 ranks, group 1:"), "{table}");
+        assert!(table.contains("4 points: "), "{table}");
+    }
+    let told = text(&busbw(home.path(), &["explain", "a"]).stdout);
+    assert!(told.contains("group 0") && told.contains("group 1"), "{told}");
+}
+
+#[test]
+fn sides_beyond_z_have_letters_of_their_own() {
+    let home = home();
+    fs::write(home.path().join("a"), log(8, [400.0, 800.0])).expect("a log");
+    let mut words = vec!["compare"];
+    words.extend(["a"; 28]);
+    let table = text(&busbw(home.path(), &words).stdout);
+    assert!(table.contains("\n# Z a: ") && table.contains("\n# AA a: "), "{table}");
+    assert!(table.contains("AB/A"), "{table}");
+    assert_eq!(table.matches("\n# B a: ").count(), 1, "{table}");
 }
 
 #[test]
@@ -194,7 +308,11 @@ fn references_are_there_and_the_nearest_is_taken() {
         text(&with.stdout).starts_with("# busbw compare\n# A 8x-h800-nvlink: all_reduce, 8 ranks")
     );
     let nearest = busbw(home.path(), &["compare", "mine"]);
-    assert!(text(&nearest.stderr).contains("none has the same GPU"), "{}", text(&nearest.stderr));
+    assert!(
+        text(&nearest.stderr).contains("its GPUs are H100 SXM, the runs name NVIDIA H100"),
+        "{}",
+        text(&nearest.stderr)
+    );
     let unknown = busbw(home.path(), &["compare", "mine", "--with", "9x"]);
     assert_eq!(unknown.status.code(), Some(2));
 }

@@ -122,3 +122,34 @@ fn what_cannot_be_read_is_one_line_and_exit_2() {
         assert_eq!(text(&read.stdout), "");
     }
 }
+
+#[test]
+fn pipes_are_read_and_what_has_no_end_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = include_str!("explain/16x-h100-nvlink-8x-400gbps-ib-all-reduce.txt");
+    let file = folder.path().join("log.txt");
+    std::fs::write(&file, log).expect("it is written");
+    let piped = Command::new("bash")
+        .args(["-c", "\"$0\" import --json <(cat \"$1\")", env!("CARGO_BIN_EXE_busbw")])
+        .arg(&file)
+        .output()
+        .expect("bash starts");
+    assert_eq!((piped.status.code(), text(&piped.stdout).lines().count()), (Some(0), 1));
+    for path in ["/dev/zero", "/proc/kmsg"] {
+        let read = import(&[path], Stdio::null());
+        let said = text(&read.stderr);
+        assert_eq!(read.status.code(), Some(2), "{path}");
+        assert!(said.contains("name a file or a pipe") && said.lines().count() == 1, "{said}");
+    }
+    // A pipe in a folder would be waited for, and the kernel's folders are not looked into.
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+    std::os::unix::fs::symlink("/proc", folder.path().join("proc")).expect("a link");
+    std::os::unix::fs::symlink("/proc/kmsg", folder.path().join("kmsg")).expect("a link");
+    let read = import(&[&folder.path().to_string_lossy(), "--json"], Stdio::null());
+    assert_eq!((read.status.code(), text(&read.stdout).lines().count()), (Some(0), 1));
+    assert_eq!(text(&read.stderr), "");
+    let read = import(&["/sys", "--json"], Stdio::null());
+    assert_eq!(read.status.code(), Some(2));
+    assert!(text(&read.stderr).contains("/sys is passed over"), "{}", text(&read.stderr));
+}

@@ -202,7 +202,15 @@ fn an_output_is_not_lost() {
     assert_eq!(fs::read_to_string(folder.at("page.html")).unwrap(), "mine");
     assert!(folder.refusal("report a.jsonl -o .").contains("folder"));
     assert!(folder.refusal("report a.jsonl -o no/such/page.html").contains("no/such/page.html"));
-    assert!(folder.refusal("report a.jsonl --force -o no/such/page.html").contains("No such file"));
+    let said = folder.refusal("report a.jsonl --force -o no/such/page.html");
+    assert!(said.contains("the folder no/such does not exist") && !said.contains(".tmp"), "{said}");
+    let done = folder.busbw("report a.jsonl -o -");
+    assert!(
+        done.status.success() && done.stdout.starts_with(b"<!doctype html>"),
+        "{:?}",
+        done.stderr
+    );
+    assert!(!folder.at("-").exists());
     assert!(folder.refusal("show a.jsonl --svg page.html").contains("--force"));
 }
 
@@ -263,6 +271,152 @@ fn redacted_pages_name_nobody() {
     assert_eq!((&data["redacted"], &data["title"]), (&Value::Bool(true), &Value::from("host-1")));
     // Figures are what they were.
     assert_eq!(data["series"], whole["series"]);
+}
+
+/// A log as people send it: what is named on lines that no measurement keeps is gone as well.
+#[test]
+fn redacted_logs_name_nobody() {
+    let folder = Folder::new();
+    folder.file(
+        "alice-gn07.log",
+        "[alice@login-b ~]$ mpirun -H gn07:4,gn08:4 --mca plm_rsh_args \"-l bobby\" /fsx/alice/nccl-tests/build/all_reduce_perf -b 1G\n\
+         \x1b[1mgn07:812:812 [0] NCCL INFO Bootstrap : Using eth0:10.20.30.41<0>\x1b[0m\n\
+         # nThread 1 nGpus 1 minBytes 1073741824 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n\
+         #\n# Using devices\n\
+         #  Rank  0 Group  0 Pid    812 on       gn07 device  0 [0x1b] NVIDIA H200\n\
+         #  Rank  1 Group  0 Pid    813 on       gn08 device  0 [0x1b] NVIDIA H200\n\
+         #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
+         1073741824     268435456     float     sum      -1   3000.0  357.91  357.91      0   3000.0  357.91  357.91      0\n\
+         gn08: Test NCCL failure common.cu:892 'remote process exited or there was a network error' on board sn=1650522012345, hca guid 0x0c42a10300112233, mac 0c:42:a1:00:11:22, home /users/bobby\n\
+         ssh: connect to host storagehead port 22: Connection refused\n\
+         # Avg bus bandwidth    : 357.91\n",
+    );
+    let whole = folder.data("alice-gn07.log").to_string();
+    assert!(whole.contains("gn08") && whole.contains("1650522012345"), "{whole}");
+    let data = folder.data("alice-gn07.log --redact").to_string();
+    let page = fs::read_to_string(folder.at("page.html")).unwrap();
+    for secret in [
+        "alice",
+        "login-b",
+        "gn07",
+        "gn08",
+        "bobby",
+        "10.20.30.41",
+        "1650522012345",
+        "0c42a103",
+        "0c:42:a1",
+        "storagehead",
+    ] {
+        assert!(!data.contains(secret) && !page.contains(secret), "{secret} in {data}");
+    }
+}
+
+#[test]
+fn rows_that_are_left_out_are_said() {
+    let folder = Folder::new();
+    let head = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+    let row = "8 2 float sum -1 3.0 0.00 0.00 0 3.0 0.00 0.00 0\n";
+    folder.file("long.log", format!("{head}{}", row.repeat((1 << 16) + 7)));
+    let data = folder.data("long.log");
+    let said = data["unread"].to_string();
+    assert!(said.contains("7 rows beyond the first 65536"), "{said}");
+}
+
+/// Names of others cannot move the cursor, colour the terminal, or break a drawing.
+#[test]
+fn names_with_control_characters_are_seen() {
+    let folder = Folder::new();
+    folder.record("a.jsonl");
+    let record = fs::read_to_string(folder.at("a.jsonl")).unwrap();
+    let hostile = record
+        .replace("\"name\":\"fake\"", "\"name\":\"f\\u001b]0;x\\u0007\\u0001\\u009b2J\\u202e\"");
+    assert_ne!(record, hostile);
+    fs::create_dir_all(folder.at("busbw/runs")).unwrap();
+    folder.file("busbw/runs/20261120-100000-x-1.jsonl", hostile);
+    let run = "busbw/runs/20261120-100000-x-1.jsonl";
+    for line in [
+        "list".to_owned(),
+        format!("import {run}"),
+        format!("show {run}"),
+        format!("show {run} --plot"),
+        format!("compare {run} {run}"),
+        format!("explain {run}"),
+        format!("report {run} --force -o page.html"),
+    ] {
+        let done = folder.busbw(&line);
+        assert!(done.status.success(), "{line}: {done:?}");
+        let text =
+            String::from_utf8(done.stdout).unwrap() + &String::from_utf8(done.stderr).unwrap();
+        let odd =
+            text.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
+        assert_eq!(odd, None, "{line}: {text:?}");
+        let named = !line.contains("compare") && !line.starts_with("report");
+        assert!(!named || text.contains("f\\u001b]0;x"), "{line}: {text}");
+    }
+    assert!(folder.busbw(&format!("show {run} --svg a.svg")).status.success());
+    let svg = fs::read_to_string(folder.at("a.svg")).unwrap();
+    let is_xml = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{7e}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}');
+    assert!(svg.chars().all(is_xml), "{svg}");
+}
+
+/// The newest run is the one that began last, wherever its file came from; a pipe is no record.
+#[test]
+fn runs_are_listed_by_when_they_began() {
+    let folder = Folder::new();
+    folder.record("a.jsonl");
+    let record = fs::read_to_string(folder.at("a.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let started = first["started"].as_str().unwrap();
+    let runs = folder.at("busbw/runs");
+    fs::create_dir_all(&runs).unwrap();
+    // Written in another order than they were measured in.
+    for (name, time) in [
+        ("new", "2026-11-20 10:00:00"),
+        ("old", "2026-11-18 10:00:00"),
+        ("mid", "2026-11-19 10:00:00"),
+    ] {
+        fs::write(runs.join(format!("{name}.jsonl")), record.replace(started, time)).unwrap();
+    }
+    assert!(Command::new("mkfifo").arg(runs.join("pipe.jsonl")).status().unwrap().success());
+    let ids = |line: &str| -> Vec<String> {
+        let done = folder.busbw(line);
+        assert!(done.status.success(), "{line}: {done:?}");
+        let text = String::from_utf8(done.stdout).unwrap();
+        let id = |line: &str| {
+            serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned()
+        };
+        text.lines().map(id).collect()
+    };
+    assert_eq!(ids("list --json"), ["old", "mid", "new"]);
+    assert_eq!(ids("list --json -n 1"), ["new"]);
+    assert_eq!(ids("list --json --since 2026-11-19"), ["mid", "new"]);
+    assert_eq!(ids("list --json --since 2026-11-19T10:01"), ["new"]);
+    assert!(folder.refusal("list --since tuesday").contains("--since tuesday is no time"));
+    assert_eq!(
+        folder.data("")["runs"][0]["source"].as_str().map(|s| s.ends_with("new.jsonl")),
+        Some(true)
+    );
+}
+
+/// A run of several launches that was killed: its rows are in no table, and that is said.
+#[test]
+fn rows_of_unfinished_launches_are_said() {
+    let folder = Folder::new();
+    let line = "all_reduce --backend fake -g 2 -b 8 -e 64 -f 2 -n 2 --repeat 3 --record a.jsonl";
+    assert!(folder.busbw(line).status.success());
+    let record = fs::read_to_string(folder.at("a.jsonl")).unwrap();
+    let early: Vec<&str> = record
+        .lines()
+        .filter(|line| !line.contains("\"shown\":true") && !line.contains("\"kind\":\"end\""))
+        .collect();
+    let rows = early.iter().filter(|line| line.contains("\"kind\":\"row\"")).count();
+    assert!(rows > 0, "{record}");
+    fs::create_dir_all(folder.at("busbw/runs")).unwrap();
+    folder.file("busbw/runs/killed.jsonl", early.join("\n") + "\n");
+    let listed = String::from_utf8(folder.busbw("list").stdout).unwrap();
+    assert!(listed.contains(&format!("{rows} rows of launches before the last")), "{listed}");
+    let shown = String::from_utf8(folder.busbw("show killed").stderr).unwrap();
+    assert!(shown.contains(&format!("{rows} rows of launches before the last")), "{shown}");
 }
 
 #[test]

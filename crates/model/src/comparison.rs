@@ -4,12 +4,14 @@
 
 mod matched;
 mod point;
+mod repeated;
 mod scaling;
 mod side;
 
 pub use matched::{Basis, Matched, Matching, compare_sides};
 pub use point::Point;
-pub use scaling::{Scaled, Step, scale};
+pub use repeated::{Repeated, Sameness, distinct};
+pub use scaling::{Scaled, Step, Width, scale};
 pub use side::{Side, Times};
 
 #[cfg(test)]

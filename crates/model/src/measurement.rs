@@ -9,6 +9,9 @@ mod check;
 mod deduction;
 mod folded;
 mod from_record;
+mod groups;
+mod plan;
+mod precise;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +21,7 @@ pub use check::{Disagreement, disagreements, stated_average_differs};
 pub use deduction::deduce;
 pub use folded::{Folded, Imported, Outcome};
 pub use from_record::version_text;
+pub use groups::{first_group, hosts_of};
 
 use crate::{
     Collective, DataType,
@@ -32,7 +36,7 @@ pub struct Measurement {
     pub source: Source,
     /// What was run.
     pub test: Test,
-    /// Ranks of the communicator.
+    /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Known<usize>>,
     /// Hosts that they were on.
@@ -44,12 +48,19 @@ pub struct Measurement {
     /// NCCL's (or RCCL's) version, such as `2.28.9`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<String>,
+    /// Unique name of the run, from a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Start time as the source says it, such as `2026-11-20 10:00:00`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// The command line, where the text shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// How it was measured, as far as the source says: options by the name that nccl-tests gives them
+    /// (`-n`), and `backend`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// Settings of the environment that were recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -199,6 +210,9 @@ pub struct Device {
     pub address: String,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
+    /// Colour of its communicator (NCCL_TESTS_SPLIT), where it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
 }
 
 /// A row.
@@ -206,6 +220,9 @@ pub struct Device {
 pub struct Row {
     /// Bytes.
     pub size: u64,
+    /// Colour of its communicator, where the run had several (NCCL_TESTS_SPLIT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
     /// Elements: the count column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -262,14 +279,14 @@ pub struct Half {
 
 impl Measurement {
     /// The largest busbw (or bandwidth of a program that knows one only) of a place that means
-    /// something, with its row, out of place first.
+    /// something, whichever place that is; of equal ones the first, and out of place before in place.
     pub fn peak(&self) -> Option<Peak<'_>> {
         let halves = self.rows.iter().flat_map(|row| {
             self.halves(row).map(move |(in_place, half)| Peak { row, half, in_place })
         });
         halves
             .filter(|at| at.figure().is_some_and(f64::is_finite))
-            .max_by(|a, b| a.figure().unwrap_or(0.0).total_cmp(&b.figure().unwrap_or(0.0)))
+            .reduce(|best, next| if next.figure() > best.figure() { next } else { best })
     }
 
     /// A row's halves that mean something, each with whether it is in place.

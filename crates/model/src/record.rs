@@ -47,6 +47,16 @@ pub struct Folded {
     pub end: Option<End>,
 }
 
+impl Folded {
+    /// Rows of earlier launches that no row stands for: their run was killed before it could say what all
+    /// launches give together.
+    pub fn unsettled(&self) -> usize {
+        let shown: std::collections::HashSet<(u64, u64)> =
+            self.rows.iter().filter(|row| row.shown).map(|row| (row.index, row.group)).collect();
+        self.rows.iter().filter(|row| !shown.contains(&(row.index, row.group))).count()
+    }
+}
+
 /// Figures that JSON has no number for: NaN and infinities become null and come back as NaN.
 pub(crate) mod figure {
     use serde::{Deserialize, Deserializer, Serializer};

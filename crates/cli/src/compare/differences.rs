@@ -1,4 +1,4 @@
-//! What else differs between two sides: versions, devices, settings. A difference in speed may come of it.
+//! What else differs between two sides: versions, devices, options, settings. A difference in speed may come of it.
 //! Not figures.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,12 @@ pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Ve
             difference(what, a, b)
         })
         .collect();
+    let (a, b) = (options(baseline), options(candidate));
+    for (name, one) in &a {
+        // What only one side says, the other may have had as well.
+        let other = b.get(name).cloned();
+        found.extend(other.and_then(|other| difference(name, one.clone(), other)));
+    }
     let (a, b) = (settings(baseline), settings(candidate));
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     for name in names {
@@ -71,10 +77,19 @@ fn difference(what: &str, baseline: String, candidate: String) -> Option<Differe
     (baseline != candidate).then(|| Difference { what: what.to_owned(), baseline, candidate })
 }
 
+/// How the runs were measured, by the options' names.
+fn options(runs: &[Measurement]) -> BTreeMap<String, String> {
+    joined(runs.iter().flat_map(|run| &run.options))
+}
+
 /// Settings of the environment, where all runs that recorded one agree.
 fn settings(runs: &[Measurement]) -> BTreeMap<String, String> {
+    joined(runs.iter().flat_map(|run| &run.environment))
+}
+
+fn joined<'a>(said: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, value) in runs.iter().flat_map(|run| &run.environment) {
+    for (name, value) in said {
         found.entry(name.clone()).or_default().insert(value.clone());
     }
     found

@@ -1,95 +1,201 @@
 //! `compare --by nodes`: how a machine keeps its speed as it grows.
 //! Not two machines against each other.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use anyhow::Result;
 use model::{
-    comparison::{Scaled, Side, scale},
+    comparison::{Point, Scaled, Width, scale},
     exit::Exit,
 };
+use serde::Serialize;
 
-use super::{say, sides::Source};
+use super::{SCHEMA, say, sides::Source, table};
 use crate::{
-    answer::{Out, answer, json_line},
+    answer::{answer, json_line},
     columns::aligned,
     options::CompareArguments,
-    quantity::{bytes, rate},
+    quantity::{bytes, count, rate},
 };
 
-/// Prints the efficiency of every point that was measured on several numbers of ranks.
+/// What `--by nodes` found.
+#[derive(Debug, Serialize)]
+struct Scaling<'a> {
+    compare_schema: u32,
+    by: &'static str,
+    sides: &'a [Source],
+    /// Sides that do not say on how many hosts they ran: their axis is ranks.
+    hosts_unknown: Vec<&'a str>,
+    scaled: Vec<Scaled>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<Gate>,
+}
+
+/// Whether every point keeps its speed.
+#[derive(Debug, Serialize)]
+struct Gate {
+    fail_below: f64,
+    held: bool,
+    failed: Vec<Lost>,
+}
+
+/// A point that lost too much.
+#[derive(Debug, Serialize)]
+struct Lost {
+    #[serde(flatten)]
+    point: Point,
+    on: Width,
+    efficiency: f64,
+}
+
+/// Prints the efficiency of every point that was measured on several numbers of hosts or ranks.
 pub(super) fn run(arguments: &CompareArguments, sources: &[Source]) -> Result<Exit> {
-    let sides: Vec<Side> = sources.iter().map(|source| source.side.clone()).collect();
-    let scaled = scale(&sides);
+    let scaled = scale(sources.iter().flat_map(|source| &source.runs));
     if scaled.is_empty() {
         say(
-            "nothing was compared: no point was measured on several numbers of ranks, with a bus bandwidth",
+            "nothing was compared: no point was measured on several numbers of hosts or ranks, with a bus bandwidth",
         );
         return Ok(Exit::Internal);
     }
+    let unknown = |source: &&Source| source.runs.iter().any(|run| run.hosts.is_none());
+    let scaling = Scaling {
+        compare_schema: SCHEMA,
+        by: "nodes",
+        sides: sources,
+        hosts_unknown: sources.iter().filter(unknown).map(|one| one.side.name.as_str()).collect(),
+        gate: arguments.fail_below.map(|least| gate(least, &scaled)),
+        scaled,
+    };
     answer(|out, _| match arguments.json {
-        true => scaled.iter().try_for_each(|one| json_line(out, one)),
-        false => print(out, &scaled, sources),
+        true => json_line(out, &scaling),
+        false => print(out, &scaling, arguments.markdown),
     })?;
-    let failed: Vec<String> = arguments.fail_below.map_or(Vec::new(), |least| {
-        let steps = scaled.iter().flat_map(|one| one.steps.iter().map(move |step| (one, step)));
-        let below = steps.filter(|(_, step)| step.efficiency < least);
-        below.map(|(one, step)| sentence(one, step.ranks, step.efficiency)).collect()
-    });
-    for one in &failed {
-        say(&format!("below {}: {one}", arguments.fail_below.unwrap_or_default()));
+    let Some(gate) = &scaling.gate else { return Ok(Exit::Ok) };
+    for lost in &gate.failed {
+        say(&format!("below {}: {}", gate.fail_below, sentence(lost)));
     }
-    Ok(if failed.is_empty() { Exit::Ok } else { Exit::Internal })
+    Ok(if gate.held { Exit::Ok } else { Exit::Internal })
 }
 
-fn sentence(one: &Scaled, ranks: usize, efficiency: f64) -> String {
-    let place = if one.point.in_place { " in place" } else { "" };
+fn gate(least: f64, scaled: &[Scaled]) -> Gate {
+    let steps = scaled.iter().flat_map(|one| one.steps.iter().map(move |step| (one, step)));
+    let failed: Vec<Lost> = steps
+        .filter(|(_, step)| step.efficiency < least)
+        .map(|(one, step)| Lost {
+            point: one.point.clone(),
+            on: step.width,
+            efficiency: step.efficiency,
+        })
+        .collect();
+    Gate { fail_below: least, held: failed.is_empty(), failed }
+}
+
+fn sentence(lost: &Lost) -> String {
+    let place = if lost.point.in_place { " in place" } else { "" };
     format!(
-        "{}, {}{place}: on {ranks} ranks {:.1} % of that bus bandwidth",
-        one.point.case(),
-        bytes(one.point.size),
-        efficiency * 100.0
+        "{}, {}{place}: on {} {:.1} % of that bus bandwidth",
+        lost.point.case(),
+        bytes(lost.point.size),
+        on(lost.on),
+        lost.efficiency * 100.0
     )
 }
 
-fn print(out: &mut Out, scaled: &[Scaled], sources: &[Source]) -> io::Result<()> {
-    writeln!(
-        out,
-        "# busbw compare --by nodes: busbw in GB/s, and its share of that on the fewest ranks"
-    )?;
-    for source in sources {
-        writeln!(out, "# {}: {}", source.side.name, source.about)?;
+/// `2 hosts, 16 ranks`.
+fn on(width: Width) -> String {
+    let ranks = count(width.ranks as u64, "rank");
+    match width.hosts {
+        Some(hosts) => format!("{}, {ranks}", count(hosts as u64, "host")),
+        None => ranks,
     }
-    let mut cases: Vec<String> = scaled.iter().map(|one| one.point.case()).collect();
+}
+
+fn print(out: &mut impl Write, scaling: &Scaling<'_>, markdown: bool) -> io::Result<()> {
+    let prefix = if markdown { "- " } else { "# " };
+    let title = "busbw compare --by nodes: busbw in GB/s, and its share of that on the fewest hosts and ranks";
+    if markdown {
+        writeln!(out, "**{title}**\n")?;
+    } else {
+        writeln!(out, "# {title}")?;
+    }
+    for source in scaling.sides {
+        writeln!(out, "{prefix}{}: {}", source.side.name, source.about)?;
+        for said in source.remarks() {
+            writeln!(out, "{prefix}{}, {said}", source.side.name)?;
+        }
+    }
+    if !scaling.hosts_unknown.is_empty() {
+        let names = scaling.hosts_unknown.join(", ");
+        writeln!(out, "{prefix}hosts are not known of {names}: ordered by ranks there")?;
+    }
+    let mut cases: Vec<String> = scaling.scaled.iter().map(|one| title_of(&one.point)).collect();
     cases.dedup();
     for case in cases {
-        let rows: Vec<&Scaled> = scaled.iter().filter(|one| one.point.case() == case).collect();
-        let mut ranks: Vec<usize> =
-            rows.iter().flat_map(|row| row.steps.iter().map(|step| step.ranks)).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        let mut lines = vec![vec!["size".to_owned(), "place".to_owned()]];
-        for (number, ranks) in ranks.iter().enumerate() {
-            lines[0].push(format!("{ranks} ranks"));
-            if number > 0 {
-                lines[0].push("%".to_owned());
-            }
+        let of = |one: &&Scaled| title_of(&one.point) == case;
+        let rows: Vec<&Scaled> = scaling.scaled.iter().filter(of).collect();
+        let launches: BTreeSet<usize> = rows
+            .iter()
+            .flat_map(|row| row.steps.iter().map(|step| step.times.launches_us.len()))
+            .collect();
+        let lines = cells(&rows);
+        let of = match (launches.first(), launches.last()) {
+            (Some(1), Some(1)) | (None, _) | (_, None) => "one launch each".to_owned(),
+            (Some(least), Some(most)) if least == most => format!("medians of {most} launches"),
+            (Some(least), Some(most)) => format!("medians of {least} to {most} launches"),
+        };
+        if markdown {
+            writeln!(out, "\n**{case}** ({of})\n\n{}", table::as_markdown(&lines))?;
+        } else {
+            write!(out, "#\n# {case} ({of})\n{}", aligned(&lines))?;
         }
-        for row in rows {
-            let place = if row.point.in_place { "in" } else { "out" };
-            let mut line = vec![bytes(row.point.size).replace(' ', ""), place.to_owned()];
-            for (number, ranks) in ranks.iter().enumerate() {
-                let step = row.steps.iter().find(|step| step.ranks == *ranks);
-                let busbw = step.and_then(|step| step.times.busbw);
-                line.push(busbw.map_or("-".to_owned(), rate));
-                if number > 0 {
-                    let share = step.map(|step| format!("{:.1}", step.efficiency * 100.0));
-                    line.push(share.unwrap_or_else(|| "-".to_owned()));
-                }
-            }
-            lines.push(line);
-        }
-        write!(out, "#\n# {}\n{}", case.split(", ").next().unwrap_or(&case), aligned(&lines))?;
     }
     Ok(())
+}
+
+/// What a table is headed by: all of a point but size, place and ranks.
+fn title_of(point: &Point) -> String {
+    let case = point.case();
+    let parts: Vec<&str> = case.split(", ").collect();
+    match parts.as_slice() {
+        [what, _, group] => format!("{what}, {group}"),
+        [what, ..] => (*what).to_owned(),
+        [] => case.clone(),
+    }
+}
+
+fn cells(rows: &[&Scaled]) -> Vec<Vec<String>> {
+    let mut widths: Vec<Width> = Vec::new();
+    for step in rows.iter().flat_map(|row| &row.steps) {
+        if !widths.contains(&step.width) {
+            widths.push(step.width);
+        }
+    }
+    let known = widths.iter().all(|width| width.hosts.is_some());
+    widths.sort_by_key(|width| (width.hosts.filter(|_| known), width.ranks, width.hosts));
+    let mut head = vec!["size".to_owned(), "place".to_owned()];
+    for (number, width) in widths.iter().enumerate() {
+        head.push(on(*width));
+        if number > 0 {
+            head.push("%".to_owned());
+        }
+    }
+    let mut lines = vec![head];
+    for row in rows {
+        let place = if row.point.in_place { "in" } else { "out" };
+        let mut line = vec![bytes(row.point.size).replace(' ', ""), place.to_owned()];
+        for (number, width) in widths.iter().enumerate() {
+            let step = row.steps.iter().find(|step| step.width == *width);
+            let busbw = step.and_then(|step| step.times.busbw);
+            line.push(busbw.map_or("-".to_owned(), rate));
+            if number > 0 {
+                let share = step.map(|step| format!("{:.1}", step.efficiency * 100.0));
+                line.push(share.unwrap_or_else(|| "-".to_owned()));
+            }
+        }
+        lines.push(line);
+    }
+    lines
 }

@@ -7,11 +7,15 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use model::{comparison::Side, measurement::Measurement};
+use model::{
+    comparison::{Repeated, Sameness, Side, distinct},
+    measurement::Measurement,
+};
 use serde::Serialize;
 
+use super::copies::Copies;
 use crate::{
-    import,
+    import::{self, Lines},
     options::CompareArguments,
     quantity::{count, list},
     references, store,
@@ -26,8 +30,52 @@ pub(super) struct Source {
     pub about: String,
     /// Whether it is shipped: how far its sizes go is nobody's plan.
     pub is_reference: bool,
+    /// What of its sources was not read.
+    pub unread: Unread,
+    /// Runs that say the same as another one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<Repeated>,
     #[serde(skip)]
     pub runs: Vec<Measurement>,
+}
+
+/// How much of a side's sources was not read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Unread {
+    /// Rows beyond those that are kept.
+    pub rows_left_out: u64,
+    /// Runs beyond those that are kept.
+    pub runs_left_out: u64,
+    /// Rows that are cut or have no figures.
+    pub rows_cut: u64,
+    /// Lines of no known kind.
+    pub lines_unrecognised: u64,
+    /// Records that are damaged.
+    pub records_damaged: u64,
+}
+
+impl Unread {
+    fn add(&mut self, lines: &Lines) {
+        self.runs_left_out += lines.runs_left_out;
+        self.rows_cut += lines.cut;
+        self.lines_unrecognised += lines.unrecognised;
+    }
+
+    /// In words; none where all was read.
+    pub(super) fn words(&self) -> Option<String> {
+        let said: Vec<String> = [
+            (self.rows_left_out, "row", "beyond those that are kept"),
+            (self.runs_left_out, "run", "beyond those that are kept"),
+            (self.rows_cut, "row", "cut or without figures"),
+            (self.lines_unrecognised, "line", "of no known kind"),
+            (self.records_damaged, "record", "damaged"),
+        ]
+        .iter()
+        .filter(|(number, ..)| *number > 0)
+        .map(|(number, one, what)| format!("{} {what}", count(*number, one)))
+        .collect();
+        (!said.is_empty()).then(|| format!("not read: {}", said.join(", ")))
+    }
 }
 
 /// The sides in order, the baseline first.
@@ -52,9 +100,9 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
     } else if let [only] = sources.as_slice()
         && arguments.by.is_none()
     {
-        let Some((nearest, same_gpu)) = references::nearest(&only.runs) else {
+        let Some((nearest, likeness)) = references::nearest(&only.runs) else {
             bail!(
-                "one side only, and no reference measured what {} did: name another, or one of `busbw references`",
+                "one side only, and no reference measured what {} did on as many ranks and hosts: name another, or one of `busbw references`",
                 only.side.name
             );
         };
@@ -64,11 +112,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
             "busbw: compared with the reference {}: {} ({})",
             nearest.name,
             nearest.hardware,
-            if same_gpu {
-                "the nearest by hardware"
-            } else {
-                "the same test on as many ranks; none has the same GPU, or the runs do not name theirs"
-            }
+            likeness.words(nearest.gpu)
         );
         sources.insert(0, source);
     }
@@ -89,15 +133,32 @@ fn read(word: &Path) -> Result<Source> {
                 "{text} is no file, no reference (busbw references) and no run: {error:#}"
             )
         })?;
-        return Ok(source(&text, import::read_path(&path)?.measurements));
+        let read = import::read_path(&path)?;
+        return Ok(source(&text, read.measurements, Unread::default()));
     }
     let mut runs = Vec::new();
+    let mut unread = Unread::default();
+    let mut copies = Copies::default();
     for file in import::files(&[word.to_owned()]) {
+        if let Some(of) = copies.of(&file.path) {
+            copies.found.push(Repeated {
+                name: file.path.display().to_string(),
+                of,
+                by: Sameness::Text,
+                left_out: true,
+            });
+            continue;
+        }
         match import::read_path(&file.path) {
-            Ok(read) => runs.extend(read.measurements),
+            Ok(read) => {
+                unread.add(&read.lines);
+                runs.extend(read.measurements);
+                copies.read(file.path);
+            }
             Err(error) if !file.found => return Err(error.into()),
             // Whatever else lies in a folder is none of ours, but a record that is damaged is.
             Err(error) if is_record(&file.path) => {
+                unread.records_damaged += 1;
                 let _ = writeln!(io::stderr(), "busbw: left out: {error}");
             }
             Err(_) => {}
@@ -106,7 +167,9 @@ fn read(word: &Path) -> Result<Source> {
     if runs.is_empty() {
         bail!("{text}: no file in it is a log or a record");
     }
-    Ok(source(&text, runs))
+    let mut side = source(&text, runs, unread);
+    side.repeated.splice(0..0, copies.found);
+    Ok(side)
 }
 
 fn is_record(path: &Path) -> bool {
@@ -118,19 +181,24 @@ fn reference(name: &str) -> Result<Source> {
         let names: Vec<&str> = references::all().iter().map(|one| one.name).collect();
         bail!("there is no reference {name}: there are {}", list(&names, "and"));
     };
-    Ok(Source { is_reference: true, ..source(found.name, found.runs()?) })
+    let side = source(found.name, found.runs()?, Unread::default());
+    Ok(Source { is_reference: true, ..side })
 }
 
-fn source(name: &str, runs: Vec<Measurement>) -> Source {
+fn source(name: &str, runs: Vec<Measurement>, mut unread: Unread) -> Source {
+    let (runs, repeated) = distinct(runs);
+    unread.rows_left_out = runs.iter().map(|run| run.rows_left_out).sum();
     let mut about: Vec<String> = runs.iter().map(import::subject).collect();
     about.dedup();
     let about = match about.as_slice() {
         [only] if runs.len() > 1 => format!("{} runs of {only}", runs.len()),
-        [first, rest @ ..] if !rest.is_empty() => format!("{first}; {} more runs", runs.len() - 1),
+        [first, rest @ ..] if !rest.is_empty() => {
+            format!("{first}; {} more", count(runs.len() as u64 - 1, "run"))
+        }
         [only] => only.clone(),
         _ => String::new(),
     };
-    Source { side: Side::of(name, &runs), about, is_reference: false, runs }
+    Source { side: Side::of(name, &runs), about, is_reference: false, unread, repeated, runs }
 }
 
 impl Source {
@@ -138,12 +206,44 @@ impl Source {
     pub(super) fn incomplete(&self) -> Vec<String> {
         let failed = self.runs.iter().flat_map(|run| &run.errors);
         let mut said: Vec<String> = failed.map(|e| format!("{}: {e}", self.side.name)).collect();
-        let left_out: u64 = self.runs.iter().map(|run| run.rows_left_out).sum();
+        let left_out = self.unread.rows_left_out;
         if left_out > 0 {
             said.push(format!(
                 "{}: {} beyond those that are kept",
                 self.side.name,
                 count(left_out, "row")
+            ));
+        }
+        said
+    }
+}
+
+impl Source {
+    /// What is to be known before its figures are: what was not read, and what was read twice.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut said: Vec<String> = self.unread.words().into_iter().collect();
+        let (out, kept): (Vec<&Repeated>, Vec<&Repeated>) =
+            self.repeated.iter().partition(|one| one.left_out);
+        if let Some(first) = out.first() {
+            let why = match first.by {
+                Sameness::Text => "the same bytes",
+                Sameness::Id => "the same run",
+                Sameness::Start => "the same start and figures",
+                Sameness::Figures | Sameness::FewFigures => "the same figures in every row",
+            };
+            said.push(format!(
+                "{} left out as read before ({} is {}: {why})",
+                count(out.len() as u64, "run"),
+                first.name,
+                first.of
+            ));
+        }
+        if let Some(first) = kept.first() {
+            said.push(format!(
+                "{} with the figures of another one, and counted: too few rows tell whether it is the same launch ({} and {})",
+                count(kept.len() as u64, "run"),
+                first.name,
+                first.of
             ));
         }
         said

@@ -11,9 +11,10 @@ use model::{
     stats::Verdict,
 };
 
-use super::{Against, Outcome};
+use super::{Against, Outcome, sides::Source};
 use crate::{
     columns::aligned,
+    printable::printable,
     quantity::{bytes, count, rate, time},
 };
 
@@ -31,25 +32,38 @@ pub(super) fn print(
     if !markdown {
         writeln!(out, "# busbw compare")?;
     }
-    writeln!(out, "{prefix}A {}: {}", outcome.baseline.side.name, outcome.baseline.about)?;
+    let head =
+        |side: &Source| printable(&format!("{}: {}", side.side.name, side.about)).into_owned();
+    writeln!(out, "{prefix}A {}", head(outcome.baseline))?;
+    remarks(out, prefix, "A", outcome.baseline)?;
     for (number, one) in outcome.comparisons.iter().enumerate() {
-        let letter = letter(number);
-        writeln!(out, "{prefix}{letter} {}: {}", one.candidate.side.name, one.candidate.about)?;
+        let letter = letter(number + 1);
+        writeln!(out, "{prefix}{letter} {}", head(one.candidate))?;
+        remarks(out, prefix, &letter, one.candidate)?;
     }
     for (number, one) in outcome.comparisons.iter().enumerate() {
-        against(out, one, letter(number), markdown, colour)?;
+        against(out, one, &letter(number + 1), markdown, colour)?;
     }
     Ok(())
 }
 
-fn letter(number: usize) -> char {
-    char::from(b'B' + (number % 25) as u8)
+fn remarks(out: &mut impl Write, prefix: &str, letter: &str, side: &Source) -> io::Result<()> {
+    side.remarks().iter().try_for_each(|said| writeln!(out, "{prefix}{letter}, {said}"))
+}
+
+/// A side's letters: A to Z, AA to AZ, and so on.
+pub(super) fn letter(number: usize) -> String {
+    let last = char::from(b'A' + (number % 26) as u8);
+    match number / 26 {
+        0 => last.to_string(),
+        before => format!("{}{last}", letter(before - 1)),
+    }
 }
 
 fn against(
     out: &mut impl Write,
     one: &Against<'_>,
-    letter: char,
+    letter: &str,
     markdown: bool,
     colour: bool,
 ) -> io::Result<()> {
@@ -58,7 +72,9 @@ fn against(
         let differences: Vec<String> = one
             .differences
             .iter()
-            .map(|d| format!("{} {} | {}", d.what, d.baseline, d.candidate))
+            .map(|d| {
+                printable(&format!("{} {} | {}", d.what, d.baseline, d.candidate)).into_owned()
+            })
             .collect();
         writeln!(out, "{prefix}A and {letter} differ: {}", differences.join("; "))?;
     }
@@ -84,7 +100,7 @@ fn against(
     }
     writeln!(out, "{prefix}{}", summary(&one.matching.rows))?;
     for (side, points) in
-        [('A', &one.matching.only_baseline), (letter, &one.matching.only_candidate)]
+        [("A", &one.matching.only_baseline), (letter, &one.matching.only_candidate)]
     {
         if !points.is_empty() {
             writeln!(out, "{prefix}only in {side}: {}", alone(points))?;
@@ -93,7 +109,7 @@ fn against(
     Ok(())
 }
 
-fn cells(rows: &[&Matched], letter: char) -> Vec<Vec<String>> {
+fn cells(rows: &[&Matched], letter: &str) -> Vec<Vec<String>> {
     let [b, ratio] = [letter.to_string(), format!("{letter}/A")];
     let head = ["size", "place", "A", &b, &ratio, "95 %", "verdict"].map(str::to_owned);
     let mut lines = vec![head.to_vec()];
@@ -133,7 +149,7 @@ fn coloured(table: &str) -> String {
         .replace("  faster\n", "  \x1b[32mfaster\x1b[0m\n")
 }
 
-fn as_markdown(lines: &[Vec<String>]) -> String {
+pub(super) fn as_markdown(lines: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
         text.push_str(&format!("| {} |\n", line.join(" | ")));
@@ -181,9 +197,32 @@ pub(super) fn alone(points: &[Point]) -> String {
     format!("{} ({}{more})", count(points.len() as u64, "point"), named.join("; "))
 }
 
+/// The figures of a side, for people who look for what it shares with another.
+pub(super) fn held(points: &[Point]) -> String {
+    let mut cases: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for point in points {
+        let (least, most) = cases.entry(point.case()).or_insert((point.size, point.size));
+        (*least, *most) = ((*least).min(point.size), (*most).max(point.size));
+    }
+    let more = cases.len().saturating_sub(NAMED);
+    let case = |(case, (least, most)): (String, (u64, u64))| match least == most {
+        true => format!("{case}, {}", bytes(least)),
+        false => format!("{case}, {} to {}", bytes(least), bytes(most)),
+    };
+    let mut said: Vec<String> = cases.into_iter().take(NAMED).map(case).collect();
+    if more > 0 {
+        said.push(count(more as u64, "more table"));
+    }
+    if said.is_empty() { "no figure".to_owned() } else { said.join(" and ") }
+}
+
 fn place(point: &Point) -> String {
     let place = if point.in_place { " in place" } else { "" };
     format!("{}, {}{place}", point.case(), bytes(point.size))
+}
+
+fn launches(number: usize) -> String {
+    if number == 1 { "1 launch".to_owned() } else { format!("{number} launches") }
 }
 
 /// A point that missed a gate.
@@ -192,7 +231,7 @@ pub(super) fn sentence(row: &Matched) -> String {
         Some(interval) => format!(" ({:.3} to {:.3})", interval.low, interval.high),
         None => {
             let [a, b] = [&row.baseline, &row.candidate].map(|side| side.launches_us.len());
-            format!(", from {b} against {a} launches")
+            format!(", from {} against {}", launches(b), launches(a))
         }
     };
     format!("{}: {:.3} times as fast{interval}", place(&row.point), row.speed)

@@ -137,6 +137,9 @@ impl<'a> Context<'a> {
         if let Some(hosts) = self.run.hosts {
             words.push_str(&format!(" on {hosts} {}", plural(hosts, "host")));
         }
+        if let Some(group) = self.run.group() {
+            words.push_str(&format!(", group {group}"));
+        }
         if let Some(name) = self
             .run
             .devices
@@ -156,6 +159,10 @@ impl<'a> Context<'a> {
 
     pub(super) fn assumed(&self) -> Vec<String> {
         let mut assumed = Vec::new();
+        if self.run.group().is_some() && self.ceiling.is_some() {
+            let alone = "the other groups of the run, which ran at the same time, took no share of its links";
+            assumed.push(alone.to_owned());
+        }
         if let Some(memory) = self.run.test.memory
             && memory.origin == Origin::FileName
         {

@@ -1,12 +1,14 @@
-//! What belongs together: NCCL's lines and the table they are about, tables of one size each.
+//! What belongs together: NCCL's lines and the table they are about, tables of one size each; and what
+//! does not: the communicators of one run.
 //! Not the reading (`import`).
 
 use model::measurement::{Measurement, deduce};
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
-/// one size each, which a loop over sizes leaves, to one table.
+/// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.
 pub(super) fn gather(runs: &mut Vec<Measurement>) {
     join_library(runs);
+    *runs = runs.drain(..).flat_map(Measurement::communicators).collect();
     join_sizes(runs);
 }
 
@@ -32,7 +34,14 @@ fn join_library(runs: &mut Vec<Measurement>) {
 fn join_sizes(runs: &mut Vec<Measurement>) {
     let mut joined: Vec<Measurement> = Vec::with_capacity(runs.len());
     for run in runs.drain(..) {
-        match joined.last_mut() {
+        // The communicators of one run stand between tables that follow each other.
+        let group = run.group();
+        let last = joined.last().is_some_and(|last| last.group().is_some());
+        let before = match last {
+            true => joined.iter_mut().rfind(|before| before.group() == group),
+            false => joined.last_mut(),
+        };
+        match before {
             Some(before) if goes_on(before, &run) => {
                 before.out_of_bounds = match (before.out_of_bounds, run.out_of_bounds) {
                     (Some(a), Some(b)) => Some(a.saturating_add(b)),
@@ -68,6 +77,7 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
         && before.test.figure == next.test.figure
         && same(before.collective(), next.collective())
         && same(before.rank_count(), next.rank_count())
+        && before.group() == next.group()
         && before.hosts == next.hosts
         && before.copies == next.copies
         && (row.datatype, &row.op, row.root) == (last.datatype, &last.op, last.root)
@@ -96,6 +106,20 @@ mod tests {
         let sizes = |run: &Measurement| run.rows.iter().map(|row| row.size).collect::<Vec<_>>();
         let all: Vec<Vec<u64>> = runs.iter().map(sizes).collect();
         assert_eq!(all, [vec![8, 16, 32], vec![8], vec![8, 16]]);
+    }
+
+    #[test]
+    fn communicators_are_apart_and_a_loop_over_sizes_joins_each() {
+        let split = |size: u64| {
+            let mut run = table(&[size, size]);
+            run.rows[0].group = Some(0);
+            run.rows[1].group = Some(1);
+            run
+        };
+        let mut runs = vec![split(8), split(16)];
+        gather(&mut runs);
+        let told = |run: &Measurement| (run.group(), run.rows.len());
+        assert_eq!(runs.iter().map(told).collect::<Vec<_>>(), [(Some(0), 2), (Some(1), 2)]);
     }
 
     #[test]

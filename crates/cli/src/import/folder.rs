@@ -1,7 +1,12 @@
 //! The files that a word on the command line means: itself, or those below a folder.
 //! Not what is in them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
+
+use walkdir::WalkDir;
 
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,24 +17,80 @@ pub struct Entry {
     pub found: bool,
 }
 
-/// The files of all words, those of a folder in the order of their names. What cannot be looked into is
-/// handed on, for its reading to fail.
-pub fn files(words: &[PathBuf]) -> Vec<Entry> {
-    words.iter().flat_map(|word| below(word)).collect()
+/// What the words on a command line mean.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// The files, those of a folder in the order of their names. What cannot be looked into is handed on,
+    /// for its reading to fail.
+    pub files: Vec<Entry>,
+    /// Folders that were not looked into: the kernel makes up their files as they are read, some without
+    /// an end.
+    pub made_up: Vec<PathBuf>,
 }
 
-fn below(word: &Path) -> Vec<Entry> {
-    if !word.is_dir() {
-        return vec![Entry { path: word.to_owned(), found: false }];
+/// The files of all words.
+pub fn files(words: &[PathBuf]) -> Vec<Entry> {
+    find(words).files
+}
+
+/// The files of all words, and the folders that were passed over.
+pub fn find(words: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    for word in words {
+        found.add(word);
     }
-    walkdir::WalkDir::new(word)
-        .sort_by_file_name()
-        .into_iter()
-        .filter_map(|entry| match entry {
-            // A link counts as what it leads to; a pipe or a device would never end.
-            Ok(entry) if !entry.path().is_file() => None,
-            Ok(entry) => Some(Entry { path: entry.into_path(), found: true }),
-            Err(error) => Some(Entry { path: error.path()?.to_owned(), found: false }),
-        })
-        .collect()
+    found
+}
+
+impl Found {
+    fn add(&mut self, word: &Path) {
+        if !word.is_dir() {
+            self.files.push(Entry { path: word.to_owned(), found: false });
+            return;
+        }
+        let mut entries = WalkDir::new(word).sort_by_file_name().into_iter();
+        while let Some(entry) = entries.next() {
+            match entry {
+                Ok(entry) if entry.file_type().is_dir() && is_made_up(entry.path()) => {
+                    entries.skip_current_dir();
+                    self.made_up.push(entry.into_path());
+                }
+                // A link counts as what it leads to; a pipe or a device would never end.
+                Ok(entry) if !entry.path().is_file() => {}
+                Ok(entry) if entry.path_is_symlink() && leads_to_made_up(entry.path()) => {}
+                Ok(entry) => self.files.push(Entry { path: entry.into_path(), found: true }),
+                Err(error) => self
+                    .files
+                    .extend(error.path().map(|path| Entry { path: path.to_owned(), found: false })),
+            }
+        }
+    }
+}
+
+/// Where Linux keeps files that no disk holds.
+fn is_made_up(folder: &Path) -> bool {
+    let Ok(real) = folder.canonicalize() else { return false };
+    ["/proc", "/sys", "/dev"].iter().any(|root| real.starts_with(root))
+        // A disk in memory is no worse than another.
+        && !real.starts_with("/dev/shm")
+}
+
+fn leads_to_made_up(link: &Path) -> bool {
+    link.canonicalize().is_ok_and(|real| real.parent().is_some_and(is_made_up))
+}
+
+/// Why a file that was named is not read although it can be opened: it has no end, or reading takes from it
+/// what others wait for. Pipes are read, as `<(command)` is one.
+pub(super) fn refusal(path: &Path, about: &std::fs::Metadata) -> Option<&'static str> {
+    let kind = about.file_type();
+    // A program's own input and output, on a terminal.
+    let own = path.starts_with("/dev/fd") || path == Path::new("/dev/stdin");
+    match () {
+        () if kind.is_block_device() => Some("a disk"),
+        () if kind.is_char_device() && !own => Some("a device"),
+        () if path.canonicalize().is_ok_and(|real| real == Path::new("/proc/kmsg")) => {
+            Some("the kernel's own log, which never ends")
+        }
+        () => None,
+    }
 }

@@ -1,8 +1,8 @@
 //! JSON: busbw's records in both forms, imported runs, and reports of nccl-tests' `-J`; several of them
-//! may follow each other, line by line.
+//! may follow each other, line by line. Any other JSON may hold the lines of a log (`wrapped`).
 //! Not what is in them (`store`, `model::measurement`, `nccl_report`).
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Cursor, Read};
 
 use model::{
     measurement::{Folded, Measurement},
@@ -10,26 +10,36 @@ use model::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{ImportError, nccl_report::report};
+use super::{ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, wrapped};
 use crate::store;
 
 /// An object, or the lines of a record, is held as a whole: the most that is taken, bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Hands on every run in a source that begins with `{`.
+/// Hands on every run in a source that begins with `{`, or with `[` and what begins an element.
 pub(super) fn each(
     from: &mut dyn BufRead,
     name: &str,
     each: &mut dyn FnMut(Measurement),
-) -> Result<(), ImportError> {
+) -> Result<Fate, ImportError> {
     let mut lines = Lines { from, name, number: 0 };
-    let Some(mut text) = lines.next()? else { return Ok(()) };
+    let Some(mut text) = lines.next()? else { return Ok(Fate::default()) };
     let Ok(mut head) = serde_json::from_str::<Head>(&text) else {
         lines.rest(&mut text)?;
-        let head = lines.parse(&text)?;
-        each(lines.object(&head, &text)?);
-        return Ok(());
+        return match serde_json::from_str::<Head>(&text) {
+            Ok(head) if !head.is_strange() => {
+                each(lines.object(&head, &text)?);
+                Ok(Fate::default())
+            }
+            // A list is no head.
+            Ok(_) => lines.texts(&text, each),
+            Err(_) if text.trim_start().starts_with('[') => lines.texts(&text, each),
+            Err(error) => Err(lines.refuse(format!("damaged JSON: {error}"))),
+        };
     };
+    if head.is_strange() && wrapped::text(&text).is_some() {
+        return text_of(&mut Cursor::new(text).chain(lines.from), name, each);
+    }
     loop {
         let begun = lines.number;
         let mut next = lines.next()?;
@@ -49,7 +59,7 @@ pub(super) fn each(
         }
         match next {
             Some(line) => (text, head) = (line.clone(), lines.parse(&line)?),
-            None => return Ok(()),
+            None => return Ok(Fate::default()),
         }
     }
 }
@@ -70,6 +80,17 @@ struct Head {
     results: Option<IgnoredAny>,
     config: Option<IgnoredAny>,
     sweep_schema: Option<IgnoredAny>,
+}
+
+impl Head {
+    /// Whether it is none of the forms that are read here.
+    fn is_strange(&self) -> bool {
+        let Head { kind, run, results, config, sweep_schema } = self;
+        kind.is_none()
+            && run.is_none()
+            && sweep_schema.is_none()
+            && (results.is_none() || config.is_none())
+    }
 }
 
 #[derive(Deserialize)]
@@ -113,6 +134,14 @@ impl Lines<'_> {
         serde_json::from_str(text).map_err(|e| self.refuse(format!("damaged JSON: {e}")))
     }
 
+    /// The lines of a log that JSON of another form holds.
+    fn texts(&self, json: &str, each: &mut dyn FnMut(Measurement)) -> Result<Fate, ImportError> {
+        let mut text = Text::new(self.name, each);
+        wrapped::texts(json, &mut |part| lines::split(part, &mut |line: &str| text.line(line)))
+            .map_err(|error| self.refuse(format!("damaged JSON: {error}")))?;
+        text.finish().map_err(|_| self.strange())
+    }
+
     /// An object that is a run by itself.
     fn object(&self, head: &Head, text: &str) -> Result<Measurement, ImportError> {
         match head {
@@ -138,12 +167,16 @@ impl Lines<'_> {
                 "the result of a sweep: `busbw show` prints it, and its launches are records of their own"
                     .to_owned(),
             )),
-            _ => Err(self.refuse(
-                "JSON that is neither a record of busbw nor a report of nccl-tests (-J): it has neither \
-                 `kind`, `run`, nor `results`"
-                    .to_owned(),
-            )),
+            _ => Err(self.strange()),
         }
+    }
+
+    fn strange(&self) -> ImportError {
+        self.refuse(
+            "JSON that is neither a record of busbw nor a report of nccl-tests (-J): it has neither \
+             `kind`, `run`, nor `results`, and holds no lines of a log"
+                .to_owned(),
+        )
     }
 
     fn too_large(&self) -> ImportError {

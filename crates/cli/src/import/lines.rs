@@ -1,11 +1,15 @@
 //! Bytes as lines: of any length, of any line end, without terminal colours, UTF-8 or not.
 //! Not what they mean.
 
-use std::io::{self, BufRead};
+use std::{
+    borrow::Cow,
+    io::{self, BufRead},
+};
 
 use memchr::{memchr, memchr_iter, memchr2};
 use model::nccl_log::plain;
-use serde::Deserialize;
+
+use super::wrapped;
 
 /// Bytes of a line that are kept: nothing that is read here is longer.
 const LONGEST: usize = 64 << 10;
@@ -35,6 +39,13 @@ pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
     }
 }
 
+/// Whether what comes next is a list in JSON, and no prefix such as `[1,0]<stdout>:`.
+pub(super) fn is_list(from: &mut dyn BufRead) -> io::Result<bool> {
+    let mut start = from.fill_buf()?.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
+    start = start.trim_ascii_start();
+    Ok(start.starts_with(b"{") || start.starts_with(b"\""))
+}
+
 /// By its first bytes, a form that holds text and is not read, and what to do with it.
 pub(super) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
     const UTF16: &str = "make it UTF-8 first, such as with `iconv -f UTF-16 -t UTF-8`";
@@ -55,19 +66,6 @@ pub(super) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
     ];
     let (_, what, instead) = known.into_iter().find(|(magic, ..)| start.starts_with(magic))?;
     Some((what, instead))
-}
-
-/// How container runtimes write a line of a log: Docker's json-file driver.
-const WRAPPED: &str = "{\"log\":";
-
-/// Whether what comes next is a log whose lines are wrapped as JSON.
-pub(super) fn is_wrapped(from: &mut dyn BufRead) -> io::Result<bool> {
-    Ok(from.fill_buf()?.starts_with(WRAPPED.as_bytes()))
-}
-
-#[derive(Deserialize)]
-struct Wrapped {
-    log: String,
 }
 
 /// A zero byte among the first so many means that this is no text.
@@ -135,15 +133,25 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let mut text = String::from_utf8_lossy(bytes);
-    if text.starts_with(WRAPPED)
-        && let Ok(Wrapped { log }) = serde_json::from_str(&text)
+    let mut text = if bytes.is_ascii() {
+        String::from_utf8_lossy(bytes)
+    } else {
+        typed(&String::from_utf8_lossy(bytes)).into()
+    };
+    if text.starts_with('{')
+        && let Some(inner) = wrapped::text(&text)
     {
-        text = log.into();
+        text = inner.into();
     }
-    // Pages and mails hold blanks apart with one that does not break, which begins with this byte.
-    if memchr(0xc2, text.as_bytes()).is_some() && text.contains('\u{a0}') {
-        text = text.replace('\u{a0}', " ").into();
+    split(&text, line);
+}
+
+/// Hands on every line in a text.
+pub(super) fn split(text: &str, line: &mut impl FnMut(&str)) {
+    let mut text = Cow::Borrowed(text);
+    // A program's own print of what another one said.
+    if memchr(b'\\', text.as_bytes()).is_some() && text.matches("\\n").count() > 1 {
+        text = text.replace("\\n", "\n").into();
     }
     if memchr2(b'\r', b'\n', text.as_bytes()).is_none() {
         if !text.trim_ascii().is_empty() {
@@ -155,6 +163,22 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     for part in text.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {
         line(&plain(part));
     }
+}
+
+/// Text as a keyboard has it, where pages, mails and word processors put other blanks, dashes, quotes and
+/// bars; without what has no width.
+fn typed(text: &str) -> String {
+    let plain = |c: char| match c {
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => None,
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => Some('-'),
+        '\u{2018}' | '\u{2019}' => Some('\''),
+        '\u{201c}'..='\u{201f}' | '\u{ab}' | '\u{bb}' => Some('"'),
+        '\u{2502}' | '\u{2503}' | '\u{2551}' | '\u{ff5c}' => Some('|'),
+        '\u{85}' | '\u{2028}' | '\u{2029}' => Some('\n'),
+        c if !c.is_ascii() && c.is_whitespace() => Some(' '),
+        c => Some(c),
+    };
+    text.chars().filter_map(plain).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! The report of nccl-tests' `-J` (src/util.cu, JSON_FILE_VERSION 1 to 3).
 //! Not the table, and not which JSON it is (`json`).
 
+use std::collections::BTreeMap;
+
 use model::{
     DataType,
-    measurement::{self, Device, Form, Half, Known, Measurement, Row, Source, Test},
+    measurement::{
+        self, Device, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of,
+    },
 };
 use serde_json::Value;
 
@@ -29,11 +33,10 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
         .filter_map(|key| config.get(key).and_then(Value::as_u64))
         .product::<u64>();
     let devices: Vec<Device> = devices.filter_map(device).collect();
-    let listed = (per_process == 1 && !devices.is_empty()).then_some(devices.len());
-    let mut hosts: Vec<&str> = devices.iter().map(|device| device.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let hosts = Some(hosts.len()).filter(|hosts| *hosts > 0);
+    // Results are those of rank 0's communicator.
+    let first = first_group(&devices);
+    let listed = (per_process == 1 && !first.is_empty()).then_some(first.len());
+    let hosts = hosts_of(first);
     let average = ["/average_bus_bandwidth/bandwidth", "/average_bus_bandwidith/bandwidith"];
     let mut measurement = Measurement {
         source: Source { name: name.to_owned(), line: 0, form: Form::NcclTestsJson, version: None },
@@ -46,6 +49,7 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
         hosts,
         devices,
         nccl: code.map(measurement::version_text),
+        options: options(config),
         started: head.get("start_time").and_then(Value::as_str).map(str::to_owned),
         command: Some(arguments.join(" ")).filter(|command| !command.is_empty()),
         rows: head.get("results")?.as_array()?.iter().filter_map(row).collect(),
@@ -63,8 +67,27 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
             .collect(),
         ..Measurement::default()
     };
+    measurement.settle_groups();
     measurement::deduce(&mut measurement);
     Some(measurement)
+}
+
+/// How it was measured, by the options' names.
+fn options(config: &Value) -> BTreeMap<String, String> {
+    [
+        ("-t", "nthreads"),
+        ("-g", "ngpus"),
+        ("-n", "iterations"),
+        ("-m", "aggregated_iterations"),
+        ("-w", "warmup_iters"),
+        ("-c", "validation"),
+        ("-G", "graph"),
+    ]
+    .iter()
+    .filter_map(|(option, key)| {
+        Some(((*option).to_owned(), config.get(key)?.as_u64()?.to_string()))
+    })
+    .collect()
 }
 
 fn device(value: &Value) -> Option<Device> {
@@ -76,6 +99,7 @@ fn device(value: &Value) -> Option<Device> {
         device: number("device")?,
         address: text("device_hex"),
         name: text("device_info"),
+        group: value.get("group").and_then(Value::as_u64),
     })
 }
 
@@ -90,7 +114,7 @@ fn row(value: &Value) -> Option<Row> {
         root,
         out_of_place: value.get("out_of_place").and_then(half),
         in_place: value.get("in_place").and_then(half),
-        counters: Vec::new(),
+        ..Row::default()
     })
 }
 

@@ -10,4 +10,4 @@ mod row;
 
 pub(super) use columns::Columns;
 pub(super) use head::{Said, collective_in, head, unmarked};
-pub(super) use row::{Parsed, continuation, find};
+pub(super) use row::{Parsed, RowText, continuation, find};

@@ -93,8 +93,10 @@ pub(super) struct Table {
 }
 
 /// What its columns are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Header {
+    /// What a launcher or a collector put before it.
+    prefix: String,
     sizes: bool,
     values: usize,
     bandwidth: bool,
@@ -108,11 +110,16 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 fn header(line: &str) -> Option<Header> {
-    let text = line.trim().trim_start_matches(['#', '|']).trim();
-    let bandwidth = text.contains("MB/s");
-    if !(bandwidth || text.contains("(us)")) {
+    let bandwidth = line.contains("MB/s");
+    if !(bandwidth || line.contains("(us)")) {
         return None;
     }
+    let marked = ["# Size", "# Avg Latency(us)", "# Overall(us)"];
+    let (prefix, text) = match marked.iter().find_map(|words| line.rfind(words)) {
+        Some(at) => (line.get(..at)?, line.get(at + 1..)?),
+        None => ("", line.trim().trim_start_matches(['#', '|'])),
+    };
+    let text = text.trim();
     let sizes = text.starts_with("Size");
     if !(sizes || text.starts_with("Avg Latency(us)") || text.starts_with("Overall(us)")) {
         return None;
@@ -120,11 +127,43 @@ fn header(line: &str) -> Option<Header> {
     // Each column ends in its unit or is one of these words.
     let units = ["(us)", "MB/s", "Messages/s", "Overlap(%)", "Iterations", "Validation", "(MB/s)"];
     let values = text
-        .split_ascii_whitespace()
+        .split(|c: char| c.is_ascii_whitespace() || c == '|')
+        .map(|word| word.trim_end_matches(['"', '\'', ',', ';']))
         .filter(|word| units.iter().any(|unit| word.ends_with(unit)))
         .count();
     let printed = text.starts_with("Size (bytes)");
-    (values > 0).then_some(Header { sizes, values, bandwidth, printed })
+    let prefix = prefix.to_owned();
+    (values > 0).then_some(Header { prefix, sizes, values, bandwidth, printed })
+}
+
+/// A line behind a prefix like the header's: the same signs, with other numbers and words in their places.
+fn behind<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
+    if let Some(rest) = line.strip_prefix(prefix) {
+        return Some(rest);
+    }
+    let kind = |c: char| match c {
+        c if c.is_ascii_digit() => 0,
+        c if c.is_alphabetic() => 1,
+        c if c.is_whitespace() => 2,
+        _ => 3,
+    };
+    let (mut rest, mut prefix) = (line, prefix);
+    while let Some(first) = prefix.chars().next() {
+        let this = kind(first);
+        if this == 3 {
+            rest = rest.strip_prefix(first)?;
+            prefix = prefix.get(first.len_utf8()..)?;
+            continue;
+        }
+        let other = |c: char| kind(c) != this;
+        let after = rest.trim_start_matches(|c| !other(c));
+        if this != 2 && after.len() == rest.len() {
+            return None;
+        }
+        rest = after;
+        prefix = prefix.trim_start_matches(|c| !other(c));
+    }
+    Some(rest)
 }
 
 impl Table {
@@ -145,7 +184,7 @@ impl Table {
     /// Takes the header; of a table without a title, it tells what is measured.
     pub(super) fn header(&mut self, line: &str, measurement: &mut Measurement) {
         self.header = header(line);
-        if let (None, Some(header)) = (&self.title, self.header)
+        if let (None, Some(header)) = (&self.title, &self.header)
             && measurement.test.name.is_none()
         {
             let (name, figure) = if header.bandwidth {
@@ -160,22 +199,37 @@ impl Table {
         }
     }
 
-    /// `1048576    48369.05`, and the columns that follow.
+    /// `1048576    48369.05`, and the columns that follow; also as cells, and with decimal commas.
     pub(super) fn row(&mut self, line: &str) -> Option<Row> {
-        let header = self.header?;
-        let text = line.trim();
+        let header = self.header.clone()?;
+        let text = behind(line, &header.prefix).unwrap_or(line).trim();
+        let text = text.trim_end_matches(['"', '\'', ',', ';']);
+        if text.contains('|') {
+            return self.figures(&header, text.replace('|', " ").trim());
+        }
+        if let Some(row) = self.figures(&header, text) {
+            return Some(row);
+        }
+        let alone = usize::from(header.sizes) + header.values == 1;
+        let parted = alone || text.contains(char::is_whitespace) || text.contains(';');
+        let comma = if parted { "." } else { " " };
+        let plain = || text.replace(',', comma).replace(';', " ");
+        text.contains([',', ';']).then(|| self.figures(&header, &plain())).flatten()
+    }
+
+    fn figures(&mut self, header: &Header, text: &str) -> Option<Row> {
         if !text.as_bytes().first()?.is_ascii_digit() {
             return None;
         }
         let mut tokens = text.split_ascii_whitespace();
         let width = usize::from(header.sizes) + header.values;
         let count = tokens.clone().take(width + 2).count();
+        let mut index = None;
         if header.printed && count == width + 1 {
-            let index: u64 = tokens.next()?.parse().ok()?;
-            if self.index.is_some_and(|last| index <= last) {
+            index = Some(tokens.next()?.parse().ok()?);
+            if self.index.is_some() && index <= self.index {
                 return None;
             }
-            self.index = Some(index);
         } else if count != width {
             return None;
         }
@@ -185,6 +239,7 @@ impl Table {
         if !tokens.all(figure) {
             return None;
         }
+        self.index = index.or(self.index);
         let half = if header.bandwidth {
             Half { algbw: Some(value / 1e3), ..Half::default() }
         } else {
@@ -219,67 +274,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn titles() {
-        for (line, figure, memory, pair) in [
-            ("# OSU MPI Latency Test v7.4", Figure::Latency, Some(Memory::Host), true),
-            ("# OSU MPI-CUDA Bandwidth Test v5.9", Figure::PointToPoint, None, true),
-            (
-                "# OSU MPI-CUDA Allreduce Latency Test v5.9",
-                Figure::Latency,
-                Some(Memory::Device),
-                false,
-            ),
-            (
-                "# OSU MPI Multiple Bandwidth / Message Rate Test v5.8",
-                Figure::Pairs,
-                Some(Memory::Host),
-                false,
-            ),
-        ] {
-            let Some(title) = title(line) else { panic!("{line}") };
-            let (test, version) = title.test();
-            assert_eq!((test.figure, test.memory.map(|m| m.value)), (figure, memory), "{line}");
-            assert_eq!(title.ranks().is_some(), pair, "{line}");
-            assert!(version.is_some(), "{line}");
-        }
-    }
-
-    #[test]
-    fn rows_follow_their_header() {
-        for (header, line, size, time, speed) in [
-            ("# Size       Avg Latency(us)", "4                      10.37", 4, Some(10.37), None),
-            ("# Size          Latency (us)", "0                       1.26", 0, Some(1.26), None),
-            ("# Size      Bandwidth (MB/s)", "1048576   48369.05", 1_048_576, None, Some(48.36905)),
-            (
-                "Size (bytes) Bandwidth (MB/s)",
-                "20 1048576 48369.05",
-                1_048_576,
-                None,
-                Some(48.36905),
-            ),
-            ("# Size  MB/s   Messages/s", "1     7.83        7826065.69", 1, None, Some(0.00783)),
-            (
-                "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
-                "16777216 8630.58 8619.50 8642.46 10",
-                16_777_216,
-                Some(8630.58),
-                None,
-            ),
-            ("# Size       Avg Latency(us)        Validation", "1 0.15 Pass", 1, Some(0.15), None),
-            ("# Avg Latency(us)", "             9.07", 0, Some(9.07), None),
-        ] {
-            let mut table = Table::default();
-            assert_eq!(table.row(line), None, "{line}");
-            table.header(header, &mut Measurement::default());
-            let Some(row) = table.row(line) else { panic!("{line}") };
-            let half = row.out_of_place.unwrap_or_default();
-            assert_eq!((row.size, half.time_us, half.algbw), (size, time, speed), "{line}");
-            assert_eq!(table.row("real\t0m11.329s"), None);
-            assert_eq!(table.row("12 words follow"), None);
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use model::measurement::{Device, Form, Measurement, disagreements, stated_average_differs};
 
 use super::Lines;
-use crate::quantity::{bytes, count, list, rate, time};
+use crate::{
+    printable::printable,
+    quantity::{bytes, count, list, rate, time},
+};
 
 /// Figures that do not follow from the others of their rows, of which so many are printed.
 const SHOWN: usize = 4;
@@ -20,7 +23,8 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
         0 | 1 => run.source.name.clone(),
         line => format!("{}, line {line}", run.source.name),
     };
-    let subject = subject(run);
+    let (place, subject) = (printable(&place), self::subject(run));
+    let subject = printable(&subject);
     if colour {
         writeln!(out, "\x1b[1m{place}: {subject}\x1b[0m")?;
     } else {
@@ -51,7 +55,7 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
         )?;
     }
     for error in &run.errors {
-        writeln!(out, "  failed: {error}")?;
+        writeln!(out, "  failed: {}", printable(error))?;
     }
     Ok(())
 }
@@ -63,6 +67,7 @@ pub fn subject(run: &Measurement) -> String {
         let hosts = run.hosts.map_or(String::new(), |n| format!(" on {}", count(n as u64, "host")));
         said.push(format!("{}{hosts}", count(ranks as u64, "rank")));
     }
+    said.extend(groups(run));
     if run.copies > 1 {
         said.push(format!("{} copies of the run in one text", run.copies));
     }
@@ -82,6 +87,18 @@ pub fn subject(run: &Measurement) -> String {
     let version = run.source.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
     said.push(format!("{program}{version}"));
     said.join(", ")
+}
+
+/// Which communicator the ranks are of, where the run had several, and whose rows there are as well.
+fn groups(run: &Measurement) -> Option<String> {
+    let first = run.group()?;
+    let mut others: Vec<u64> = run.rows.iter().filter_map(|row| row.group).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|group| *group != first);
+    let names: Vec<String> = others.iter().map(|group| format!("group {group}")).collect();
+    let also = if names.is_empty() { "" } else { ", and rows of " };
+    Some(format!("group {first}{also}{}", list(&names, "and")))
 }
 
 fn name(device: &Device) -> &str {
@@ -128,6 +145,7 @@ pub fn source(lines: &Lines) -> Option<String> {
     }
     let mut said = vec![count(lines.rows, "row")];
     for (number, what) in [
+        (lines.joined, "rests of rows"),
         (lines.known, "heads and feet"),
         (lines.nccl, "of NCCL"),
         (lines.unrecognised, "of no known kind"),
@@ -141,11 +159,11 @@ pub fn source(lines: &Lines) -> Option<String> {
         text.push_str(&format!("; {} cut or without figures", count(lines.cut, "row")));
     }
     if lines.zeros > 0 {
-        text.push_str(&format!("; {} zero bytes passed over", lines.zeros));
+        text.push_str(&format!("; {} passed over", count(lines.zeros, "zero byte")));
     }
     for example in &lines.examples {
         text.push_str("\n  | ");
-        text.push_str(example);
+        text.push_str(&printable(example));
     }
     Some(text)
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use model::{
-    measurement::{self, Device, Half, Known, Measurement, Row},
+    measurement::{self, Device, Half, Known, Measurement, Row, first_group, hosts_of},
     nccl_log::Parser,
 };
 
@@ -16,6 +16,8 @@ const MOST_ROWS: usize = 1 << 16;
 const MOST_DEVICES: usize = 1 << 14;
 /// Devices that a table inherits from the one before it: enough for their names.
 const INHERITED: usize = 64;
+/// The same where they tell how many ranks each of several communicators has.
+const MOST_SPLIT: usize = 1024;
 /// Settings of one run that are kept.
 const MOST_SETTINGS: usize = 256;
 /// Failures that are kept, and bytes of each; the command line is cut likewise.
@@ -60,7 +62,7 @@ impl Section {
     pub(super) fn is_over(&self, said: &Said) -> bool {
         let used = !self.measurement.rows.is_empty() || self.foot;
         match said {
-            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(_) => {
+            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(..) => {
                 used || !self.measurement.errors.is_empty()
             }
             // Copies of a run begin before any of them lists its parameters.
@@ -92,7 +94,10 @@ impl Section {
         next.per_process = self.per_process;
         next.measurement.ranks = ranks.map(Known::said);
         next.measurement.hosts = this.hosts.or_else(|| hosts(this, ranks));
-        next.measurement.devices = this.devices.iter().take(INHERITED).cloned().collect();
+        let several = first_group(&this.devices).len() < this.devices.len();
+        let most = if several { MOST_SPLIT } else { INHERITED };
+        next.measurement.devices = this.devices.iter().take(most).cloned().collect();
+        next.measurement.options = this.options.clone();
         next.measurement.nccl = this.nccl.clone();
         next.measurement.source.version = this.source.version.clone();
         next.columns = self.columns.clone();
@@ -125,7 +130,9 @@ impl Section {
                 this.test.collective = collective_in(&program).map(Known::said);
                 this.test.name = Some(program);
             }
-            Said::Parameters(per_process) => {
+            Said::Parameters(per_process, options) => {
+                let named = |(name, value): (&str, String)| (name.to_owned(), value);
+                this.options.extend(options.into_iter().map(named));
                 self.per_process = per_process.unwrap_or(1).max(1);
                 self.parameters += 1;
                 this.copies = self.parameters;
@@ -165,8 +172,10 @@ impl Section {
     /// Takes a row, or the part of it that came so far.
     pub(super) fn row(&mut self, parsed: Parsed, torn: bool) {
         self.settle();
-        let Parsed { row, cut, open } = parsed;
-        if open || (torn && row.in_place.is_none()) {
+        let Parsed { row, cut, open, figures } = parsed;
+        // Of a figure that was torn itself, the rest cannot be told from a figure.
+        let torn = torn && row.in_place.is_none() && figures == self.columns().width;
+        if open || torn {
             self.waiting = Some(row);
         } else {
             self.cut += u64::from(cut);
@@ -180,14 +189,18 @@ impl Section {
     }
 
     /// Takes it.
-    pub(super) fn continued(&mut self, half: Half) {
+    pub(super) fn continued(&mut self, halves: [Option<Half>; 2]) {
         let Some(row) = &mut self.waiting else { return };
-        if row.out_of_place.is_none() {
-            row.out_of_place = Some(half);
-            return;
+        for half in halves.into_iter().flatten() {
+            if row.out_of_place.is_none() {
+                row.out_of_place = Some(half);
+            } else {
+                row.in_place = Some(half);
+            }
         }
-        row.in_place = Some(half);
-        if let Some(row) = self.waiting.take() {
+        if row.in_place.is_some()
+            && let Some(row) = self.waiting.take()
+        {
             self.push(row);
         }
     }
@@ -225,6 +238,7 @@ impl Section {
             this.ranks = listed(&this.devices, self.per_process).map(Known::said);
         }
         this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
+        this.settle_groups();
         measurement::deduce(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
@@ -233,20 +247,19 @@ impl Section {
     }
 }
 
-/// The ranks, where every one of them is listed: a list may be cut, by hand or by nccl-tests.
+/// The ranks of rank 0's communicator, where every rank is listed: a list may be cut, by hand or by
+/// nccl-tests.
 fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
     let highest = devices.iter().map(|device| device.rank).max()?;
     let whole = highest < devices.len() && devices.len().is_multiple_of(per_process.max(1));
-    whole.then_some(devices.len())
+    whole.then(|| first_group(devices).len())
 }
 
 /// The hosts: of the device list where it is whole, else as NCCL counts nodes.
 fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
-    if ranks == Some(this.devices.len()) {
-        let mut hosts: Vec<&str> = this.devices.iter().map(|device| device.host.as_str()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        return Some(hosts.len());
+    let first = first_group(&this.devices);
+    if ranks == Some(first.len()) {
+        return hosts_of(first);
     }
     // NCCL_HOSTID makes several nodes of one host, or one of several.
     let communicators =

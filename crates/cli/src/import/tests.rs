@@ -222,3 +222,67 @@ fn copies_whose_heads_alternate_are_one_run() {
     let [run] = &read.measurements[..] else { panic!("{read:?}") };
     assert_eq!((run.copies, run.rows.len(), read.lines.unrecognised), (2, 2, 0));
 }
+
+/// Eight ranks in two groups, as busbw prints them; nccl-tests prints rank 0's group only.
+fn split(others: bool) -> String {
+    let mut text = "# nThread 1 nGpus 8 minBytes 8 maxBytes 8\n# Using devices\n".to_owned();
+    for rank in 0..8 {
+        let group = rank % 2;
+        let _ = writeln!(
+            text,
+            "#  Rank {rank:2} Group {group:2} Pid 1 on node1 device {rank:2} [0000:0{rank}:00] NVIDIA H200"
+        );
+    }
+    let _ = write!(text, "{HEADER}\n{}\n", row(4, 400.0));
+    if others {
+        let _ = writeln!(text, "# Group  1 {}", row(4, 500.0));
+    }
+    text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 251.658\n"
+}
+
+/// 64 MiB of all_reduce on so many ranks in that time.
+fn row(ranks: u64, time: f64) -> String {
+    let algbw = (64u64 << 20) as f64 / 1e3 / time;
+    let busbw = algbw * 2.0 * (ranks - 1) as f64 / ranks as f64;
+    let half = format!("{time:.2} {algbw:.2} {busbw:.2} 0");
+    format!("67108864 16777216 float sum -1 {half} {half}")
+}
+
+#[test]
+fn the_groups_of_a_split_run_are_told_apart() {
+    for others in [false, true] {
+        let read = parse(&split(others));
+        let [run] = &read.measurements[..] else { panic!("{read:?}") };
+        assert_eq!((run.rank_count(), run.devices.len()), (Some(4), 8));
+        let groups: Vec<Option<u64>> = run.rows.iter().map(|row| row.group).collect();
+        assert_eq!(groups, [Some(0), Some(1)][..1 + usize::from(others)]);
+        assert_eq!(model::measurement::disagreements(run), []);
+        assert_eq!(model::measurement::stated_average_differs(run), None);
+        let json = serde_json::to_string(&Folded::from(run.clone())).expect("a run is JSON");
+        assert!(json.contains("\"rows\":[{\"size\":67108864,\"group\":0,"), "{json}");
+        assert_eq!(parse(&json).measurements, [run.clone()]);
+        let subject = subject(run);
+        assert!(subject.contains("4 ranks on 1 host, group 0"), "{subject}");
+        assert_eq!(subject.contains("and rows of group 1"), others, "{subject}");
+    }
+}
+
+#[test]
+fn the_report_of_a_split_run_has_the_ranks_of_its_group() {
+    let device = |rank: usize| {
+        format!(
+            "{{\"rank\":{rank},\"group\":{},\"pid\":1,\"hostname\":\"h{rank}\",\"device\":0,\"device_hex\":\"0000:19:00\",\"device_info\":\"NVIDIA H200\"}}",
+            rank / 2
+        )
+    };
+    let devices: Vec<String> = (0..4).map(device).collect();
+    let half = "{\"time\":400.0,\"alg_bw\":167.772160,\"bus_bw\":167.772160,\"nwrong\":0.0}";
+    let text = format!(
+        "{{\"version\":1,\"args\":[\"all_reduce_perf\"],\"config\":{{\"nthreads\":1,\"ngpus\":1,\"devices\":[{}]}},\"results\":[{{\"size\":67108864,\"count\":16777216,\"type\":\"float\",\"redop\":\"sum\",\"root\":\"    -1\",\"out_of_place\":{half},\"in_place\":{half}}}]}}",
+        devices.join(",")
+    );
+    let read = parse(&text);
+    let [run] = &read.measurements[..] else { panic!("{read:?}") };
+    assert_eq!((run.rank_count(), run.hosts, run.group()), (Some(2), Some(2), Some(0)));
+    assert_eq!(model::measurement::disagreements(run), []);
+}

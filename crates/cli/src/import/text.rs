@@ -1,13 +1,16 @@
 //! A log line by line: who understands each line, and where one run ends and the next begins.
 //! Not the formats themselves (`nccl_tests`, `osu`, `model::nccl_log`).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
+use memchr::memmem::Finder;
 use model::measurement::Measurement;
 
 use super::{
     ImportError, Lines,
-    nccl_tests::{self, Columns},
+    broken::{self, Broken, Joined},
+    dress::undressed,
+    nccl_tests::{self, Columns, RowText},
     osu,
     section::{Section, keep},
 };
@@ -21,6 +24,10 @@ pub struct Text<'e> {
     each: &'e mut dyn FnMut(Measurement),
     section: Section,
     osu: Option<osu::Table>,
+    /// A row that may go on.
+    broken: Option<Broken>,
+    /// A header that may go on.
+    header: Option<String>,
     lines: Lines,
     runs: u64,
     mentions: bool,
@@ -34,6 +41,8 @@ impl<'e> Text<'e> {
             each,
             section: Section::new(name, 1),
             osu: None,
+            broken: None,
+            header: None,
             lines: Lines::default(),
             runs: 0,
             mentions: false,
@@ -43,6 +52,46 @@ impl<'e> Text<'e> {
     /// Reads one line, without its end.
     pub fn line(&mut self, line: &str) {
         self.lines.all += 1;
+        match self.broken.take() {
+            Some(broken) => self.go_on(broken, line),
+            None => self.read(line),
+        }
+    }
+
+    /// Reads a line behind a row that may go on. NCCL may speak in between.
+    fn go_on(&mut self, mut broken: Broken, line: &str) {
+        let spoken = nccl_message(line);
+        let piece = spoken.unwrap_or(line);
+        if spoken.is_none() || !piece.trim().is_empty() {
+            match broken.add(piece, &self.section.columns()) {
+                Joined::Whole(parsed) => {
+                    self.lines.joined += broken.lines.len() as u64 + 1;
+                    self.section.row(*parsed, false);
+                }
+                Joined::More => self.broken = Some(broken),
+                Joined::No => {
+                    self.give_up(broken);
+                    return self.read(line);
+                }
+            }
+        } else {
+            self.broken = Some(broken);
+        }
+        if spoken.is_some() && self.section.hear(line) {
+            self.lines.nccl += 1;
+        }
+    }
+
+    /// A row that did not go on is what its first line gave; the lines behind it stand for themselves.
+    fn give_up(&mut self, broken: Broken) {
+        self.section.row(broken.first, broken.torn);
+        for line in &broken.lines {
+            self.read(line);
+        }
+    }
+
+    fn read(&mut self, line: &str) {
+        let header = self.header.take();
         let line = &*nccl_tests::unmarked(line);
         let line = &*without_bars(line);
         // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
@@ -60,28 +109,66 @@ impl<'e> Text<'e> {
                 self.lines.nccl += 1;
                 return;
             }
+            if let Some(header) = header
+                && let Some(columns) = broken::header(&header, line)
+            {
+                self.section.header(columns);
+                self.lines.known += 1;
+                return;
+            }
+            let plain =
+                |plain: String| self.row(&plain, false) || self.osu(&plain) || self.head(&plain);
+            if undressed(line).is_some_and(plain) {
+                return;
+            }
+            if broken::begins_header(line) {
+                self.header = Some(line.to_owned());
+            }
             self.unrecognised(line);
         }
     }
 
     fn row(&mut self, table: &str, torn: bool) -> bool {
-        if let Some(row) = nccl_tests::find(table) {
-            self.leave_osu();
-            let parsed = row.parse(&self.section.columns());
-            if self.section.row_is_anothers(parsed.row.size) {
-                self.next_table();
+        let Some(row) = nccl_tests::find(table) else {
+            if self.section.waits()
+                && let Some(halves) = nccl_tests::continuation(table, &self.section.columns())
+            {
+                self.section.continued(halves);
+                self.lines.joined += 1;
+                return true;
             }
-            self.lines.rows += 1;
-            self.section.row(parsed, torn);
-            return true;
+            return false;
+        };
+        self.leave_osu();
+        let alone = row.next.is_none().then_some(table);
+        let mut row = Some(row);
+        // A table that lost its line ends has several.
+        while let Some(this) = row {
+            self.one_row(&this, alone, torn);
+            row = this.next.and_then(nccl_tests::find);
         }
-        if self.section.waits()
-            && let Some(half) = nccl_tests::continuation(table, &self.section.columns())
+        true
+    }
+
+    /// Takes a row, and the line if it has it for itself.
+    fn one_row(&mut self, row: &RowText, alone: Option<&str>, torn: bool) {
+        let columns = self.section.columns();
+        let mut parsed = row.parse(&columns);
+        if parsed.cut
+            && let Some(plain) = alone.and_then(undressed)
+            && let Some(plain) = nccl_tests::find(&plain).map(|row| row.parse(&columns))
+            && !plain.cut
         {
-            self.section.continued(half);
-            return true;
+            parsed = plain;
         }
-        false
+        if self.section.row_is_anothers(parsed.row.size) {
+            self.next_table();
+        }
+        self.lines.rows += 1;
+        match alone.and_then(|line| Broken::begins(line, &parsed, &columns, torn)) {
+            Some(broken) => self.broken = Some(broken),
+            None => self.section.row(parsed, torn),
+        }
     }
 
     fn osu(&mut self, line: &str) -> bool {
@@ -137,6 +224,7 @@ impl<'e> Text<'e> {
             if self.section.header_is_anothers() {
                 self.next_table();
             }
+            self.header = (columns.placements == Some(1)).then(|| line.to_owned());
             self.section.header(columns);
             self.lines.known += 1;
             return true;
@@ -189,6 +277,9 @@ impl<'e> Text<'e> {
     /// # Errors
     /// When nothing was recognised: why.
     pub fn finish(mut self) -> Result<Lines, ImportError> {
+        if let Some(broken) = self.broken.take() {
+            self.give_up(broken);
+        }
         self.next_run();
         if self.runs > 0 {
             return Ok(self.lines);
@@ -213,10 +304,11 @@ fn without_bars(line: &str) -> Cow<'_, str> {
 
 /// What stands before a message of NCCL, if the line may have one.
 fn nccl_message(line: &str) -> Option<&str> {
-    let at = line
-        .find("NCCL INFO")
-        .or_else(|| line.find("NCCL WARN"))
-        .or_else(|| line.find("NCCL TRACE"))?;
+    static NCCL: LazyLock<Finder> = LazyLock::new(|| Finder::new("NCCL "));
+    let at = NCCL.find_iter(line.as_bytes()).find(|at| {
+        let after = line.get(at + "NCCL ".len()..).unwrap_or_default();
+        ["INFO", "WARN", "TRACE"].iter().any(|level| after.starts_with(level))
+    })?;
     let before = line.get(..at)?;
     // `host:pid:tid [device] file:line (function) `, of which the host may stick to a figure.
     let speaker = |token: &str| {
@@ -226,6 +318,7 @@ fn nccl_message(line: &str) -> Option<&str> {
     };
     let host = before.split_ascii_whitespace().rev().take(8).find(|token| speaker(token))?;
     let begins = host.as_ptr() as usize - before.as_ptr() as usize;
-    let figure = host.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'-').count();
+    let is_figure = |byte: &u8| byte.is_ascii_digit() || matches!(*byte, b'-' | b'.');
+    let figure = host.bytes().take_while(is_figure).count();
     before.get(..begins + figure)
 }

@@ -76,7 +76,8 @@ pub struct ListArguments {
     /// Only runs whose host or device has this in its name
     #[arg(long, value_name = "NAME")]
     pub on: Option<String>,
-    /// Only runs that began at this time or later, such as 2026-11-22 or "2026-11-22 08:00"
+    /// Only runs that began at this time or later: 2026-11-22, 2026-11-22T08:00 (Z or +02:00 for a zone), or
+    /// how long ago: 2d, 3h
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// Only runs that did not end well
@@ -93,7 +94,7 @@ pub struct ListArguments {
 const LIST_HELP: &str = "A record that is damaged, or was cut, is listed as such.
 Examples:
   busbw list --collective all_reduce -n 10
-  busbw list --since 2026-11-01 --failed
+  busbw list --since 2026-11-01 --failed; busbw list --since 2d
   busbw show ID; busbw compare ID ID; busbw compare --last 2";
 
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"

@@ -27,6 +27,9 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
         if of_file > 1 {
             name = format!("{name} {}", run.test_name());
         }
+        if let Some(group) = run.group() {
+            name = format!("{name} group {group}");
+        }
         let same = names.iter().filter(|other| **other == name).count();
         let mut number = same + 1;
         let mut candidate = if same == 0 { name.clone() } else { format!("{name} ({number})") };
@@ -101,7 +104,7 @@ fn finding(found: &Found) -> Finding {
     let confidence: Confidence = found.confidence;
     Finding {
         weight: weight.to_owned(),
-        cause: found.cause.clone(),
+        cause: sentence(&found.cause),
         confidence: confidence.name().to_owned(),
         evidence: found.evidence.clone(),
         remedy: found.remedy.clone(),
@@ -109,8 +112,20 @@ fn finding(found: &Found) -> Finding {
     }
 }
 
+/// Words as a sentence. A name keeps its small letters.
+fn sentence(words: &str) -> String {
+    let first = words.split(' ').next().unwrap_or_default();
+    let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
+    let mut chars = words.chars();
+    let begun = match (is_word, chars.next()) {
+        (true, Some(letter)) => letter.to_ascii_uppercase().to_string() + chars.as_str(),
+        _ => words.to_owned(),
+    };
+    if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
+}
+
 fn device(device: &model::measurement::Device) -> Device {
-    let model::measurement::Device { rank, host, device, address, name } = device.clone();
+    let model::measurement::Device { rank, host, device, address, name, .. } = device.clone();
     Device { rank, host, device, address, name }
 }
 

@@ -37,7 +37,8 @@ pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
         unit: unit.to_owned(),
         figure: figure.to_owned(),
         launches: outcome.launches,
-        sentence: sweep::sentence(outcome),
+        sentence: sweep::sentence(outcome)
+            .map(|said| said.replacen("fastest: ", "the fastest is ", 1)),
         baseline: baseline.map(|environment| environment.name.clone()),
         environments: outcome.environments.iter().map(environment).collect(),
         sizes: (0..outcome.rows.len()).filter_map(|number| row(outcome, number)).collect(),

@@ -8,9 +8,10 @@
 mod learn;
 mod shapes;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs::File, io::Read, path::Path};
 
 use anyhow::{Context, Result};
+use model::nccl_log::plain;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
@@ -20,7 +21,10 @@ pub(super) use learn::Names;
 /// Words of the program itself, which readers of the page compare with.
 const OWN_WORDS: [&str; 6] = ["kind", "unit", "weight", "fate", "confidence", "figure"];
 
-/// Names that the sources hold in places of their own.
+/// Of a text so much is read for names that its measurements do not keep, bytes.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// Names that the sources hold.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Names);
 
@@ -31,6 +35,8 @@ impl Known {
         for run in &sources.runs {
             run.devices.iter().for_each(|device| names.host(&device.host));
             run.machine.iter().for_each(|machine| names.host(&machine.host));
+            names.text(&run.source.name);
+            run.command.iter().chain(&run.errors).for_each(|text| names.text(text));
         }
         for sweep in &sources.sweeps {
             // `…, host vm`: the host of rank 0.
@@ -45,6 +51,28 @@ impl Known {
             }
         }
         Known(names)
+    }
+
+    /// What a log says beside its measurements: lines that are not kept may name whom others mention.
+    /// A record has no such lines, and a file that cannot be read now gives no names.
+    pub fn learn(&mut self, path: &Path) {
+        self.0.text(&path.display().to_string());
+        // A pipe was read already, and opening one again would wait.
+        if !path.is_file() {
+            return;
+        }
+        let mut start = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut start));
+        if read.is_err() || start.first() == Some(&b'{') {
+            return;
+        }
+        let text = String::from_utf8_lossy(&start);
+        let text = plain(&text);
+        let is_row = |line: &&str| {
+            let first = line.split_whitespace().next().unwrap_or_default();
+            first.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        text.lines().filter(|line| !is_row(line)).for_each(|line| self.0.text(line));
     }
 }
 

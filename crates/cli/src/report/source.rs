@@ -9,6 +9,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::{
     Refusal, import,
+    quantity::count,
     sweep::{self, Outcome},
 };
 
@@ -49,6 +50,14 @@ impl Sources {
         }
         let read = import::read_path(path).map_err(|e| e.to_string())?;
         self.unread.extend(read.lines.unread().map(|unread| format!("{name}: {unread}")));
+        for run in read.measurements.iter().filter(|run| run.rows_left_out > 0) {
+            self.unread.push(format!(
+                "{name}: of {}, {} beyond the first {} were left out",
+                run.test_name(),
+                count(run.rows_left_out, "row"),
+                run.rows.len()
+            ));
+        }
         self.runs.extend(read.measurements);
         Ok(())
     }

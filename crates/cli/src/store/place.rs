@@ -4,9 +4,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use anyhow::{Context, Result, bail};
+use jiff::{Zoned, civil::DateTime};
+
+use super::reader;
 
 /// Extension of records.
 const EXTENSION: &str = "jsonl";
@@ -89,8 +93,17 @@ fn newest() -> Result<PathBuf> {
 /// Without a data folder.
 pub fn last(count: usize) -> Result<Vec<PathBuf>> {
     let mut paths = records()?;
-    paths.sort_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok());
+    paths.sort_by_cached_key(|path| age(path));
     Ok(paths.split_off(paths.len().saturating_sub(count)))
+}
+
+/// When a run began, as its record says it: copies and late writes do not make it newer. A file that does
+/// not say it stands where it was last written. Runs of one second are in the order of writing.
+fn age(path: &Path) -> (Option<DateTime>, Option<SystemTime>) {
+    let written = fs::metadata(path).and_then(|about| about.modified()).ok();
+    let began = reader::started(path).and_then(|text| text.parse().ok());
+    let local = |time: SystemTime| Some(Zoned::try_from(time).ok()?.datetime());
+    (began.or_else(|| written.and_then(local)), written)
 }
 
 /// All records.
@@ -100,7 +113,8 @@ fn records() -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == EXTENSION))
+        // Opening a pipe would wait for its writer.
+        .filter(|path| path.extension().is_some_and(|e| e == EXTENSION) && path.is_file())
         .collect();
     paths.sort();
     Ok(paths)

@@ -2,11 +2,18 @@
 //! last line may be cut: what is whole is kept.
 //! Not finding it (`place`).
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
 
 use model::record::{End, Folded, Line, Run, SCHEMA};
 use serde::Deserialize;
 use thiserror::Error;
+
+/// A record's first line names every rank's device: so much of it is looked at, bytes.
+const LONGEST_HEAD: u64 = 64 << 20;
 
 /// Why a record cannot be read.
 #[derive(Debug, Error)]
@@ -45,6 +52,15 @@ pub enum ReadError {
         /// Its schema.
         found: u64,
     },
+}
+
+/// When the run of a record began, as it says; only its first line is read.
+pub(super) fn started(path: &Path) -> Option<String> {
+    let mut first = Vec::new();
+    let file = BufReader::new(File::open(path).ok()?);
+    file.take(LONGEST_HEAD).read_until(b'\n', &mut first).ok()?;
+    let head: Head = serde_json::from_slice(&first).ok()?;
+    head.started.or_else(|| head.run.and_then(|run| run.started))
 }
 
 /// Reads a record in either form.
@@ -99,12 +115,14 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
 #[derive(Deserialize)]
 struct Head {
     schema: Option<u64>,
+    started: Option<String>,
     run: Option<HeadRun>,
 }
 
 #[derive(Deserialize)]
 struct HeadRun {
     schema: Option<u64>,
+    started: Option<String>,
 }
 
 impl Head {

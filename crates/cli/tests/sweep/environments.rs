@@ -117,7 +117,7 @@ fn a_failing_environment() {
 /// depends on who else uses this machine; only the wrong verdict is excluded.
 #[test]
 fn slower_and_faster() {
-    for (baseline, other, wrong) in [(1, 1, "Faster"), (2, 0, "Slower")] {
+    for (baseline, other, wrong) in [(1, 1, "faster"), (2, 0, "slower")] {
         let ended = on_shims(
             &format!(
                 "sweep -x BUSBW_SHIM_OPERATION_US=2000,60000 all_reduce -g 2 -b 1K -e 1K -n 2 --batches 1 -c 0 --launches 4 --baseline {baseline} --no-record --json"

@@ -24,6 +24,9 @@ pub struct Point {
     /// Root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<i64>,
+    /// Colour of its communicator, where the run had several: they share the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
     /// Ranks, where they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
@@ -44,7 +47,8 @@ impl Point {
             datatype: row.datatype.map(|datatype| datatype.name().to_owned()),
             redop: row.op.clone(),
             root: row.root.or(rooted.then_some(0)),
-            ranks: run.rank_count(),
+            group: row.group,
+            ranks: run.ranks_of(row),
             size: row.size,
             in_place,
         }
@@ -61,7 +65,8 @@ impl Point {
             Some(ranks) => format!("{ranks} ranks"),
             None => "ranks not known".to_owned(),
         };
-        format!("{}, {ranks}", said.join(" "))
+        let group = self.group.map_or(String::new(), |group| format!(", group {group}"));
+        format!("{}, {ranks}{group}", said.join(" "))
     }
 
     /// The same on another number of ranks.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Point;
 use crate::{
-    measurement::{Figure, Half, Measurement},
+    measurement::{Half, Measurement},
     stats::median,
 };
 
@@ -42,22 +42,24 @@ impl Side {
     pub fn of<'a>(name: &str, runs: impl IntoIterator<Item = &'a Measurement>) -> Side {
         let mut points: BTreeMap<Point, (Vec<f64>, Option<Speed>, u64)> = BTreeMap::new();
         for run in runs {
-            let mut own: BTreeMap<Point, Vec<&Half>> = BTreeMap::new();
+            let mut own: BTreeMap<Point, Vec<Cycle<'_>>> = BTreeMap::new();
             for row in &run.rows {
                 for (in_place, half) in run.halves(row) {
-                    own.entry(Point::of(run, row, in_place)).or_default().push(half);
+                    let (time_us, busbw) = run.figures(row, half);
+                    let cycle = Cycle { half, time_us, busbw };
+                    own.entry(Point::of(run, row, in_place)).or_default().push(cycle);
                 }
             }
-            for (point, halves) in own {
-                let launches = launches(&point, &halves);
+            for (point, cycles) in own {
+                let launches = launches(&cycles);
                 if launches.is_empty() {
                     continue;
                 }
-                let speed = halves.iter().find_map(|half| Speed::of(&point, half));
+                let speed = cycles.iter().find_map(Cycle::speed);
                 let (times, known, wrong) = points.entry(point).or_default();
                 times.extend(launches);
                 *known = known.or(speed);
-                *wrong += halves.iter().filter_map(|half| half.wrong).sum::<u64>();
+                *wrong += cycles.iter().filter_map(|cycle| cycle.half.wrong).sum::<u64>();
             }
         }
         let times = points.into_iter().filter_map(|(point, (launches_us, speed, wrong))| {
@@ -97,28 +99,24 @@ struct Speed {
     time_us: f64,
 }
 
-impl Speed {
-    fn of(point: &Point, half: &Half) -> Option<Speed> {
-        let busbw = half.busbw.or(half.algbw).filter(|busbw| *busbw > 0.0)?;
-        Some(Speed { busbw, time_us: time(point, half)? })
-    }
+/// What a run measured of a point in one of its cycles.
+struct Cycle<'a> {
+    half: &'a Half,
+    time_us: Option<f64>,
+    busbw: Option<f64>,
 }
 
-/// A half's time of one operation; that of a bandwidth is the time which its bytes take.
-fn time(point: &Point, half: &Half) -> Option<f64> {
-    let time = match point.figure {
-        Figure::Bandwidths | Figure::Latency => half.time_us,
-        _ => None,
-    };
-    let of_bandwidth = || Some(point.size as f64 / 1e3 / half.algbw?);
-    time.or_else(of_bandwidth).filter(|time| time.is_finite() && *time > 0.0)
+impl Cycle<'_> {
+    fn speed(&self) -> Option<Speed> {
+        Some(Speed { busbw: self.busbw?, time_us: self.time_us? })
+    }
 }
 
 /// A run's launches of a point.
-fn launches(point: &Point, halves: &[&Half]) -> Vec<f64> {
-    if let Some(half) = halves.iter().find(|half| half.launches) {
-        return half.samples_us.clone();
+fn launches(cycles: &[Cycle<'_>]) -> Vec<f64> {
+    if let Some(cycle) = cycles.iter().find(|cycle| cycle.half.launches) {
+        return cycle.half.samples_us.clone();
     }
-    let times: Vec<f64> = halves.iter().filter_map(|half| time(point, half)).collect();
+    let times: Vec<f64> = cycles.iter().filter_map(|cycle| cycle.time_us).collect();
     median(&times).into_iter().collect()
 }

@@ -26,13 +26,13 @@ pub struct Disagreement {
 /// Every bandwidth that size, time, collective and ranks do not give. Nothing where the collective
 /// or the ranks are not known.
 pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
-    let known = measurement.collective().zip(measurement.rank_count());
-    let Some((collective, ranks)) = known else { return Vec::new() };
-    if measurement.test.figure != Figure::Bandwidths || ranks == 0 {
+    let Some(collective) = measurement.collective() else { return Vec::new() };
+    if measurement.test.figure != Figure::Bandwidths {
         return Vec::new();
     }
     let mut found = Vec::new();
     for (index, row) in measurement.rows.iter().enumerate() {
+        let Some(ranks) = measurement.ranks_of(row).filter(|ranks| *ranks > 0) else { continue };
         let halves = row.out_of_place.iter().map(|half| (false, half));
         for (in_place, half) in halves.chain(row.in_place.iter().map(|half| (true, half))) {
             for (column, written, computed) in
@@ -53,19 +53,28 @@ pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
     found
 }
 
+/// Bytes of the count column.
+fn share(row: &Row) -> Option<f64> {
+    row.count.zip(row.datatype).map(|(count, t)| count as f64 * t.bytes() as f64)
+}
+
+/// The bytes that algbw counts, and busbw over algbw.
+pub(super) fn expected(row: &Row, collective: Collective, ranks: usize) -> (f64, f64) {
+    let (n, size) = (ranks as f64, row.size as f64);
+    match collective {
+        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
+        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
+        Collective::HyperCube => (share(row).unwrap_or(size / n) * (n - 1.0), 1.0),
+        _ => (size, (n - 1.0) / n),
+    }
+}
+
 type Odd = Option<(&'static str, f64, f64)>;
 
 fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2] {
     let Some(time) = half.time_us.filter(|time| *time > 0.0) else { return [None, None] };
-    let n = ranks as f64;
-    let share = row.count.zip(row.datatype).map(|(count, t)| count as f64 * t.bytes() as f64);
-    let size = row.size as f64;
-    let (bytes, factor) = match collective {
-        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
-        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
-        Collective::HyperCube => (share.unwrap_or(size / n) * (n - 1.0), 1.0),
-        _ => (size, (n - 1.0) / n),
-    };
+    let share = share(row);
+    let (bytes, factor) = expected(row, collective, ranks);
     let speed = |bytes: f64| bytes / 1e3 / time;
     let slack = half.rounding_us / time + 0.002;
     let differs = |written: f64, computed: f64| {
@@ -83,11 +92,12 @@ fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2]
 }
 
 /// The mean busbw of all printed halves, when the stated average is not it. nccl-tests takes every
-/// half, those that mean nothing among them; a table that was cut proves nothing.
+/// half of rank 0's communicator, those that mean nothing among them; a table that was cut proves
+/// nothing.
 pub fn stated_average_differs(measurement: &Measurement) -> Option<f64> {
     let stated = measurement.stated_average?;
     let halves: Vec<f64> =
-        measurement.rows.iter().flat_map(Row::both).filter_map(|half| half.busbw).collect();
+        measurement.first_rows().flat_map(Row::both).filter_map(|half| half.busbw).collect();
     if halves.is_empty() || measurement.rows_left_out > 0 {
         return None;
     }

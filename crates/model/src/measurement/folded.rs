@@ -46,12 +46,18 @@ pub struct Imported {
     /// NCCL's (or RCCL's) version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl_version: Option<String>,
+    /// Unique name of the run, where the source is a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Start time as the source says it, such as `2026-11-20 10:00:00`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// The command line, where the source shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// See [`Measurement::options`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// Settings of the environment that are shown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -92,8 +98,10 @@ impl From<Measurement> for Folded {
             hosts,
             devices,
             nccl,
+            id,
             started,
             command,
+            options,
             environment,
             machine,
             rows,
@@ -113,8 +121,10 @@ impl From<Measurement> for Folded {
                 hosts,
                 devices,
                 nccl_version: nccl,
+                id,
                 started,
                 command,
+                options,
                 environment,
                 machine,
                 copies,
@@ -135,8 +145,10 @@ impl From<Folded> for Measurement {
             hosts: run.hosts,
             devices: run.devices,
             nccl: run.nccl_version,
+            id: run.id,
             started: run.started,
             command: run.command,
+            options: run.options,
             environment: run.environment,
             machine: run.machine,
             rows,

@@ -1,7 +1,9 @@
 //! A measurement from busbw's own record.
 //! Not the record's reading (`store` of the program).
 
-use super::{Device, Figure, Form, Half, Known, Measurement, Row, Source, Test};
+use super::{
+    Device, Figure, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of, plan,
+};
 use crate::{
     messages::Messages,
     record::{self, Folded},
@@ -10,15 +12,15 @@ use crate::{
 impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
     pub fn from_record(record: Folded, name: &str) -> Measurement {
+        let unsettled = record.unsettled();
         let Folded { run, library, rows, end } = record;
-        let ranks = rows.first().map(|row| row.ranks).or(Some(run.devices.len()));
-        let mut hosts: Vec<&str> = run.devices.iter().map(|device| device.host.as_str()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        let hosts = Some(hosts.len()).filter(|hosts| *hosts > 0);
+        let devices: Vec<Device> = run.devices.into_iter().map(Device::from).collect();
+        let first = first_group(&devices);
+        let ranks = rows.first().map(|row| row.ranks).or(Some(first.len()));
+        let hosts = hosts_of(first);
         let benchmark = run.plan.benchmark;
         let [_, version] = run.nccl;
-        Measurement {
+        let mut measurement = Measurement {
             source: Source {
                 name: name.to_owned(),
                 line: 1,
@@ -33,10 +35,12 @@ impl Measurement {
             },
             ranks: ranks.map(Known::said),
             hosts,
-            devices: run.devices.into_iter().map(Device::from).collect(),
+            devices,
             nccl: (version > 0).then(|| version_text(version)),
+            id: Some(run.id),
             started: Some(run.started),
             command: Some(run.args.join(" ")),
+            options: plan::options(&run.plan),
             environment: run.environment,
             machine: Some(run.machine),
             rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),
@@ -48,11 +52,20 @@ impl Measurement {
             errors: match end {
                 Some(end) => end.message.into_iter().collect(),
                 None => {
-                    vec!["the record has no end: its writer was killed, or still runs".to_owned()]
+                    let mut text =
+                        "the record has no end: its writer was killed, or still runs".to_owned();
+                    if unsettled > 0 {
+                        text.push_str(&format!(
+                            "; {unsettled} rows of launches before the last are left out"
+                        ));
+                    }
+                    vec![text]
                 }
             },
             library,
-        }
+        };
+        measurement.settle_groups();
+        measurement
     }
 }
 
@@ -67,8 +80,8 @@ pub fn version_text(code: u32) -> String {
 
 impl From<record::Device> for Device {
     fn from(device: record::Device) -> Device {
-        let record::Device { rank, host, device, address, name, .. } = device;
-        Device { rank, host, device, address, name }
+        let record::Device { rank, group, host, device, address, name, .. } = device;
+        Device { rank, host, device, address, name, group: Some(group) }
     }
 }
 
@@ -76,6 +89,7 @@ impl From<record::Row> for Row {
     fn from(row: record::Row) -> Row {
         Row {
             size: row.size,
+            group: Some(row.group),
             count: Some(row.count),
             datatype: Some(row.datatype),
             op: Some(row.redop).filter(|op| !op.trim().is_empty() && op != "none"),

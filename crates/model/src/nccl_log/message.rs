@@ -123,23 +123,46 @@ fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
     Some(Speaker { origin: Origin { host, pid, device }, place, starts: lower + starts })
 }
 
-/// A line without terminal colours and without its line end.
+/// A line without terminal colours, titles, links and bells, and without its line end.
 pub fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\n', '\r']);
-    if !line.contains('\x1b') {
+    if memchr::memchr3(0x1b, 0x08, 0x07, line.as_bytes()).is_none() {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
-        if c != '\x1b' {
-            plain.push(c);
-        } else if chars.next() == Some('[') {
-            // ECMA-48 5.4: a control sequence ends with a byte from @ to ~.
-            let _ = chars.by_ref().find(|c| ('@'..='~').contains(c));
+        match c {
+            '\x07' => {}
+            '\x08' => {
+                let _ = plain.pop();
+            }
+            '\x1b' => escape(&mut chars),
+            c => plain.push(c),
         }
     }
     Cow::Owned(plain)
+}
+
+/// Passes over what follows an escape (ECMA-48 5.3 to 5.6).
+fn escape(chars: &mut std::str::Chars<'_>) {
+    match chars.next() {
+        // A control sequence ends with a byte from @ to ~.
+        Some('[') => {
+            let _ = chars.by_ref().find(|c| ('@'..='~').contains(c));
+        }
+        // A string ends with a bell, or an escape and a backslash.
+        Some(']' | '_' | 'P' | '^' | 'X') => {
+            if chars.by_ref().find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') {
+                let _ = chars.next();
+            }
+        }
+        // A character set is one more.
+        Some('(' | ')' | '*' | '+') => {
+            let _ = chars.next();
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -214,5 +237,10 @@ mod tests {
         assert_eq!(plain("a\x1b"), "a");
         assert_eq!(plain("a\x1b["), "a");
         assert!(matches!(plain("a\r\n"), Cow::Borrowed("a")));
+        assert_eq!(
+            plain("\x1b]0;host: ~\x07\x1b(Bone\x1b]8;;http://x\x1b\\two\x1b_bk;t=1\x07"),
+            "onetwo"
+        );
+        assert_eq!(plain("ab\x08c\x1b]never ends"), "ac");
     }
 }

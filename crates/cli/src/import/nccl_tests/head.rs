@@ -2,8 +2,9 @@
 //! failures.
 //! Not the table.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
+use memchr::memmem::Finder;
 use model::{Collective, measurement::Device};
 
 /// What a line says.
@@ -13,8 +14,8 @@ pub(in super::super) enum Said {
     Version(String, Option<u32>),
     /// `# Collective test starting: all_reduce_perf`.
     Starting(String),
-    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process.
-    Parameters(Option<usize>),
+    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process, and options by their names.
+    Parameters(Option<usize>, Vec<(&'static str, String)>),
     /// A line under "Using devices".
     Device(Device),
     /// `# Out of bounds values : 4 FAILED`.
@@ -37,7 +38,8 @@ pub(in super::super) enum Said {
 /// everything they print.
 pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
     const MARK: &str = "(), common.cu:";
-    if !line.contains(MARK) {
+    static MARKS: LazyLock<Finder> = LazyLock::new(|| Finder::new(MARK));
+    if MARKS.find(line.as_bytes()).is_none() {
         return Cow::Borrowed(line);
     }
     let (mut kept, mut rest) = (String::with_capacity(line.len()), line);
@@ -81,7 +83,7 @@ pub(in super::super) fn head(line: &str) -> Option<Said> {
         return Some(Said::Concluded);
     }
     if text.contains("nThread ") && text.contains(" minBytes ") {
-        return Some(Said::Parameters(per_process(text)));
+        return Some(Said::Parameters(per_process(text), options(text)));
     }
     if let Some(device) = device(text) {
         return Some(Said::Device(device));
@@ -109,6 +111,32 @@ fn per_process(text: &str) -> Option<usize> {
     number("nThread ")?.checked_mul(number("nGpus ")?)
 }
 
+/// What a head says of how it was measured.
+fn options(text: &str) -> Vec<(&'static str, String)> {
+    [
+        ("-t", "nThread "),
+        ("-g", "nGpus "),
+        ("-w", "warmup iters: "),
+        ("-n", " iters: "),
+        ("-m", "agg iters: "),
+        ("-c", "validation: "),
+        ("-G", "graph: "),
+        ("-u", "unalign: "),
+    ]
+    .iter()
+    .filter_map(|(option, name)| {
+        // ` iters: ` ends two other names as well.
+        let own = |at: &usize| {
+            let before = text.get(..*at).unwrap_or_default();
+            !(name.starts_with(' ') && (before.ends_with("warmup") || before.ends_with("agg")))
+        };
+        let at = text.match_indices(name).map(|(at, _)| at).find(own)?;
+        let value = text.get(at + name.len()..)?.split_ascii_whitespace().next()?;
+        value.bytes().all(|byte| byte.is_ascii_digit()).then(|| (*option, value.to_owned()))
+    })
+    .collect()
+}
+
 /// What follows `name :` of a foot line, which begins with a hash, a blank or a launcher's prefix.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (before, after) = text.split_once(name)?;
@@ -122,6 +150,8 @@ fn device(text: &str) -> Option<Device> {
     let (_, after) = text.split_once("Rank ")?;
     let mut tokens = after.split_ascii_whitespace();
     let rank = tokens.next()?.parse().ok()?;
+    let mut early = tokens.clone();
+    let group = (early.next() == Some("Group")).then(|| early.next()?.parse().ok()).flatten();
     let host = tokens.by_ref().skip_while(|token| *token != "on").nth(1)?;
     if tokens.next()? != "device" {
         return None;
@@ -130,7 +160,7 @@ fn device(text: &str) -> Option<Device> {
     let address = tokens.next()?.strip_prefix('[')?.strip_suffix(']')?;
     let name = tokens.collect::<Vec<&str>>().join(" ");
     let (host, address) = (host.to_owned(), address.to_owned());
-    Some(Device { rank, host, device: number, address, name })
+    Some(Device { rank, host, device: number, address, name, group })
 }
 
 /// `# nccl-tests version …`, `# rccl-tests version …`, `rccl-tests: Version develop:448c4c7`.
@@ -255,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn a_head_tells_how_it_was_measured() {
+        let line = "# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 2 unalign: 0";
+        let Some(Said::Parameters(ranks, options)) = head(line) else { panic!("{line}") };
+        let said: Vec<String> =
+            options.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(ranks, Some(8));
+        assert_eq!(said, ["-t 1", "-g 8", "-w 5", "-n 20", "-m 1", "-c 1", "-G 2", "-u 0"]);
+    }
+
+    #[test]
     fn devices_of_every_version() {
         for line in [
             "#  Rank  3 Group  0 Pid    375 on      node7 device  1 [0008:01:00] NVIDIA GB200",
@@ -265,6 +305,7 @@ mod tests {
             let Some(Said::Device(device)) = head(line) else { panic!("{line}") };
             assert_eq!((device.rank, device.device, device.host.as_str()), (3, 1, "node7"));
             assert_eq!(device.name, "NVIDIA GB200");
+            assert_eq!(device.group, line.contains("Group").then_some(0), "{line}");
         }
     }
 }

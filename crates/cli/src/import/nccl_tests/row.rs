@@ -15,10 +15,14 @@ const MOST_TOKENS: usize = 48;
 /// A row as it stands in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct RowText<'a> {
+    /// Of a row of another communicator than the first: `# Group  1 …`, as busbw prints them.
+    group: Option<u64>,
     size: u64,
     count: u64,
     datatype: DataType,
     tail: Vec<&'a str>,
+    /// What follows on the same line from the next row on.
+    pub(in super::super) next: Option<&'a str>,
 }
 
 /// What became of a row's text.
@@ -30,29 +34,49 @@ pub(in super::super) struct Parsed {
     pub cut: bool,
     /// Nothing stands where figures belong: they may follow, behind lines of NCCL.
     pub open: bool,
+    /// How many figures were there, a timestamp's parts among them.
+    pub figures: usize,
 }
 
 /// The row in a line, if it has one.
 pub(in super::super) fn find(line: &str) -> Option<RowText<'_>> {
-    let mut before: [&str; 2] = ["", ""];
+    let mut before: [&str; 4] = [""; 4];
     let mut tokens = line.split_ascii_whitespace().filter(|token| *token != "|");
     while let Some(token) = tokens.next() {
         if token.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
-            && before.iter().all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
+            && let [word, group, size, count] = before
+            && [size, count]
+                .iter()
+                .all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
             && let Some(datatype) = datatype(token)
-            && let [size, count] = before
             && let (Some(size), Ok(count)) = (unprefixed(size), count.parse())
         {
-            return Some(RowText {
-                size,
-                count,
-                datatype,
-                tail: tokens.take(MOST_TOKENS).collect(),
+            let group = group.parse().ok().filter(|_| word == "Group");
+            let mut tail: Vec<&str> = tokens.take(MOST_TOKENS).collect();
+            let next = next_row(line, &tail).map(|(at, text)| {
+                tail.truncate(at);
+                text
             });
+            return Some(RowText { group, size, count, datatype, tail, next });
         }
-        before = [before[1], token];
+        before = [before[1], before[2], before[3], token];
     }
     None
+}
+
+/// Where another row begins behind a row, of a table that lost its line ends.
+fn next_row<'a>(line: &'a str, tail: &[&'a str]) -> Option<(usize, &'a str)> {
+    let at = tail.windows(3).position(|three| match three {
+        [size, count, name] => {
+            name.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
+                && size.parse::<u64>().is_ok()
+                && count.parse::<u64>().is_ok()
+                && datatype(name).is_some()
+        }
+        _ => false,
+    })?;
+    let begins = tail.get(at)?.as_ptr() as usize - line.as_ptr() as usize;
+    Some((at, line.get(begins..)?))
 }
 
 /// nccl-tests' names, and those of rccl-tests and of releases before 2.
@@ -67,18 +91,29 @@ fn datatype(name: &str) -> Option<DataType> {
     })
 }
 
-/// A number, with or without a launcher's `[1,0]<stdout>:` stuck to it.
+/// A number, with or without a launcher's `[1,0]<stdout>:` or a quote stuck to it.
 fn unprefixed(token: &str) -> Option<u64> {
-    let digits = token.rsplit([':', '>', '|']).next()?;
-    digits.parse().ok()
+    let before = token.trim_end_matches(|c: char| c.is_ascii_digit());
+    let stuck = match before.as_bytes() {
+        [] => true,
+        [.., b':' | b'>' | b'|' | b'"' | b')' | b']' | b'}' | b'=' | b';' | b'*' | b'`' | b'+'] => {
+            true
+        }
+        // Between digits these part thousands.
+        [.., last, b',' | b'\''] => !last.is_ascii_digit(),
+        [b'\''] => true,
+        _ => false,
+    };
+    token.get(before.len()..).filter(|_| stuck)?.parse().ok()
 }
 
 impl RowText<'_> {
     /// The row under a table's columns.
     pub(in super::super) fn parse(&self, columns: &Columns) -> Parsed {
-        let RowText { size, count, datatype, ref tail } = *self;
+        let RowText { group, size, count, datatype, ref tail, .. } = *self;
         let mut rest = tail.as_slice();
-        let mut row = Row { size, count: Some(count), datatype: Some(datatype), ..Row::default() };
+        let (count, datatype) = (Some(count), Some(datatype));
+        let mut row = Row { size, group, count, datatype, ..Row::default() };
         if let [first, after @ ..] = rest
             && is_operator(first)
         {
@@ -92,13 +127,14 @@ impl RowText<'_> {
             row.root = Some(root).filter(|root| *root >= 0);
             rest = after;
         }
+        rest = rest.get(columns.lead..).unwrap_or_default();
         // `-1host:pid:tid`: NCCL spoke before the figures were flushed.
         if let [first, ..] = rest
             && first.contains(':')
         {
             rest = &[];
         }
-        let width = columns.width;
+        let width = columns.width_of(rest.len());
         let out = rest.get(..width).and_then(|half| half_of(half, columns));
         let inside = rest.get(width..width * 2).and_then(|half| half_of(half, columns));
         let open = rest.is_empty();
@@ -107,17 +143,27 @@ impl RowText<'_> {
         let cut = !whole || !read(&out) || (rest.len() > width && !read(&inside));
         row.out_of_place = out.and_then(Figures::half);
         row.in_place = inside.and_then(Figures::half);
-        Parsed { row, cut, open }
+        Parsed { row, cut, open, figures: rest.len() }
     }
 }
 
-/// A placement alone on a line: what was left of a row that NCCL's lines tore apart.
-pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<Half> {
-    let tokens: Vec<&str> = line.split_ascii_whitespace().take(columns.width + 1).collect();
-    if tokens.len() != columns.width || tokens.iter().any(|token| !is_numeric(token)) {
+/// One placement or both alone on a line: what was left of a row that NCCL's lines tore apart.
+pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<[Option<Half>; 2]> {
+    let width = columns.width;
+    let mut tokens: Vec<&str> = line.split_ascii_whitespace().take(2 * width + 3).collect();
+    if let [before @ .., _date, time] = &tokens[..]
+        && time.contains(':')
+    {
+        tokens.truncate(before.len());
+    }
+    if !(tokens.len() == width || tokens.len() == 2 * width)
+        || tokens.iter().any(|t| !is_numeric(t))
+    {
         return None;
     }
-    half_of(&tokens, columns).and_then(Figures::half)
+    let half = |part: &[&str]| half_of(part, columns).and_then(Figures::half);
+    let mut halves = tokens.chunks(width).map(half);
+    Some([Some(halves.next()??), halves.next().flatten()])
 }
 
 fn is_operator(token: &str) -> bool {
@@ -271,7 +317,7 @@ mod tests {
                 "run(), common.cu:1083, ",
             ] {
                 let line = format!("{prefix}{row}");
-                let Some(Parsed { row, cut, open }) = parse(&line) else { panic!("{line}") };
+                let Some(Parsed { row, cut, open, .. }) = parse(&line) else { panic!("{line}") };
                 assert_eq!((row.size, row.count), (8_589_934_592, Some(2_147_483_648)), "{line}");
                 assert_eq!(
                     (row.op.is_some(), row.root, cut, open),
@@ -300,7 +346,17 @@ mod tests {
         let hidden =
             parse("268435456 4194304 float none -1 XXXXX XXX.XX XXX.XX N/A XXXXXX XXX.XX XXX.XX 0");
         assert!(hidden.is_some_and(|p| p.cut && p.row.out_of_place.is_none() && !p.open));
-        assert!(continuation("    310.8   26.99   26.99      0", &Columns::default()).is_some());
+        let placements = |line: &str| {
+            continuation(line, &Columns::default()).map(|halves| halves.iter().flatten().count())
+        };
+        assert_eq!(placements("    310.8   26.99   26.99      0"), Some(1));
+        assert_eq!(placements("310.8 26.99 26.99 0 310.9 26.98 26.98 0"), Some(2));
+        assert_eq!(
+            placements("310.8 26.99 26.99 0 310.9 26.98 26.98 0 2026-01-02 03:04:05"),
+            Some(2)
+        );
+        assert_eq!(placements("310.8 26.99 26.99 0 310.9"), None);
+        assert_eq!(placements("26.99 0 310.8 26.99 26.99 0"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ function barOptions(sweep, row, width) {
     // Words stand behind the bars.
     grid: { left: 8, right: Math.min(310, width * 0.48), top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
-      type: "value", min: 0, max: roundUp(top * 1.01), name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
+      type: "value", min: 0, ...evenTicks(top * 1.01), name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
       axisLabel: { color: text, hideOverlap: true, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },
     },
     yAxis: { type: "category", inverse: true, data: measured.map(({ environment }) => environment.name), axisLabel: { color: text, width: 220, overflow: "truncate" }, axisTick: { show: false }, axisLine: { lineStyle: { color: faint } } },
@@ -53,6 +53,14 @@ function barOptions(sweep, row, width) {
       },
     ],
   };
+}
+
+/** An end of an axis that is a whole number of round steps from 0. */
+function evenTicks(value) {
+  if (!(value > 0)) return { max: 1 };
+  const power = 10 ** Math.floor(Math.log10(value));
+  const interval = [0.1, 0.2, 0.25, 0.5, 1, 2].map((part) => part * power).find((step) => value / step <= 7);
+  return { max: Math.ceil(value / interval) * interval, interval };
 }
 
 /** Puts the bars of a sweep into its section. */

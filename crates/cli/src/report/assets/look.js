@@ -12,6 +12,8 @@ const SCALE = ["#00204d", "#2f3d6d", "#575d6d", "#7c7b78", "#a69d75", "#d3c164",
 
 /** Whether the page goes to paper now, where nobody presses buttons. */
 let printing = false;
+/** Width of charts on paper, pixels of CSS: A4 and Letter less their margins hold it. Nothing tells a script how wide it is. */
+const PAPER = 680;
 
 /** Whether the page is dark now. */
 function isDark() {
@@ -71,6 +73,9 @@ function chartIn(holder, draw) {
     chart.resize({ animation: { duration: 0 } });
     again();
   }).observe(holder);
-  addEventListener("busbw:look", again);
+  addEventListener("busbw:look", () => {
+    chart.resize({ width: printing ? PAPER : "auto", animation: { duration: 0 } });
+    again();
+  });
   return { chart, again };
 }

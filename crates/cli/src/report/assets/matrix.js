@@ -17,13 +17,17 @@ function matrixOptions(pairs, width) {
     const share = most > least ? (value - least) / (most - least) : 1;
     return (pairs.unit === "us" ? 1 - share : share) > 0.55;
   };
+  // Beside the matrix the scale would take its room on a narrow screen.
+  const narrow = width < 560;
+  const scale = narrow ? { orient: "horizontal", left: "center", bottom: 0, itemHeight: 120 } : { orient: "vertical", right: 4, top: "center", itemHeight: 160 };
+  const axisName = (name) => ({ name: narrow ? "" : name, nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text } });
   return {
     ...commonOptions("busbw-pairs"),
-    grid: { left: 8, right: 112, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
-    xAxis: { type: "category", data: pairs.labels, position: "top", name: "receiver", nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text }, axisLabel: { ...label, rotate: pairs.labels.length > 8 ? 60 : 0 }, axisTick: { show: false }, axisLine: { show: false } },
-    yAxis: { type: "category", data: pairs.labels, inverse: true, name: "sender", nameLocation: "middle", nameGap: 12, nameTextStyle: { color: text }, axisLabel: label, axisTick: { show: false }, axisLine: { show: false } },
+    grid: { left: 8, right: narrow ? 8 : 112, top: 28, bottom: narrow ? 72 : 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    xAxis: { type: "category", data: pairs.labels, position: "top", ...axisName("receiver"), axisLabel: { ...label, rotate: pairs.labels.length > 8 ? 60 : 0 }, axisTick: { show: false }, axisLine: { show: false } },
+    yAxis: { type: "category", data: pairs.labels, inverse: true, ...axisName("sender"), axisLabel: narrow ? { ...label, width: 90 } : label, axisTick: { show: false }, axisLine: { show: false } },
     visualMap: {
-      type: "continuous", min: least, max: most > least ? most : least + 1, calculable: true, orient: "vertical", right: 4, top: "center", itemHeight: 160,
+      type: "continuous", min: least, max: most > least ? most : least + 1, calculable: true, ...scale,
       inRange: { color: colours }, textStyle: { color: text }, formatter: (value) => digits(value), text: [pairs.unit === "us" ? "µs" : pairs.unit, ""],
     },
     tooltip: {
@@ -48,7 +52,7 @@ function matrixOptions(pairs, width) {
 function matrixChart(section, pairs) {
   const holder = section.querySelector(".chart");
   const what = pairs.what ?? "Each sender to each receiver";
-  section.querySelector("[data-about]").textContent = `${what}: ${pairs.labels.length} ranks, messages of ${size(pairs.size)}${pairs.started ? `, ${pairs.started}` : ""}. ${pairs.unit === "us" ? "Less is better." : "More is better."}`;
+  section.querySelector("[data-about]").textContent = `${what}: ${pairs.labels.length} ranks, messages of ${size(pairs.size)}${pairs.started ? `, ${pairs.started}` : ""}. Senders are rows, receivers columns; ${pairs.unit === "us" ? "less" : "more"} is better.`;
   holder.style.height = `${Math.min(960, Math.max(260, pairs.labels.length * 34 + (pairs.labels.length > 8 ? 180 : 110)))}px`;
   chartIn(holder, (chart) => chart.setOption(matrixOptions(pairs, chart.getWidth()), { notMerge: true }));
   const alternative = section.querySelector(".alternative");

@@ -131,6 +131,12 @@ function roundUp(value) {
   return Math.ceil(value / step) * step;
 }
 
+/** Whether every bandwidth is a bus bandwidth: OSU's programs know another one. */
+function isBusbw(all) {
+  const known = all.flatMap((series) => series.rows).filter((row) => bandwidth(row) !== undefined);
+  return known.length > 0 && known.every((row) => typeof row.busbw === "number");
+}
+
 function sizeOptions(all, figure) {
   const { text, faint, line: rule } = inks();
   const lines = linesOf(all, figure);
@@ -162,7 +168,7 @@ function sizeOptions(all, figure) {
     ...commonOptions(`busbw-${figure.name}`),
     grid: { left: 8, right: 24, top: 36, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
-      type: "value", min: smallest, max: largest, name: "size (bytes)", nameLocation: "middle", nameGap: 26,
+      type: "value", min: smallest, max: largest, name: "message size", nameLocation: "middle", nameGap: 26,
       ...axis, ...sizeTicks(smallest, largest),
       axisLabel: { ...axis.axisLabel, ...sizeTicks(smallest, largest).axisLabel, formatter: (doublings) => size(Math.round(2 ** doublings)) },
     },
@@ -170,7 +176,7 @@ function sizeOptions(all, figure) {
       type: logarithmic ? "log" : "value",
       min: logarithmic ? undefined : 0,
       max: logarithmic || !highest ? undefined : (range) => (range.max > highest * 1.04 ? null : roundUp(highest * 1.06)),
-      name: isBandwidth ? "bandwidth (GB/s)" : "time of one operation",
+      name: isBandwidth ? `${isBusbw(all) ? "bus " : ""}bandwidth (GB/s)` : "time of one operation",
       nameLocation: "middle",
       nameGap: 16,
       ...axis,
@@ -213,7 +219,7 @@ function readingMarkup(lines, figure, bytes) {
   const found = reading(lines, figure, bytes);
   const most = 14;
   const rows = found.slice(0, most).map(({ line, row, value, ends }) => {
-    const mark = element("i", { class: "swatch" });
+    const mark = element("i", { class: "swatch", "data-shape": line.inPlace && shape(line.number) === "triangle" ? null : shape(line.number) });
     mark.style.background = line.inPlace ? "transparent" : colour(line.number);
     mark.style.borderColor = colour(line.number);
     const interval = ends ? `${figure.text(ends[0])} – ${figure.text(ends[1])}` : "";

@@ -1,10 +1,16 @@
-//! Names of hosts and users, as places that are made for them tell: prefixes of NCCL's lines, lists of
-//! hosts on a command line, home folders.
-//! Not what stands for them.
+//! Names of hosts, users and their folders, and serial numbers: what was learnt from texts, and the word
+//! that each gets. `places` and `people` say where names stand.
+//! Not addresses, which are known by their shape (`shapes`).
+
+mod people;
+mod places;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use regex::Regex;
+
+use super::shapes;
+use people::Person;
 
 /// Names of hosts and users, numbered as they are learnt.
 #[derive(Debug, Clone, Default)]
@@ -12,11 +18,13 @@ pub(crate) struct Names {
     /// In small letters: the number.
     hosts: BTreeMap<String, usize>,
     users: BTreeMap<String, usize>,
+    folders: BTreeMap<String, usize>,
+    serials: BTreeMap<String, usize>,
     host_count: usize,
 }
 
 /// Names that are those of every machine, and tell nothing.
-const ANYBODY: [&str; 16] = [
+const ANYBODY: [&str; 22] = [
     "localhost",
     "root",
     "user",
@@ -33,12 +41,13 @@ const ANYBODY: [&str; 16] = [
     "opc",
     "unknown",
     "shared",
+    "none",
+    "null",
+    "true",
+    "false",
+    "git",
+    "auto",
 ];
-
-/// What begins a pair's label without being a host.
-static DEVICE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:gpu|rank|cpu|core|dev|device|nic|mlx\d*|r|g)[-_]?\d*$").ok()
-});
 
 /// Ends of names that are files and not domains.
 const FILES: [&str; 38] = [
@@ -47,41 +56,9 @@ const FILES: [&str; 38] = [
     "svg", "pdf", "dat", "bin", "exe", "hosts", "js", "ini", "deb", "rpm", "whl",
 ];
 
-static HOSTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    [
-        // NCCL's lines: `host:pid:tid [0] NCCL INFO …`.
-        r#"(?m)(?:^|[\s>"'(])([A-Za-z0-9][A-Za-z0-9._-]*):\d+:\d+ \["#,
-        // nccl-tests': `host: Test NCCL failure …`, ` .. host pid 7: Test failure …`.
-        r"(?m)(?:^|[\s>])([A-Za-z0-9][A-Za-z0-9._-]*): Test (?:NCCL |CUDA )?(?:failure|timeout)",
-        r"\.\. ([A-Za-z0-9][A-Za-z0-9._-]*) pid \d+",
-        // Open MPI's: `[host:pid]`, `[host][[12,1],0]`.
-        r"\[([A-Za-z][A-Za-z0-9._-]*)(?::\d+\]|\]\[\[)",
-        r"(?i)\b(?:local host|remote host|host ?name|node ?name|slurmd_nodename|hostname|nccl_comm_id|nccl_hostid|master_addr)\s*[:=]\s*\[?([A-Za-z0-9][A-Za-z0-9._-]*)",
-        r"\b[A-Za-z0-9._-]+@([A-Za-z][A-Za-z0-9.-]*)",
-        r"(?i)\b(?:host|node|server|peer) ([A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*)",
-        // Names with their domains.
-        r"\b([A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)+)\b",
-    ]
-    .into_iter()
-    .filter_map(|shape| Regex::new(shape).ok())
-    .collect()
-});
-
-/// Lists of hosts of launchers.
-static LISTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"(?:^|\s)(?:-H|-?-hosts?|-w|--nodelist|\w*NODELIST)[=\s]\s*["']?([^\s"']+)"#).ok()
-});
-
-static USERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    [
-        r"(?i)/(?:home|users|user|u|scratch|proj|project|projects)/([A-Za-z0-9][A-Za-z0-9._-]*)",
-        r"\b([A-Za-z0-9][A-Za-z0-9._-]*)@[A-Za-z]",
-        r"://([A-Za-z0-9][A-Za-z0-9._-]*):[^@/\s]*@",
-        r"(?i)\b(?:USER|LOGNAME|SUDO_USER|USERNAME)=([A-Za-z0-9][A-Za-z0-9._-]*)",
-    ]
-    .into_iter()
-    .filter_map(|shape| Regex::new(shape).ok())
-    .collect()
+/// Names with their domains.
+static DOMAINS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"\b([A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)+)\b").ok()
 });
 
 impl Names {
@@ -111,7 +88,7 @@ impl Names {
     /// A rank's label in a matrix of pairs: it begins with its host, if it names one.
     pub fn label(&mut self, label: &str) {
         let first = label.split([' ', ':', '/', ',']).next().unwrap_or_default();
-        if !is_device(first) {
+        if !places::is_device(first) {
             self.host(first);
         }
     }
@@ -131,25 +108,31 @@ impl Names {
         }
     }
 
+    /// A folder of somebody's.
+    fn folder(&mut self, name: &str) {
+        let name = name.to_lowercase();
+        if is_name(&name) && !self.users.contains_key(&name) {
+            let number = self.folders.len() + 1;
+            self.folders.entry(name).or_insert(number);
+        }
+    }
+
     /// Everything that a text names.
     pub fn text(&mut self, text: &str) {
-        for shape in USERS.iter() {
-            shape
-                .captures_iter(text)
-                .filter_map(|one| one.get(1))
-                .for_each(|one| self.user(one.as_str()));
+        for person in people::people(text) {
+            match person {
+                Person::User(name) => self.user(name),
+                Person::Folder(name) => self.folder(name),
+            }
         }
-        let [places @ .., domains] = HOSTS.as_slice() else { return };
-        for shape in places {
-            let words = shape.captures_iter(text).filter_map(|one| one.get(1));
-            words.filter(|one| !is_device(one.as_str())).for_each(|one| self.host(one.as_str()));
-        }
-        let domains = domains.captures_iter(text).filter_map(|one| one.get(1));
-        domains.filter(|one| is_domain(one.as_str())).for_each(|one| self.domain(one.as_str()));
-        for list in
-            LISTS.iter().flat_map(|shape| shape.captures_iter(text)).filter_map(|one| one.get(1))
-        {
-            self.list(list.as_str());
+        places::hosts(text).into_iter().for_each(|name| self.host(name));
+        let domains = DOMAINS.iter().flat_map(|shape| shape.captures_iter(text));
+        let domains = domains.filter_map(|one| one.get(1)).map(|one| one.as_str());
+        domains.filter(|name| is_domain(name)).for_each(|name| self.domain(name));
+        places::lists(text).for_each(|list| self.list(list));
+        for serial in shapes::serials(text) {
+            let number = self.serials.len() + 1;
+            self.serials.entry(serial.to_lowercase()).or_insert(number);
         }
     }
 
@@ -165,6 +148,7 @@ impl Names {
             c == ',' && depth == 0
         };
         for item in list.split(outside) {
+            let item = item.rsplit('@').next().unwrap_or(item);
             let (stem, numbers) = item.split_once('[').unwrap_or((item, ""));
             let numbers = numbers.split(']').next().unwrap_or_default();
             if numbers.is_empty() {
@@ -190,12 +174,13 @@ impl Names {
             self.users.iter().map(|(name, number)| (name.clone(), format!("user-{number}")));
         let hosts =
             self.hosts.iter().map(|(name, number)| (name.clone(), format!("host-{number}")));
-        users.chain(hosts).collect()
+        let folders =
+            self.folders.iter().map(|(name, number)| (name.clone(), format!("folder-{number}")));
+        let serials =
+            self.serials.iter().map(|(name, number)| (name.clone(), format!("serial-{number}")));
+        // Of a name that is several things the last counts.
+        serials.chain(folders).chain(users).chain(hosts).collect()
     }
-}
-
-fn is_device(word: &str) -> bool {
-    DEVICE.as_ref().is_some_and(|device| device.is_match(word))
 }
 
 /// Whether a word can name one host or user: it has a letter, and is not everybody's.

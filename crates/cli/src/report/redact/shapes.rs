@@ -1,5 +1,5 @@
-//! What is known for an address, a GUID or a serial number by its shape alone.
-//! Not names, which have none (`learn`).
+//! What is known for an address, a GUID or a serial number by its shape, or by the word before it.
+//! Not names, which have neither (`learn`).
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -25,11 +25,6 @@ static FIXED: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         // UUIDs, those of GPUs and of their parts among them; the driver also takes their beginning.
         (r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", ID),
         (r"(?i)\b(?:GPU|MIG)-([0-9a-f]{6,}(?:-[0-9a-f]{1,12})*)", ID),
-        // Serial numbers say that they are some.
-        (
-            r#"(?i)\b(?:serial(?:[ _-]?(?:number|num|no))?|s/n)\b["']?\s*[:=#]?\s*["']?([a-z0-9-]*[0-9][a-z0-9-]{3,})"#,
-            ID,
-        ),
         // Addresses of Ethernet (6 bytes), InfiniBand ports (8) and IPoIB (20).
         (r"(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5,19}\b", ADDRESS),
         (r"(?i)\b[0-9a-f]{2}(?:-[0-9a-f]{2}){5,19}\b", ADDRESS),
@@ -37,9 +32,36 @@ static FIXED: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         // GUIDs as RDMA tools print them.
         (r"(?i)\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b", ID),
         (r"(?i)\b0x[0-9a-f]{12,32}\b", ID),
+        (r#"(?i)guid["']?\s*[:=]?\s*["']?(?:0x)?([0-9a-f]{8,32})\b"#, ID),
+        // An interface that is named after its address.
+        (r"(?i)\benx([0-9a-f]{12})\b", ADDRESS),
     ];
     shapes.into_iter().filter_map(|(shape, kind)| Some((Regex::new(shape).ok()?, kind))).collect()
 });
+
+/// Serial numbers, after what says that they are some.
+static SERIAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?i)(?:serial(?:[ _-]?(?:numbers?|num|nos?|ids?)|s)?\.?|(?:^|[^a-z])(?:s/ns?|s\.n\.|sns?))["']?(\s*(?:is|are|[:=#>])\s*|\s+)["'(<]?((?:[a-z0-9][a-z0-9_-]{3,}(?:["')]?(?:\s*[,;/&]\s*|\s+and\s+)["'(]?)?)+)"#,
+    )
+    .ok()
+});
+
+/// The serial numbers that a text names: with a digit, and long unless a sign says that they are some.
+pub(super) fn serials(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for one in SERIAL.iter().flat_map(|shape| shape.captures_iter(text)) {
+        let (Some(sign), Some(list)) = (one.get(1), one.get(2)) else { continue };
+        let least = if sign.as_str().trim().is_empty() { 6 } else { 4 };
+        let words = list.as_str().split(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)));
+        found.extend(
+            words.filter(|word| {
+                word.len() >= least && word.bytes().any(|byte| byte.is_ascii_digit())
+            }),
+        );
+    }
+    found
+}
 
 /// Everything to replace, in order, without overlaps.
 pub(super) fn find(text: &str) -> Vec<Found> {

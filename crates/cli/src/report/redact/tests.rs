@@ -57,6 +57,7 @@ impl Cluster {
     fn measurement(&self) -> Measurement {
         let Cluster { host, other, user, v4, uuid, .. } = self;
         let device = |rank: usize, host: &str| Device {
+            group: None,
             rank,
             host: host.to_owned(),
             device: 0,
@@ -215,12 +216,107 @@ fn figures_versions_and_names_of_parts_stay() {
         "libnccl.so.2, std::vector, net.cc:1234",
         "-w 5 -H",
         "4294967296 B in 8589934592 ns",
+        "mpirun --map-by node:PE=8 --bind-to core -x NCCL_DEBUG=INFO ./all_reduce_perf",
+        "ring on 8 ranks of NVIDIA H200 with host memory, user buffers registered",
+        "a serial port 0 and serial execution",
+        "rank 3: Test CUDA failure common.cu:892 'invalid argument'",
+        "connect to the server failed on H100 over mlx5_0:1",
+        "/opt/nccl-tests/build/all_reduce_perf /usr/lib/x86_64-linux-gnu/libnccl.so.2 /dev/shm/nccl",
+        "ssh is needed between nodes",
+        "out of place 12.5 GB/s on node 3, from 8 to 1024 bytes",
     ] {
         let mut learnt = Names::default();
         learnt.text(text);
         assert!(learnt.replacements().is_empty(), "{text}: {:?}", learnt.replacements());
         assert_eq!(words.replaced(text), text);
     }
+}
+
+/// What each of these texts names is gone, though nothing else says that it is a name.
+#[test]
+fn names_in_any_place_that_is_made_for_them() {
+    let mut left = Vec::new();
+    for (text, secrets) in [
+        ("cd /users/alice && ./all_reduce_perf -b 8", &["alice"][..]),
+        ("/scratch/alice/nccl-tests/build/all_reduce_perf", &["alice"]),
+        ("/lustre/home/alice/x.log: permission denied for alice", &["alice"]),
+        ("/mnt/data/alice/run.sh, owned by alice", &["alice"]),
+        ("/homes/a/alice/bin/busbw", &["alice"]),
+        ("/lustre/orion/secretlab/scratch/alice/x.log", &["alice", "secretlab"]),
+        ("/fsx/alice: quota exceeded", &["alice"]),
+        ("file:///gpfs/work2/alice/topo.xml", &["alice"]),
+        ("source ~alice/env.sh", &["alice"]),
+        ("ssh -p 2222 -l alice login-b uptime", &["alice", "login-b"]),
+        ("mpirun --mca plm_rsh_args \"-p 2222 -l alice\" all_reduce_perf", &["alice"]),
+        ("pdsh -w alpha,beta -l alice uptime", &["alice", "alpha", "beta"]),
+        ("sudo -u alice mpirun all_reduce_perf", &["alice"]),
+        ("docker run --user alice image", &["alice"]),
+        ("User=alice UserId=bobby(1001)", &["alice", "bobby"]),
+        ("uid=1000(alice) gid=1000(alicegroup)", &["(alice", "alicegroup"]),
+        ("rsync -a x alice@10.1.2.3:/tmp", &["alice", "10.1.2.3"]),
+        ("[alice@alpha ~]$ ./all_reduce_perf", &["alice", "alpha"]),
+        ("/tmp/ompi.alpha.1000/pid.7, openmpi-sessions-alice@alpha_0", &["alice", "alpha"]),
+        ("[prterun-alpha-99@1,2] lost", &["alpha"]),
+        ("tried ssh alpha before; alpha does not answer", &["alpha"]),
+        ("ssh to alpha failed", &["alpha"]),
+        ("ssh: connect to host alpha port 22: Connection refused", &["alpha"]),
+        ("scp -P 22 topo.xml bob@alpha:topo.xml", &["bob", "alpha"]),
+        ("srun: error: gn07: task 3: Killed", &["gn07"]),
+        ("*** STEP 1.0 ON alpha CANCELLED AT 2026-11-20", &["alpha"]),
+        ("process rank 1 with PID 0 on node alpha exited on signal 9", &["alpha"]),
+        ("gn07: Permission denied", &["gn07"]),
+        ("torchrun --rdzv_endpoint=alpha:29500 --master_addr beta x.py", &["alpha", "beta"]),
+        ("connecting to tcp://alpha:29500", &["alpha"]),
+        ("PMIX_HOSTNAME=alpha", &["alpha"]),
+        ("{\"hostname\":\"alpha\",\"user\":\"alice\"}", &["alpha", "alice"]),
+        ("Linux alpha 5.15.0-1 x86_64", &["alpha"]),
+        ("ip-10-1-2-34 is slow", &["ip-10-1-2-34"]),
+        ("GPU 3 has sn=1650522012345", &["1650522012345"]),
+        ("GPU S/N 16A5, chassis S/N: MT2X", &["MT2X"]),
+        ("serial: AB12CD34 and again AB12CD34", &["AB12CD34"]),
+        ("Serial Number : 1650522012345; lost 1650522012345", &["1650522012345"]),
+        ("<serial>1650522012345</serial>", &["1650522012345"]),
+        ("board_serial=\"X-9912\"", &["X-9912"]),
+        ("serial numbers 1650522012345, 1650522012346 and 1650522012347", &["16505220123"]),
+        ("serial number is 99AA77", &["99AA77"]),
+        ("node_guid: 5000000000000001", &["5000000000000001"]),
+        ("enx0c42a1001122 is down", &["0c42a1001122"]),
+        ("gid fe80:0000:0000:0000:0e42:a1ff:fe00:1122", &["0e42", "1122", "fe80"]),
+    ] {
+        let mut names = Names::default();
+        names.text(text);
+        let told = Words::new(&names).unwrap().replaced(text);
+        for secret in secrets {
+            if told.contains(secret) {
+                left.push(format!("{secret} in {told}, of {text}"));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+/// Paths keep what is the same everywhere, and a person's folders keep apart.
+#[test]
+fn paths_stay_readable() {
+    let mut names = Names::default();
+    let text = "/lustre/scratch/alice/blueline/nccl-tests/build/all_reduce_perf and /usr/local/cuda-13.0/lib64/libnccl.so.2 and /mnt/data/bob";
+    names.text(text);
+    assert_eq!(
+        Words::new(&names).unwrap().replaced(text),
+        "/lustre/scratch/user-1/folder-1/nccl-tests/build/all_reduce_perf and /usr/local/cuda-13.0/lib64/libnccl.so.2 and /mnt/data/user-2"
+    );
+}
+
+/// A log's lines that are in no measurement still say who its names are.
+#[test]
+fn lines_that_are_not_kept_name_hosts_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("some.log");
+    std::fs::write(&path, "\u{1b}[0malpha:12:12 [0] NCCL INFO Bootstrap : Using eth0\n8 2 float\n")
+        .unwrap();
+    let mut known = Known::default();
+    known.learn(&path);
+    assert!(known.0.replacements().contains_key("alpha"));
 }
 
 #[test]

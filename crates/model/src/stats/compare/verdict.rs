@@ -24,24 +24,32 @@ impl Default for Rule {
 
 /// How the candidate stands to the baseline. The samples are times, so faster means shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The shown interval lies within the rule's margin around 1, and holds 1 or the difference
     /// is below the smallest effect.
+    #[serde(alias = "Same")]
     Same,
     /// The candidate takes less time, and the guard excludes 1.
+    #[serde(alias = "Faster")]
     Faster,
     /// The candidate takes more time, and the guard excludes 1.
+    #[serde(alias = "Slower")]
     Slower,
     /// The launches do not decide it.
+    #[serde(alias = "CannotTell")]
     CannotTell(Reason),
 }
 
 /// Why there is no verdict. Displayed as a phrase that also says what would help.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// A time is zero, negative, infinite or not a number.
+    #[serde(alias = "UnusableTimes")]
     UnusableTimes,
     /// A side has fewer launches than a comparison needs.
+    #[serde(alias = "TooFewLaunches")]
     TooFewLaunches {
         /// Launches of the baseline.
         baseline: usize,
@@ -51,14 +59,17 @@ pub enum Reason {
         needed: usize,
     },
     /// The guard excludes 1, but a trend inside the sides explains more than half of it.
+    #[serde(alias = "Trend")]
     Trend,
     /// The shown interval excludes 1, but the guard does not.
+    #[serde(alias = "NotEstablished")]
     NotEstablished {
         /// Factor by which the guard was widened for dependence between launches.
         stretch: f64,
     },
     /// The shown interval holds 1, or the difference is below the smallest effect, and the
     /// interval reaches past the margin for "same".
+    #[serde(alias = "TooNoisy")]
     TooNoisy {
         /// Half the width of the shown interval of the ratio. No unit.
         half_width: f64,
