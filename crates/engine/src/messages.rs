@@ -200,6 +200,8 @@ impl Messages {
         loop {
             advance(&mut self.peers, &mut self.busy);
             if !unfinished(self) {
+                // What it waited for may have come after the look above: who is idle by now is not busy.
+                advance(&mut self.peers, &mut self.busy);
                 return Ok(());
             }
             let Messages { members, me, control, mailboxes, policy, timeout, peers, busy, .. } =

@@ -208,6 +208,29 @@ fn a_buffer_may_be_overwritten_after_send() {
 }
 
 /// A sender of short messages gets ahead of a receiver that has not begun.
+/// Whoever has sent a long message and waits for nothing may look at its buffers.
+#[test]
+fn buffers_are_ours_again_after_send() {
+    for policy in POLICIES {
+        Shared::new(2, 300_000).on_every_rank(&[0, 1], policy, |mut ours| {
+            let peer = 1 - ours.rank();
+            for _ in 0..300 {
+                for len in [700, 300_000] {
+                    if ours.rank() == 0 {
+                        ours.send(peer, sends(0), len).unwrap();
+                        ours.own(Buffer::Send, 0, len)[0] ^= 1;
+                        ours.recv(peer, receives(0), len).unwrap();
+                    } else {
+                        ours.recv(peer, receives(0), len).unwrap();
+                        ours.send(peer, sends(0), len).unwrap();
+                    }
+                    ours.own(Buffer::Recv, 0, len)[0] ^= 1;
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn short_messages_do_not_wait() {
     let shared = Shared::new(2, 64);
