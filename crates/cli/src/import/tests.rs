@@ -260,7 +260,7 @@ fn the_groups_of_a_split_run_are_told_apart() {
         assert_eq!(model::measurement::stated_average_differs(run), None);
         let json = serde_json::to_string(&Folded::from(run.clone())).expect("a run is JSON");
         assert!(json.contains("\"rows\":[{\"size\":67108864,\"group\":0,"), "{json}");
-        assert_eq!(parse(&json).measurements, [run.clone()]);
+        assert_eq!(parse(&json).measurements, std::slice::from_ref(run));
         let subject = subject(run);
         assert!(subject.contains("4 ranks on 1 host, group 0"), "{subject}");
         assert_eq!(subject.contains("and rows of group 1"), others, "{subject}");
