@@ -226,8 +226,7 @@ fn path_names<'a>(path: &'a str, found: &mut Vec<Person<'a>>) {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_home = |part: &&str| HOMES.contains(&stem(part).as_str());
     let from = match parts.first() {
-        Some(first) if SYSTEM.contains(first) => match parts.iter().position(|part| is_home(&part))
-        {
+        Some(first) if SYSTEM.contains(first) => match parts.iter().position(is_home) {
             Some(at) => at,
             None => return,
         },
@@ -235,12 +234,12 @@ fn path_names<'a>(path: &'a str, found: &mut Vec<Person<'a>>) {
     };
     let mut first = true;
     for (at, part) in parts.iter().enumerate().skip(from) {
-        if is_home(&part) || is_store(part) {
+        if is_home(part) || is_store(part) {
             continue;
         }
         let before = at.checked_sub(1).and_then(|before| parts.get(before));
         let is_last = at + 1 == parts.len();
-        let below_home = before.is_some_and(|before| is_home(&before));
+        let below_home = before.is_some_and(is_home);
         // The last part is a file or a program, but for `/home/me` and `/data/me`.
         let is_file =
             is_last && !below_home && (!before.is_some_and(|b| is_store(b)) || part.contains('.'));
