@@ -153,9 +153,8 @@ fn escape(chars: &mut std::str::Chars<'_>) {
         }
         // A string ends with a bell, or an escape and a backslash.
         Some(']' | '_' | 'P' | '^' | 'X') => {
-            if chars.by_ref().find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') {
-                let _ = chars.next();
-            }
+            let end = chars.by_ref().find(|c| matches!(c, '\x07' | '\x1b'));
+            let _ = end.filter(|end| *end == '\x1b').and_then(|_| chars.next());
         }
         // A character set is one more.
         Some('(' | ')' | '*' | '+') => {
