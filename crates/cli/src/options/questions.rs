@@ -97,7 +97,8 @@ mod tests {
         };
         // Asked for, so that nothing is said about GPUs.
         arguments.backend = Some(BackendName::Host);
-        let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
+        let surroundings =
+            Surroundings { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
         plan(benchmark, style, &program, &arguments, &Environment::default(), &surroundings)
             .unwrap()
             .remarks

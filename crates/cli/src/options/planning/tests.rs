@@ -13,7 +13,8 @@ fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> 
     else {
         panic!("{line} does not parse");
     };
-    let surroundings = Surroundings { cores: 4, gpus: Err(String::new()), seed: 1 };
+    let surroundings =
+        Surroundings { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
     plan(benchmark, style, &program, &arguments, environment, &surroundings)
 }
 
