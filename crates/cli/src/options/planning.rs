@@ -3,14 +3,16 @@
 
 mod gpus;
 mod launcher;
+mod latency;
 mod messages;
+mod osu;
 mod request;
 mod values;
 mod variables;
 mod waivers;
 
 use model::{
-    Benchmark, DataType, ReduceOp,
+    Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
     plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Style},
 };
@@ -43,8 +45,17 @@ pub fn plan(
     environment: &Environment,
     surroundings: &Surroundings,
 ) -> Result<Request, BadOption> {
-    let a = arguments;
-    let ours = style == Style::Busbw;
+    let asked = arguments.backend;
+    let arguments = match &arguments.osu {
+        Some(osu) => BenchArguments {
+            backend: Some(osu::backend(osu, arguments)),
+            ..arguments.clone()
+        },
+        None => arguments.clone(),
+    };
+    let (a, osu) = (&arguments, arguments.osu.as_deref());
+    let ours = style != Style::NcclTests;
+    let latency = latency::is_asked(benchmark, style, a);
     let backend = gpus::backend(a, surroundings)?;
     let gpus =
         surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
@@ -70,15 +81,22 @@ pub fn plan(
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
     let range = match benchmark {
         Benchmark::Messages(_) => messages::SIZES,
+        Benchmark::Collective(Collective::Barrier) => (0, 0),
         Benchmark::Collective(_) if ours => (OUR_MIN, largest),
         Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
     };
-    let (min_bytes, max_bytes, step) = sizes(a, ours, range)?;
+    let mut remarks = osu.map_or_else(Vec::new, |osu| osu.remarks.clone());
+    let (min_bytes, max_bytes, step) = match osu {
+        Some(osu) => osu::sizes(osu, ranks, &mut remarks)?,
+        None => sizes(a, ours, range)?,
+    };
     let (iterations, warmup, messaging) = match benchmark {
+        _ if let Some(osu) = osu => osu::loops(osu, ranks)?,
         Benchmark::Messages(test) => {
             messages::possible(test, ranks, max_bytes)?;
             messages::loops(test, a)?
         }
+        Benchmark::Collective(_) if latency => latency::loops(a)?,
         Benchmark::Collective(_) => (
             count("-n", a.iterations, 20, 1, 1 << 30)? as u32,
             count("-w", a.warmup, 1, 0, 1 << 30)? as u32,
@@ -91,16 +109,17 @@ pub fn plan(
             variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?
         }
     };
-    let mut remarks = questions::ask(
-        a,
-        benchmark,
-        &traffic,
-        ranks,
-        gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices)),
-        min_bytes,
-        max_bytes,
-        step,
-    );
+    let here = launcher::ranks_here(launched, threads * devices);
+    let crowding = gpus::crowding(gpus, surroundings.cores, here);
+    match osu {
+        Some(osu) => remarks.extend(crowding.into_iter().chain(osu::unasked(osu, asked))),
+        None => {
+            let (min, max) = (min_bytes, max_bytes);
+            let asked =
+                questions::ask(a, benchmark, &traffic, ranks, crowding, min, max, step);
+            remarks.extend(asked);
+        }
+    }
     remarks.extend(gpus::absence(a, surroundings));
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
     let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
@@ -121,7 +140,10 @@ pub fn plan(
     }
 
     let sampling = Sampling {
-        min_batches: a.batches.unwrap_or(if ours { OUR_BATCHES } else { 1 }).max(1),
+        min_batches: a
+            .batches
+            .unwrap_or(if style == Style::Busbw { OUR_BATCHES } else { 1 })
+            .max(1),
         precision: a.precision,
         max_time: a.max_time.unwrap_or(MAX_TIME),
         launches: a.repeat.unwrap_or(1).max(1),
@@ -174,7 +196,10 @@ pub fn plan(
         aggregated: count("-m", a.aggregated, 1, 1, 1 << 20)? as u32,
         warmup,
         cycles,
-        check: count("-c", a.check, 1, 0, 1 << 30)? as u32,
+        check: match benchmark {
+            Benchmark::Collective(Collective::Barrier) => 0,
+            _ => count("-c", a.check, 1, 0, 1 << 30)? as u32,
+        },
         datatypes: names(
             "-d",
             a.datatype.as_deref(),
@@ -184,7 +209,7 @@ pub fn plan(
         )?,
         ops: names("-o", a.op.as_deref(), ReduceOp::Sum, &ReduceOp::ALL, ReduceOp::name)?,
         roots: roots(a.root.as_deref(), variables::smallest_group(&colours, ranks))?,
-        blocking,
+        blocking: if latency { Blocking::Outer } else { blocking },
         average: match count("-a", a.average, 1, 0, 3)? {
             0 => Average::Rank0,
             1 => Average::Mean,
@@ -212,6 +237,12 @@ pub fn plan(
         fault: a.fault,
         messaging,
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
+        latency,
+        osu: None,
+    };
+    let plan = match osu {
+        Some(osu) => osu::complete(osu, plan)?,
+        None => plan,
     };
     if let Some(driver) = plan.torn_driver() {
         return Err(BadOption::new(format!(
@@ -229,7 +260,13 @@ pub fn plan(
         BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
-    waived.extend(messages::waived(benchmark, a));
+    waived.extend(match osu {
+        Some(osu) => osu.waived.clone(),
+        None => messages::waived(benchmark, a),
+    });
+    if latency && osu.is_none() {
+        waived.extend(latency::waived(benchmark, a));
+    }
     let record = match (&a.record, a.no_record || environment.no_record) {
         (Some(path), _) => RecordPlace::At(path.clone()),
         (None, true) => RecordPlace::None,

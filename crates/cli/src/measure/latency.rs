@@ -1,0 +1,56 @@
+//! What iterations of a collective that were timed alone say: the mean of each rank, and every sample of
+//! every rank.
+//! Not the iterations (`batch`), and not messages between pairs, which have figures of their own.
+
+use model::record::LatencyFigures;
+
+use super::{MeasureError, Session, samples::Samples};
+
+impl Session<'_> {
+    /// Puts together what the ranks of our communicator have seen. `batches` hold one operation's mean
+    /// time on every rank, microseconds; `mine` is every iteration here.
+    pub(super) fn latency_figures(
+        &mut self,
+        batches: &[Vec<f64>],
+        mine: &Samples,
+    ) -> Result<LatencyFigures, MeasureError> {
+        let each = self.world.allgather(&mine.to_bytes(), self.deadline())?;
+        let mut samples = Samples::new();
+        for bytes in self.group().drivers.iter().filter_map(|driver| each.get(*driver)) {
+            samples.add_bytes(bytes);
+        }
+        let fused = u64::from(self.plan.aggregated);
+        let (fastest_rank_us, slowest_rank_us) = extremes(batches);
+        let percentile = |percent: &u8| (*percent, samples.percentile(f64::from(*percent), fused));
+        Ok(LatencyFigures {
+            fastest_rank_us,
+            slowest_rank_us,
+            spread: samples.spread(fused),
+            percentiles: self.plan.messaging.percentiles.iter().map(percentile).collect(),
+        })
+    }
+}
+
+/// The smallest and the largest of the ranks' means over all batches.
+fn extremes(batches: &[Vec<f64>]) -> (f64, f64) {
+    let ranks = batches.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |rank| {
+        batches.iter().filter_map(|batch: &Vec<f64>| batch.get(rank)).sum::<f64>()
+            / batches.len() as f64
+    };
+    let means: Vec<f64> = (0..ranks).map(mean).collect();
+    let of = |pick: fn(f64, f64) -> f64| means.iter().copied().fold(f64::NAN, pick);
+    (of(f64::min), of(f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_are_means_of_ranks() {
+        assert_eq!(extremes(&[vec![1.0, 5.0, 3.0], vec![3.0, 7.0, 3.0]]), (2.0, 6.0));
+        let (none, _) = extremes(&[]);
+        assert!(none.is_nan());
+    }
+}
