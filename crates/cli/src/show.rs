@@ -56,7 +56,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     }
     let stdout = BufWriter::new(io::stdout().lock());
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
-        (true, _) => Box::new(Csv(stdout)),
+        (true, _) => Box::new(Csv::new(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),
         _ => render::table(&record.run.plan, stdout),
     };

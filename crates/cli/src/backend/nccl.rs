@@ -16,8 +16,7 @@ use std::sync::Arc;
 
 use engine::World;
 use model::{
-    Collective,
-    DataType, ReduceOp,
+    Collective, DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
     nccl_log::NcclFacts,

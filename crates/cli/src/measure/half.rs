@@ -161,9 +161,7 @@ impl Session<'_> {
     fn loops(&self, case: &Case) -> (u32, u32) {
         let (element, ranks) = (case.sweep.datatype.bytes(), self.group().ranks.len());
         self.plan.loops(match self.plan.style {
-            Style::Osu => {
-                case.collective.message_bytes(case.counts.param as u64, element, ranks)
-            }
+            Style::Osu => case.collective.message_bytes(case.counts.param as u64, element, ranks),
             Style::Busbw | Style::NcclTests => case.counts.bytes(element) as u64,
         })
     }

@@ -17,9 +17,7 @@ use model::{
 };
 
 use self::talk::End;
-use super::{
-    MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples,
-};
+use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
     backend::{Backend, BackendError, Channel, Found, Part, Side},
     local_time,

@@ -122,7 +122,9 @@ impl Session<'_> {
                 "{head} mode=generated nranks={ranks} total_bytes={total} spread={spread:.3} time_usec={time_us:.2}"
             ),
             Traffic::Even => {
-                format!("{head} mode=even nranks={ranks} total_bytes={total} time_usec={time_us:.2}")
+                format!(
+                    "{head} mode=even nranks={ranks} total_bytes={total} time_usec={time_us:.2}"
+                )
             }
             Traffic::Matrix { rows, scale } => format!(
                 "{head} mode=matrix nranks={ranks} matrix_dim={} scale={scale:.3} time_usec={time_us:.2}",

@@ -8,12 +8,12 @@ use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::stylin
 use model::{Benchmark, Collective, messages::Messages, plan::Style};
 
 use super::{
-    osu,
     arguments::BenchArguments,
     help::{
         BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, SWEEP_HELP,
         TOPO_HELP, TRANSPORTS_HELP,
     },
+    osu,
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,

@@ -2,8 +2,8 @@
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
 mod gpus;
-mod launcher;
 mod latency;
+mod launcher;
 mod messages;
 mod osu;
 mod request;
@@ -47,10 +47,9 @@ pub fn plan(
 ) -> Result<Request, BadOption> {
     let asked = arguments.backend;
     let arguments = match &arguments.osu {
-        Some(osu) => BenchArguments {
-            backend: Some(osu::backend(osu, arguments)),
-            ..arguments.clone()
-        },
+        Some(osu) => {
+            BenchArguments { backend: Some(osu::backend(osu, arguments)), ..arguments.clone() }
+        }
         None => arguments.clone(),
     };
     let (a, osu) = (&arguments, arguments.osu.as_deref());
@@ -115,14 +114,13 @@ pub fn plan(
         Some(osu) => remarks.extend(crowding.into_iter().chain(osu::unasked(osu, asked))),
         None => {
             let (min, max) = (min_bytes, max_bytes);
-            let asked =
-                questions::ask(a, benchmark, &traffic, ranks, crowding, min, max, step);
+            let asked = questions::ask(a, benchmark, &traffic, ranks, crowding, min, max, step);
             remarks.extend(asked);
         }
     }
     remarks.extend(gpus::absence(a, surroundings));
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
-    let graph = if matches!(backend, BackendChoice::Host) { 0 } else { graph };
+    let graph = if matches!(backend, BackendChoice::Host) || latency { 0 } else { graph };
     let blocking = blocking(a, graph, &mut remarks)?;
     let waits = matches!(blocking, Blocking::Inner | Blocking::InnerBarrier);
     if gpus.is_some() {
@@ -211,6 +209,7 @@ pub fn plan(
         roots: roots(a.root.as_deref(), variables::smallest_group(&colours, ranks))?,
         blocking: if latency { Blocking::Outer } else { blocking },
         average: match count("-a", a.average, 1, 0, 3)? {
+            _ if latency => Average::Mean,
             0 => Average::Rank0,
             1 => Average::Mean,
             2 => Average::Min,
@@ -218,9 +217,9 @@ pub fn plan(
         },
         timeout_s: Some(count("-T", a.timeout, 0, 0, 1 << 30)? as u64).filter(|t| *t > 0),
         graph,
-        cpu_time: is_on(a.cpu_time),
+        cpu_time: is_on(a.cpu_time) && !latency,
         timestamps: is_on(a.timestamps),
-        per_iteration,
+        per_iteration: per_iteration && !latency,
         per_iteration_skip,
         parallel_init: is_on(a.parallel_init),
         memory_report: is_on(a.memory),

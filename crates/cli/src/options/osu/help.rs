@@ -5,7 +5,12 @@ use model::osu::{Program, Takes};
 
 /// Every option: letter, long name, value, what it does.
 const OPTIONS: [(char, &str, &str, &str); 26] = [
-    ('m', "message-size", "[FIRST:]LAST", "sizes, doubling: 128, 2:128, 2: or :128; K, M and G are known"),
+    (
+        'm',
+        "message-size",
+        "[FIRST:]LAST",
+        "sizes, doubling: 128, 2:128, 2: or :128; K, M and G are known",
+    ),
     ('i', "iterations", "N", "timed iterations of every size"),
     ('x', "warmup", "N", "untimed iterations before"),
     ('W', "window-size", "N", "messages under way at once (64)"),

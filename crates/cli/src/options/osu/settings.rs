@@ -1,12 +1,7 @@
 //! What OSU's options mean, and which of them mean nothing here.
 //! Not how words become options (`words`), and not defaults (`planning::osu`).
 
-use model::{
-    DataType,
-    osu::Program,
-    record::Waiver,
-    size,
-};
+use model::{DataType, osu::Program, record::Waiver, size};
 
 use super::words::Words;
 
@@ -119,7 +114,7 @@ impl OsuArguments {
             'z' => self.percentiles = percentiles(value)?,
             'T' => self.types.extend(types(text)?),
             'k' => self.root = root(text)?,
-            'M' => self.limit(number(option, text, 0, 1 << 62)? as u64),
+            'M' => self.limit(size::parse(text).map_err(|why| format!("-M: {why}"))?),
             'b' => {
                 self.separate = match text.to_ascii_lowercase().as_str() {
                     "single" => false,
@@ -159,9 +154,8 @@ impl OsuArguments {
 
     fn limit(&mut self, bytes: u64) {
         if bytes < LEAST_MEMORY {
-            self.remarks.push(format!(
-                "Requested memory limit too low, using [{LEAST_MEMORY}] instead."
-            ));
+            self.remarks
+                .push(format!("Requested memory limit too low, using [{LEAST_MEMORY}] instead."));
         }
         self.memory = bytes.max(LEAST_MEMORY);
     }
@@ -226,10 +220,10 @@ fn types(text: &str) -> Result<Vec<DataType>, String> {
 fn root(text: &str) -> Result<usize, String> {
     match text.split_once(':') {
         Some(("fixed", rank)) => Ok(number('k', rank, 0, 4095)? as usize),
-        _ if text == "rotate" => Err(
-            "-k rotate: a row has one root here: busbw reduce -r all measures each in turn"
-                .to_owned(),
-        ),
+        _ if text == "rotate" => {
+            Err("-k rotate: a row has one root here: busbw reduce -r all measures each in turn"
+                .to_owned())
+        }
         _ => Err(format!("-k {text}: write fixed: and a rank, such as -k fixed:1")),
     }
 }
@@ -257,8 +251,9 @@ fn sides(program: &Program, words: &[String]) -> Result<Vec<bool>, String> {
     match sides.len() {
         0 => Ok(sides),
         2 if pair => Ok(sides),
-        _ if pair => Err("two words say where buffers are: one for each side, such as D H".to_owned()),
+        _ if pair => {
+            Err("two words say where buffers are: one for each side, such as D H".to_owned())
+        }
         _ => Err(format!("{}: buffers of collectives are placed by -d cuda", program.name)),
     }
 }
-

@@ -114,9 +114,9 @@ fn letters<'a>(
             sorted.ours.push(format!("--ngpus={value}").into());
             return Ok(());
         }
-        let takes = program.takes(letter).ok_or_else(|| {
-            format!("{} has no option -{letter}: see {0} --help", program.name)
-        })?;
+        let takes = program
+            .takes(letter)
+            .ok_or_else(|| format!("{} has no option -{letter}: see {0} --help", program.name))?;
         let value = match takes {
             Takes::Nothing => None,
             Takes::Attached => Some(rest.to_owned()).filter(|rest| !rest.is_empty()),

@@ -121,9 +121,9 @@ fn pairs(test: Messages, osu: &OsuArguments, ranks: usize) -> Result<usize, BadO
     let most = ranks / 2;
     match osu.pairs.unwrap_or(most) {
         0 => Err(BadOption::new(format!("{name} needs two ranks at least, and there are {ranks}"))),
-        pairs if pairs > most => Err(BadOption::new(format!(
-            "-p {pairs}: {ranks} ranks make {most} pairs at most"
-        ))),
+        pairs if pairs > most => {
+            Err(BadOption::new(format!("-p {pairs}: {ranks} ranks make {most} pairs at most")))
+        }
         pairs => Ok(pairs),
     }
 }
@@ -183,11 +183,9 @@ fn on_gpus(osu: &OsuArguments, backend: &BackendChoice) -> Result<[bool; 2], Bad
         _ => None,
     };
     match (backend, asked) {
-        (BackendChoice::Host, Some(sides)) if sides.contains(&true) => {
-            Err(BadOption::impossible(
-                "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, or host memory (H)",
-            ))
-        }
+        (BackendChoice::Host, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
+            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, or host memory (H)",
+        )),
         (BackendChoice::Nccl(_), Some(sides)) if sides.contains(&false) => {
             Err(BadOption::impossible(
                 "NCCL moves memory of GPUs, and H asks for host memory: use D D, or --backend host",
