@@ -21,7 +21,7 @@ use anyhow::Result;
 use engine::Buffers;
 use model::{
     exit::Exit,
-    plan::{BackendChoice, Plan},
+    plan::{BackendChoice, Plan, Style},
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 
@@ -146,8 +146,9 @@ impl Description {
             BackendChoice::Fake(_) => None,
         };
         if let Some(reduced) = reduced_max_bytes {
+            let option = if asked.style == Style::Osu { "-m" } else { "-e" };
             request.remarks.push(format!(
-                "-e is lowered from {} to {reduced}: memory for all ranks' buffers",
+                "{option} is lowered from {} to {reduced}: memory for all ranks' buffers",
                 asked.max_bytes
             ));
         }

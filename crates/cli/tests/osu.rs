@@ -103,7 +103,8 @@ fn percentiles_are_of_every_rank() {
 /// The lowest bit of one float: OSU's comparison of whole numbers does not see it (osu_util_validation.c).
 #[test]
 fn one_wrong_bit_fails_and_ends_the_sizes() {
-    let line = "osu_allreduce -g 2 -m 4:64 -i 3 -x 1 -c -T mpi_float --fault rank=1,row=1,do=corrupt:0";
+    let line =
+        "osu_allreduce -g 2 -m 4:64 -i 3 -x 1 -c -T mpi_float --fault rank=1,row=1,do=corrupt:0";
     let ran = run(BUSBW, &format!("{line} --backend host"));
     let printed = text(&ran.stdout);
     assert_eq!(ran.status.code(), Some(7), "{printed}");

@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 21] = [
+const OURS: [&str; 20] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -41,7 +41,6 @@ const OURS: [&str; 21] = [
     "proof",
     "fault",
     "seed",
-    "output_file",
 ];
 
 /// Whether a name is one of OSU's, whether we have it or not.

@@ -157,6 +157,7 @@ fn refused() {
     }
     for (line, why, exit) in [
         ("busbw osu_latency -g 3", "between two ranks", Exit::Usage),
+        ("busbw osu_latency -m 8G", "4 GiB", Exit::Usage),
         ("busbw osu_allreduce -g 1", "two ranks at least", Exit::Usage),
         ("busbw osu_mbw_mr -g 4 -p 3", "2 pairs at most", Exit::Usage),
         ("busbw osu_reduce -g 4 -k fixed:4", "0 to 3", Exit::Usage),

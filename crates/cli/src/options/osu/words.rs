@@ -178,7 +178,7 @@ mod tests {
     fn as_getopt_reads_them() {
         let words = sorted(
             "osu_latency",
-            "-z50,99 -c -m 1:4 --backend host -i50 D H --json --val=log:x -z --warm 3",
+            "-z50,99 -c -m 1:4 --backend host -i50 D H --json --validation=log:x -z --warm 3",
         )
         .unwrap();
         let value = |text: &str| Some(text.to_owned());

@@ -8,7 +8,7 @@ use model::{
     plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
 };
 
-use super::{BadOption, BenchArguments};
+use super::{BadOption, BenchArguments, messages::LARGEST};
 use crate::options::{arguments::BackendName, osu::OsuArguments};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).
@@ -50,13 +50,19 @@ pub(super) fn sizes(
     remarks: &mut Vec<String>,
 ) -> Result<(u64, u64, Step), BadOption> {
     let Some(collective) = osu.program.benchmark.collective() else {
-        return ordered(osu.sizes[0].unwrap_or(1), osu.sizes[1].unwrap_or(LAST));
+        let last = osu.sizes[1].unwrap_or(LAST.max(osu.sizes[0].unwrap_or(0)));
+        if last > LARGEST {
+            return Err(BadOption::new(format!(
+                "-m {last}: messages have 4 GiB ({LARGEST} bytes) at most"
+            )));
+        }
+        return ordered(osu.sizes[0].unwrap_or(1), last);
     };
     if collective == Collective::Barrier {
         return Ok((0, 0, Step::Factor(2)));
     }
     let first = osu.sizes[0].unwrap_or(1);
-    let last = osu.sizes[1].unwrap_or(LAST_OF_COLLECTIVES);
+    let last = osu.sizes[1].unwrap_or(LAST_OF_COLLECTIVES.max(first));
     let room = osu.memory / if collective.chunked() { ranks as u64 } else { 1 };
     if last > room {
         remarks.push(format!(

@@ -257,13 +257,17 @@ fn what_we_print_can_be_imported() {
         let rows = rows(&plan, &output);
         let text = printed(&plan, &rows, Status::Complete);
         let imported = import::read(text.as_bytes(), "log").unwrap().measurements;
-        let [one] = imported.as_slice() else { panic!("{command}: {imported:?}") };
-        let name = program(&plan).unwrap().title;
-        assert_eq!(one.test.name.as_deref(), Some(&*format!("OSU HOST {name}")), "{command}");
+        // A table for each type.
+        assert_eq!(imported.len(), plan.datatypes.len(), "{command}");
+        let name = format!("OSU HOST {}", program(&plan).unwrap().title);
         let figure = plan.benchmark.messages().map_or(Figure::Latency, Messages::figure);
-        assert_eq!(one.test.figure, figure, "{command}");
-        assert_eq!(one.rows.len(), rows.len(), "{command}");
-        for (theirs, ours) in one.rows.iter().zip(&rows) {
+        for one in &imported {
+            assert_eq!(one.test.name.as_ref(), Some(&name), "{command}");
+            assert_eq!(one.test.figure, figure, "{command}");
+        }
+        let there: Vec<_> = imported.iter().flat_map(|one| &one.rows).collect();
+        assert_eq!(there.len(), rows.len(), "{command}");
+        for (theirs, ours) in there.into_iter().zip(&rows) {
             let half = theirs.out_of_place.clone().unwrap();
             let made = ours.out_of_place.clone().unwrap();
             assert_eq!(theirs.size, ours.message_bytes(), "{command}");
