@@ -14,7 +14,7 @@ mod waivers;
 use model::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Style},
+    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},
 };
 
 use self::{
@@ -80,13 +80,13 @@ pub fn plan(
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
     let range = match benchmark {
         Benchmark::Messages(_) => messages::SIZES,
-        Benchmark::Collective(Collective::Barrier) => (0, 0),
         Benchmark::Collective(_) if ours => (OUR_MIN, largest),
         Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
     };
     let mut remarks = osu.map_or_else(Vec::new, |osu| osu.remarks.clone());
     let (min_bytes, max_bytes, step) = match osu {
         Some(osu) => osu::sizes(osu, ranks, &mut remarks)?,
+        None if benchmark == Benchmark::Collective(Collective::Barrier) => (0, 0, Step::Factor(2)),
         None => sizes(a, ours, range)?,
     };
     let (iterations, warmup, messaging) = match benchmark {
@@ -103,6 +103,7 @@ pub fn plan(
         ),
     };
     let traffic = match benchmark.collective() {
+        _ if osu.is_some() => Traffic::default(),
         None => Traffic::default(),
         Some(collective) => {
             variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?

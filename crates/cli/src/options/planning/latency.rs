@@ -52,8 +52,13 @@ pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
         waived.extend(of_options([
             ("-c", a.check, nothing),
             ("-u", a.unalign, nothing),
-            ("-m", a.aggregated.filter(|fused| *fused > 1), nothing),
+            ("-f", a.step_factor, nothing),
         ]));
+        let sizes = [("-b", &a.min_bytes), ("-e", &a.max_bytes), ("-i", &a.step_bytes)];
+        waived.extend(sizes.into_iter().filter_map(|(option, size)| {
+            let option = format!("{option} {}", size.as_ref()?);
+            Some(Waiver { option, reason: nothing.to_owned() })
+        }));
     }
     waived
 }

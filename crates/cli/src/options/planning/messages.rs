@@ -91,6 +91,10 @@ pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
         ("-I", a.per_iteration, each),
         ("-u", a.unalign, "messages start at aligned addresses"),
     ]);
+    if a.latency {
+        let (option, reason) = ("--latency".to_owned(), each.to_owned());
+        waived.push(Waiver { option, reason });
+    }
     waived.extend(text("-o", &a.op, "messages are not reduced"));
     waived.extend(text("-r", &a.root, "messages have no root"));
     waived
