@@ -2,7 +2,7 @@
 //! every rank.
 //! Not the iterations (`batch`), and not messages between pairs, which have figures of their own.
 
-use model::record::LatencyFigures;
+use model::{record::LatencyFigures, stats::median};
 
 use super::{MeasureError, Session, samples::Samples};
 
@@ -31,15 +31,16 @@ impl Session<'_> {
     }
 }
 
-/// The smallest and the largest of the ranks' means over all batches.
+/// The smallest and the largest of the ranks' figures: the median over batches of a rank's means, as the
+/// figure of all ranks is one.
 fn extremes(batches: &[Vec<f64>]) -> (f64, f64) {
     let ranks = batches.iter().map(Vec::len).min().unwrap_or(0);
-    let mean = |rank| {
-        batches.iter().filter_map(|batch: &Vec<f64>| batch.get(rank)).sum::<f64>()
-            / batches.len() as f64
+    let of_rank = |rank| {
+        let means: Vec<f64> = batches.iter().filter_map(|batch| batch.get(rank).copied()).collect();
+        median(&means).unwrap_or(f64::NAN)
     };
-    let means: Vec<f64> = (0..ranks).map(mean).collect();
-    let of = |pick: fn(f64, f64) -> f64| means.iter().copied().fold(f64::NAN, pick);
+    let each: Vec<f64> = (0..ranks).map(of_rank).collect();
+    let of = |pick: fn(f64, f64) -> f64| each.iter().copied().fold(f64::NAN, pick);
     (of(f64::min), of(f64::max))
 }
 
@@ -48,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extremes_are_means_of_ranks() {
-        assert_eq!(extremes(&[vec![1.0, 5.0, 3.0], vec![3.0, 7.0, 3.0]]), (2.0, 6.0));
+    fn extremes_are_those_of_ranks() {
+        assert_eq!(extremes(&[vec![1.0, 5.0], vec![900.0, 7.0], vec![3.0, 6.0]]), (3.0, 6.0));
         let (none, _) = extremes(&[]);
         assert!(none.is_nan());
     }

@@ -77,13 +77,14 @@ fn header() -> String {
         format!("  {average:>9}  {width:>6}  {min:>9}  {max:>9}")
     };
     let rest = |cells: [&str; 4]| cells.map(|cell| format!("  {cell:>9}")).concat();
-    let mut text = format!(
-        "#\n{}{:>19}{:^20}  {:^44}\n",
+    let above = format!(
+        "{}{:>19}{:^20}  {:^44}",
         lead([""; 4]),
         "",
         "mean of a rank",
         "every iteration of every rank"
     );
+    let mut text = format!("#\n{}\n", above.trim_end());
     text += &lead(["size", "type", "redop", "root"]);
     text += &main(["avg", "±95%", "min", "max"]);
     text += &format!("{}  {:>6}\n", rest(["p50", "p99", "p99.9", "max"]), "#wrong");

@@ -158,7 +158,8 @@ pub struct IterationReport {
 /// Figures of a collective of which every iteration was timed alone on every rank.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// Mean time of one operation on the rank where it is smallest, microseconds: OSU's `Min Latency`.
+    /// Mean time of one operation on the rank where it is smallest, microseconds: OSU's `Min Latency`. Over
+    /// several batches the median of their means.
     #[serde(with = "figure")]
     pub fastest_rank_us: f64,
     /// And where it is largest: OSU's `Max Latency`. A single slow iteration is in `spread.max`.
