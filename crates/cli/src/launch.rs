@@ -21,7 +21,7 @@ use anyhow::Result;
 use engine::Buffers;
 use model::{
     exit::Exit,
-    plan::{BackendChoice, Plan},
+    plan::{BackendChoice, Plan, Style},
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 
@@ -50,8 +50,10 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
             None | Some(BackendName::Nccl) => Gpus::find(arguments.nccl.as_deref()),
             Some(_) => Err(OTHER.to_owned()),
         },
-        mpi: match arguments.backend {
-            Some(BackendName::Mpi) => mpi::Libraries::find(arguments.mpi.as_deref()),
+        mpi: match (arguments.backend, &arguments.osu) {
+            (Some(BackendName::Mpi), _) | (None, Some(_)) => {
+                mpi::Libraries::find(arguments.mpi.as_deref())
+            }
             _ => Err(OTHER.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
@@ -165,8 +167,9 @@ impl Description {
             BackendChoice::Fake(_) => None,
         };
         if let Some(reduced) = reduced_max_bytes {
+            let option = if asked.style == Style::Osu { "-m" } else { "-e" };
             request.remarks.push(format!(
-                "-e is lowered from {} to {reduced}: memory for all ranks' buffers",
+                "{option} is lowered from {} to {reduced}: memory for all ranks' buffers",
                 asked.max_bytes
             ));
         }

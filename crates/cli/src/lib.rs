@@ -124,6 +124,10 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
             }
         }
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
+        Command::Text(text) => {
+            answer::answer(|out, _| out.write_all(text.as_bytes()))?;
+            Ok(Exit::Ok)
+        }
         Command::Show(arguments) => show::run(&arguments),
         Command::Lint(arguments) => lint_command::run(&arguments),
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),

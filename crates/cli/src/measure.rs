@@ -5,9 +5,11 @@
 mod batch;
 mod clock;
 mod half;
+mod latency;
 mod messages;
 mod report;
 mod row;
+mod samples;
 
 pub use clock::measure_clock;
 pub use report::{Failure, Report};
@@ -18,10 +20,11 @@ use engine::{World, WorldError};
 use model::{
     Benchmark, Collective,
     fault::{Action, Phase},
-    plan::{Case, Place, Plan},
+    plan::{Case, Place, Plan, Style},
 };
 use thiserror::Error;
 
+use self::samples::Samples;
 use crate::backend::{Backend, BackendError, Operation};
 
 /// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
@@ -52,8 +55,11 @@ pub struct Session<'a> {
     watch: Box<dyn Fn(Phase, u64) + 'a>,
     /// Rows begun so far.
     index: u64,
-    /// Iterations of each batch of the placement under way.
+    /// Timed iterations of each batch of the placement under way, and untimed ones before it.
     iterations: u32,
+    warmup: u32,
+    /// Every iteration of the placement under way, where each is timed alone.
+    apart: Samples,
 }
 
 /// A communicator.
@@ -90,6 +96,8 @@ impl<'a> Session<'a> {
             watch,
             index: 0,
             iterations: plan.iterations,
+            warmup: plan.warmup,
+            apart: Samples::new(),
         }
     }
 
@@ -124,18 +132,39 @@ impl<'a> Session<'a> {
             if self.waive(&first)? {
                 continue;
             }
-            self.warm_up(|session, bytes| case(session, sweep, bytes))?;
+            if !self.plan.latency {
+                // Otherwise every batch has its own.
+                self.warm_up(|session, bytes| case(session, sweep, bytes))?;
+            }
             self.survey(|session, bytes| case(session, sweep, bytes))?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
-                    self.measure_row(&case(self, sweep, bytes), cycle)?;
+                    let case = case(self, sweep, bytes);
+                    if self.moves_nothing(&case) {
+                        continue;
+                    }
+                    let wrong = self.measure_row(&case, cycle)?;
                     self.index += 1;
+                    if self.ends_sizes(wrong) {
+                        break;
+                    }
                 }
                 cycle += 1;
             }
         }
         Ok(())
+    }
+
+    /// Whether a size is too small for an element, which OSU leaves out.
+    fn moves_nothing(&self, case: &Case) -> bool {
+        let empty = case.counts.param == 0 && case.collective != Collective::Barrier;
+        self.plan.style == Style::Osu && empty
+    }
+
+    /// Whether so many wrong elements end a sweep over sizes, as they do under OSU's names.
+    fn ends_sizes(&self, wrong: u64) -> bool {
+        self.plan.style == Style::Osu && wrong > 0
     }
 
     /// Whether some communicator cannot run this sweep: one row then says why, and all skip it,

@@ -7,6 +7,7 @@ mod environment;
 mod help;
 mod integer;
 mod launched;
+mod osu;
 mod planning;
 mod questions;
 mod reading_commands;

@@ -99,7 +99,7 @@ impl Outputs {
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match request.output {
             Output::Table => render::table(&request.plan, table.clone()),
-            Output::Csv => Box::new(Csv(table.clone())),
+            Output::Csv => Box::new(Csv::new(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };
         let progress = progress_bar(&request.plan);

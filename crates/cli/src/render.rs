@@ -7,9 +7,11 @@ mod csv;
 mod footer;
 mod incidents;
 mod json_lines;
+mod latency;
 mod messages;
 mod nccl_report;
 mod number;
+mod osu;
 mod report_json;
 mod table;
 mod warnings;
@@ -18,7 +20,7 @@ use std::io::{self, Write};
 
 use model::{
     Benchmark,
-    plan::Plan,
+    plan::{Plan, Style},
     record::{End, Row, Run},
 };
 
@@ -26,8 +28,10 @@ pub use closing::{Closing, bytes};
 pub use csv::Csv;
 pub use footer::{Totals, gate_held};
 pub use json_lines::JsonLines;
+pub use latency::LatencyTable;
 pub use messages::MessagesTable;
 pub use nccl_report::{NcclReport, open as open_report};
+pub use osu::OsuTable;
 pub use table::Table;
 pub use warnings::{row_warnings, run_warnings};
 
@@ -53,6 +57,8 @@ pub trait Render {
 /// The table of what `plan` measures, on `out`.
 pub fn table<W: Write + 'static>(plan: &Plan, out: W) -> Box<dyn Render> {
     match plan.benchmark {
+        _ if plan.style == Style::Osu => Box::new(OsuTable::new(out)),
+        Benchmark::Collective(_) if plan.latency => Box::new(LatencyTable::new(out)),
         Benchmark::Collective(_) => Box::new(Table::new(out)),
         Benchmark::Messages(_) => Box::new(MessagesTable::new(out)),
     }

@@ -58,7 +58,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     }
     let stdout = Printable::new(BufWriter::new(io::stdout().lock()), false);
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
-        (true, _) => Box::new(Csv(stdout)),
+        (true, _) => Box::new(Csv::new(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),
         _ => render::table(&record.run.plan, stdout),
     };

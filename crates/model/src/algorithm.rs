@@ -57,8 +57,8 @@ impl Algorithm {
             | Collective::AllToAll
             | Collective::AllToAllV
             | Collective::SendRecv => &[Slot, Pull],
-            // Its log2(n) exchanges are what it is.
-            Collective::HyperCube => &[Pull],
+            // Its log2(n) exchanges are what it is, and a barrier has no data.
+            Collective::HyperCube | Collective::Barrier => &[Pull],
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Traffic {
         /// NCCL_TESTS_ALLTOALLV_SPREAD, 0 to 1.
         spread: f64,
     },
+    /// Every rank as much to every rank, itself included, to the byte (osu_alltoallv).
+    Even,
     /// Bytes from NCCL_TESTS_ALLTOALLV_MATRIX_FILE, already scaled and rounded down to 16.
     Matrix {
         /// `rows[i][j]` = bytes from rank i to rank j.
@@ -151,6 +153,7 @@ impl Traffic {
             Traffic::Matrix { rows, .. } => {
                 rows.get(from).and_then(|row| row.get(to)).map_or(0, |b| *b as usize)
             }
+            Traffic::Even => total / ranks.max(1),
             Traffic::Generated { spread } => {
                 if ranks == 1 {
                     return floor16(total as u64) as usize;
@@ -196,7 +199,7 @@ impl Traffic {
         };
         match self {
             // Every rank's row is the same list rotated.
-            Traffic::Generated { .. } => (sum(0, true), sum(0, true)),
+            Traffic::Generated { .. } | Traffic::Even => (sum(0, true), sum(0, true)),
             Traffic::Matrix { .. } => (
                 (0..ranks).map(|r| sum(r, true)).max().unwrap_or(0),
                 (0..ranks).map(|r| sum(r, false)).max().unwrap_or(0),

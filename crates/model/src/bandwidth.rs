@@ -26,7 +26,8 @@ pub fn bus_factor(collective: Collective, ranks: usize) -> f64 {
         Collective::Broadcast
         | Collective::Reduce
         | Collective::SendRecv
-        | Collective::HyperCube => 1.0,
+        | Collective::HyperCube
+        | Collective::Barrier => 1.0,
     }
 }
 
@@ -60,6 +61,7 @@ pub fn bandwidth(
         | Collective::Scatter => param * n,
         Collective::AllToAllV => counts.bytes(element_bytes) as f64,
         Collective::HyperCube => param * (n - 1.0),
+        Collective::Barrier => 0.0,
     };
     let algbw = bytes / 1e9 / seconds;
     Bandwidth { algbw, busbw: algbw * bus_factor(collective, ranks) }

@@ -1,4 +1,4 @@
-//! The eleven collectives of nccl-tests 2.19.6 and how they turn a size into element counts.
+//! The eleven collectives of nccl-tests 2.19.6, the barrier, and how they turn a size into element counts.
 //! Not how data moves (the engine's algorithms) and not bandwidth (`bandwidth`).
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ pub enum Collective {
     /// all_gather by log2(ranks) exchanges; powers of two only.
     #[serde(rename = "hypercube")]
     HyperCube,
+    /// No rank goes on before all have come; moves no data.
+    Barrier,
 }
 
 /// What one rank sends and receives, in elements.
@@ -71,7 +73,7 @@ pub enum OpColumn {
 }
 
 impl Collective {
-    /// Every collective.
+    /// Every collective of nccl-tests, which are those that move data.
     pub const ALL: [Collective; 11] = [
         Collective::AllReduce,
         Collective::AllGather,
@@ -100,12 +102,28 @@ impl Collective {
             Collective::Scatter => "scatter",
             Collective::SendRecv => "sendrecv",
             Collective::HyperCube => "hypercube",
+            Collective::Barrier => "barrier",
         }
     }
 
     /// The collective of that name.
     pub fn from_name(name: &str) -> Option<Collective> {
-        Collective::ALL.into_iter().find(|c| c.name() == name)
+        let all = Collective::ALL.into_iter().chain([Collective::Barrier]);
+        all.into_iter().find(|c| c.name() == name)
+    }
+
+    /// Whether one rank's part of the larger buffer is a chunk of it, so that the buffer holds as many
+    /// messages as there are ranks.
+    pub const fn chunked(self) -> bool {
+        matches!(
+            self,
+            Collective::AllGather
+                | Collective::Gather
+                | Collective::HyperCube
+                | Collective::Scatter
+                | Collective::AllToAll
+                | Collective::AllToAllV
+        )
     }
 
     /// Whether elements are combined by an operator.
@@ -175,7 +193,48 @@ impl Collective {
                 let (send, recv) = traffic.largest_totals(ranks, total, element_bytes);
                 plain(send, recv, param)
             }
+            Collective::Barrier => plain(0, 0, 0),
         }
+    }
+
+    /// Element counts for a message of `bytes`, as the OSU Micro-Benchmarks 7.4 count: what one rank gives
+    /// to another, or to all; in reduce_scatter what it gives in all (c/mpi/collective/blocking). Rounded
+    /// down to the element, in reduce_scatter to one for each rank; no chunk is rounded further.
+    pub fn counts_of_message(self, bytes: usize, element_bytes: usize, ranks: usize) -> Counts {
+        let count = bytes / element_bytes;
+        let (send, recv, param) = match self {
+            Collective::Barrier => (0, 0, 0),
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendRecv => (count, count, count),
+            Collective::ReduceScatter => {
+                let share = count / ranks.max(1);
+                (share * ranks, share, share)
+            }
+            Collective::AllGather | Collective::HyperCube | Collective::Gather => {
+                (count, count * ranks, count)
+            }
+            Collective::Scatter => (count * ranks, count, count),
+            Collective::AllToAll | Collective::AllToAllV => (count * ranks, count * ranks, count),
+        };
+        let gathers =
+            matches!(self, Collective::AllGather | Collective::HyperCube | Collective::Gather);
+        let scatters = matches!(self, Collective::ReduceScatter | Collective::Scatter);
+        Counts {
+            send,
+            recv,
+            param,
+            send_in_place_stride: if gathers { param } else { 0 },
+            recv_in_place_stride: if scatters { param } else { 0 },
+        }
+    }
+
+    /// Bytes of the message that a count column of `param` elements means, see
+    /// [`Collective::counts_of_message`].
+    pub const fn message_bytes(self, param: u64, element_bytes: usize, ranks: usize) -> u64 {
+        let shares = if matches!(self, Collective::ReduceScatter) { ranks as u64 } else { 1 };
+        param * shares * element_bytes as u64
     }
 }
 
@@ -211,6 +270,23 @@ mod tests {
     fn unchunked_sizes_round_to_the_element() {
         let counts = Collective::AllReduce.counts(10, 4, 2, &Traffic::default());
         assert_eq!((counts.bytes(4), counts.param), (8, 2));
+    }
+
+    #[test]
+    fn a_message_is_what_one_rank_gives() {
+        for (collective, send, recv) in [
+            (Collective::AllReduce, 5, 5),
+            (Collective::AllGather, 5, 15),
+            (Collective::Scatter, 15, 5),
+            (Collective::AllToAllV, 15, 15),
+            (Collective::ReduceScatter, 3, 1),
+            (Collective::Barrier, 0, 0),
+        ] {
+            let counts = collective.counts_of_message(22, 4, 3);
+            assert_eq!((counts.send, counts.recv), (send, recv), "{collective:?}");
+            let bytes = collective.message_bytes(counts.param as u64, 4, 3) as usize;
+            assert_eq!(collective.counts_of_message(bytes, 4, 3), counts, "{collective:?}");
+        }
     }
 
     proptest! {

@@ -38,6 +38,8 @@ pub mod nccl_log;
 pub mod number;
 /// Reduction operators.
 pub mod op;
+/// The programs of the OSU Micro-Benchmarks.
+pub mod osu;
 /// What each pair of ranks reaches.
 pub mod pairs;
 /// Inputs and exact results as functions of seed, rank and index.

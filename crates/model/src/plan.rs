@@ -3,11 +3,13 @@
 
 mod backend;
 mod messaging;
+mod osu;
 mod sampling;
 mod seating;
 
 pub use backend::{BackendChoice, GpuOptions, ProofBy, Registration};
 pub use messaging::{LargeMessages, Messaging};
+pub use osu::Osu;
 pub use sampling::{Average, Sampling};
 pub use seating::Seating;
 
@@ -18,6 +20,7 @@ use crate::{
     alltoallv::Traffic,
     collective::{Counts, OpColumn},
     fault::Fault,
+    messages::Messages,
 };
 
 /// Whose defaults and names are in force.
@@ -28,6 +31,8 @@ pub enum Style {
     Busbw,
     /// `all_reduce_perf`: nccl-tests' defaults in everything.
     NcclTests,
+    /// `osu_allreduce`: OSU's defaults, loops and sizes, of which each is one message's.
+    Osu,
 }
 
 /// How sizes grow.
@@ -158,9 +163,15 @@ pub struct Plan {
     /// As how many nodes the processes of this host pose to NCCL (`--virtual-nodes`).
     #[serde(default = "one")]
     pub virtual_nodes: usize,
-    /// What only tests of messages have.
+    /// What only tests of messages have, and collectives in latency's form.
     #[serde(default)]
     pub messaging: Messaging,
+    /// Every iteration of a collective is timed alone on every rank, out of place (`--latency`).
+    #[serde(default)]
+    pub latency: bool,
+    /// What only OSU's names have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub osu: Option<Osu>,
 }
 
 /// Bytes of a cache line.
@@ -234,16 +245,21 @@ impl Plan {
     /// The case of a collective at a requested size within a communicator of `ranks`.
     pub fn case(&self, collective: Collective, sweep: Sweep, bytes: u64, ranks: usize) -> Case {
         let element = sweep.datatype.bytes();
-        let counts = collective.counts(bytes as usize, element, ranks, &self.traffic);
+        let counts = match self.style {
+            Style::Osu => collective.counts_of_message(bytes as usize, element, ranks),
+            Style::Busbw | Style::NcclTests => {
+                collective.counts(bytes as usize, element, ranks, &self.traffic)
+            }
+        };
         Case { collective, sweep, counts }
     }
 
     /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
     /// of the buffer, so that a sweep does not measure caches (nccl-tests src/common.cu:543-546,
-    /// whose device path loses the shift to operator precedence).
+    /// whose device path loses the shift to operator precedence). OSU's use the same part always.
     pub fn shift(&self, case: &Case, iteration: u64) -> usize {
         let bytes = case.counts.bytes(case.sweep.datatype.bytes());
-        if bytes == 0 {
+        if bytes == 0 || self.style == Style::Osu {
             return 0;
         }
         let steps = (self.max_bytes / bytes as u64).max(1);
@@ -254,14 +270,50 @@ impl Plan {
     /// an answer behind them.
     pub fn buffer_bytes(&self) -> usize {
         match self.benchmark {
-            Benchmark::Collective(_) => self.max_bytes as usize + 8 * self.unalign,
+            Benchmark::Collective(_) => self.data_bytes() + 8 * self.unalign,
             Benchmark::Messages(_) => self.answer_offset() + LINE,
+        }
+    }
+
+    /// Bytes of a buffer that hold data.
+    pub fn data_bytes(&self) -> usize {
+        self.max_bytes as usize * self.messages_a_buffer()
+    }
+
+    /// How many messages of the last size a buffer holds: one, or a rank's or a window's each.
+    pub fn messages_a_buffer(&self) -> usize {
+        match self.benchmark {
+            Benchmark::Collective(collective) => {
+                let osu = self.style == Style::Osu && collective.chunked();
+                if osu { self.ranks() } else { 1 }
+            }
+            Benchmark::Messages(_) if self.messaging.separate => {
+                let widest = self.messaging.windows().max();
+                widest.unwrap_or(1) as usize
+            }
+            Benchmark::Messages(_) => 1,
         }
     }
 
     /// Where an answer of one byte lies in the buffers of messages: in a cache line of its own.
     pub fn answer_offset(&self) -> usize {
-        (self.max_bytes as usize).next_multiple_of(LINE)
+        self.data_bytes().next_multiple_of(LINE)
+    }
+
+    /// Iterations of a batch, timed and untimed, of so many bytes.
+    pub fn loops(&self, bytes: u64) -> (u32, u32) {
+        match self.messaging.large {
+            Some(large) if bytes > large.above => (large.iterations, large.warmup),
+            _ => (self.iterations, self.warmup),
+        }
+    }
+
+    /// The ranks of each pair of a test of messages, the one that begins first.
+    pub fn pairs(&self, test: Messages) -> Vec<(usize, usize)> {
+        match self.messaging.pairs {
+            Some(pairs) => (0..pairs).map(|first| (first, first + pairs)).collect(),
+            None => test.pairs(self.ranks()).unwrap_or_default(),
+        }
     }
 }
 
@@ -352,6 +404,8 @@ mod tests {
             fault: None,
             virtual_nodes: 1,
             messaging: Messaging::default(),
+            latency: false,
+            osu: None,
         }
     }
 }

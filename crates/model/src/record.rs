@@ -8,7 +8,9 @@ mod run;
 
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
-pub use row::{Half, IterationReport, MessageFigures, PairFigure, Row, Spread, WrongPlace};
+pub use row::{
+    Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, Row, Spread, WrongPlace,
+};
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 
 use serde::{Deserialize, Serialize};

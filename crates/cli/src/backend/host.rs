@@ -50,7 +50,7 @@ impl<'p> Host<'p> {
             };
             match tables.iter().find(fitting) {
                 Some(table) => communicator.set_table(table.clone()),
-                None => untuned = Some(collective).filter(|c| supported(*c, ranks).is_ok()),
+                None => untuned = Some(collective).filter(|c| tunable(*c, ranks)),
             }
         }
         let channel = messages.map(|mut messages| {
@@ -59,6 +59,11 @@ impl<'p> Host<'p> {
         });
         Host { plan, world_rank, communicator, channel, untuned }
     }
+}
+
+/// Whether there are several ways to run a collective over so many ranks.
+fn tunable(collective: Collective, ranks: usize) -> bool {
+    collective != Collective::Barrier && supported(collective, ranks).is_ok()
 }
 
 /// Whether a collective is defined for so many ranks.
@@ -186,7 +191,8 @@ fn call<'a>(case: &Case, (send, recv): (Region, Region), exchange: &'a Exchange)
 
 impl Prepared for HostCase<'_> {
     fn facts(&self) -> CaseFacts {
-        CaseFacts { algorithm: Some(self.choice.to_string()), predicted_us: None }
+        let moves = self.case.collective != Collective::Barrier;
+        CaseFacts { algorithm: moves.then(|| self.choice.to_string()), predicted_us: None }
     }
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {

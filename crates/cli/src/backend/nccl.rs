@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use engine::World;
 use model::{
-    DataType, ReduceOp,
+    Collective, DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
     nccl_log::NcclFacts,
@@ -108,6 +108,10 @@ impl<'p> Nccl<'p> {
 impl Backend for Nccl<'_> {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         super::host::supported(case.collective, self.ranks)?;
+        if case.collective == Collective::Barrier {
+            let text = "NCCL has no barrier: --backend host or mpi has one";
+            return Err(Reason(text.to_owned()));
+        }
         let datatype = case.sweep.datatype;
         if matches!(datatype, DataType::F8e4m3 | DataType::F8e5m2) {
             let version = self.library.version();

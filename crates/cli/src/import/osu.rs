@@ -235,7 +235,8 @@ impl Table {
         }
         let size = if header.sizes { tokens.next()?.parse().ok()? } else { 0 };
         let value: f64 = tokens.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
-        let figure = |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail");
+        let figure =
+            |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail" | "N/A");
         if !tokens.all(figure) {
             return None;
         }

@@ -24,6 +24,7 @@ pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Op
 
 /// Lowers the plan's sizes to `most` bytes.
 fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u64>> {
+    let most = most / plan.messages_a_buffer().max(1) as u64;
     if plan.max_bytes <= most {
         return Ok(None);
     }

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use model::{
+    Collective,
     fault::Phase,
     plan::{Blocking, Case, Place, Plan},
 };
@@ -64,7 +65,11 @@ impl Session<'_> {
         if let Some(seed) = fill {
             self.backend.prepare(case).fill(last, seed)?;
         }
-        self.settle(case, place)?;
+        if self.plan.latency {
+            self.warm_alone(case, place)?;
+        } else {
+            self.settle(case, place)?;
+        }
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         // Whoever waited long above was resting and comes out late; out of this one all come together.
@@ -91,9 +96,24 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Untimed operations, apart like the timed ones.
+    fn warm_alone(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+        for iteration in 0..u64::from(self.warmup) {
+            let deadline = self.deadline();
+            let mut prepared = self.backend.prepare(case);
+            prepared.enqueue(Operation { place, iteration, proof: false })?;
+            prepared.finish(deadline)?;
+            drop(prepared);
+            self.world.barrier(deadline)?;
+        }
+        Ok(())
+    }
+
     fn time_iterations(&mut self, case: &Case, place: Place) -> Result<BatchTimes, MeasureError> {
         let plan = self.plan;
         let outer = plan.blocking == Blocking::Outer;
+        // A barrier needs no other one behind it.
+        let meets = case.collective != Collective::Barrier;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
         let (slowness, last) = (self.slowness(), self.last_operation(place));
@@ -125,7 +145,9 @@ impl Session<'_> {
                 let done = prepared.finish(deadline())?;
                 unblocked += done - begun;
                 apart.push(done - begun);
-                self.world.barrier(deadline())?;
+                if meets {
+                    self.world.barrier(deadline())?;
+                }
             }
         }
         let enqueued = prepared.elapsed();
@@ -133,6 +155,9 @@ impl Session<'_> {
             prepared.mark()?;
         }
         let done = prepared.finish(deadline())?;
+        if plan.latency {
+            apart.iter().for_each(|seconds| self.apart.add((seconds * 1e9).round() as u64));
+        }
         let operations = (u64::from(self.iterations) * u64::from(plan.aggregated)) as f64;
         let iterations = match (plan.per_iteration, outer) {
             (false, _) => Vec::new(),

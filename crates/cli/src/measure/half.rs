@@ -4,15 +4,16 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use model::{
+    Collective,
     bandwidth::bandwidth,
     fault::Phase,
     pattern::derive_seed,
-    plan::{Case, Place},
+    plan::{Case, Place, Style},
     record::{Half, IterationReport, WrongPlace},
     stats::{Decision, StoppingRule, median, summarise},
 };
 
-use super::{MeasureError, Session, batch::BatchTimes};
+use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation};
 
 /// Wrong elements that a half lists in full.
@@ -37,12 +38,14 @@ impl Session<'_> {
     /// Measures one placement.
     pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
+            && case.collective != Collective::Barrier
             && self.backend.is_provable(case)
             && (place == Place::OutOfPlace || case.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();
-        let (least, iterations) = self.afford(case, place)?;
-        self.iterations = iterations;
+        let (wanted, warmup) = self.loops(case);
+        let (least, iterations) = self.afford(case, place, wanted)?;
+        (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
         let begun = Instant::now();
         let mut findings = Findings::default();
         let mut samples = vec![Vec::new(); self.groups.len()];
@@ -76,8 +79,14 @@ impl Session<'_> {
         if checked && findings.wrong_anywhere == 0 {
             self.check(case, place, seed, &mut findings)?;
         }
+        let latency = match self.plan.latency {
+            true => {
+                let apart = std::mem::take(&mut self.apart);
+                Some(self.latency_figures(&batches, &apart)?)
+            }
+            false => None,
+        };
         let samples = &samples[self.ours];
-
         let time_us = median(samples).unwrap_or(f64::NAN);
         let ranks = self.group().ranks.len();
         let element = case.sweep.datatype.bytes();
@@ -94,13 +103,14 @@ impl Session<'_> {
             wrong_places: findings.places,
             summary: summarise(samples),
             batches_us: batches,
-            fewer_iterations: (iterations < self.plan.iterations).then_some(iterations),
+            fewer_iterations: (iterations < wanted).then_some(iterations),
             launches_us: Vec::new(),
             iterations: self
                 .plan
                 .per_iteration
                 .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
             messages: None,
+            latency,
         })
     }
 
@@ -124,22 +134,36 @@ impl Session<'_> {
     /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
     /// the slowest driver's time counts for all. A first operation may be a slow one: where it would cost
     /// iterations and another costs little, that is asked as well.
-    fn afford(&mut self, case: &Case, place: Place) -> Result<(u32, u32), MeasureError> {
+    fn afford(
+        &mut self,
+        case: &Case,
+        place: Place,
+        wanted: u32,
+    ) -> Result<(u32, u32), MeasureError> {
         let plan = self.plan;
         let Some(row_time) = plan.sampling.row_time else {
-            return Ok((plan.sampling.min_batches, plan.iterations));
+            return Ok((plan.sampling.min_batches, wanted));
         };
         let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
         for _ in 0..PROBES {
             fastest = self.probe(case, place)?.min(fastest);
             let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
-            afforded = plan.sampling.afforded(plan.iterations, fastest * operations);
+            afforded = plan.sampling.afforded(wanted, fastest * operations);
             let is_cheap = fastest * CHEAP < row_time;
-            if afforded == (plan.sampling.min_batches, plan.iterations) || !is_cheap {
+            if afforded == (plan.sampling.min_batches, wanted) || !is_cheap {
                 break;
             }
         }
         Ok(afforded)
+    }
+
+    /// Iterations of a batch, timed and untimed, of a case.
+    fn loops(&self, case: &Case) -> (u32, u32) {
+        let (element, ranks) = (case.sweep.datatype.bytes(), self.group().ranks.len());
+        self.plan.loops(match self.plan.style {
+            Style::Osu => case.collective.message_bytes(case.counts.param as u64, element, ranks),
+            Style::Busbw | Style::NcclTests => case.counts.bytes(element) as u64,
+        })
     }
 
     /// Seconds that one operation takes on the slowest driver.

@@ -2,7 +2,6 @@
 //! the checks.
 //! Not one iteration (`talk`) and not what a channel does with it.
 
-mod samples;
 mod talk;
 
 use std::time::{Duration, Instant};
@@ -12,13 +11,13 @@ use model::{
     fault::Phase,
     messages::Messages,
     pattern::{Content, Mismatch, Pattern, derive_seed},
-    plan::{Place, Sweep},
+    plan::{Place, Style, Sweep},
     record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
     stats::{Decision, StoppingRule, median, summarise},
 };
 
-use self::{samples::Samples, talk::End};
-use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings};
+use self::talk::End;
+use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
     backend::{Backend, BackendError, Channel, Found, Part, Side},
     local_time,
@@ -30,8 +29,9 @@ struct Task {
     sweep: Sweep,
     /// Bytes of a message.
     bytes: usize,
-    /// Our end of a pair; none where we have no other.
+    /// Our end of a pair, and whether we have another: who has none meets the others at barriers only.
     end: End,
+    paired: bool,
     /// Timed and untimed iterations of a batch.
     iterations: u32,
     warmup: u32,
@@ -40,21 +40,31 @@ struct Task {
 impl Session<'_> {
     /// Measures every row of a test of messages.
     pub(super) fn run_messages(&mut self, test: Messages) -> Result<(), MeasureError> {
-        let pairs = test.pairs(self.plan.ranks()).unwrap_or_default();
+        let pairs = self.plan.pairs(test);
         for sweep in self.plan.sweeps() {
             let element = sweep.datatype.bytes();
             if self.waive_messages(test, sweep)? {
                 continue;
             }
-            let first = self.task(test, sweep, self.plan.min_bytes as usize, &pairs);
+            let window = self.plan.messaging.window;
+            let first = self.task(test, sweep, self.plan.min_bytes as usize, window, &pairs);
             self.listen_to_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for asked in self.plan.sizes() {
                     let bytes = asked as usize / element * element;
-                    let task = self.task(test, sweep, bytes, &pairs);
-                    self.measure_messages(&task, &pairs, cycle)?;
-                    self.index += 1;
+                    if bytes == 0 && self.plan.style == Style::Osu {
+                        continue;
+                    }
+                    let mut wrong = 0;
+                    for window in self.plan.messaging.windows() {
+                        let task = self.task(test, sweep, bytes, window, &pairs);
+                        wrong += self.measure_messages(&task, &pairs, cycle)?;
+                        self.index += 1;
+                    }
+                    if self.ends_sizes(wrong) {
+                        break;
+                    }
                 }
                 cycle += 1;
             }
@@ -62,7 +72,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn task(&self, test: Messages, sweep: Sweep, bytes: usize, pairs: &[(usize, usize)]) -> Task {
+    fn task(
+        &self,
+        test: Messages,
+        sweep: Sweep,
+        bytes: usize,
+        window: u32,
+        pairs: &[(usize, usize)],
+    ) -> Task {
         let plan = self.plan;
         let me = self.world.rank();
         let begins = pairs.iter().any(|pair| pair.0 == me);
@@ -71,17 +88,16 @@ impl Session<'_> {
             (first, second) if *second == me => Some(*first),
             _ => None,
         });
-        let window = plan.messaging.window;
         let answer = plan.answer_offset();
-        let large = plan.messaging.large.filter(|large| bytes as u64 > large.above);
+        let (iterations, warmup) = plan.loops(bytes as u64);
         Task {
             test,
             sweep,
             bytes,
-            // Planning refuses numbers of ranks that leave one over.
             end: End { peer: peer.unwrap_or(me), begins, bytes, window, answer },
-            iterations: large.map_or(plan.iterations, |large| large.iterations),
-            warmup: large.map_or(plan.warmup, |large| large.warmup),
+            paired: peer.is_some(),
+            iterations,
+            warmup,
         }
     }
 
@@ -93,7 +109,9 @@ impl Session<'_> {
             return Ok(());
         }
         self.world.barrier(self.deadline())?;
-        task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
+        if task.paired {
+            task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
+        }
         self.world.barrier(self.deadline())?;
         self.backend.listen(false);
         if let Some(facts) = self.backend.library() {
@@ -122,14 +140,16 @@ impl Session<'_> {
         task: &Task,
         pairs: &[(usize, usize)],
         cycle: u64,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<u64, MeasureError> {
         if self.world.rank() == 0 {
             let bytes = task.bytes as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
         }
         let half = self.messages_half(task, pairs)?;
+        let wrong = half.wrong.unwrap_or(0);
         let row = self.messages_row(task.test, task.sweep, task.bytes, cycle);
-        self.report_row(Row { out_of_place: Some(half), ..row })
+        self.report_row(Row { out_of_place: Some(half), ..row })?;
+        Ok(wrong)
     }
 
     fn messages_half(
@@ -185,6 +205,7 @@ impl Session<'_> {
             launches_us: Vec::new(),
             iterations: None,
             messages: Some(messages),
+            latency: None,
         })
     }
 
@@ -219,6 +240,7 @@ impl Session<'_> {
         let each: Vec<PairFigure> = pairs.iter().enumerate().map(of_pair).collect();
         let asked = &self.plan.messaging.percentiles;
         Ok(MessageFigures {
+            window: task.end.window,
             rate: each.iter().map(|pair| 1e6 / pair.time_us).sum(),
             spread: samples.spread(messages),
             percentiles: asked
@@ -252,6 +274,9 @@ impl Session<'_> {
     fn time_messages(&mut self, task: &Task, samples: &mut Samples) -> Result<f64, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
         let slowness = self.slowness();
+        // One place for all messages keeps them in the caches, as OSU's loops do.
+        let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
+        let place = |n: u32| n as usize % apart * end.bytes;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
         let mut times = Vec::with_capacity(task.iterations as usize);
@@ -264,7 +289,9 @@ impl Session<'_> {
             if slowness.is_some() {
                 spin(delay);
             }
-            end.talk(test, channel, |_| 0)?;
+            if task.paired {
+                end.talk(test, channel, place)?;
+            }
             let taken = begun.elapsed();
             if let Some(factor) = slowness {
                 delay = taken.saturating_sub(delay).mul_f64(factor - 1.0);
@@ -298,7 +325,9 @@ impl Session<'_> {
             self.enter(Phase::Verify);
             let (test, end) = (task.test, task.end);
             let place = |n| n as usize % apart * end.bytes;
-            end.talk(test, channel(self.backend)?, place)?;
+            if task.paired {
+                end.talk(test, channel(self.backend)?, place)?;
+            }
             let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
             self.collect(&found, &format!("check {number}"), findings)?;
             if findings.wrong_anywhere > 0 {
@@ -312,7 +341,7 @@ impl Session<'_> {
     /// last one at a place is verified.
     fn apart(&self, task: &Task) -> usize {
         let window = if task.test.is_latency() { 1 } else { task.end.window as usize };
-        let room = self.plan.max_bytes as usize / task.bytes.max(1);
+        let room = self.plan.data_bytes() / task.bytes.max(1);
         room.clamp(1, window)
     }
 
@@ -324,7 +353,7 @@ impl Session<'_> {
     /// Whether our end gets messages that can be verified.
     fn receives(task: &Task) -> bool {
         let one_way = matches!(task.test, Messages::Bandwidth | Messages::MultiBandwidth);
-        !(one_way && task.end.begins)
+        task.paired && !(one_way && task.end.begins)
     }
 
     /// Writes `apart` messages that we send, and poison where theirs come.

@@ -15,27 +15,30 @@ use super::{MeasureError, Report, Session};
 use crate::local_time;
 
 impl Session<'_> {
-    /// Measures both placements of a case and reports the row.
-    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<(), MeasureError> {
+    /// Measures both placements of a case, in latency's form one of them, and reports the row. Returns
+    /// how many elements were wrong.
+    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, MeasureError> {
         if self.world.rank() == 0 {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
         }
         let [out, inside] = Place::BOTH;
-        let out_of_place = self.measure_half(case, out)?;
-        let in_place = match self.backend.has_in_place(case) {
+        let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
+        let out_of_place = match in_place_only {
+            true => None,
+            false => Some(self.measure_half(case, out)?),
+        };
+        let has_in_place = self.backend.has_in_place(case);
+        let in_place = match in_place_only || (!self.plan.latency && has_in_place) {
             true => Some(self.measure_half(case, inside)?),
             false => None,
         };
-        let halves: Vec<&Half> = std::iter::once(&out_of_place).chain(&in_place).collect();
+        let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
+        let wrong = halves.iter().filter_map(|half| half.wrong).sum();
         let notes = self.traffic_notes(case, &halves);
-        let row = Row {
-            out_of_place: Some(out_of_place),
-            in_place,
-            notes,
-            ..self.empty_row(case, cycle)
-        };
-        self.report_row(row)
+        let row = Row { out_of_place, in_place, notes, ..self.empty_row(case, cycle) };
+        self.report_row(row)?;
+        Ok(wrong)
     }
 
     /// Reports that a case cannot run.
@@ -119,6 +122,11 @@ impl Session<'_> {
             Traffic::Generated { spread } => format!(
                 "{head} mode=generated nranks={ranks} total_bytes={total} spread={spread:.3} time_usec={time_us:.2}"
             ),
+            Traffic::Even => {
+                format!(
+                    "{head} mode=even nranks={ranks} total_bytes={total} time_usec={time_us:.2}"
+                )
+            }
             Traffic::Matrix { rows, scale } => format!(
                 "{head} mode=matrix nranks={ranks} matrix_dim={} scale={scale:.3} time_usec={time_us:.2}",
                 rows.len()

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use model::fault::Fault;
 
-use super::integer;
+use super::{integer, osu::OsuArguments};
 
 /// What stdout carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -246,6 +246,11 @@ pub struct BenchArguments {
     )]
     pub virtual_nodes: Option<i64>,
 
+    /// Time every iteration of a collective alone, and show the mean, the fastest and the slowest rank, and
+    /// percentiles over all ranks
+    #[arg(long, help_heading = "Measurement")]
+    pub latency: bool,
+
     /// Who fills and verifies buffers of GPUs
     #[arg(long, value_name = "WHO", default_value = "gpu", hide = true)]
     pub proof: Proof,
@@ -258,6 +263,9 @@ pub struct BenchArguments {
     /// Words that nccl-tests would ignore
     #[arg(value_name = "WORDS", hide = true)]
     pub words: Vec<String>,
+    /// What one of OSU's names was asked for beside.
+    #[arg(skip)]
+    pub osu: Option<Box<OsuArguments>>,
 }
 
 impl BenchArguments {

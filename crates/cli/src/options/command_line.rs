@@ -13,6 +13,7 @@ use super::{
         BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, SWEEP_HELP,
         TOPO_HELP, TRANSPORTS_HELP,
     },
+    osu,
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -38,6 +39,8 @@ pub enum Command {
         /// The options.
         arguments: Box<BenchArguments>,
     },
+    /// Print this.
+    Text(String),
     /// Print a record.
     Show(ShowArguments),
     /// Print, or measure, which algorithm is fastest at which size.
@@ -89,6 +92,9 @@ pub const RANK_WORD: &str = "__rank";
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     let args = canonical(args.into_iter().collect());
     let called = args.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    if osu::is_name(&called) {
+        return osu::parse(&called, args.get(2..).unwrap_or_default());
+    }
     let mut grammar = grammar();
     if let Some((collective, program)) = old_name(&called) {
         grammar = grammar.subcommand(bench_grammar(collective.into(), program));
@@ -122,7 +128,9 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         _ => {
             let arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
             let (benchmark, style, program) = match Benchmark::from_name(name) {
-                Some(benchmark @ Benchmark::Collective(_)) => {
+                Some(benchmark @ Benchmark::Collective(collective))
+                    if collective != Collective::Barrier =>
+                {
                     (benchmark, Style::Busbw, format!("{name}_perf"))
                 }
                 Some(benchmark) => (benchmark, Style::Busbw, name.to_owned()),
@@ -141,7 +149,9 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
 /// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
 fn old_name(name: &str) -> Option<(Collective, &str)> {
     let at = name.find("_perf")?;
-    Collective::from_name(&name[..at]).map(|collective| (collective, name))
+    // nccl-tests has no barrier.
+    let collective = Collective::ALL.into_iter().find(|c| c.name() == &name[..at]);
+    collective.map(|collective| (collective, name))
 }
 
 fn grammar() -> Grammar {
@@ -149,7 +159,8 @@ fn grammar() -> Grammar {
         .header(styling::AnsiColor::Green.on_default().bold())
         .usage(styling::AnsiColor::Green.on_default().bold())
         .literal(styling::AnsiColor::Cyan.on_default());
-    let collectives = Collective::ALL.map(Benchmark::from).into_iter();
+    let collectives = Collective::ALL.into_iter().chain([Collective::Barrier]);
+    let collectives = collectives.map(Benchmark::from);
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
     let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
     let show = ShowArguments::augment_args(Grammar::new("show"))
@@ -240,7 +251,7 @@ fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
         .and_then(|path| Path::new(path).file_name())
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    if old_name(&called).is_some() {
+    if old_name(&called).is_some() || osu::is_name(&called) {
         args.insert(1, called.into());
     }
     if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {

@@ -7,6 +7,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw all_reduce -b 8 -e 128M -f 2 -g 2    two ranks, 8 B to 128 MiB
   busbw alltoall -d bfloat16 --precision 2%  sample until the interval is within 2 %
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
+  busbw all_reduce --latency                 mean, fastest and slowest rank, percentiles
+  busbw osu_allreduce -f -z50,99             OSU's options and output; docs/osu.md lists the names
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw import logs/                         what the logs of a folder hold, whoever wrote them
@@ -88,4 +90,5 @@ Examples:
   -b 8 -e 128M -f 2 -g 2     sizes 8 B to 128 MiB, doubling, on two ranks
   -n 100 --precision 2%      100 iterations a batch, until the interval is within 2 %
   -d half -o max -c 5        another type and operator, five checked operations a row
+  --latency                  every iteration alone: mean, fastest and slowest rank, percentiles
   -J out.json                nccl-tests' JSON report as well";

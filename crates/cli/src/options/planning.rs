@@ -2,17 +2,19 @@
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
 mod gpus;
+mod latency;
 mod launcher;
 mod messages;
+mod osu;
 mod request;
 mod values;
 mod variables;
 mod waivers;
 
 use model::{
-    Benchmark, DataType, ReduceOp,
+    Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Style},
+    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},
 };
 
 use self::{
@@ -43,8 +45,18 @@ pub fn plan(
     environment: &Environment,
     surroundings: &Surroundings,
 ) -> Result<Request, BadOption> {
-    let a = arguments;
-    let ours = style == Style::Busbw;
+    let asked = arguments.backend;
+    let has_mpi = environment.launched.is_some() && surroundings.mpi.is_ok();
+    let arguments = match &arguments.osu {
+        Some(osu) => BenchArguments {
+            backend: Some(osu::backend(osu, arguments, has_mpi)),
+            ..arguments.clone()
+        },
+        None => arguments.clone(),
+    };
+    let (a, osu) = (&arguments, arguments.osu.as_deref());
+    let ours = style != Style::NcclTests;
+    let latency = latency::is_asked(benchmark, style, a);
     let backend = gpus::backend(a, surroundings)?;
     let gpus =
         surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
@@ -77,12 +89,19 @@ pub fn plan(
         Benchmark::Collective(_) if ours => (OUR_MIN, largest),
         Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
     };
-    let (min_bytes, max_bytes, step) = sizes(a, ours, range)?;
+    let mut remarks = osu.map_or_else(Vec::new, |osu| osu.remarks.clone());
+    let (min_bytes, max_bytes, step) = match osu {
+        Some(osu) => osu::sizes(osu, ranks, &mut remarks)?,
+        None if benchmark == Benchmark::Collective(Collective::Barrier) => (0, 0, Step::Factor(2)),
+        None => sizes(a, ours, range)?,
+    };
     let (iterations, warmup, messaging) = match benchmark {
+        _ if let Some(osu) = osu => osu::loops(osu, ranks)?,
         Benchmark::Messages(test) => {
             messages::possible(test, ranks, max_bytes)?;
             messages::loops(test, a)?
         }
+        Benchmark::Collective(_) if latency => latency::loops(a)?,
         Benchmark::Collective(_) => (
             count("-n", a.iterations, 20, 1, 1 << 30)? as u32,
             count("-w", a.warmup, 1, 0, 1 << 30)? as u32,
@@ -90,25 +109,33 @@ pub fn plan(
         ),
     };
     let traffic = match benchmark.collective() {
+        _ if osu.is_some() => Traffic::default(),
         None => Traffic::default(),
         Some(collective) => {
             variables::traffic(collective, environment, ranks, min_bytes, max_bytes)?
         }
     };
-    let mut remarks = questions::ask(
-        a,
-        benchmark,
-        &traffic,
-        ranks,
-        gpus::crowding(gpus, surroundings.cores, launcher::ranks_here(launched, threads * devices))
-            .filter(|_| backend != BackendChoice::Mpi),
-        min_bytes,
-        max_bytes,
-        step,
-    );
+    let here = launcher::ranks_here(launched, threads * devices);
+    let crowding =
+        gpus::crowding(gpus, surroundings.cores, here).filter(|_| backend != BackendChoice::Mpi);
+    match osu {
+        Some(_) => {
+            let unasked = osu::unasked(asked, &backend, surroundings);
+            remarks.extend(crowding.into_iter().chain(unasked));
+        }
+        None => {
+            let (min, max) = (min_bytes, max_bytes);
+            let asked = questions::ask(a, benchmark, &traffic, ranks, crowding, min, max, step);
+            remarks.extend(asked);
+        }
+    }
     remarks.extend(gpus::absence(a, surroundings));
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
-    let graph = if matches!(backend, BackendChoice::Host | BackendChoice::Mpi) { 0 } else { graph };
+    let graph = match backend {
+        BackendChoice::Host | BackendChoice::Mpi => 0,
+        _ if latency => 0,
+        _ => graph,
+    };
     let blocking = blocking(a, graph, &mut remarks)?;
     let waits = matches!(blocking, Blocking::Inner | Blocking::InnerBarrier);
     if gpus.is_some() {
@@ -126,7 +153,10 @@ pub fn plan(
     }
 
     let sampling = Sampling {
-        min_batches: a.batches.unwrap_or(if ours { OUR_BATCHES } else { 1 }).max(1),
+        min_batches: a
+            .batches
+            .unwrap_or(if style == Style::Busbw { OUR_BATCHES } else { 1 })
+            .max(1),
         precision: a.precision,
         max_time: a.max_time.unwrap_or(MAX_TIME),
         launches: a.repeat.unwrap_or(1).max(1),
@@ -180,7 +210,10 @@ pub fn plan(
         aggregated: count("-m", a.aggregated, 1, 1, 1 << 20)? as u32,
         warmup,
         cycles,
-        check: count("-c", a.check, 1, 0, 1 << 30)? as u32,
+        check: match benchmark {
+            Benchmark::Collective(Collective::Barrier) => 0,
+            _ => count("-c", a.check, 1, 0, 1 << 30)? as u32,
+        },
         datatypes: names(
             "-d",
             a.datatype.as_deref(),
@@ -190,8 +223,9 @@ pub fn plan(
         )?,
         ops: names("-o", a.op.as_deref(), ReduceOp::Sum, &ReduceOp::ALL, ReduceOp::name)?,
         roots: roots(a.root.as_deref(), variables::smallest_group(&colours, ranks))?,
-        blocking,
+        blocking: if latency { Blocking::Outer } else { blocking },
         average: match count("-a", a.average, 1, 0, 3)? {
+            _ if latency => Average::Mean,
             0 => Average::Rank0,
             1 => Average::Mean,
             2 => Average::Min,
@@ -199,9 +233,9 @@ pub fn plan(
         },
         timeout_s: Some(count("-T", a.timeout, 0, 0, 1 << 30)? as u64).filter(|t| *t > 0),
         graph,
-        cpu_time: is_on(a.cpu_time),
+        cpu_time: is_on(a.cpu_time) && !latency,
         timestamps: is_on(a.timestamps),
-        per_iteration,
+        per_iteration: per_iteration && !latency,
         per_iteration_skip,
         parallel_init: is_on(a.parallel_init),
         memory_report: is_on(a.memory),
@@ -218,6 +252,12 @@ pub fn plan(
         fault: a.fault,
         messaging,
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
+        latency,
+        osu: None,
+    };
+    let plan = match osu {
+        Some(osu) => osu::complete(osu, plan)?,
+        None => plan,
     };
     if let Some(driver) = plan.torn_driver() {
         return Err(BadOption::new(format!(
@@ -235,7 +275,13 @@ pub fn plan(
         BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
-    waived.extend(messages::waived(benchmark, a));
+    waived.extend(match osu {
+        Some(osu) => osu.waived.clone(),
+        None => messages::waived(benchmark, a),
+    });
+    if latency && osu.is_none() {
+        waived.extend(latency::waived(benchmark, a));
+    }
     let record = match (&a.record, a.no_record || environment.no_record) {
         (Some(path), _) => RecordPlace::At(path.clone()),
         (None, true) => RecordPlace::None,

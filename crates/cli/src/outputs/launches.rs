@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use model::{
-    record::{Half, Line, MessageFigures, Row},
+    record::{Half, LatencyFigures, Line, MessageFigures, Row},
     stats::{median, summarise},
 };
 
@@ -63,7 +63,19 @@ fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
     let time_us = median(&launches_us).unwrap_or(f64::NAN);
     // Bandwidth is bytes over time, whatever the bytes were.
     let faster = half.time_us / time_us;
+    let latency = half.latency.clone().map(|figures| {
+        let over = |pick: fn(&LatencyFigures) -> f64| -> f64 {
+            let each: Vec<f64> = all.iter().filter_map(|h| h.latency.as_ref()).map(pick).collect();
+            median(&each).unwrap_or(f64::NAN)
+        };
+        LatencyFigures {
+            fastest_rank_us: over(|figures| figures.fastest_rank_us),
+            slowest_rank_us: over(|figures| figures.slowest_rank_us),
+            ..figures
+        }
+    });
     Half {
+        latency,
         time_us,
         cpu_time_us: median(&times(|h| h.cpu_time_us)).unwrap_or(f64::NAN),
         algbw: half.algbw * faster,

@@ -6,7 +6,8 @@ use model::plan::Plan;
 
 /// Hidden unless stderr is a terminal.
 pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {
-    let rows = plan.size_count().saturating_mul(plan.sweeps().len() as u64);
+    let each = (plan.sweeps().len() * plan.messaging.windows().count()) as u64;
+    let rows = plan.size_count().saturating_mul(each);
     let bar = match plan.cycles {
         0 => ProgressBar::new_spinner(),
         cycles => {

@@ -10,24 +10,40 @@ use super::Render;
 /// The columns.
 const COLLECTIVES: &str = "collective,group,ranks,cycle,size_bytes,count,type,redop,root,place,time_us,low_us,high_us,algbw_gbps,busbw_gbps,wrong,batches,noisy,finished,waived";
 
+/// The columns of collectives in latency's form.
+const LATENCY: &str = "benchmark,group,ranks,cycle,size_bytes,count,type,redop,root,place,avg_us,low_us,high_us,fastest_rank_us,slowest_rank_us,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,finished,waived";
+
 /// The columns of messages.
 const MESSAGES: &str = "benchmark,ranks,cycle,size_bytes,count,type,time_us,low_us,high_us,bandwidth_gbps,messages_per_s,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,noisy,finished,waived";
 
 /// CSV on a writer.
 #[derive(Debug)]
-pub struct Csv<W>(pub W);
+pub struct Csv<W> {
+    out: W,
+    latency: bool,
+}
 
 impl<W: Write> Csv<W> {
+    /// CSV on `out`.
+    pub fn new(out: W) -> Csv<W> {
+        Csv { out, latency: false }
+    }
+
     fn write(&mut self, text: &str) -> io::Result<()> {
-        self.0.write_all(text.as_bytes())?;
-        self.0.flush()
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
     }
 }
 
 impl<W: Write> Render for Csv<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
-        let messages = run.plan.benchmark.messages().is_some();
-        self.write(&format!("{}\n", if messages { MESSAGES } else { COLLECTIVES }))
+        self.latency = run.plan.latency;
+        let columns = match run.plan.benchmark.messages() {
+            Some(_) => MESSAGES,
+            None if self.latency => LATENCY,
+            None => COLLECTIVES,
+        };
+        self.write(&format!("{columns}\n"))
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
@@ -52,11 +68,13 @@ impl<W: Write> Render for Csv<W> {
         let mut text = String::new();
         for (place, half) in [("out-of-place", &row.out_of_place), ("in-place", &row.in_place)] {
             if let Some(half) = half {
-                text += &format!("{lead},{place},{},{},\n", measured(half), row.finished);
+                let figures = if self.latency { alone(half) } else { measured(half) };
+                text += &format!("{lead},{place},{figures},{},\n", row.finished);
             }
         }
         if let Some(reason) = &row.waived {
-            text += &format!("{lead},,,,,,,,,,{},{}\n", row.finished, quoted(reason));
+            let blanks = ",".repeat(if self.latency { 12 } else { 7 });
+            text += &format!("{lead},{blanks},,{},{}\n", row.finished, quoted(reason));
         }
         self.write(&text)
     }
@@ -112,6 +130,19 @@ fn measured(half: &Half) -> String {
         half.batches_us.len(),
         summary.is_some_and(|s| s.noisy)
     )
+}
+
+/// The figures of latency's form.
+fn alone(half: &Half) -> String {
+    let (low, high) = interval(half);
+    let figures = half.latency.clone().unwrap_or_default();
+    let spread = figures.spread;
+    let mut cells = vec![figure(half.time_us), low, high];
+    cells.extend([figures.fastest_rank_us, figures.slowest_rank_us, spread.min].map(figure));
+    cells.extend([spread.p50, spread.p90, spread.p99, spread.p999, spread.max].map(figure));
+    cells.push(half.wrong.map_or(String::new(), |wrong| wrong.to_string()));
+    cells.push(half.batches_us.len().to_string());
+    cells.join(",")
 }
 
 /// Enough digits to compute with; empty where there is no figure.

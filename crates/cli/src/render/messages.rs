@@ -131,14 +131,14 @@ fn line(row: &Row) -> String {
 }
 
 /// Half the 95 % interval in per cent of the median, or a dash where there is none.
-fn interval(half: &Half) -> String {
+pub(super) fn interval(half: &Half) -> String {
     let summary = half.summary.as_ref();
     let width = summary.and_then(|s| Some((s.interval?.high - s.interval?.low) / 2.0 / s.median));
     width.map_or("-".to_owned(), |width| fixed(100.0 * width, 1))
 }
 
 /// Microseconds with nanoseconds behind the point, where they are few enough to matter.
-fn us(value: f64) -> String {
+pub(super) fn us(value: f64) -> String {
     fixed(value, if value < 1000.0 { 3 } else { 1 })
 }
 

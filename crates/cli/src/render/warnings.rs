@@ -7,6 +7,9 @@ use model::{
     stats::summarise,
 };
 
+/// An iteration that takes this many times the median stalled.
+const STALL: f64 = 100.0;
+
 /// What a row's reader should know: wrong elements with their places, and what happened to devices.
 pub fn row_warnings(row: &Row) -> Vec<String> {
     let wrong = halves(row)
@@ -64,6 +67,16 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
         "severe outliers among the samples",
         "the median is not moved by them; the record holds every sample",
         pick(&outlying),
+    );
+    let stalled = |half: &Half| {
+        let spread = half.latency.as_ref().map(|figures| figures.spread);
+        let spread = spread.or(half.messages.as_ref().map(|figures| figures.spread));
+        spread.is_some_and(|spread| spread.max > STALL * spread.p50)
+    };
+    say(
+        "single iterations took over 100 times the median",
+        "a mean hides them; the record holds the longest",
+        pick(&stalled),
     );
     if run.plan.sampling.precision.is_some() {
         let wanted = run.plan.sampling.precision.unwrap_or(0.0);

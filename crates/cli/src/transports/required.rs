@@ -28,6 +28,7 @@ pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) 
         Collective::AllToAll | Collective::AllToAllV => size * n * (k - 1.0) / k,
         // One neighbour of each group is in the next one.
         Collective::SendRecv => size * k,
+        Collective::Barrier => 0.0,
     }
 }
 

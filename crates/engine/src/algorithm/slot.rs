@@ -62,6 +62,7 @@ impl Communicator {
                 let before = (me + ranks - 1) % ranks;
                 self.take(call, before, 0, 0, len, |peer| peer == before)?;
             }
+            Collective::Barrier => {}
         }
         self.slots.leave();
         Ok(())

@@ -59,6 +59,16 @@ pub struct Row {
 }
 
 impl Row {
+    /// Bytes of one message, which is the size that OSU prints.
+    pub fn message_bytes(&self) -> u64 {
+        match self.benchmark {
+            Benchmark::Messages(_) => self.size,
+            Benchmark::Collective(collective) => {
+                collective.message_bytes(self.count, self.datatype.bytes(), self.ranks)
+            }
+        }
+    }
+
     /// The halves that were measured and mean something: the in-place time of a collective that is
     /// not defined in place does not, nor does the speed of moving nothing.
     pub fn meaningful_halves(&self) -> impl Iterator<Item = &Half> {
@@ -114,6 +124,9 @@ pub struct Half {
     /// What only messages have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessageFigures>,
+    /// What only collectives in latency's form have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyFigures>,
 }
 
 /// A wrong element.
@@ -142,9 +155,29 @@ pub struct IterationReport {
     pub per_process_us: Vec<Vec<f64>>,
 }
 
+/// Figures of a collective of which every iteration was timed alone on every rank.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LatencyFigures {
+    /// Mean time of one operation on the rank where it is smallest, microseconds: OSU's `Min Latency`. Over
+    /// several batches the median of their means.
+    #[serde(with = "figure")]
+    pub fastest_rank_us: f64,
+    /// And where it is largest: OSU's `Max Latency`. A single slow iteration is in `spread.max`.
+    #[serde(with = "figure")]
+    pub slowest_rank_us: f64,
+    /// Every iteration of every rank, over all batches.
+    pub spread: Spread,
+    /// Percentiles of the same that were asked for: per cent, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<(u8, f64)>,
+}
+
 /// Figures of messages.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MessageFigures {
+    /// Messages of a pair that were under way at once.
+    #[serde(default)]
+    pub window: u32,
     /// Messages a second, of all pairs together, both ways.
     #[serde(with = "figure")]
     pub rate: f64,

@@ -13,7 +13,7 @@ use super::{BadOption, BenchArguments, values::count, waivers::of_options};
 /// Sizes where none are given, bytes: OSU's (c/util/osu_util.h: MIN_MESSAGE_SIZE, MAX_MESSAGE_SIZE).
 pub(super) const SIZES: (u64, u64) = (1, 4 << 20);
 /// The largest message.
-const LARGEST: u64 = 4 << 30;
+pub(super) const LARGEST: u64 = 4 << 30;
 /// Beyond so many bytes messages are large, as for OSU (LARGE_MESSAGE_SIZE).
 const LARGE: u64 = 8192;
 
@@ -91,6 +91,10 @@ pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
         ("-I", a.per_iteration, each),
         ("-u", a.unalign, "messages start at aligned addresses"),
     ]);
+    if a.latency {
+        let (option, reason) = ("--latency".to_owned(), each.to_owned());
+        waived.push(Waiver { option, reason });
+    }
     waived.extend(text("-o", &a.op, "messages are not reduced"));
     waived.extend(text("-r", &a.root, "messages have no root"));
     waived

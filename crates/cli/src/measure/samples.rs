@@ -15,6 +15,12 @@ pub(super) struct Samples {
     times: Histogram<u64>,
 }
 
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples::new()
+    }
+}
+
 impl Samples {
     pub(super) fn new() -> Samples {
         // The bounds are constants that the histogram takes.

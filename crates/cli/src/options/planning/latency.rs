@@ -1,0 +1,64 @@
+//! Collectives in latency's form: who gets it, how often, and which options then mean nothing.
+//! Not the loops of messages (`messages`) and of OSU's names (`osu`).
+
+use model::{
+    Benchmark, Collective,
+    plan::{LargeMessages, Messaging, Style},
+    record::Waiver,
+};
+
+use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+
+/// Beyond so many bytes there are fewer iterations, as in OSU's loops (c/util/osu_util.h:
+/// LARGE_MESSAGE_SIZE).
+const LARGE: u64 = 8192;
+/// Timed and untimed iterations of a batch, of small sizes, then of large ones. Less than OSU's, since
+/// there are several batches.
+const LOOPS: [u32; 4] = [200, 20, 20, 2];
+
+/// Whether every iteration of a collective is timed alone: where that was asked for, under OSU's names, and
+/// in a barrier, which has no other figure.
+pub(super) fn is_asked(benchmark: Benchmark, style: Style, a: &BenchArguments) -> bool {
+    let Some(collective) = benchmark.collective() else { return false };
+    a.latency || style == Style::Osu || collective == Collective::Barrier
+}
+
+/// How many iterations a batch has.
+pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
+    let [small, small_warmup, large, large_warmup] = LOOPS;
+    let iterations = count("-n", a.iterations, i64::from(small), 1, 1 << 30)? as u32;
+    let warmup = count("-w", a.warmup, i64::from(small_warmup), 0, 1 << 30)? as u32;
+    // What was asked for holds for all sizes.
+    let large = LargeMessages {
+        above: LARGE,
+        iterations: if a.iterations.is_some() { iterations } else { large },
+        warmup: if a.warmup.is_some() { warmup } else { large_warmup },
+    };
+    Ok((iterations, warmup, Messaging { large: Some(large), ..Messaging::default() }))
+}
+
+/// Options that mean nothing in this form.
+pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
+    let each = "every iteration is timed alone: their spread stands in the table";
+    let mut waived = of_options([
+        ("-z", a.blocking.filter(|blocking| *blocking != 3), each),
+        ("-G", a.graph, each),
+        ("-C", a.cpu_time, each),
+        ("-I", a.per_iteration, each),
+        ("-a", a.average, "the mean, the fastest and the slowest rank stand in the table"),
+    ]);
+    if benchmark.collective() == Some(Collective::Barrier) {
+        let nothing = "a barrier moves no data";
+        waived.extend(of_options([
+            ("-c", a.check, nothing),
+            ("-u", a.unalign, nothing),
+            ("-f", a.step_factor, nothing),
+        ]));
+        let sizes = [("-b", &a.min_bytes), ("-e", &a.max_bytes), ("-i", &a.step_bytes)];
+        waived.extend(sizes.into_iter().filter_map(|(option, size)| {
+            let option = format!("{option} {}", size.as_ref()?);
+            Some(Waiver { option, reason: nothing.to_owned() })
+        }));
+    }
+    waived
+}

@@ -1,0 +1,216 @@
+//! Defaults and checks of OSU's names: backend, sizes, loops, memory, and what else goes into the plan.
+//! Not their grammar (`options::osu`).
+
+use model::{
+    Collective, DataType,
+    alltoallv::Traffic,
+    messages::Messages,
+    plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
+};
+
+use super::{BadOption, BenchArguments, Surroundings, messages::LARGEST};
+use crate::options::{arguments::BackendName, osu::OsuArguments};
+
+/// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).
+const LARGE: u64 = 8192;
+/// Last size of messages and of collectives (MAX_MESSAGE_SIZE, MAX_MSG_SIZE_COLL).
+const LAST: u64 = 4 << 20;
+const LAST_OF_COLLECTIVES: u64 = 1 << 20;
+/// Timed and untimed iterations of small messages, then of large ones (LAT_, BW_ and COLL_LOOP_SMALL,
+/// and what follows them there).
+const LATENCY: [u32; 4] = [10_000, 100, 1000, 10];
+const BANDWIDTH: [u32; 4] = [100, 10, 20, 2];
+const COLLECTIVES: [u32; 4] = [1000, 100, 100, 10];
+/// Windows of `-V` (c/util/osu_util_mpi.h: WINDOW_SIZES).
+const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+/// Operations that `-c` checks beside the last timed one, at every size.
+const CHECKS: u32 = 10;
+
+/// Who moves the bytes where nobody says so: MPI, where its launcher and its library are there.
+pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendName {
+    a.backend.unwrap_or(match osu.program.is_xccl() || a.nccl.is_some() {
+        true => BackendName::Nccl,
+        false if has_mpi || a.mpi.is_some() => BackendName::Mpi,
+        false => BackendName::Host,
+    })
+}
+
+/// What to say where nobody said who moves the bytes.
+pub(super) fn unasked(
+    asked: Option<BackendName>,
+    backend: &BackendChoice,
+    surroundings: &Surroundings,
+) -> Option<String> {
+    let unasked = asked.is_none() && *backend == BackendChoice::Host;
+    unasked.then(|| {
+        let why = match &surroundings.mpi {
+            Ok(_) => "no launcher started this (mpirun -n 2 …)",
+            Err(why) => why,
+        };
+        format!(
+            "MPI is not used, since {why}: this measures memory of this machine (--backend host)"
+        )
+    })
+}
+
+/// First and last size and the step; what does not fit into `-M` is left out with a remark.
+pub(super) fn sizes(
+    osu: &OsuArguments,
+    ranks: usize,
+    remarks: &mut Vec<String>,
+) -> Result<(u64, u64, Step), BadOption> {
+    let Some(collective) = osu.program.benchmark.collective() else {
+        let last = osu.sizes[1].unwrap_or(LAST.max(osu.sizes[0].unwrap_or(0)));
+        if last > LARGEST {
+            return Err(BadOption::new(format!(
+                "-m {last}: messages have 4 GiB ({LARGEST} bytes) at most"
+            )));
+        }
+        return ordered(osu.sizes[0].unwrap_or(1), last);
+    };
+    if collective == Collective::Barrier {
+        return Ok((0, 0, Step::Factor(2)));
+    }
+    let first = osu.sizes[0].unwrap_or(1);
+    let last = osu.sizes[1].unwrap_or(LAST_OF_COLLECTIVES.max(first));
+    let room = osu.memory / if collective.chunked() { ranks as u64 } else { 1 };
+    if last > room {
+        remarks.push(format!(
+            "Warning! Limiting max message size to: {room}. Increase -M, --mem-limit for higher message sizes."
+        ));
+    }
+    ordered(first, last.min(room))
+}
+
+fn ordered(first: u64, last: u64) -> Result<(u64, u64, Step), BadOption> {
+    if first <= last {
+        return Ok((first, last, Step::Factor(2)));
+    }
+    Err(BadOption::new(format!(
+        "-m: the first size is {first} and the last {last}: the first must not be above the last"
+    )))
+}
+
+/// Iterations of small messages, timed and untimed, and the rest of the loops.
+pub(super) fn loops(osu: &OsuArguments, ranks: usize) -> Result<(u32, u32, Messaging), BadOption> {
+    let test = osu.program.benchmark.messages();
+    let [small, small_warmup, large, large_warmup] = match test {
+        None => COLLECTIVES,
+        Some(test) if test.is_latency() => LATENCY,
+        Some(_) => BANDWIDTH,
+    };
+    let asked = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok());
+    let (iterations, warmup) = (asked(osu.iterations), asked(osu.warmup));
+    let messaging = Messaging {
+        window: asked(osu.window).unwrap_or(Messaging::default().window),
+        large: Some(LargeMessages {
+            above: LARGE,
+            iterations: iterations.unwrap_or(large),
+            warmup: warmup.unwrap_or(large_warmup),
+        }),
+        percentiles: percentiles(osu),
+        varied: if osu.varied { WINDOWS.to_vec() } else { Vec::new() },
+        pairs: test.map(|test| pairs(test, osu, ranks)).transpose()?,
+        separate: osu.separate,
+    };
+    Ok((iterations.unwrap_or(small), warmup.unwrap_or(small_warmup), messaging))
+}
+
+/// Percentiles of times: the fastest windows are those of the shortest times.
+fn percentiles(osu: &OsuArguments) -> Vec<u8> {
+    let bandwidth = osu.program.benchmark.messages().is_some_and(|test| !test.is_latency());
+    let of = |percent: &u8| if bandwidth { 100 - percent } else { *percent };
+    osu.percentiles.iter().map(of).collect()
+}
+
+/// How many pairs talk. Ranks that are left over come to the barriers only.
+fn pairs(test: Messages, osu: &OsuArguments, ranks: usize) -> Result<usize, BadOption> {
+    let name = osu.program.name;
+    if !test.is_multiple() {
+        return match ranks {
+            2 => Ok(1),
+            _ => Err(BadOption::new(format!(
+                "{name} is between two ranks, and there are {ranks}: use -g 2, or two processes of a launcher"
+            ))),
+        };
+    }
+    let most = ranks / 2;
+    match osu.pairs.unwrap_or(most) {
+        0 => Err(BadOption::new(format!("{name} needs two ranks at least, and there are {ranks}"))),
+        pairs if pairs > most => {
+            Err(BadOption::new(format!("-p {pairs}: {ranks} ranks make {most} pairs at most")))
+        }
+        pairs => Ok(pairs),
+    }
+}
+
+/// Puts into a plan what it does not have of the other options.
+pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption> {
+    let program = osu.program;
+    let collective = program.benchmark.collective();
+    let ranks = plan.ranks();
+    if ranks < 2 {
+        return Err(BadOption::new(format!(
+            "{} needs two ranks at least: use -g, or a launcher",
+            program.name
+        )));
+    }
+    if osu.root >= ranks {
+        return Err(BadOption::new(format!(
+            "-k fixed:{}: with {ranks} ranks the root is 0 to {}",
+            osu.root,
+            ranks - 1
+        )));
+    }
+    if !plan.colours.is_empty() {
+        return Err(BadOption::new(format!(
+            "NCCL_TESTS_SPLIT makes communicators of nccl-tests' collectives: unset it for {}",
+            program.name
+        )));
+    }
+    let checks = collective != Some(Collective::Barrier) && osu.validate;
+    let reduces = collective.is_some_and(Collective::reduces);
+    // NCCL reduces floats in osu_xccl_*, and moves characters.
+    let usual = if program.is_xccl() && reduces { DataType::Float } else { DataType::Int8 };
+    Ok(Plan {
+        check: if checks { CHECKS } else { 0 },
+        datatypes: if osu.types.is_empty() { vec![usual] } else { osu.types.clone() },
+        roots: vec![osu.root],
+        traffic: if collective == Some(Collective::AllToAllV) {
+            Traffic::Even
+        } else {
+            plan.traffic.clone()
+        },
+        osu: Some(Osu {
+            full: osu.full,
+            in_place: osu.in_place,
+            rate: osu.rate,
+            on_gpus: on_gpus(osu, &plan.backend)?,
+        }),
+        ..plan
+    })
+}
+
+/// Which side's buffers lie on GPUs, as far as the backend can put them there.
+fn on_gpus(osu: &OsuArguments, backend: &BackendChoice) -> Result<[bool; 2], BadOption> {
+    let asked = match osu.sides.as_slice() {
+        [first, second] => Some([*first, *second]),
+        _ if osu.accelerated => Some([true; 2]),
+        _ => None,
+    };
+    match (backend, asked) {
+        (BackendChoice::Host, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
+            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, or host memory (H)",
+        )),
+        (BackendChoice::Mpi, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
+            "the mpi backend has no buffers on GPUs yet (D, -d cuda): use --backend nccl, or host memory (H)",
+        )),
+        (BackendChoice::Nccl(_), Some(sides)) if sides.contains(&false) => {
+            Err(BadOption::impossible(
+                "NCCL moves memory of GPUs, and H asks for host memory: use D D, or --backend host",
+            ))
+        }
+        (BackendChoice::Nccl(_), _) => Ok([true; 2]),
+        (_, asked) => Ok(asked.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,24 @@
+//! What only OSU's names have: which columns, which placement, which memory.
+//! Not the loops (`messaging`) and not the printing.
+
+use serde::{Deserialize, Serialize};
+
+/// What a program of the OSU Micro-Benchmarks 7.4 was asked for beyond what every benchmark has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Osu {
+    /// Columns for the fastest and the slowest rank and for iterations (`-f`).
+    pub full: bool,
+    /// Collectives work within one buffer (`-l`).
+    pub in_place: bool,
+    /// Messages a second in osu_mbw_mr (`-R`).
+    pub rate: bool,
+    /// Whether the buffers of the ranks that begin, and of those that answer, lie on GPUs (`-d`, `D H`); in
+    /// collectives the first holds for all.
+    pub on_gpus: [bool; 2],
+}
+
+impl Default for Osu {
+    fn default() -> Osu {
+        Osu { full: false, in_place: false, rate: true, on_gpus: [false; 2] }
+    }
+}
