@@ -39,13 +39,13 @@ impl End {
         place: impl Fn(u32) -> usize,
     ) -> Result<(), BackendError> {
         match test {
-            Messages::Latency | Messages::MultiLatency => self.to_and_fro(channel, place(0)),
+            Messages::Latency | Messages::MultiLatency => self.round_trip(channel, place(0)),
             Messages::Bandwidth | Messages::MultiBandwidth => self.one_way(channel, place),
             Messages::BiBandwidth => self.both_ways(channel, place),
         }
     }
 
-    fn to_and_fro(&self, channel: &mut dyn Channel, at: usize) -> Result<(), BackendError> {
+    fn round_trip(&self, channel: &mut dyn Channel, at: usize) -> Result<(), BackendError> {
         let (out, back) = (self.message(Side::Send, at), self.message(Side::Recv, at));
         if self.begins {
             channel.send(self.peer, out)?;
