@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
+use aho_corasick::AhoCorasick;
 use memchr::memmem::Finder;
 use model::measurement::Measurement;
 
@@ -102,8 +103,15 @@ impl<'e> Text<'e> {
             }
             _ => (line, false),
         };
-        let known = self.row(table, torn) || (!torn && (self.osu(line) || self.head(line)));
-        if !known && !torn {
+        if self.row(table, torn) || torn {
+            return;
+        }
+        if self.osu.is_none() && header.is_none() && !may_be_known(line) {
+            self.lines.unrecognised += 1;
+            self.show(line);
+            return;
+        }
+        if !(self.osu(line) || self.head(line)) {
             // A version on a line of its own is NCCL's as well.
             if line.contains("CCL version") && self.section.hear(line) {
                 self.lines.nccl += 1;
@@ -241,6 +249,10 @@ impl<'e> Text<'e> {
     fn unrecognised(&mut self, line: &str) {
         self.mentions |= line.contains("bus bandwidth") || line.contains("busbw");
         self.lines.unrecognised += 1;
+        self.show(line);
+    }
+
+    fn show(&mut self, line: &str) {
         if self.lines.examples.len() < EXAMPLES {
             self.lines.examples.push(keep(line));
         }
@@ -294,6 +306,36 @@ impl<'e> Text<'e> {
         };
         Err(ImportError::Strange { name: self.name, why })
     }
+}
+
+/// Whether a line that is no row has a word of those that are looked for one by one, or can be a row once
+/// it is undressed.
+fn may_be_known(line: &str) -> bool {
+    /// OSU's titles and headers, nccl-tests' headers and feet, NCCL's version, types.
+    const WORDS: [&str; 16] = [
+        "# OSU ",
+        "MB/s",
+        "(us)",
+        "busbw",
+        "bus bandwidth",
+        "CCL version",
+        "float",
+        "half",
+        "double",
+        "int8",
+        "int32",
+        "int64",
+        "uint",
+        "bfloat16",
+        "f8e",
+        "minBytes",
+    ];
+    static ANY: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::new(WORDS.into_iter().chain(nccl_tests::words())).ok());
+    let text = line.trim_ascii();
+    text.starts_with(['#', '>', '|'])
+        || text.ends_with('#')
+        || ANY.as_ref().is_none_or(|any| any.is_match(line))
 }
 
 /// A line of a Markdown table with the bars as blanks, also where they stick to the cells.

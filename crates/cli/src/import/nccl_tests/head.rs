@@ -176,42 +176,61 @@ fn version(text: &str) -> Option<Said> {
     Some(Said::Version(version.split_ascii_whitespace().next()?.to_owned(), None))
 }
 
+/// What failures say.
+const FAILURES: [&str; 8] = [
+    ": Test CUDA failure ",
+    ": Test NCCL failure ",
+    ": Test failure ",
+    ": Test timeout ",
+    "Invalid number of GPUs",
+    "exited on signal ",
+    "invalid sizes for 'minbytes'",
+    "Segmentation fault",
+];
+
+/// What is known and not kept.
+const OTHERS: [&str; 12] = [
+    "Using devices",
+    "(elements)",
+    "out-of-place",
+    "Reducing maxBytes to ",
+    "NCCL Tests compiled with NCCL",
+    "Blocking Enabled:",
+    "Parallel Init Enabled:",
+    "Per-Iteration Report:",
+    "Errors with asterisks indicate",
+    "GPU memory usage",
+    "Writing JSON output to ",
+    "skipping json output",
+];
+
+/// What everything else says that is read here.
+const HEADS: [&str; 9] = [
+    "Avg bus bandwidth",
+    "Out of bounds values",
+    "Collective test ",
+    "nThread ",
+    "Rank ",
+    "ccl-tests",
+    "_perf",
+    "NCCL_",
+    "UCX_",
+];
+
+/// Words of which a line has one if it says anything; a line that begins or ends with a hash may do without.
+pub(in super::super) fn words() -> impl Iterator<Item = &'static str> {
+    FAILURES.into_iter().chain(OTHERS).chain(HEADS)
+}
+
 fn is_failure(text: &str) -> bool {
-    [
-        ": Test CUDA failure ",
-        ": Test NCCL failure ",
-        ": Test failure ",
-        ": Test timeout ",
-        "Invalid number of GPUs",
-        "exited on signal ",
-        "invalid sizes for 'minbytes'",
-        "Segmentation fault",
-    ]
-    .iter()
-    .any(|words| text.contains(words))
-        || text.starts_with("# error: ")
+    FAILURES.iter().any(|words| text.contains(words)) || text.starts_with("# error: ")
 }
 
 fn is_other(text: &str) -> bool {
     // A hash alone, also behind a launcher's prefix.
     text.trim_start_matches('#').trim().is_empty()
         || [" #", ":#", ">#"].iter().any(|end| text.ends_with(end))
-        || [
-            "Using devices",
-            "(elements)",
-            "out-of-place",
-            "Reducing maxBytes to ",
-            "NCCL Tests compiled with NCCL",
-            "Blocking Enabled:",
-            "Parallel Init Enabled:",
-            "Per-Iteration Report:",
-            "Errors with asterisks indicate",
-            "GPU memory usage",
-            "Writing JSON output to ",
-            "skipping json output",
-        ]
-        .iter()
-        .any(|words| text.contains(words))
+        || OTHERS.iter().any(|words| text.contains(words))
 }
 
 /// An assignment alone on a line, as a shell traces or a script has it.
