@@ -9,6 +9,7 @@ mod memory;
 mod party;
 mod process;
 mod rank;
+mod sacrifice;
 
 pub(crate) use guard::terminating;
 use invite::Devices;
@@ -100,6 +101,7 @@ fn supervise(
 ) -> Result<Exit> {
     // Before anything is opened that would be left behind.
     let guard = guard::Guard::watch()?;
+    sacrifice::spare_us();
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
     request.remarks.extend(lint_command::look_at_environment());

@@ -72,6 +72,7 @@ pub(super) fn drive(
             nccl::Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new)
         }
     };
+    super::sacrifice::offer_us();
     begun(&control)?;
     let shared = Shared { invite, control, buffers, mailboxes, log };
     let failed = std::thread::scope(|scope| {
