@@ -169,6 +169,37 @@ two_at_once() { # NAME LAUNCHER...
     tail -3 "$work/one" "$work/two"
   fi
 }
+# The mpi backend. `through_mpi NAME OTHER LAUNCHER...`: OTHER is a library that is not this launcher's.
+through_mpi() {
+  local name=$1 other=$2 wrong=() collective rows
+  shift 2
+  run "$name: messages through MPI" 0 2 4 "" "$@" 2 "$program" latency --backend mpi -d float -b 8 -e 64 -f 2 -n 50 --batches 1
+  run "$name: windows through MPI" 0 4 4 "" "$@" 4 "$program" mbw_mr --backend mpi -d float -b 8 -e 1M -f 50 -n 5 --batches 1 -c 2
+  for collective in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube; do
+    # Every operator and root, three sizes of which one is odd, in place and not; #wrong is 0 or N/A.
+    timeout 50 "$@" 4 "$program" $collective --backend mpi -b 64 -e 70000 -f 33 -n 2 --batches 1 -c 2 -o all -r all \
+      >"$work/out" 2>"$work/err" || wrong+=("$collective: exit $?")
+    rows=$(grep -c ' float ' "$work/out")
+    [ "$rows" -ge 3 ] || wrong+=("$collective: $rows rows")
+  done
+  if [ ${#wrong[@]} = 0 ]; then verdict ok "$name: every collective through MPI"; else
+    verdict FAILED "$name: every collective through MPI" "${wrong[*]}"
+    tail -5 "$work/err"
+  fi
+  timeout 50 "$@" 4 "$program" osu_barrier -i 50 -x 5 >"$work/out" 2>"$work/err"
+  if [ $? = 0 ] && grep -q '^# OSU MPI Barrier' "$work/out" && grep -qE '^ +[0-9.]+$' "$work/out"; then
+    verdict ok "$name: osu_barrier"
+  else
+    verdict FAILED "$name: osu_barrier"
+    tail -5 "$work/out" "$work/err"
+  fi
+  run "$name: a killed guest through MPI" "6 137 9" 2 1 "${KILLED-rank 1 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
+    "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=1,phase=timed,row=1,do=kill
+  run "$name: a killed rank of the first process through MPI" 6 2 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
+    "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=0,phase=timed,row=1,do=kill
+  run "$name: another MPI's library" 2 2 0 "each is alone, rank 0 of 1: 2 copies instead of 2 ranks" \
+    "$@" 2 "$program" latency --backend mpi --mpi "$other" -d float -b 8 -e 64
+}
 names() { # NAME check...: those of `all`
   local name=$1 check
   for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host "options that cannot be" \
@@ -177,11 +208,20 @@ names() { # NAME check...: those of `all`
   done
 }
 
+mpi_names() { # NAME: those of `through_mpi`
+  local check
+  for check in "messages through MPI" "windows through MPI" "every collective through MPI" osu_barrier \
+    "a killed guest through MPI" "a killed rank of the first process through MPI" "another MPI's library"; do
+    echo "$1: $check"
+  done
+}
+
 openmpi=$(command -v mpirun.openmpi || { mpirun --version 2>/dev/null | grep -q "Open MPI" && command -v mpirun; })
 if [ -n "$openmpi" ]; then
   launch=("$openmpi" --allow-run-as-root --oversubscribe -n)
   all "Open MPI" 1 "${launch[@]}"
   two_at_once "Open MPI" "${launch[@]}"
+  through_mpi "Open MPI" libmpich.so.12 "${launch[@]}"
   run "Open MPI: each bound to a core, host" 0 2 4 "" \
     "$openmpi" --allow-run-as-root --bind-to core -n 2 "$program" all_reduce --backend host $small
   run "Open MPI: other words" 2 0 0 'was started with "all_gather" where rank 0' \
@@ -189,7 +229,7 @@ if [ -n "$openmpi" ]; then
   run "Open MPI: a stopped guest" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
     "${launch[@]}" 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=stop
 else
-  mapfile -t checks < <(names "Open MPI")
+  mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI")
   waive "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI: each bound to a core, host" \
     "Open MPI: other words" "Open MPI: a stopped guest"
 fi
@@ -198,11 +238,12 @@ if command -v mpiexec.hydra >/dev/null; then
   # Hydra kills all processes within a millisecond when one dies of a signal, and with it what they say.
   KILLED="" all "Hydra" 1 mpiexec.hydra -n
   two_at_once "Hydra" mpiexec.hydra -n
+  KILLED="" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed guest, -disable-auto-cleanup" "6 9" 4 1 "" \
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
 else
-  mapfile -t checks < <(names Hydra)
+  mapfile -t checks < <(names Hydra; mpi_names Hydra)
   waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra: a killed guest, -disable-auto-cleanup"
 fi
 

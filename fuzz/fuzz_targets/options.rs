@@ -22,6 +22,7 @@ use busbw_fuzz::{
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use model::{
     Collective,
+    messages::Messages,
     plan::{Case, Plan, Sweep},
 };
 
@@ -64,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
     let (settings, words) = lines.split_at(first);
     let words = words.iter().map(|word| OsString::from_vec(word.to_vec()));
     let planned: Vec<Request> = match options::parse(words) {
-        Ok(Command::Bench { collective, style, program, arguments }) => {
+        Ok(Command::Bench { benchmark, style, program, arguments }) => {
             let environment = environment(settings);
             // Once on a machine without GPUs, once on one with eight.
             let libraries = Libraries {
@@ -74,8 +75,9 @@ fuzz_target!(|data: &[u8]| {
             };
             let eight = Gpus { count: 8, memory: 1 << 37, libraries };
             let planned = [Err("there are none".to_owned()), Ok(eight)].map(|gpus| {
-                let surroundings = Surroundings { cores: 4, gpus, seed: 1 };
-                options::plan(collective, style, &program, &arguments, &environment, &surroundings)
+                let mpi = Err("there is none".to_owned());
+                let surroundings = Surroundings { cores: 4, gpus, mpi, seed: 1 };
+                options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
                     .map_err(|refusal| assert!(!refusal.to_string().is_empty()))
                     .ok()
             });
@@ -162,10 +164,12 @@ fn check(request: &Request) {
     // Neither root nor operator matters to a count, so one sweep of a type stands for all.
     let mut sweeps: Vec<Sweep> = sweeps;
     sweeps.dedup_by_key(|sweep| sweep.datatype);
-    for sweep in sweeps {
+    for (sweep, collective) in
+        sweeps.into_iter().filter_map(|sweep| Some((sweep, plan.benchmark.collective()?)))
+    {
         for &bytes in sizes.iter().take(24).chain(sizes.iter().rev().take(8)) {
             for &length in lengths.iter().take(4) {
-                fits(plan, &plan.case(sweep, bytes, length), length);
+                fits(plan, &plan.case(collective, sweep, bytes, length), length);
             }
         }
     }
@@ -193,10 +197,10 @@ fn fits(plan: &Plan, case: &Case, ranks: usize) {
     let element = case.sweep.datatype.bytes();
     let counts = case.counts;
     let size = counts.bytes(element);
-    let room = plan.max_bytes as usize;
+    let room = plan.data_bytes();
     assert!(size <= room, "{size} bytes in buffers of {room}: {case:?}");
     // In alltoallv a rank's own totals may differ from the busiest rank's.
-    if plan.collective != Collective::AllToAllV {
+    if case.collective != Collective::AllToAllV {
         let last = ranks - 1;
         let sent = last * counts.send_in_place_stride + counts.send;
         let received = last * counts.recv_in_place_stride + counts.recv;
@@ -300,7 +304,8 @@ fn matrix_run(draw: &mut Draw, pieces: &mut Vec<String>) {
 
 fn program(draw: &mut Draw) -> String {
     let name = draw.pick(&Collective::ALL).name();
-    match draw.below(4) {
+    match draw.below(5) {
+        4 => format!("busbw\n{}", draw.pick(&Messages::ALL).name()),
         0 | 1 => format!("busbw\n{name}"),
         2 => format!("{name}_perf"),
         _ => format!("./build/{name}_perf{}", draw.pick(&["", "_mpi", "é"])),

@@ -91,9 +91,12 @@ pub trait Backend {
         true
     }
 
-    /// Whether a case can be measured in place at all.
-    fn has_in_place(&self, _case: &Case) -> bool {
-        true
+    /// Whether a case can be measured in place.
+    ///
+    /// # Errors
+    /// The reason why not: it is said with the row.
+    fn has_in_place(&self, _case: &Case) -> Result<(), Reason> {
+        Ok(())
     }
 
     /// Called once, before anything is measured: does what costs time only at its first use. Returns

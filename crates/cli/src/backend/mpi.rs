@@ -61,9 +61,15 @@ impl Backend for Mpi<'_> {
         operations::supported(case, &self.rank)
     }
 
-    fn has_in_place(&self, case: &Case) -> bool {
-        // MPI_Sendrecv takes no buffer for both.
-        case.collective != Collective::SendRecv
+    fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
+        match case.collective {
+            Collective::SendRecv => Err(Reason("MPI_Sendrecv takes no buffer for both".to_owned())),
+            Collective::Reduce => {
+                let may = self.rank.may_reduce_in_place(case.sweep.root);
+                may.map_err(|why| Reason(why.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn leave(self: Box<Self>) -> Result<(), BackendError> {

@@ -24,18 +24,26 @@ impl Session<'_> {
         }
         let [out, inside] = Place::BOTH;
         let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
+        let why_not = match in_place_only || !self.plan.latency {
+            true => self.backend.has_in_place(case).err(),
+            false => None,
+        };
+        if let (true, Some(reason)) = (in_place_only, &why_not) {
+            self.report_waived(case, format!("in place: {reason}"))?;
+            return Ok(0);
+        }
         let out_of_place = match in_place_only {
             true => None,
             false => Some(self.measure_half(case, out)?),
         };
-        let has_in_place = self.backend.has_in_place(case);
-        let in_place = match in_place_only || (!self.plan.latency && has_in_place) {
+        let in_place = match in_place_only || (!self.plan.latency && why_not.is_none()) {
             true => Some(self.measure_half(case, inside)?),
             false => None,
         };
         let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
         let wrong = halves.iter().filter_map(|half| half.wrong).sum();
-        let notes = self.traffic_notes(case, &halves);
+        let mut notes = self.traffic_notes(case, &halves);
+        notes.extend(why_not.map(|reason| format!("# in place is waived: {reason}")));
         let row = Row { out_of_place, in_place, notes, ..self.empty_row(case, cycle) };
         self.report_row(row)?;
         Ok(wrong)

@@ -286,6 +286,14 @@ impl Rank {
         Ok(self.world.reduce(send, recv, operator, root, elements)?)
     }
 
+    /// Whether MPI_Reduce may be asked for in place with this root.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: the library would crash.
+    pub fn may_reduce_in_place(&self, root: usize) -> Result<(), NotPossible> {
+        self.world.may_reduce_in_place(root)
+    }
+
     /// MPI_Reduce_scatter_block.
     ///
     /// # Errors

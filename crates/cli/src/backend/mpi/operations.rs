@@ -6,7 +6,7 @@ use model::{
     layout::Shape,
     plan::{Case, Place},
 };
-use native::mpi::{Blocks, Elements, Operator, Part, Rank, RankError};
+use native::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
 use crate::backend::Reason;
 
@@ -126,8 +126,18 @@ impl Prepared {
                 rank.exchange((from, next), (to, last), elements)
             }
             (Collective::HyperCube, ..) => self.hypercube(rank, from, to, in_place),
-            // `new` worked out an operator for all that reduce, and blocks.
-            _ => unreachable!("{} was not worked out", self.collective.name()),
+            (Collective::Barrier, ..) => rank.barrier(),
+            // `new` works out an operator for all that reduce, and blocks of alltoallv.
+            (
+                Collective::AllReduce
+                | Collective::Reduce
+                | Collective::ReduceScatter
+                | Collective::AllToAllV,
+                ..,
+            ) => Err(RankError::NotPossible(NotPossible(format!(
+                "{} was not worked out, a mistake of busbw",
+                self.collective.name()
+            )))),
         }
     }
 
