@@ -48,6 +48,7 @@ impl Buffer {
     }
 
     /// `bytes` of it from `offset` on; none where that does not lie within.
+    #[inline]
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Buffer> {
         let end = offset.checked_add(bytes)?;
         let address = self.address.wrapping_byte_add(offset);

@@ -43,6 +43,7 @@ impl Memory {
     }
 
     /// `len` bytes from `offset` on, for MPI.
+    #[inline]
     pub(super) fn part(&self, offset: usize, len: usize) -> Option<Buffer> {
         // SAFETY: the mapping is never unmapped, and [`Memory::bytes`] is not called while operations go on.
         let whole = unsafe { Buffer::new(self.address.cast(), self.bytes) };
