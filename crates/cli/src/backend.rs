@@ -6,6 +6,7 @@ mod channel;
 pub mod fake;
 /// Shared memory of this machine.
 pub mod host;
+mod in_memory;
 /// The MPI of this machine.
 pub mod mpi;
 /// GPUs, by NCCL or RCCL.
@@ -168,19 +169,25 @@ pub trait Prepared {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn begin_capture(&mut self) -> Result<(), BackendError>;
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
 
     /// Ends the noting.
     ///
     /// # Errors
     /// [`BackendError`].
-    fn end_capture(&mut self) -> Result<(), BackendError>;
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
 
     /// Starts everything that was noted, as one.
     ///
     /// # Errors
     /// [`BackendError`].
-    fn replay(&mut self) -> Result<(), BackendError>;
+    fn replay(&mut self) -> Result<(), BackendError> {
+        Err(no_graphs())
+    }
 
     /// Zeroes the clock.
     fn start(&mut self);
@@ -250,6 +257,12 @@ pub trait Prepared {
         rank: usize,
         element: u64,
     ) -> Result<(), BackendError>;
+}
+
+/// `-G` is waived on backends without graphs before a plan gets here.
+fn no_graphs() -> BackendError {
+    let text = "this backend has no graphs".to_owned();
+    BackendError::Refused { text, exit: Exit::Internal }
 }
 
 /// Differences of successive times.

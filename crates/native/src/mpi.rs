@@ -19,7 +19,7 @@ pub use buffer::{Buffer, Side};
 pub use communicator::Communicator;
 pub use element::{Blocks, Element, Elements, NotPossible, Operator};
 pub use exchange::Source;
-pub use library::{Accelerator, Implementation, Mpi, MpiError};
+pub use library::{Implementation, Mpi, MpiError};
 pub use meeting::{Joined, Launcher, Meeting, Started, one_world};
 pub use rank::{Input, Part, Rank, RankError, Which};
 pub use requests::{Requests, WaitError};

@@ -9,14 +9,15 @@ use engine::{Buffer, Call, Communicator, Exchange, Messages, Region, World};
 use model::{
     Collective,
     algorithm::{Choice, Table},
-    exit::Exit,
-    layout::{Shape, Stretch},
-    pattern::{self, Content, Mismatch, POISON, Pattern},
+    layout::Shape,
+    pattern::{self, POISON, Pattern},
     plan::{Case, Place, Plan, Sweep},
 };
 
 use self::channel::HostChannel;
-use super::{Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, laps};
+use super::{
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
+};
 use crate::measure::MeasureError;
 
 /// The backend as one rank holds it.
@@ -207,18 +208,6 @@ impl Prepared for HostCase<'_> {
         Ok(())
     }
 
-    fn begin_capture(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
-    fn end_capture(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
-    fn replay(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
     fn start(&mut self) {
         self.marks.clear();
         self.started = Instant::now();
@@ -259,21 +248,10 @@ impl Prepared for HostCase<'_> {
         let rank = self.communicator.rank();
         let (_, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
-        let in_place = operation.place == Place::InPlace;
-        let mut stretches = self.shape.output(rank, in_place);
-        let element = self.shape.element_bytes;
-        let counts = self.case.counts;
-        // What `fill` poisoned behind the result must still be poison; in place it was the input.
-        let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
-        let behind =
-            Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
-        stretches.push(behind);
-        let memory = self.own(recv, filled);
-        let mut found = Mismatch::default();
-        for stretch in stretches.iter().filter(|s| s.len > 0) {
-            let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];
-            found.add(pattern::verify(bytes, &pattern, stretch.content), stretch.at as u64);
-        }
+        let elements = in_memory::filled(&self.case.counts, operation.place);
+        let shape = self.shape;
+        let memory = self.own(recv, elements);
+        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.place);
         Ok(vec![Found { rank: self.world_rank, mismatch: found }])
     }
 
@@ -291,10 +269,4 @@ impl Prepared for HostCase<'_> {
         }
         Ok(())
     }
-}
-
-/// `-G` is waived before a plan gets here.
-fn no_graphs() -> BackendError {
-    let text = "the host backend has no graphs".to_owned();
-    BackendError::Refused { text, exit: Exit::Internal }
 }

@@ -13,15 +13,16 @@ use model::{
     Collective,
     algorithm::Table,
     exit::Exit,
-    layout::{Shape, Stretch},
-    pattern::{self, Content, Mismatch, POISON, Pattern},
+    layout::Shape,
+    pattern::{self, POISON, Pattern},
     plan::{Case, Place, Plan},
 };
 use native::mpi::{Part, Rank, RankError, Which};
 
 use self::operations::Prepared as Call;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, host, laps,
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, host, in_memory,
+    laps,
 };
 use crate::measure::MeasureError;
 
@@ -177,18 +178,6 @@ impl Prepared for MpiCase<'_> {
         Ok(())
     }
 
-    fn begin_capture(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
-    fn end_capture(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
-    fn replay(&mut self) -> Result<(), BackendError> {
-        Err(no_graphs())
-    }
-
     fn start(&mut self) {
         self.marks.clear();
         self.started = Instant::now();
@@ -235,26 +224,16 @@ impl Prepared for MpiCase<'_> {
         let me = self.rank.rank();
         let (send, recv) = self.places(operation);
         let pattern = self.pattern(seed);
-        let element = self.shape.element_bytes;
         let counts = self.case.counts;
         if self.keeps_its_own(operation) {
             let input = self.shape.input(me);
             let mismatch = pattern::verify(self.own(send, counts.send), &pattern, input);
             return Ok(vec![Found { rank: me, mismatch }]);
         }
-        let in_place = operation.place == Place::InPlace;
-        let mut stretches = self.shape.output(me, in_place);
-        // What `fill` poisoned behind the result must still be poison; in place it was the input.
-        let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
-        let behind =
-            Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
-        stretches.push(behind);
-        let memory = self.own(recv, filled);
-        let mut found = Mismatch::default();
-        for stretch in stretches.iter().filter(|s| s.len > 0) {
-            let bytes = &memory[stretch.at * element..(stretch.at + stretch.len) * element];
-            found.add(pattern::verify(bytes, &pattern, stretch.content), stretch.at as u64);
-        }
+        let elements = in_memory::filled(&counts, operation.place);
+        let shape = self.shape;
+        let memory = self.own(recv, elements);
+        let found = in_memory::verify(memory, &shape, &pattern, me, operation.place);
         Ok(vec![Found { rank: me, mismatch: found }])
     }
 
@@ -273,12 +252,6 @@ impl Prepared for MpiCase<'_> {
         }
         Ok(())
     }
-}
-
-/// `-G` is waived before a plan gets here.
-fn no_graphs() -> BackendError {
-    let text = "the mpi backend has no graphs".to_owned();
-    BackendError::Refused { text, exit: Exit::Internal }
 }
 
 /// When a wait that starts now gives up.

@@ -1,9 +1,7 @@
-//! Memory that MPI reads or writes, kept elsewhere: by the engine, or on a GPU.
+//! Memory that MPI reads or writes, kept elsewhere.
 //! Not what is in it.
 
 use std::ffi::c_void;
-
-use crate::gpu::Span;
 
 /// Bytes at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +28,6 @@ impl Buffer {
     /// MPI_IN_PLACE in two of the ABIs.
     fn at(address: *mut c_void, bytes: usize) -> Buffer {
         Buffer { address: if bytes == 0 { std::ptr::null_mut() } else { address }, bytes }
-    }
-
-    /// Memory of a GPU; only for an MPI that knows GPUs ([`Mpi::knows`]): others fault on the address.
-    ///
-    /// # Safety
-    /// As of [`Buffer::new`].
-    ///
-    /// [`Mpi::knows`]: super::Mpi::knows
-    pub unsafe fn of_gpu(span: Span) -> Buffer {
-        Buffer::at(span.pointer(), span.bytes())
     }
 
     /// Bytes.

@@ -100,15 +100,6 @@ impl MpiError {
     }
 }
 
-/// Whether an MPI takes a GPU's addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Accelerator {
-    /// NVIDIA's.
-    Cuda,
-    /// AMD's.
-    Rocm,
-}
-
 /// MPI, open. It stays for the life of the process.
 #[derive(Debug)]
 pub struct Mpi {
@@ -116,7 +107,6 @@ pub struct Mpi {
     pub(super) abi: Abi,
     pub(super) constants: Constants,
     implementation: Implementation,
-    standard_abi: bool,
     version_text: String,
     /// MPICH 4.0 to 4.1.1 end with a segmentation fault in an MPI_Reduce in place of more than 2 KiB whose
     /// root is not rank 0 (pmodels/mpich#6540, fixed by #6543; reproduced with Debian's 4.0.2).
@@ -160,7 +150,6 @@ impl Mpi {
             abi,
             constants,
             implementation,
-            standard_abi,
             version_text,
             only_rank_0_reduces_in_place,
         };
@@ -188,43 +177,12 @@ impl Mpi {
         &self.version_text
     }
 
-    /// The ABI, in words.
-    pub fn abi_name(&self) -> &'static str {
-        match &self.abi {
-            Abi::Ints(_) => "MPICH's ABI",
-            Abi::Pointers(_) if self.standard_abi => "the standard ABI",
-            Abi::Pointers(_) => "Open MPI's ABI",
-        }
-    }
-
     /// The version of the standard that it follows, such as (3, 1).
     pub fn standard(&self) -> (u32, u32) {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both are ints; it may be called before MPI_Init.
         with!(self, functions => unsafe { (functions.version)(&mut major, &mut minor) });
         (major.unsigned_abs(), minor.unsigned_abs())
-    }
-
-    /// Whether it takes addresses of such GPUs; none where it does not tell. Ask after
-    /// [`Session::join`](super::Session::join): MPICH knows only then. Open MPI: MPIX_Query_cuda_support,
-    /// MPIX_Query_rocm_support (5.0); MPICH: MPIX_GPU_query_support (4.0).
-    pub fn knows(&self, accelerator: Accelerator) -> Option<bool> {
-        with!(self, functions => {
-            if let Some(query) = functions.gpu_support {
-                // mpi.h of MPICH: MPIX_GPU_SUPPORT_CUDA 0, _ZE 1, _HIP 2.
-                let kind = if accelerator == Accelerator::Cuda { 0 } else { 2 };
-                let mut knows = 0;
-                // SAFETY: the type is mpi.h's.
-                let code = unsafe { query(kind, &mut knows) };
-                return (code == 0).then_some(knows != 0);
-            }
-            let query = match accelerator {
-                Accelerator::Cuda => functions.cuda_support,
-                Accelerator::Rocm => functions.rocm_support,
-            };
-            // SAFETY: it takes nothing; 1 is yes.
-            query.map(|query| unsafe { query() } == 1)
-        })
     }
 
     /// Seconds since some time in the past, by the library's clock.

@@ -162,9 +162,6 @@ functions! {
                 (In, *const i64, *const isize, H, Out, *const i64, *const isize, H, H);
             gather_c = c"MPI_Gather_c" (In, i64, H, Out, i64, H, c_int, H);
             scatter_c = c"MPI_Scatter_c" (In, i64, H, Out, i64, H, c_int, H);
-            cuda_support = c"MPIX_Query_cuda_support" ();
-            rocm_support = c"MPIX_Query_rocm_support" ();
-            gpu_support = c"MPIX_GPU_query_support" (c_int, *mut c_int);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Not collectives: those are the communicator's.
 
 use engine::{Address, Buffer, Messages};
-use model::pattern::{self, Content, Mismatch, POISON, Pattern};
+use model::pattern::{self, Content, Mismatch, Pattern};
 
 use crate::backend::{BackendError, Channel, Part, Side};
 
@@ -56,10 +56,7 @@ impl Channel for HostChannel {
         pattern: &Pattern,
         content: Content,
     ) -> Result<(), BackendError> {
-        match content {
-            Content::Poison => self.own(part).fill(POISON),
-            content => pattern::fill(self.own(part), pattern, content),
-        }
+        pattern::fill(self.own(part), pattern, content);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Messages by MPI_Send, MPI_Recv, MPI_Isend, MPI_Irecv and MPI_Waitall, as OSU's programs send them.
 //! Not collectives (`operations`).
 
-use model::pattern::{self, Content, Mismatch, POISON, Pattern};
+use model::pattern::{self, Content, Mismatch, Pattern};
 use native::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
@@ -42,11 +42,7 @@ impl Channel for Mpi<'_> {
         pattern: &Pattern,
         content: Content,
     ) -> Result<(), BackendError> {
-        let memory = self.rank.own(part(what));
-        match content {
-            Content::Poison => memory.fill(POISON),
-            content => pattern::fill(memory, pattern, content),
-        }
+        pattern::fill(self.rank.own(part(what)), pattern, content);
         Ok(())
     }
 
