@@ -6,6 +6,8 @@ mod inline;
 mod invite;
 mod local;
 mod memory;
+mod naming;
+mod open_files;
 mod party;
 mod process;
 mod rank;
@@ -110,7 +112,7 @@ fn supervise(
         request.remarks.extend(Log::absence());
     }
     let machine = machine::read(&machine::Root::system());
-    let describe = Description::new(&id, &mut request, &machine, args)?;
+    let mut describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
         outputs.say(remark);
     }
@@ -119,7 +121,7 @@ fn supervise(
     }
     let ended = match request.plan.backend {
         BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi => {
-            local::run(&request.plan, &describe, &guard, &mut outputs, door)
+            local::run(&request.plan, &mut describe, &guard, &mut outputs, door)
         }
         BackendChoice::Fake(model) => {
             inline::run(&request.plan, model, &describe, &guard, &mut outputs)

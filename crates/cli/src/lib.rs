@@ -111,7 +111,11 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     let args: Vec<OsString> = args.into_iter().collect();
     match options::parse(args.clone())? {
         Command::Bench { benchmark, style, program, arguments } => {
-            let environment = Environment::read(|name| std::env::var(name).ok());
+            let mut environment = Environment::read(|name| std::env::var(name).ok());
+            if let (Some(launched), Some(word)) = (&mut environment.launched, &arguments.interface)
+            {
+                launched.interface = Some(word.clone());
+            }
             let surroundings = launch::surroundings(&arguments);
             let planned =
                 options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);

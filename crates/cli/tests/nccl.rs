@@ -37,5 +37,7 @@ mod options;
 mod refusal;
 #[path = "nccl/rocm.rs"]
 mod rocm;
+#[path = "nccl/scale.rs"]
+mod scale;
 #[path = "nccl/shims.rs"]
 mod shims;

@@ -15,4 +15,4 @@ pub mod world;
 pub use algorithm::{Call, Communicator, Exchange, Region, Segment};
 pub use messages::Messages;
 pub use shm::{Address, Buffer, Buffers, Control, Mailboxes, Slots, Wait, WaitPolicy};
-pub use world::{Hub, HubEvent, Member, Solo, World, WorldError};
+pub use world::{Hub, HubEvent, Member, Reach, Solo, World, WorldError};

@@ -6,7 +6,7 @@ mod member;
 mod solo;
 mod wire;
 
-pub use hub::{Hub, HubEvent};
+pub use hub::{Hub, HubEvent, Reach};
 pub use member::{Invitation, Member};
 pub use solo::Solo;
 

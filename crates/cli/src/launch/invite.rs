@@ -130,6 +130,14 @@ impl Devices {
 }
 
 impl Invite {
+    /// The same for a launcher's process: GPUs are its own affair.
+    pub(super) fn for_guest(mut self) -> Invite {
+        if let Devices::Gpus { ordinals, .. } = &mut self.devices {
+            ordinals.clear();
+        }
+        self
+    }
+
     /// Variables that a process of ranks gets besides our own. Where ranks share a GPU, each process poses
     /// as a host of its own: NCCL refuses two ranks of one host on one GPU, and only those (nccl's
     /// src/init.cc, the check of busId within a hostHash). Virtual nodes are as many hosts; without

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use engine::{Buffers, Control, Hub, Mailboxes};
+use engine::{Buffers, Control, Hub, Mailboxes, Reach};
 use model::{
     algorithm::Table,
     exit::Exit,
@@ -33,6 +33,7 @@ use super::{
     Description,
     guard::Guard,
     invite::{self, Facts, Invite},
+    open_files,
     party::Door,
     process::{self, Process},
 };
@@ -55,22 +56,30 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(200);
 /// The same while a reader of stdout pauses, and with it the rank whose row it has not taken.
 const HELD_TICK: Duration = Duration::from_millis(10);
+/// Between two looks whether guests of this host are stopped: each is a file to read.
+const LOOK_AT_GUESTS: Duration = Duration::from_millis(500);
 /// After a sleep this long, we were stopped ourselves, and nobody else's time has run out.
 const ASLEEP: Duration = Duration::from_secs(1);
 
 /// Runs every launch of the plan; the processes of a launcher come in at `door`.
 pub(super) fn run(
     plan: &Plan,
-    describe: &Description,
+    describe: &mut Description,
     guard: &Guard,
     outputs: &mut Outputs,
     mut door: Option<&mut Door>,
 ) -> Result<Ended> {
-    if let Some(door) = &mut door
-        && let Err(refusal) = door.gather(plan, || guard.heard())
-    {
+    let room = open_files::for_everyone(plan);
+    let gathered = room
+        .and_then(|()| door.as_mut().map_or(Ok(()), |door| door.gather(plan, || guard.heard())));
+    if let Err(refusal) = gathered {
         return guests::not_all(&refusal, describe, outputs);
     }
+    if let Some(control) = door.as_ref().and_then(|door| door.control()) {
+        outputs.say(&control);
+        describe.run.remarks.push(control);
+    }
+    let describe = &*describe;
     let (events, heard) = mpsc::channel();
     let signals = events.clone();
     // Nobody hears of signals that come when the last rank has ended: the guard notes them.
@@ -117,8 +126,9 @@ struct Job<'a> {
     /// The kernel's count of kills for want of memory when the launch began.
     out_of_memory: OutOfMemoryKills,
     join_by: Instant,
-    /// When we last looked at the time.
+    /// When we last looked at the time, and at the guests of this host.
     looked: Instant,
+    looked_at_guests: Instant,
     begun: bool,
     /// Ranks whose row is not on stdout yet.
     held: Vec<usize>,
@@ -178,7 +188,11 @@ impl<'a> Job<'a> {
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
         let apart = door.is_some_and(|door| !door.is_here());
         let memories = if apart { plan.processes() } else { 1 };
-        let hub = Hub::open(drivers, memories, &invite::token()?, begin, events.clone())
+        let reach = match door {
+            Some(door) if apart => Reach::Network(door.chosen()),
+            _ => Reach::Host,
+        };
+        let hub = Hub::open(drivers, memories, reach, &invite::token()?, &begin, events.clone())
             .context("cannot open a socket for the ranks")?;
         let (devices, cores) = guests::devices(plan, describe, door);
         let invite = Invite {
@@ -218,6 +232,7 @@ impl<'a> Job<'a> {
             out_of_memory: machine::out_of_memory(&machine::Root::system()),
             join_by: Instant::now() + JOIN,
             looked: Instant::now(),
+            looked_at_guests: Instant::now(),
             begun: false,
             held: Vec::new(),
             measured: Vec::new(),
@@ -238,10 +253,13 @@ impl<'a> Job<'a> {
         let memory = std::iter::once(&control_fd).chain(&mailboxes).chain(&buffer_fds);
         let memory = memory.map(AsFd::as_fd);
         let memory = if apart { Vec::new() } else { memory.collect() };
-        for (process, guest) in door.iter().flat_map(|door| door.guests()) {
-            let event = move |news| Event::Guest { process, news };
-            guest.welcome(&seated(process), &memory, events.clone(), event)?;
-            job.processes.push(Process::of_guest(guest.clone()));
+        if let Some(door) = door {
+            for (process, guest) in door.guests() {
+                // It finds its own devices: not everybody's need go to everybody.
+                guest.welcome(&seated(process).for_guest(), &memory)?;
+                job.processes.push(Process::of_guest(guest.clone()));
+            }
+            door.follow(events.clone(), |process, news| Event::Guest { process, news })?;
         }
         Ok(job)
     }

@@ -2,13 +2,17 @@
 //! starts a process for ranks of its own; each of the others holds ranks itself, as a guest.
 //! Not what ranks do (`rank`) and not what a loss means (`local`).
 
+mod absent;
 mod door;
 mod guest;
 mod hello;
+mod interface;
+mod knock;
 mod let_in;
 mod line;
 mod meeting;
 mod proof;
+mod reach;
 mod roll;
 
 pub(super) use door::Door;
@@ -16,9 +20,9 @@ pub use guest::run as guest;
 pub(super) use let_in::{Guest, News};
 pub use roll::roll;
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
-use model::{exit::Exit, plan::Plan};
+use model::exit::Exit;
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +50,9 @@ struct Hello {
     words: Vec<String>,
     /// The backend that its words and its machine lead to.
     backend: String,
+    /// The launcher's numbers of all processes of its host, if they follow each other; nothing where no
+    /// variable says.
+    block: Option<Range<usize>>,
     /// What it was asked to say, where it holds no ranks.
     said: String,
     /// Processors that its launcher lets it use.
@@ -60,7 +67,7 @@ enum ToDoor {
     /// The first word: proof is asked for.
     Knock { nonce: String },
     /// Who it is, and proof of its own.
-    Hello { proof: String, hello: Hello },
+    Hello { proof: String, hello: Box<Hello> },
     /// It got a signal that ends processes.
     Signalled(i32),
     /// Its ranks have ended, well or not: their own words say which.
@@ -70,8 +77,8 @@ enum ToDoor {
 /// From the door to a guest.
 #[derive(Debug, Serialize, Deserialize)]
 enum ToGuest {
-    /// The answer to a knock.
-    Challenge { proof: String, nonce: String },
+    /// The answer to a knock; where to come instead, if not here.
+    Challenge { proof: String, nonce: String, instead: Vec<SocketAddr> },
     /// What to run; so many descriptors follow.
     Welcome { invite: Box<Invite>, descriptors: usize },
     /// Waits are to end.
@@ -86,14 +93,6 @@ fn words(args: &[OsString]) -> Vec<String> {
     let program = args.first().and_then(name).unwrap_or_default();
     let words = std::iter::once(&program).chain(args.iter().skip(1));
     words.map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// "rank 2", or "ranks 4, 5": those of a process that a launcher started.
-fn name_ranks(plan: &Plan, process: usize) -> String {
-    let each = plan.ranks_each();
-    let ranks: Vec<String> =
-        (process * each..(process + 1) * each).map(|rank| rank.to_string()).collect();
-    format!("rank{} {}", if each == 1 { "" } else { "s" }, ranks.join(", "))
 }
 
 /// Ends this process as if its terminal were gone, when the process that started it is.

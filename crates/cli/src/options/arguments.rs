@@ -246,6 +246,12 @@ pub struct BenchArguments {
     )]
     pub virtual_nodes: Option<i64>,
 
+    /// Over which interface processes of a launcher meet that are on several hosts: a name, a network such as
+    /// 10.0.0.0/16, or an address (default: BUSBW_INTERFACE, then wherever MASTER_ADDR leads). NCCL's own is
+    /// NCCL_SOCKET_IFNAME
+    #[arg(long, value_name = "INTERFACE", help_heading = "Ranks")]
+    pub interface: Option<String>,
+
     /// Time every iteration of a collective alone, and show the mean, the fastest and the slowest rank, and
     /// percentiles over all ranks
     #[arg(long, help_heading = "Measurement")]

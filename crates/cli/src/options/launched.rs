@@ -2,7 +2,10 @@
 //! one it is, of which job, and where its first process can be met.
 //! Not the meeting itself (`launch::party`).
 
+mod hosts;
 mod nodes;
+
+use std::ops::Range;
 
 use native::mpi::Launcher;
 
@@ -29,6 +32,10 @@ pub struct Launched {
     pub secret: Option<String>,
     /// Host name or address, and port, of the first process, for those on other hosts.
     pub first: Option<(String, u16)>,
+    /// The host of every process, where a variable tells; else empty.
+    pub hosts: Vec<String>,
+    /// Over which interface processes on several hosts meet: BUSBW_INTERFACE, unless an option says.
+    pub interface: Option<String>,
 }
 
 /// How a launcher names what we must know. Empty where it does not say.
@@ -140,8 +147,17 @@ impl Launched {
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            first: first(lookup),
+            first: first(&lookup),
+            hosts: hosts::of_slurm(size, &lookup).filter(|_| slurm).unwrap_or_default(),
+            interface: lookup("BUSBW_INTERFACE").map(|word| word.trim().to_owned()),
         })
+    }
+
+    /// The launcher's numbers of all processes of this host, if it numbers them host by host.
+    pub fn block(&self) -> Option<Range<usize>> {
+        let (place, count) = (self.local_rank?, self.local_size?);
+        let first = self.rank.checked_sub(place)?;
+        (place < count && first + count <= self.size).then(|| first..first + count)
     }
 }
 

@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 20] = [
+const OURS: [&str; 21] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -38,6 +38,7 @@ const OURS: [&str; 20] = [
     "bind",
     "share-gpus",
     "virtual-nodes",
+    "interface",
     "proof",
     "fault",
     "seed",

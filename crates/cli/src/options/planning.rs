@@ -279,6 +279,7 @@ pub fn plan(
         Some(osu) => osu.waived.clone(),
         None => messages::waived(benchmark, a),
     });
+    waived.extend(launcher::waived(launched, a));
     if latency && osu.is_none() {
         waived.extend(latency::waived(benchmark, a));
     }

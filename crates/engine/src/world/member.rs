@@ -2,7 +2,8 @@
 //! Not the supervisor.
 
 use std::{
-    net::TcpStream,
+    io,
+    net::{TcpStream, ToSocketAddrs},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -39,6 +40,12 @@ pub struct Member {
 /// How long to try to reach a hub that was there when it started us.
 const CONNECT: Duration = Duration::from_secs(10);
 
+fn connect(hub: &str) -> io::Result<TcpStream> {
+    let address = hub.to_socket_addrs()?.next();
+    let address = address.ok_or_else(|| io::Error::other("it is no address"))?;
+    TcpStream::connect_timeout(&address, CONNECT)
+}
+
 impl Member {
     /// Joins with some `facts` for the supervisor and returns with what it says to do.
     ///
@@ -50,12 +57,12 @@ impl Member {
         control: Arc<Control>,
         policy: WaitPolicy,
     ) -> Result<(Member, Vec<u8>), WorldError> {
-        let lost = |why: std::io::Error| WorldError::Lost {
+        let lost = |why: io::Error| WorldError::Lost {
             rank: invitation.rank,
             address: invitation.hub.clone(),
             why: why.to_string(),
         };
-        let mut stream = TcpStream::connect(&invitation.hub).map_err(lost)?;
+        let mut stream = connect(&invitation.hub).map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
         let rank = (invitation.rank as u64).to_le_bytes().to_vec();
         let hello = wire::pack(&[invitation.token.clone().into_bytes(), rank, facts.to_vec()]);
@@ -74,7 +81,7 @@ impl Member {
         let _ = wire::send(&mut self.stream, wire::Kind::Leave, &[]);
     }
 
-    fn lost(&self, why: &std::io::Error) -> WorldError {
+    fn lost(&self, why: &io::Error) -> WorldError {
         WorldError::Lost {
             rank: self.invitation.rank,
             address: self.invitation.hub.clone(),
@@ -101,13 +108,8 @@ impl Member {
             Ok((wire::Kind::Abort, why)) => {
                 Err(WorldError::Aborted(String::from_utf8_lossy(&why).into_owned()))
             }
-            Ok((kind, _)) => Err(self.lost(&std::io::Error::other(format!("unexpected {kind:?}")))),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                ) =>
-            {
+            Ok((kind, _)) => Err(self.lost(&io::Error::other(format!("unexpected {kind:?}")))),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 Err(WorldError::TimedOut { what, missing: Vec::new() })
             }
             Err(e) => Err(self.lost(&e)),

@@ -30,8 +30,8 @@ pub(super) enum Kind {
     Open = 11,
 }
 
-/// Largest frame: a row with many ranks' samples stays far below.
-const LARGEST: usize = 1 << 28;
+/// Largest payload: a row with many ranks' samples stays far below.
+pub(super) const LARGEST: usize = 1 << 28;
 
 impl Kind {
     fn from_byte(byte: u8) -> io::Result<Kind> {
@@ -47,25 +47,50 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Writes one frame with one system call.
-pub(super) fn send(to: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<()> {
+/// Bytes before a frame's payload.
+const HEAD: usize = 5;
+
+/// A frame's bytes.
+pub(super) fn frame(kind: Kind, payload: &[u8]) -> io::Result<Vec<u8>> {
     let len = u32::try_from(payload.len()).map_err(|_| invalid("frame too long".to_owned()))?;
-    let mut frame = Vec::with_capacity(5 + payload.len());
+    let mut frame = Vec::with_capacity(HEAD + payload.len());
     frame.extend_from_slice(&len.to_le_bytes());
     frame.push(kind as u8);
     frame.extend_from_slice(payload);
-    to.write_all(&frame)
+    Ok(frame)
+}
+
+/// Writes one frame with one system call.
+pub(super) fn send(to: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Result<()> {
+    to.write_all(&frame(kind, payload)?)
+}
+
+/// Length of the payload, and kind.
+fn read_head(head: [u8; HEAD], largest: usize) -> io::Result<(usize, Kind)> {
+    let [a, b, c, d, kind] = head;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    if len > largest {
+        return Err(invalid(format!("frame of {len} bytes")));
+    }
+    Ok((len, Kind::from_byte(kind)?))
+}
+
+/// Takes the first frame out of what was `heard` so far, if all of it has come; one whose payload is
+/// longer than `largest` is refused before it has.
+pub(super) fn take(heard: &mut Vec<u8>, largest: usize) -> io::Result<Option<(Kind, Vec<u8>)>> {
+    let Some((head, rest)) = heard.split_first_chunk::<HEAD>() else { return Ok(None) };
+    let (len, kind) = read_head(*head, largest)?;
+    let Some(payload) = rest.get(..len) else { return Ok(None) };
+    let payload = payload.to_vec();
+    heard.drain(..HEAD + len);
+    Ok(Some((kind, payload)))
 }
 
 /// Reads one frame.
 pub(super) fn receive(from: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
-    let mut head = [0; 5];
+    let mut head = [0; HEAD];
     from.read_exact(&mut head)?;
-    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-    if len > LARGEST {
-        return Err(invalid(format!("frame of {len} bytes")));
-    }
-    let kind = Kind::from_byte(head[4])?;
+    let (len, kind) = read_head(head, LARGEST)?;
     let mut payload = Vec::new();
     from.take(len as u64).read_to_end(&mut payload)?;
     if payload.len() != len {
@@ -103,6 +128,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_frame_that_is_too_long_is_refused_by_its_head() {
+        let mut heard = frame(Kind::Join, &[0; 100]).unwrap();
+        heard.truncate(HEAD);
+        assert!(take(&mut heard.clone(), 100).unwrap().is_none());
+        assert!(take(&mut heard, 99).is_err());
+    }
+
     proptest! {
         #[test]
         fn lists_survive(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..9)) {
@@ -113,6 +146,26 @@ mod tests {
         fn garbage_is_an_error_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = unpack(&bytes);
             let _ = receive(&mut bytes.as_slice());
+            let _ = take(&mut bytes.clone(), 32);
+        }
+
+        /// However a stream is cut into pieces, its frames come out whole and in order.
+        #[test]
+        fn frames_survive_any_cut(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..9),
+            piece in 1usize..50,
+        ) {
+            let stream: Vec<u8> =
+                payloads.iter().flat_map(|payload| frame(Kind::Part, payload).unwrap()).collect();
+            let (mut heard, mut taken) = (Vec::new(), Vec::new());
+            for piece in stream.chunks(piece) {
+                heard.extend_from_slice(piece);
+                while let Some((kind, payload)) = take(&mut heard, 39).unwrap() {
+                    prop_assert_eq!(kind, Kind::Part);
+                    taken.push(payload);
+                }
+            }
+            prop_assert_eq!((taken, heard.len()), (payloads, 0));
         }
     }
 }

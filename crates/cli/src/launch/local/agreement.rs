@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use native::nccl::Version;
 
-use super::{Job, whereabouts::list};
+use super::Job;
+use crate::launch::naming;
 
 impl Job<'_> {
     /// What to say when ranks have different NCCLs: they would fail within it, in words of its own.
@@ -33,8 +34,7 @@ fn differing(versions: impl Iterator<Item = (usize, u32)>, host: &str) -> Option
     let words: Vec<String> = groups
         .iter()
         .map(|(version, ranks)| {
-            let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-            format!("{} on {word} {} ({host})", Version(*version), list(ranks))
+            format!("{} on {} ({host})", Version(*version), naming::ranks(ranks))
         })
         .collect();
     Some(format!(

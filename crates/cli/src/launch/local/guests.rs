@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use model::{exit::Exit, plan::Plan, record::Status};
 
-use super::{Job, Loss, PATIENCE};
+use super::{Job, LOOK_AT_GUESTS, Loss, PATIENCE};
 use crate::{
     Refusal,
     launch::{
@@ -95,6 +95,10 @@ impl Job<'_> {
 
     /// Looks whether guests of this host are stopped: nobody tells who is not their parent.
     pub(super) fn look_at_guests(&mut self, now: Instant) {
+        if now.duration_since(self.looked_at_guests) < LOOK_AT_GUESTS {
+            return;
+        }
+        self.looked_at_guests = now;
         let ours = &self.describe.run.machine.host;
         for process in self.processes.iter_mut().filter(|p| p.is_guest() && p.host == *ours) {
             process.stopped = match machine::is_stopped(&machine::Root::system(), process.pid) {

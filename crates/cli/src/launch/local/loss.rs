@@ -2,7 +2,7 @@
 //! how, where, and what to do about it.
 //! Not what becomes of the others (`local`).
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use model::{exit::Exit, plan::BackendChoice, record::Status};
 use rustix::process::WaitStatus;
@@ -16,6 +16,9 @@ use crate::{
     machine::{self, OutOfMemory},
     measure::Failure,
 };
+
+/// So many ranks are named with their processes, more only with their hosts.
+const NAMED: usize = 16;
 
 impl Job<'_> {
     /// A rank says that it cannot go on.
@@ -56,12 +59,16 @@ impl Job<'_> {
                 waited[0]
             ),
             None => {
-                let mut names: Vec<String> = waited.iter().map(|rank| self.name(*rank)).collect();
-                names.sort();
-                names.dedup();
+                let names = if waited.len() > NAMED {
+                    let drivers: BTreeSet<usize> = waited.into_iter().collect();
+                    self.name_all(drivers.into_iter())
+                } else {
+                    let names: BTreeSet<String> =
+                        waited.iter().map(|rank| self.name(*rank)).collect();
+                    names.into_iter().collect::<Vec<_>>().join(", ")
+                };
                 format!(
-                    "nobody came back from NCCL within {seconds} s (-T), {place}: {} wait for each other. Give it more time with -T, or see with NCCL_DEBUG=INFO how far each of them is",
-                    names.join(", ")
+                    "nobody came back from NCCL within {seconds} s (-T), {place}: {names} wait for each other. Give it more time with -T, or see with NCCL_DEBUG=INFO how far each of them is"
                 )
             }
         };

@@ -29,13 +29,9 @@ impl Job<'_> {
             self.end(Status::Failed, Exit::RankLost, loss.text);
         }
         if !self.begun && now >= self.join_by {
-            let missing: Vec<String> = (0..self.plan.drivers())
-                .filter(|driver| self.facts[*driver].is_none())
-                .flat_map(|driver| self.plan.ranks_of(driver))
-                .map(|rank| rank.to_string())
-                .collect();
+            let missing = (0..self.plan.drivers()).filter(|driver| self.facts[*driver].is_none());
             let text =
-                format!("ranks {} did not join within {} s", missing.join(", "), JOIN.as_secs());
+                format!("{} did not join within {} s", self.name_all(missing), JOIN.as_secs());
             self.end(Status::Failed, Exit::Timeout, text);
         }
         let stopped = self.processes.iter().position(|p| {

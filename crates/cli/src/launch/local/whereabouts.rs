@@ -4,6 +4,7 @@
 use model::fault::Phase;
 
 use super::Job;
+use crate::launch::naming;
 
 impl Job<'_> {
     /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this driver.
@@ -23,11 +24,18 @@ impl Job<'_> {
 
     /// The same for a process.
     pub(super) fn name_process(&self, process: usize) -> String {
-        let ranks = self.ranks_of(process);
-        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let ranks = naming::ranks(&self.ranks_of(process));
         let ours = &self.describe.run.machine.host;
         let (pid, host) = self.processes.get(process).map_or((0, ours), |p| (p.pid, &p.host));
-        format!("{word} {} (process {pid} on {host})", list(&ranks))
+        format!("{ranks} (process {pid} on {host})")
+    }
+
+    /// "ranks 3, 4 on node7, rank 9 on node8": all ranks of these drivers.
+    pub(super) fn name_all(&self, drivers: impl Iterator<Item = usize>) -> String {
+        naming::placed(drivers.flat_map(|driver| {
+            let host = self.processes.get(self.plan.process(driver)).map_or("?", |p| &p.host);
+            self.plan.ranks_of(driver).map(move |rank| (rank, host))
+        }))
     }
 
     /// Where the drivers of a process were last; which of their ranks, where they were not all at one
@@ -45,7 +53,7 @@ impl Job<'_> {
             [(place, _)] => place.clone(),
             several => several
                 .iter()
-                .map(|(place, ranks)| format!("{place} ({})", list(ranks)))
+                .map(|(place, ranks)| format!("{place} ({})", naming::list(ranks)))
                 .collect::<Vec<_>>()
                 .join(", "),
         }
@@ -75,9 +83,4 @@ impl Job<'_> {
             Some(Phase::End) => "at the end".to_owned(),
         }
     }
-}
-
-/// "0, 1, 2".
-pub(super) fn list(ranks: &[usize]) -> String {
-    ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }

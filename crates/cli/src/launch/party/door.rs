@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,16 +21,19 @@ use model::{
 };
 
 use super::{
-    Guest, Hello, ToDoor, ToGuest,
+    Guest, Hello, News,
+    absent::{self, Holding, Seen},
+    interface, knock, let_in,
     line::Line,
-    meeting::{Listener, Meeting},
-    name_ranks, patience,
-    proof::{self, Side},
+    meeting::Meeting,
+    patience,
 };
-use crate::{Refusal, launch::invite, options::Launched};
+use crate::{
+    Refusal,
+    launch::{naming, open_files},
+    options::Launched,
+};
 
-/// How long who knocks may take for what it has to say.
-const HELLO: Duration = Duration::from_secs(5);
 /// How long late ones are waited for, to tell them that the run has ended before it began.
 const LATE: Duration = Duration::from_secs(2);
 /// How often the doorkeeper looks up.
@@ -38,11 +42,12 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The door. Closed when everybody is in.
 pub(in crate::launch) struct Door {
     ours: Hello,
-    here: bool,
+    meeting: Arc<Meeting>,
+    /// The host of every process, as far as the launcher says.
+    hosts: Vec<String>,
     guests: Vec<Option<Guest>>,
     knocking: mpsc::Receiver<(Hello, Line)>,
     closing: Arc<AtomicBool>,
-    place: String,
 }
 
 impl Door {
@@ -51,30 +56,48 @@ impl Door {
     /// # Errors
     /// When nobody could find it, or it is taken.
     pub(in crate::launch) fn open(launched: &Launched, args: &[OsString]) -> Result<Door> {
-        let meeting = Meeting::of(launched)?;
+        // Before anybody comes: two sockets for each.
+        open_files::raise();
+        let meeting = Arc::new(Meeting::of(launched)?);
         let listener = meeting.listen()?;
-        let (here, place) = (meeting.is_here(), meeting.describe());
         let closing = Arc::new(AtomicBool::new(false));
         let (let_in, knocking) = mpsc::channel();
-        let closed = Arc::clone(&closing);
-        let key: Arc<str> = meeting.key.into();
+        let (closed, met) = (Arc::clone(&closing), Arc::clone(&meeting));
         std::thread::Builder::new()
             .name("door".to_owned())
-            .spawn(move || listen(&listener, &key, &let_in, &closed))
+            .spawn(move || knock::answer(&listener, &met, &let_in, &closed))
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(Door {
             ours: Hello::of_this(launched, args),
-            here,
+            meeting,
+            hosts: launched.hosts.clone(),
             guests: vec![None; launched.size],
             knocking,
             closing,
-            place,
         })
     }
 
     /// Whether everybody is on this host.
     pub(in crate::launch) fn is_here(&self) -> bool {
-        self.here
+        self.meeting.is_here()
+    }
+
+    /// Our addresses to which others may come; all of them where none was chosen.
+    pub(in crate::launch) fn chosen(&self) -> Vec<IpAddr> {
+        self.meeting.interface().map_or_else(Vec::new, |chosen| chosen.ips())
+    }
+
+    /// Over which interfaces the others have come, where they may be on other hosts.
+    pub(in crate::launch) fn control(&self) -> Option<String> {
+        let mut reached: Vec<IpAddr> =
+            self.guests().filter_map(|(_, guest)| guest.reached()).collect();
+        if reached.iter().any(|ip| !ip.is_loopback()) {
+            // Those of this host may come over it.
+            reached.retain(|ip| !ip.is_loopback());
+        }
+        let all = interface::addresses().unwrap_or_default();
+        (!reached.is_empty())
+            .then(|| format!("control over {}", interface::describe(reached, &all)))
     }
 
     /// Waits until everybody is in. `stop` is asked meanwhile whether to give up.
@@ -86,12 +109,13 @@ impl Door {
         plan: &Plan,
         stop: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
-        if plan.backend == BackendChoice::Host && !self.here {
+        if plan.backend == BackendChoice::Host && !self.is_here() {
             let text = "--backend host measures memory that all ranks share, and no variable of this launcher names its job, by which they would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
             return Err(Refusal::new(Exit::Usage, text));
         }
         self.ours.backend = plan.backend.name().to_owned();
-        self.wait(patience(plan.timeout_s), &|process| name_ranks(plan, process), stop).map(drop)
+        let holding = Holding { word: "rank", each: plan.ranks_each() };
+        self.wait(patience(plan.timeout_s), holding, stop).map(drop)
     }
 
     /// What every process of the launcher has to say, ours first, where nobody is to hold ranks.
@@ -99,32 +123,32 @@ impl Door {
     /// # Errors
     /// Who does not come, comes twice, or cannot take part.
     pub(super) fn call_roll(&mut self, said: String) -> Result<Vec<String>, Refusal> {
-        let mut heard =
-            self.wait(patience(None), &|process| format!("process {process}"), || false)?;
+        let holding = Holding { word: "process", each: 1 };
+        let mut heard = self.wait(patience(None), holding, || false)?;
         heard[0] = said;
         Ok(heard)
     }
 
-    /// Waits until everybody is in; `name` says of a process whom it stands for. What they said with
-    /// their names, by process.
+    /// Waits until everybody is in. What they said with their names, by process.
     fn wait(
         &mut self,
         limit: Duration,
-        name: &dyn Fn(usize) -> String,
+        holding: Holding,
         stop: impl Fn() -> bool,
     ) -> Result<Vec<String>, Refusal> {
         let by = Instant::now() + limit;
         let mut heard = vec![String::new(); self.guests.len()];
-        while self.guests.iter().skip(1).any(Option::is_none) {
+        let mut awaited = self.guests.len() - 1;
+        while awaited > 0 {
             if stop() {
                 return Err(Refusal::new(Exit::Interrupted, "interrupted"));
             }
             if Instant::now() >= by {
-                return Err(Refusal::new(Exit::Timeout, self.missing(name, limit)));
+                return Err(Refusal::new(Exit::Timeout, self.missing(holding, limit)));
             }
             match self.knocking.recv_timeout(LOOK) {
                 Ok((hello, line)) => {
-                    let judged = self.judge(name, &hello);
+                    let judged = self.judge(holding, &hello);
                     let guest = Guest::new(&hello, line);
                     if let Err(refusal) = judged {
                         guest.end(refusal.exit);
@@ -132,6 +156,7 @@ impl Door {
                     }
                     heard[hello.process] = hello.said;
                     self.guests[hello.process] = Some(guest);
+                    awaited -= 1;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -144,29 +169,37 @@ impl Door {
     }
 
     /// Who has not come, and where those are who have.
-    fn missing(&self, name: &dyn Fn(usize) -> String, limit: Duration) -> String {
-        let late: Vec<String> = (1..self.guests.len())
-            .filter(|process| self.guests[*process].is_none())
-            .map(name)
+    fn missing(&self, holding: Holding, limit: Duration) -> String {
+        let size = self.guests.len();
+        let of_guest = |(process, guest): (usize, &'_ Guest)| {
+            (process, guest.host.clone(), guest.block.clone())
+        };
+        let came: Vec<_> = std::iter::once((0, self.ours.host.clone(), self.ours.block.clone()))
+            .chain(self.guests().map(of_guest))
             .collect();
-        let mut hosts: Vec<&str> = self.guests.iter().flatten().map(|g| g.host.as_str()).collect();
-        hosts.push(&self.ours.host);
-        hosts.sort_unstable();
-        hosts.dedup();
-        let here = if self.here { format!(" on {}", self.ours.host) } else { String::new() };
+        let seen: Vec<Seen<'_>> = came
+            .iter()
+            .map(|(process, host, block)| Seen { process: *process, host, block: block.clone() })
+            .collect();
+        let (here, late) = if self.is_here() {
+            let late: Vec<usize> =
+                (1..size).filter(|process| self.guests[*process].is_none()).collect();
+            (format!(" on {}", self.ours.host), holding.name(&late))
+        } else {
+            (String::new(), absent::describe(size, &self.hosts, &seen, holding))
+        };
         format!(
-            "{} of {} processes did not come within {} s{here}: {}. Rank 0 waits for them {}; those that came are on {}. See whether their processes run, or give them more time with -T",
-            late.len(),
-            self.guests.len(),
+            "{} of {size} processes did not come within {} s{here}: {late}. {} waits for them {}; those that came are on {}. See whether their processes run, or give them more time with -T",
+            size - seen.len(),
             limit.as_secs(),
-            late.join(", "),
-            self.place,
-            hosts.join(", ")
+            if holding.word == "rank" { "Rank 0" } else { "Process 0" },
+            self.meeting.describe(),
+            naming::hosts(seen.iter().map(|one| one.host)),
         )
     }
 
     /// Whether it can take part; if not, the run cannot be.
-    fn judge(&self, name: &dyn Fn(usize) -> String, hello: &Hello) -> Result<(), Refusal> {
+    fn judge(&self, holding: Holding, hello: &Hello) -> Result<(), Refusal> {
         let (process, size) = (hello.process, self.guests.len());
         if hello.size != size || process == 0 || process >= size {
             let text = format!(
@@ -175,7 +208,8 @@ impl Door {
             );
             return Err(Refusal::new(Exit::Usage, text));
         }
-        let whose = format!("{} (process {} on {})", name(process), hello.pid, hello.host);
+        let whose =
+            format!("{} (process {} on {})", holding.name(&[process]), hello.pid, hello.host);
         if let Some(other) = &self.guests[process] {
             let text =
                 format!("{whose} is there already, as process {} on {}", other.pid, other.host);
@@ -203,6 +237,18 @@ impl Door {
             .iter()
             .enumerate()
             .filter_map(|(process, guest)| Some((process, guest.as_ref()?)))
+    }
+
+    /// Makes events of what those do who are in, from now on.
+    ///
+    /// # Errors
+    /// When there is no room for a thread.
+    pub(in crate::launch) fn follow<E: Send + 'static>(
+        &self,
+        events: Sender<E>,
+        event: impl Fn(usize, News) -> E + Send + 'static,
+    ) -> Result<()> {
+        let_in::follow(self.guests(), events, event)
     }
 
     /// Processors that all processes together may use, and whether each may use all of them.
@@ -236,43 +282,4 @@ impl Drop for Door {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
     }
-}
-
-/// Lets people knock until the door closes.
-fn listen(
-    listener: &Listener,
-    key: &Arc<str>,
-    let_in: &Sender<(Hello, Line)>,
-    closing: &AtomicBool,
-) {
-    while !closing.load(Ordering::SeqCst) {
-        let Ok(line) = listener.accept() else {
-            std::thread::sleep(LOOK);
-            continue;
-        };
-        let (key, let_in) = (Arc::clone(key), let_in.clone());
-        // Without a thread the connection closes, and whoever knocked tries again.
-        let _ = std::thread::Builder::new().name("knock".to_owned()).spawn(move || {
-            // A stranger gets no word about why.
-            if let Ok(known) = identify(line, &key) {
-                let _ = let_in.send(known);
-            }
-        });
-    }
-}
-
-/// Proves ourselves, asks for proof, and hears who it is.
-fn identify(mut line: Line, key: &str) -> Result<(Hello, Line)> {
-    let stranger = || anyhow::anyhow!("not of this job");
-    line.set_read_timeout(Some(HELLO))?;
-    let ToDoor::Knock { nonce } = line.receive()? else { return Err(stranger()) };
-    let asked = invite::token()?;
-    let proof = proof::prove(key, Side::Door, &nonce);
-    line.send(&ToGuest::Challenge { proof, nonce: asked.clone() })?;
-    let ToDoor::Hello { proof: shown, hello } = line.receive()? else { return Err(stranger()) };
-    if !proof::proves(&shown, key, Side::Guest, &asked) {
-        return Err(stranger());
-    }
-    line.set_read_timeout(None)?;
-    Ok((hello, line))
 }

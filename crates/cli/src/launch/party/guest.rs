@@ -5,6 +5,7 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
+    net::SocketAddr,
     os::fd::AsRawFd,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -29,14 +30,15 @@ use crate::{
     launch::{
         guard,
         invite::{self, Devices, Invite},
-        rank,
+        open_files, rank,
     },
     machine,
     options::{BadOption, Launched, Request},
 };
 
-/// Between two attempts to find the door.
-const AGAIN: Duration = Duration::from_millis(50);
+/// Between the first two attempts to find the door, and between later ones at most.
+const AGAIN: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(300);
 /// How long the first process may take to say what is meant; it has nothing else to do.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long one that was told to end by a signal waits for the first process's word.
@@ -64,8 +66,14 @@ pub fn run(
         }
         Err(bad) => hello.failure = Some((bad.exit, bad.to_string())),
     }
-    let mut line = find(&Meeting::of(launched)?, &hello, limit, parent)?;
-    let (mut invite, descriptors) = hear(&mut line, parent)?;
+    let meeting = Meeting::of(launched).or_else(|error| {
+        // Told at the place that was not asked for: the first process says why the run cannot be.
+        hello.failure = Some((Exit::Usage, format!("{error:#}")));
+        Meeting::of(&Launched { interface: None, ..launched.clone() })
+    })?;
+    open_files::raise();
+    let line = find(&meeting, &hello, limit, parent)?;
+    let (mut invite, descriptors) = hear(&line, parent)?;
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
     if let Some(gpus) = &request.gpus {
         invite.devices = Devices::of_gpus(&request.plan, gpus);
@@ -90,9 +98,10 @@ pub fn run(
         invite.mailboxes = numbers.get(1).copied().filter(|_| mailboxes > 0);
         invite.buffers = numbers.get(1 + mailboxes..).unwrap_or_default().to_vec();
     }
-    if let (Some(ip), Some((_, port))) = (line.peer(), invite.hub.rsplit_once(':')) {
-        let port = port.parse().context("the hub's address is garbled")?;
-        invite.hub = std::net::SocketAddr::new(ip, port).to_string();
+    if let (Some(mut hub), Some((_, port))) = (line.peer(), invite.hub.rsplit_once(':')) {
+        // With the interface's number, where the address means something on one interface only.
+        hub.set_port(port.parse().context("the hub's address is garbled")?);
+        invite.hub = hub.to_string();
     }
     let reader = line.try_clone()?;
     let line = Arc::new(Mutex::new(line));
@@ -116,8 +125,8 @@ pub fn run(
 pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) -> Result<Exit> {
     let parent = getppid();
     let hello = Hello { said, ..Hello::of_this(launched, args) };
-    let mut line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
-    hear(&mut line, parent)?;
+    let line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
+    hear(&line, parent)?;
     let text = "the first process has ranks for this one, which only says what it sees";
     Err(Refusal::new(Exit::Internal, text).into())
 }
@@ -125,21 +134,33 @@ pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) ->
 /// Connects and proves ourselves to the first process, which proves itself first.
 fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) -> Result<Line> {
     let by = Instant::now() + limit;
-    loop {
-        let error = match meeting
-            .connect()
+    let (mut instead, mut pause) = (Vec::new(), AGAIN);
+    for attempt in 0.. {
+        let answer = meeting
+            .connect(&instead, attempt)
             .map_err(anyhow::Error::from)
-            .and_then(|line| introduce(line, meeting, hello))
-        {
-            Ok(line) => return Ok(line),
+            .and_then(|line| introduce(line, meeting, hello));
+        let error = match answer {
+            Ok(Answer::In(line)) => return Ok(line),
+            Ok(Answer::Instead(places)) if instead.is_empty() => {
+                instead = places;
+                continue;
+            }
+            Ok(Answer::Instead(_)) => anyhow::anyhow!("it sends us on from where it sent us to"),
+            Err(error) if error.is::<Refusal>() => return Err(error),
             Err(error) => error,
         };
         if !is_parent(parent) {
             bail!("the launcher is gone");
         }
         if Instant::now() >= by {
+            let over = match (meeting.interface(), instead.as_slice()) {
+                (_, [place, ..]) => format!(", which says to come to {place}"),
+                (Some(chosen), []) => format!(" over --interface {}", chosen.word()),
+                (None, []) => String::new(),
+            };
             let text = format!(
-                "process {} of {} on {} did not find the first one {} within {} s: {error:#}",
+                "process {} of {} on {} did not find the first one {}{over} within {} s: {error:#}",
                 hello.process,
                 hello.size,
                 hello.host,
@@ -148,28 +169,53 @@ fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) 
             );
             return Err(Refusal::new(Exit::Timeout, text).into());
         }
-        std::thread::sleep(AGAIN);
+        // Not all at the same moment, and less often the longer it takes: there may be thousands of us.
+        std::thread::sleep(pause + Duration::from_millis(hello.process as u64 * 7 % 50));
+        pause = (pause * 3 / 2).min(LONGEST);
     }
+    bail!("there is no end to numbers")
 }
 
-fn introduce(mut line: Line, meeting: &Meeting, hello: &Hello) -> Result<Line> {
+/// What the first process answers to who knocks.
+enum Answer {
+    In(Line),
+    /// Come there.
+    Instead(Vec<SocketAddr>),
+}
+
+fn introduce(line: Line, meeting: &Meeting, hello: &Hello) -> Result<Answer> {
     line.set_read_timeout(Some(ANSWER))?;
     let asked = invite::token()?;
     line.send(&ToDoor::Knock { nonce: asked.clone() })?;
-    let ToGuest::Challenge { proof, nonce } = line.receive()? else {
+    let ToGuest::Challenge { proof, nonce, instead } = line.receive()? else {
         bail!("who listens there does not answer as busbw does");
     };
     if !proof::proves(&proof, &meeting.key, Side::Door, &asked) {
         bail!("who listens there is of another job");
     }
+    if !instead.is_empty() {
+        return Ok(Answer::Instead(instead));
+    }
+    let mut hello = hello.clone();
+    if let (Some(chosen), Some(at)) = (meeting.interface(), line.local())
+        && !chosen.holds(at)
+        && hello.failure.is_none()
+    {
+        let text = format!(
+            "the way to the first process {} begins at its address {at}, not at --interface {} (or BUSBW_INTERFACE): give the same to all processes, or set MASTER_ADDR to the first one's address there",
+            meeting.describe(),
+            chosen.word()
+        );
+        hello.failure = Some((Exit::Usage, text));
+    }
     let proof = proof::prove(&meeting.key, Side::Guest, &nonce);
-    line.send(&ToDoor::Hello { proof, hello: hello.clone() })?;
+    line.send(&ToDoor::Hello { proof, hello: Box::new(hello) })?;
     line.set_read_timeout(None)?;
-    Ok(line)
+    Ok(Answer::In(line))
 }
 
 /// What to run, and how many descriptors follow; exits where the run is over before it began.
-fn hear(line: &mut Line, parent: Option<Pid>) -> Result<(Invite, usize)> {
+fn hear(line: &Line, parent: Option<Pid>) -> Result<(Invite, usize)> {
     while !line.is_ready(Duration::from_millis(500)) {
         if !is_parent(parent) {
             bail!("the launcher is gone");
@@ -185,7 +231,7 @@ fn hear(line: &mut Line, parent: Option<Pid>) -> Result<(Invite, usize)> {
 }
 
 /// Does what the first process says, and ends when it is gone.
-fn follow(mut reader: Line, control: &Arc<Control>) {
+fn follow(reader: Line, control: &Arc<Control>) {
     let control = Arc::clone(control);
     let _ = std::thread::Builder::new().name("door".to_owned()).spawn(move || {
         loop {

@@ -17,6 +17,7 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             words: words(args),
             backend: String::new(),
+            block: launched.block(),
             said: String::new(),
             cores: machine::usable_cores(),
             failure: None,

@@ -2,15 +2,24 @@
 //! what it does becomes news. Not its own side of that (`guest`).
 
 use std::{
+    net::IpAddr,
+    ops::Range,
     os::fd::BorrowedFd,
-    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
+    sync::{Arc, mpsc::Sender},
 };
 
 use anyhow::{Context, Result};
 use model::exit::Exit;
+use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{Hello, ToDoor, ToGuest, line::Line};
+use super::{
+    Hello, ToDoor, ToGuest,
+    line::{Ear, Line},
+};
 use crate::launch::invite::Invite;
+
+/// Largest message of one who was let in: a signal's number.
+const LARGEST: u32 = 1 << 12;
 
 /// What guests do, as events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,51 +38,44 @@ pub(in crate::launch) struct Guest {
     pub(in crate::launch) pid: u32,
     pub(in crate::launch) host: String,
     pub(super) cores: Vec<usize>,
-    line: Arc<Mutex<Line>>,
+    /// The launcher's numbers of all processes of its host, if they follow each other.
+    pub(super) block: Option<Range<usize>>,
+    line: Arc<Line>,
 }
 
 impl Guest {
     pub(super) fn new(hello: &Hello, line: Line) -> Guest {
-        let line = Arc::new(Mutex::new(line));
-        Guest { pid: hello.pid, host: hello.host.clone(), cores: hello.cores.clone(), line }
+        Guest {
+            pid: hello.pid,
+            host: hello.host.clone(),
+            cores: hello.cores.clone(),
+            block: hello.block.clone(),
+            line: Arc::new(line),
+        }
     }
 
-    /// Tells it what to run; `event` then hears what it does.
+    /// Our own address on its connection.
+    pub(super) fn reached(&self) -> Option<IpAddr> {
+        self.line.local()
+    }
+
+    /// Tells it what to run.
     ///
     /// # Errors
     /// When its connection is broken.
-    pub(in crate::launch) fn welcome<E: Send + 'static>(
+    pub(in crate::launch) fn welcome(
         &self,
         invite: &Invite,
         descriptors: &[BorrowedFd<'_>],
-        events: Sender<E>,
-        event: impl Fn(News) -> E + Send + 'static,
     ) -> Result<()> {
         let count = descriptors.len();
         let welcome = ToGuest::Welcome { invite: Box::new(invite.clone()), descriptors: count };
-        let tried = || format!("cannot tell process {} on {} what to run", self.pid, self.host);
-        let mut reader = {
-            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-            line.send(&welcome).with_context(tried)?;
-            line.send_descriptors(descriptors).with_context(tried)?;
-            line.try_clone().with_context(tried)?
-        };
-        std::thread::Builder::new()
-            .name("guest".to_owned())
-            .spawn(move || {
-                loop {
-                    let news = match reader.receive() {
-                        Ok(ToDoor::Signalled(signal)) => News::Signalled(signal),
-                        Ok(ToDoor::Ended) => News::Ended,
-                        Ok(ToDoor::Knock { .. } | ToDoor::Hello { .. }) | Err(_) => News::Gone,
-                    };
-                    if events.send(event(news)).is_err() || news == News::Gone {
-                        return;
-                    }
-                }
+        self.line
+            .send(&welcome)
+            .and_then(|()| self.line.send_descriptors(descriptors))
+            .with_context(|| {
+                format!("cannot tell process {} on {} what to run", self.pid, self.host)
             })
-            .context("cannot start a thread for another process of this job")?;
-        Ok(())
     }
 
     /// Tells it that waits are to end.
@@ -87,7 +89,65 @@ impl Guest {
     }
 
     fn tell(&self, message: &ToGuest) {
-        // Who is gone needs no word, and its own thread sees that it is.
-        let _ = self.line.lock().unwrap_or_else(PoisonError::into_inner).send(message);
+        // Who is gone needs no word, and whoever follows it sees that it is.
+        let _ = self.line.send(message);
+    }
+}
+
+/// Starts a thread that makes events of what guests do, each by its process.
+///
+/// # Errors
+/// When there is no room for a thread.
+pub(super) fn follow<'a, E: Send + 'static>(
+    guests: impl Iterator<Item = (usize, &'a Guest)>,
+    events: Sender<E>,
+    event: impl Fn(usize, News) -> E + Send + 'static,
+) -> Result<()> {
+    let mut ears: Vec<(usize, Ear<Arc<Line>>)> =
+        guests.map(|(process, guest)| (process, Ear::new(Arc::clone(&guest.line)))).collect();
+    let follow = move || {
+        while !ears.is_empty() {
+            let mut fds: Vec<PollFd<'_>> =
+                ears.iter().map(|(_, ear)| PollFd::new(&*ear.line, PollFlags::IN)).collect();
+            if poll(&mut fds, None).is_err() {
+                // A signal; nothing else can go wrong with descriptors of our own.
+                continue;
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut ready = ready.into_iter();
+            let mut heard = true;
+            ears.retain_mut(|(process, ear)| {
+                if !ready.next().unwrap_or(false) {
+                    return true;
+                }
+                let news: Vec<News> = ear.hear(LARGEST).map_or_else(
+                    |_| vec![News::Gone],
+                    |messages| messages.into_iter().map(News::of).collect(),
+                );
+                for news in &news {
+                    heard &= events.send(event(*process, *news)).is_ok();
+                }
+                !news.contains(&News::Gone)
+            });
+            if !heard {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("guests".to_owned())
+        .spawn(follow)
+        .map(drop)
+        .context("cannot start a thread for the other processes of this job")
+}
+
+impl News {
+    fn of(message: ToDoor) -> News {
+        match message {
+            ToDoor::Signalled(signal) => News::Signalled(signal),
+            ToDoor::Ended => News::Ended,
+            // Said before, or by nobody of ours.
+            ToDoor::Knock { .. } | ToDoor::Hello { .. } => News::Gone,
+        }
     }
 }

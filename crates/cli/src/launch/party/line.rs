@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
-    net::{IpAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
@@ -15,9 +15,10 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt,
+        SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg, sockopt,
     },
     process::getuid,
 };
@@ -69,11 +70,19 @@ impl Line {
         })
     }
 
-    /// Address of the other end, where it is on another host.
-    pub(super) fn peer(&self) -> Option<IpAddr> {
+    /// Address of the other end, where it may be on another host.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Line::Unix(_) => None,
-            Line::Tcp(stream) => Some(stream.peer_addr().ok()?.ip()),
+            Line::Tcp(stream) => stream.peer_addr().ok(),
+        }
+    }
+
+    /// Our own address on it.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        match self {
+            Line::Unix(_) => None,
+            Line::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
         }
     }
 
@@ -93,58 +102,47 @@ impl Line {
     }
 
     /// Sends one message.
-    pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+    pub(super) fn send(&self, message: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         let length = u32::try_from(text.len()).map_err(io::Error::other)?;
         let frame = [&length.to_le_bytes()[..], &text].concat();
         match self {
-            Line::Unix(stream) => stream.write_all(&frame),
-            Line::Tcp(stream) => stream.write_all(&frame),
+            Line::Unix(stream) => (&*stream).write_all(&frame),
+            Line::Tcp(stream) => (&*stream).write_all(&frame),
         }
     }
 
     /// Receives one message.
-    pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
-        let from: &mut dyn Read = match self {
-            Line::Unix(stream) => stream,
-            Line::Tcp(stream) => stream,
+    pub(super) fn receive<T: DeserializeOwned>(&self) -> io::Result<T> {
+        let text = match self {
+            Line::Unix(stream) => read(stream),
+            Line::Tcp(stream) => read(stream),
         };
-        let mut length = [0; 4];
-        from.read_exact(&mut length)?;
-        let length = u32::from_le_bytes(length);
-        if length > LARGEST {
-            return Err(io::Error::other(format!("a message of {length} bytes")));
-        }
-        let mut text = Vec::new();
-        from.take(length.into()).read_to_end(&mut text)?;
-        if text.len() != length as usize {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(serde_json::from_slice(&text)?)
+        Ok(serde_json::from_slice(&text?)?)
     }
 
     /// Sends descriptors (SCM_RIGHTS), each chunk of them with one byte.
-    pub(super) fn send_descriptors(&mut self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         for chunk in descriptors.chunks(DESCRIPTORS) {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             if !ancillary.push(SendAncillaryMessage::ScmRights(chunk)) {
                 return Err(io::Error::other("no room for descriptors"));
             }
-            sendmsg(&*self, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+            sendmsg(self, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
         }
         Ok(())
     }
 
     /// Receives `count` of them.
-    pub(super) fn receive_descriptors(&mut self, count: usize) -> io::Result<Vec<OwnedFd>> {
+    pub(super) fn receive_descriptors(&self, count: usize) -> io::Result<Vec<OwnedFd>> {
         let mut received = Vec::new();
         while received.len() < count {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
             let flags = RecvFlags::CMSG_CLOEXEC;
-            let read = recvmsg(&*self, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+            let read = recvmsg(self, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
             let before = received.len();
             for message in ancillary.drain() {
                 if let RecvAncillaryMessage::ScmRights(descriptors) = message {
@@ -156,6 +154,67 @@ impl Line {
             }
         }
         Ok(received)
+    }
+}
+
+/// The text of one message.
+fn read(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > LARGEST {
+        return Err(io::Error::other(format!("a message of {length} bytes")));
+    }
+    let mut text = Vec::new();
+    from.take(length.into()).read_to_end(&mut text)?;
+    if text.len() != length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(text)
+}
+
+/// A line that is heard along with others, without waiting for any of them.
+#[derive(Debug)]
+pub(super) struct Ear<L> {
+    pub(super) line: L,
+    /// What came of a message that is not whole yet.
+    heard: Vec<u8>,
+}
+
+impl<L: AsRef<Line>> Ear<L> {
+    pub(super) fn new(line: L) -> Ear<L> {
+        Ear { line, heard: Vec::new() }
+    }
+
+    /// The messages that have come; none of more than `largest` bytes are listened to.
+    ///
+    /// # Errors
+    /// The end, its failure, and what is no message.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self, largest: u32) -> io::Result<Vec<T>> {
+        let mut space = [0; 4096];
+        match recv(self.line.as_ref(), &mut space, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((read, _)) => self.heard.extend_from_slice(&space[..read]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut messages = Vec::new();
+        while let Some((length, rest)) = self.heard.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length);
+            if length > largest {
+                return Err(io::Error::other(format!("a message of {length} bytes")));
+            }
+            let Some(text) = rest.get(..length as usize) else { break };
+            messages.push(serde_json::from_slice(text)?);
+            self.heard.drain(..4 + length as usize);
+        }
+        Ok(messages)
+    }
+}
+
+impl AsRef<Line> for Line {
+    fn as_ref(&self) -> &Line {
+        self
     }
 }
 
@@ -185,7 +244,7 @@ mod tests {
 
     #[test]
     fn messages_and_many_descriptors_arrive_in_order() {
-        let (mut one, mut other) = pair();
+        let (one, other) = pair();
         let mut sent: Vec<File> = (0..450).map(|_| tempfile::tempfile().unwrap()).collect();
         for (number, file) in sent.iter_mut().enumerate() {
             write!(file, "{number}").unwrap();
@@ -208,7 +267,7 @@ mod tests {
 
     #[test]
     fn garbage_and_the_end_are_errors() {
-        let (one, mut other) = pair();
+        let (one, other) = pair();
         let Line::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
         raw.write_all(&[4, 0, 0, 0]).unwrap();
         raw.write_all(b"{{{{").unwrap();
@@ -219,5 +278,25 @@ mod tests {
         drop(raw);
         assert!(other.is_ready(Duration::from_millis(100)));
         assert!(other.receive::<usize>().is_err());
+    }
+
+    #[test]
+    fn an_ear_hears_what_has_come_and_no_more() {
+        let (one, other) = pair();
+        let mut ear = Ear::new(other);
+        assert!(ear.hear::<String>(100).unwrap().is_empty());
+        one.send(&"first").unwrap();
+        one.send(&"second").unwrap();
+        let Line::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
+        raw.write_all(&[7, 0, 0, 0, b'"', b't']).unwrap();
+        assert_eq!(ear.hear::<String>(100).unwrap(), ["first", "second"]);
+        raw.write_all(b"hird\"").unwrap();
+        assert_eq!(ear.hear::<String>(100).unwrap(), ["third"]);
+        raw.write_all(&[101, 0, 0, 0]).unwrap();
+        assert!(ear.hear::<String>(100).is_err());
+        drop(raw);
+        let (one, other) = pair();
+        drop(one);
+        assert!(Ear::new(other).hear::<String>(100).is_err());
     }
 }

@@ -4,23 +4,28 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
     os::{
+        fd::{AsFd, BorrowedFd},
         linux::net::SocketAddrExt,
-        unix::net::{SocketAddr, UnixListener, UnixStream},
+        unix::net::{self, UnixListener, UnixStream},
     },
-    time::Duration,
 };
 
 use anyhow::{Context, Result};
 use model::exit::Exit;
 use rustix::process::getuid;
 
-use super::{line::Line, proof};
+use super::{
+    interface::{self, Chosen},
+    line::Line,
+    proof, reach,
+};
 use crate::{Refusal, machine, options::Launched};
 
-/// How long one attempt to connect may take.
-const CONNECT: Duration = Duration::from_secs(2);
+/// How many processes may be about to come in: of more at once the kernel would drop some, who would try
+/// again after a second. It takes no more than net.core.somaxconn.
+const BACKLOG: i32 = 1 << 14;
 
 /// The place, and what proves that one belongs there.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub(super) struct Meeting {
     place: Place,
     /// The job's secret, or, where its launcher has none, only its name.
     pub(super) key: String,
+    /// The interface that was asked for, where they meet on the network.
+    interface: Option<Chosen>,
 }
 
 #[derive(Debug)]
@@ -49,7 +56,7 @@ impl Meeting {
     /// Where processes of this job meet.
     ///
     /// # Errors
-    /// When nothing tells that all of them, and no others, would come to.
+    /// When nothing tells where all of them, and no others, would come to.
     pub(super) fn of(launched: &Launched) -> Result<Meeting> {
         // Hydra names no job, but its processes come from one process of its own on each host.
         let hydra = || machine::ancestor(&machine::Root::system(), "hydra_pmi_proxy");
@@ -61,7 +68,10 @@ impl Meeting {
                 let whole = format!("{} {variables} {job} {secret}", getuid().as_raw());
                 Place::Host(format!("busbw-{}", proof::name(&whole)))
             }
-            (_, Some((host, port))) => Place::Network(host.clone(), *port),
+            // [fd00::1] as well as fd00::1.
+            (_, Some((host, port))) => {
+                Place::Network(host.trim_matches(['[', ']']).to_owned(), *port)
+            }
             _ => {
                 let text = format!(
                     "this process is one of several of a launcher ({}), and no variable tells where they can meet: set MASTER_ADDR to the first process's host and MASTER_PORT to a free port there, the same for all",
@@ -73,7 +83,31 @@ impl Meeting {
         let name =
             job.or_else(|| launched.first.as_ref().map(|(host, port)| format!("{host} {port}")));
         let key = launched.secret.clone().or(name).unwrap_or_default();
-        Ok(Meeting { place, key })
+        let interface = match (&place, &launched.interface) {
+            (Place::Network(..), Some(word)) => {
+                let all = interface::addresses().context("cannot list this host's interfaces")?;
+                let chosen = interface::choose(word, &all);
+                Some(chosen.map_err(|text| Refusal::new(Exit::Usage, text))?)
+            }
+            _ => None,
+        };
+        Ok(Meeting { place, key, interface })
+    }
+
+    /// The interface that was asked for.
+    pub(super) fn interface(&self) -> Option<&Chosen> {
+        self.interface.as_ref()
+    }
+
+    /// Where somebody is to come who came to our address `at`: nowhere else, if that was chosen or nothing
+    /// was.
+    pub(super) fn instead_of(&self, at: Option<IpAddr>) -> Vec<SocketAddr> {
+        match (&self.interface, &self.place, at) {
+            (Some(chosen), Place::Network(_, port), Some(at)) if !chosen.holds(at) => {
+                chosen.places(*port)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Whether all processes are on this host.
@@ -95,7 +129,7 @@ impl Meeting {
     /// When it is taken.
     pub(super) fn listen(&self) -> Result<Listener> {
         let listener = match &self.place {
-            Place::Host(name) => SocketAddr::from_abstract_name(name)
+            Place::Host(name) => net::SocketAddr::from_abstract_name(name)
                 .and_then(|address| UnixListener::bind_addr(&address))
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
                 .map(Listener::Host)
@@ -103,32 +137,52 @@ impl Meeting {
             Place::Network(_, port) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port))
                 .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)))
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+                // Again, for the length of its queue: the standard library's is 128.
+                .and_then(|listener| Ok(rustix::net::listen(&listener, BACKLOG).map(|()| listener)?))
                 .map(Listener::Network)
                 .with_context(|| format!("cannot listen on port {port} for the other processes of this launcher's job: set MASTER_ADDR and MASTER_PORT to a free port of this host"))?,
         };
         Ok(listener)
     }
 
-    /// Connects to it, once.
+    /// Connects to it: to its addresses, or to those that are told `instead`, beginning with another one
+    /// at every `attempt`, since somebody else may listen at some of them.
     ///
     /// # Errors
-    /// When nobody listens there, or somebody else does.
-    pub(super) fn connect(&self) -> io::Result<Line> {
-        match &self.place {
+    /// When nobody listens there, or it is not reached over the interface that was asked for.
+    pub(super) fn connect(&self, instead: &[SocketAddr], attempt: usize) -> io::Result<Line> {
+        let (host, port) = match &self.place {
             Place::Host(name) => {
-                let address = SocketAddr::from_abstract_name(name)?;
-                Line::of_user(UnixStream::connect_addr(&address)?)
+                let address = net::SocketAddr::from_abstract_name(name)?;
+                return Line::of_user(UnixStream::connect_addr(&address)?);
             }
-            Place::Network(host, port) => {
-                let mut last = io::Error::other("the name has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, CONNECT) {
-                        Ok(stream) => return Line::across(stream),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }
+            Place::Network(host, port) => (host.as_str(), *port),
+        };
+        let mut places: Vec<SocketAddr> = match instead {
+            [] => (host, port).to_socket_addrs()?.collect(),
+            instead => instead.to_vec(),
+        };
+        let first = attempt % places.len().max(1);
+        places.rotate_left(first);
+        let way = |to: SocketAddr| match &self.interface {
+            None => Some((None, to)),
+            // Where the first process says to come instead, it means our interface, too.
+            Some(chosen) => match chosen.way(to, !instead.is_empty()) {
+                Some((from, to)) => Some((Some(from), to)),
+                None => instead.is_empty().then_some((None, to)),
+            },
+        };
+        let ways: Vec<(Option<SocketAddr>, SocketAddr)> =
+            places.into_iter().filter_map(way).collect();
+        Line::across(reach::first(&ways)?)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Host(listener) => listener.as_fd(),
+            Listener::Network(listener) => listener.as_fd(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a launcher means for a plan: which backends its processes can use, and which GPUs each takes.
 //! Not how they meet (`launch::party`).
 
-use model::plan::BackendChoice;
+use model::{plan::BackendChoice, record::Waiver};
 
 use super::{BadOption, BenchArguments, Surroundings, variables};
 use crate::{
@@ -52,6 +52,14 @@ pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), Bad
         )));
     }
     Ok(())
+}
+
+/// Says of `--interface` that nobody talks over one: all ranks are on this host.
+pub(super) fn waived(launched: Option<&Launched>, a: &BenchArguments) -> Option<Waiver> {
+    let word =
+        a.interface.as_ref().filter(|_| launched.is_none_or(|launched| launched.one_host))?;
+    let reason = "all ranks are on this host, and need no interface between them".to_owned();
+    Some(Waiver { option: format!("--interface {word}"), reason })
 }
 
 /// Ranks on this host, as far as the launcher says, at `each` a process.
@@ -157,6 +165,21 @@ mod tests {
         assert!(first(four, &unknown, 8).unwrap_err().to_string().contains("set LOCAL_RANK"));
         let by_hand = [unknown[0], ("LOCAL_RANK", "2")];
         assert_eq!(first(four, &by_hand, 8).unwrap().first_device, 2);
+    }
+
+    #[test]
+    fn an_interface_is_for_several_hosts() {
+        let a = BenchArguments { interface: Some("eth0".to_owned()), ..BenchArguments::default() };
+        assert_eq!(waived(None, &a).unwrap().option, "--interface eth0");
+        assert_eq!(waived(None, &BenchArguments::default()), None);
+        let launched = |on_host| {
+            let size = [("WORLD_SIZE", "4"), ("RANK", "0"), ("LOCAL_WORLD_SIZE", on_host)];
+            Launched::read(|name| {
+                size.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(waived(launched("4").as_ref(), &a).is_some());
+        assert!(waived(launched("2").as_ref(), &a).is_none());
     }
 
     #[test]

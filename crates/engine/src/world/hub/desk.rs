@@ -1,0 +1,320 @@
+//! What the hub knows and does: a thread that hears all connections, lets ranks in, hands bytes round and
+//! opens barriers. Not their bytes' meaning, and not who asks for it (`hub`).
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, mpsc::Sender},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    buffer::spare_capacity,
+    event::epoll::{self, EventData, EventFlags},
+};
+
+use super::{HubEvent, Reach, connection::Connection, lock};
+use crate::world::wire::{self, Kind};
+
+/// Whom an event of the kernel's is about, where it is no connection.
+const LISTENER: u64 = 0;
+const CLOSING: u64 = 1;
+/// How long a connection may take to show that it is a rank's, where others want to come in.
+const STRANGER: Duration = Duration::from_secs(10);
+/// Strangers that may be there beside as many as there are ranks.
+const STRANGERS: usize = 64;
+
+/// The hub's state.
+#[derive(Debug)]
+pub(super) struct Desk {
+    epoll: OwnedFd,
+    reach: Reach,
+    token: Vec<u8>,
+    /// The answer to a rank that joins.
+    begin: Arc<[u8]>,
+    /// Connections, each by a number of its own.
+    connections: HashMap<u64, Connection>,
+    /// The number of the next one.
+    next: u64,
+    /// Ranks' connections.
+    ranks: Vec<Option<u64>>,
+    /// Parts of the allgather under way, and how many there are.
+    parts: Vec<Option<Vec<u8>>>,
+    come: usize,
+    /// Shared memories that ranks fall into.
+    memories: usize,
+    /// Leading ranks whose memories wait at the barrier under way.
+    arrived: Vec<usize>,
+    /// What to tell ranks that join when the run has been stopped.
+    stopped: Option<Arc<[u8]>>,
+}
+
+/// Starts the thread that serves everyone who comes to `listener`, until `closing` can be read and nobody is
+/// there any more.
+pub(super) fn open<E: From<HubEvent> + Send + 'static>(
+    listener: TcpListener,
+    closing: OwnedFd,
+    desk: Arc<Mutex<Desk>>,
+    events: Sender<E>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let epoll = lock(&desk).epoll.try_clone()?;
+    epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    epoll::add(&epoll, &closing, EventData::new_u64(CLOSING), EventFlags::IN)?;
+    let serve = move || {
+        let mut listener = Some(listener);
+        let mut ready = Vec::with_capacity(64);
+        let mut space = vec![0; 1 << 16];
+        loop {
+            ready.clear();
+            if epoll::wait(&epoll, spare_capacity(&mut ready), None).is_err() {
+                // A signal; nothing else can go wrong with a descriptor of our own.
+                continue;
+            }
+            let mut desk = lock(&desk);
+            for event in &ready {
+                match (event.data.u64(), &listener) {
+                    (LISTENER, Some(listener)) => desk.let_in(listener),
+                    (LISTENER, None) => {}
+                    (CLOSING, _) => {
+                        let _ = epoll::delete(&epoll, &closing);
+                        listener = None;
+                    }
+                    (number, _) => {
+                        let flags = event.flags;
+                        if flags.contains(EventFlags::OUT) {
+                            desk.flush(number);
+                        }
+                        desk.hear(number, &mut space, &events);
+                    }
+                }
+            }
+            if listener.is_none() && desk.connections.is_empty() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("hub".to_owned()).spawn(serve).map(drop)
+}
+
+impl Desk {
+    pub(super) fn new(
+        ranks: usize,
+        memories: usize,
+        reach: Reach,
+        token: &str,
+        begin: &[u8],
+    ) -> io::Result<Desk> {
+        Ok(Desk {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            reach,
+            token: token.as_bytes().to_vec(),
+            begin: wire::frame(Kind::Begin, begin)?.into(),
+            connections: HashMap::new(),
+            next: CLOSING + 1,
+            ranks: vec![None; ranks],
+            parts: vec![None; ranks],
+            come: 0,
+            memories,
+            arrived: Vec::new(),
+            stopped: None,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranks.iter().all(Option::is_none)
+    }
+
+    pub(super) fn missing(&self, leaders: &[usize]) -> Vec<usize> {
+        if !self.arrived.is_empty() {
+            let late = leaders.iter().filter(|rank| !self.arrived.contains(rank));
+            return late.copied().collect();
+        }
+        let late = (0..self.parts.len()).filter(|rank| self.parts[*rank].is_none());
+        if self.come == 0 { Vec::new() } else { late.collect() }
+    }
+
+    pub(super) fn stop(&mut self, why: &str) {
+        let Ok(frame) = wire::frame(Kind::Abort, why.as_bytes()) else { return };
+        let frame: Arc<[u8]> = frame.into();
+        self.send_all(&frame);
+        self.stopped = Some(frame);
+    }
+
+    pub(super) fn send(&mut self, rank: usize, kind: Kind, payload: &[u8]) {
+        let Ok(frame) = wire::frame(kind, payload) else { return };
+        if let Some(number) = self.ranks.get(rank).copied().flatten() {
+            self.give(number, frame.into());
+        }
+    }
+
+    fn send_all(&mut self, frame: &Arc<[u8]>) {
+        for rank in 0..self.ranks.len() {
+            if let Some(number) = self.ranks[rank] {
+                self.give(number, Arc::clone(frame));
+            }
+        }
+    }
+
+    /// Gives a connection a frame; what the kernel has no room for goes when it has.
+    fn give(&mut self, number: u64, frame: Arc<[u8]>) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if connection.send(frame) {
+            let both = EventFlags::IN | EventFlags::OUT;
+            let _ =
+                epoll::modify(&self.epoll, &connection.stream, EventData::new_u64(number), both);
+        }
+    }
+
+    /// Lets everyone in who waits before the listener.
+    fn let_in(&mut self, listener: &TcpListener) {
+        while let Ok((stream, _)) = listener.accept() {
+            if self.connections.len() >= 2 * self.ranks.len() + STRANGERS {
+                let now = Instant::now();
+                self.connections
+                    .retain(|_, c| c.rank.is_some() || now.duration_since(c.since) < STRANGER);
+            }
+            if !self.admits(&stream) {
+                continue;
+            }
+            let Ok(connection) = Connection::new(stream) else { continue };
+            let (number, stream) = (self.next, &connection.stream);
+            self.next += 1;
+            if epoll::add(&self.epoll, stream, EventData::new_u64(number), EventFlags::IN).is_ok() {
+                self.connections.insert(number, connection);
+            }
+        }
+    }
+
+    /// Whether it came to an address where somebody may.
+    fn admits(&self, stream: &TcpStream) -> bool {
+        match &self.reach {
+            Reach::Network(addresses) if !addresses.is_empty() => {
+                let to = stream.local_addr().map(|address| address.ip().to_canonical());
+                to.is_ok_and(|to| to.is_loopback() || addresses.contains(&to))
+            }
+            Reach::Host | Reach::Network(_) => true,
+        }
+    }
+
+    /// Goes on with what a connection had no room for.
+    fn flush(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if !connection.flush() {
+            let data = EventData::new_u64(number);
+            let _ = epoll::modify(&self.epoll, &connection.stream, data, EventFlags::IN);
+        }
+    }
+
+    /// Hears a connection, and does what it asks for.
+    fn hear<E: From<HubEvent>>(&mut self, number: u64, space: &mut [u8], events: &Sender<E>) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let over = connection.hear(space);
+        loop {
+            let Some(connection) = self.connections.get_mut(&number) else { return };
+            let stays = match connection.next() {
+                Ok(Some((kind, payload))) => self.act(number, kind, payload, events),
+                Ok(None) if over.is_ok() => return,
+                Ok(None) | Err(_) => false,
+            };
+            if !stays {
+                return self.part_with(number, events);
+            }
+        }
+    }
+
+    /// Does what a frame asks for; whether its sender may stay.
+    fn act<E: From<HubEvent>>(
+        &mut self,
+        number: u64,
+        kind: Kind,
+        payload: Vec<u8>,
+        events: &Sender<E>,
+    ) -> bool {
+        let rank = self.connections.get(&number).and_then(|connection| connection.rank);
+        let Some(rank) = rank else {
+            // Strangers are dropped without an answer.
+            return kind == Kind::Join && self.welcome(number, &payload, events).is_some();
+        };
+        match kind {
+            Kind::Part => self.gather(rank, payload),
+            Kind::Arrive => self.open_gate(rank),
+            Kind::Report => drop(events.send(HubEvent::Report { rank, bytes: payload }.into())),
+            Kind::Fail => {
+                let why = String::from_utf8_lossy(&payload).into_owned();
+                let _ = events.send(HubEvent::Failed { rank, why }.into());
+            }
+            Kind::Leave => {
+                if let Some(connection) = self.connections.get_mut(&number) {
+                    connection.done = true;
+                }
+            }
+            Kind::Join | Kind::Begin | Kind::All | Kind::Abort | Kind::Taken | Kind::Open => {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Checks what a rank says that joins, and answers it.
+    fn welcome<E: From<HubEvent>>(
+        &mut self,
+        number: u64,
+        payload: &[u8],
+        events: &Sender<E>,
+    ) -> Option<()> {
+        let parts = wire::unpack(payload).ok()?;
+        let [shown, rank, facts] = parts.as_slice() else { return None };
+        let rank = u64::from_le_bytes(rank.as_slice().try_into().ok()?) as usize;
+        let place = self.ranks.get_mut(rank)?;
+        if *shown != self.token || place.is_some() {
+            return None;
+        }
+        *place = Some(number);
+        self.connections.get_mut(&number)?.rank = Some(rank);
+        let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
+        self.give(number, Arc::clone(&self.begin));
+        // Who joins a run that is over must not wait for the others, nor to be killed.
+        if let Some(stopped) = &self.stopped {
+            self.give(number, Arc::clone(stopped));
+        }
+        Some(())
+    }
+
+    /// Drops a connection, and says so if it was a rank's.
+    fn part_with<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
+        // The kernel forgets a descriptor that is closed.
+        let Some(connection) = self.connections.remove(&number) else { return };
+        if let Some(rank) = connection.rank {
+            self.ranks[rank] = None;
+            let _ = events.send(HubEvent::Left { rank, done: connection.done }.into());
+        }
+    }
+
+    /// Takes one part; the last one sends all parts to everyone.
+    fn gather(&mut self, rank: usize, part: Vec<u8>) {
+        self.come += usize::from(self.parts[rank].replace(part).is_none());
+        if self.come < self.parts.len() {
+            return;
+        }
+        self.come = 0;
+        let parts: Vec<Vec<u8>> = self.parts.iter_mut().filter_map(Option::take).collect();
+        // One copy for all, however slowly some read.
+        if let Ok(all) = wire::frame(Kind::All, &wire::pack(&parts)) {
+            self.send_all(&all.into());
+        }
+    }
+
+    /// Notes that a memory's ranks have all come to the barrier; the last one lets all of them go on.
+    fn open_gate(&mut self, rank: usize) {
+        self.arrived.push(rank);
+        if self.arrived.len() < self.memories {
+            return;
+        }
+        for rank in std::mem::take(&mut self.arrived) {
+            self.send(rank, Kind::Open, &[]);
+        }
+    }
+}
