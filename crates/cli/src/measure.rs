@@ -7,6 +7,7 @@ mod clock;
 mod half;
 mod latency;
 mod messages;
+mod pairs;
 mod report;
 mod row;
 mod samples;
@@ -117,6 +118,7 @@ impl<'a> Session<'a> {
         match self.plan.benchmark {
             Benchmark::Collective(collective) => self.run_collective(collective)?,
             Benchmark::Messages(test) => self.run_messages(test)?,
+            Benchmark::Pairs => self.run_pairs()?,
         }
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
@@ -213,6 +215,11 @@ impl<'a> Session<'a> {
             self.world.barrier(self.deadline())?;
             self.backend.overhear(&case)?;
         }
+        self.end_listening()
+    }
+
+    /// Ends finding out how cases run, and tells what libraries said.
+    fn end_listening(&mut self) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
         self.backend.listen(false);
         if let Some(facts) = self.backend.library() {

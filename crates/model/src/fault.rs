@@ -111,7 +111,9 @@ impl FromStr for Fault {
                 "peer" => peer = Some(number()? as usize),
                 "do" => action = Some(parse_action(value).map_err(refuse)?),
                 _ => {
-                    return Err(refuse(format!("'{key}' is not one of rank, phase, row, do, peer")));
+                    return Err(refuse(format!(
+                        "'{key}' is not one of rank, phase, row, do, peer"
+                    )));
                 }
             }
         }

@@ -8,6 +8,7 @@ mod talk;
 use std::time::{Duration, Instant};
 
 use model::{
+    Benchmark,
     exit::Exit,
     fault::Phase,
     messages::Messages,
@@ -17,7 +18,7 @@ use model::{
     stats::{Decision, StoppingRule, median, summarise},
 };
 
-use self::talk::End;
+pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
     backend::{Backend, BackendError, Channel, Found},
@@ -44,11 +45,12 @@ impl Session<'_> {
         let pairs = self.plan.pairs(test);
         for sweep in self.plan.sweeps() {
             let element = sweep.datatype.bytes();
-            if self.waive_messages(test, sweep)? {
+            let smallest = self.plan.min_bytes as usize;
+            if self.waive_messages(test.into(), sweep, smallest)? {
                 continue;
             }
             let window = self.plan.messaging.window;
-            let first = self.task(test, sweep, self.plan.min_bytes as usize, window, &pairs);
+            let first = self.task(test, sweep, smallest, window, &pairs);
             self.listen_to_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
@@ -114,24 +116,23 @@ impl Session<'_> {
             task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
         }
         channel(self.backend)?.serve_others()?;
-        self.world.barrier(self.deadline())?;
-        self.backend.listen(false);
-        if let Some(facts) = self.backend.library() {
-            self.report(&Report::Library(facts))?;
-        }
-        Ok(())
+        self.end_listening()
     }
 
     /// Whether some rank has no channel: one row then says why.
-    fn waive_messages(&mut self, test: Messages, sweep: Sweep) -> Result<bool, MeasureError> {
+    pub(super) fn waive_messages(
+        &mut self,
+        benchmark: Benchmark,
+        sweep: Sweep,
+        bytes: usize,
+    ) -> Result<bool, MeasureError> {
         let reason = self.backend.channel().err().map_or(String::new(), |reason| reason.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|reason| !reason.is_empty()) else {
             return Ok(false);
         };
         let reason = Some(String::from_utf8_lossy(&reason).into_owned());
-        let bytes = self.plan.min_bytes as usize;
-        let row = Row { waived: reason, ..self.messages_row(test, sweep, bytes, 0) };
+        let row = Row { waived: reason, ..self.messages_row(benchmark, sweep, bytes, 0) };
         self.report_row(row)?;
         self.index += 1;
         Ok(true)
@@ -149,7 +150,7 @@ impl Session<'_> {
         }
         let half = self.messages_half(task, pairs)?;
         let wrong = half.wrong.unwrap_or(0);
-        let row = self.messages_row(task.test, task.sweep, task.bytes, cycle);
+        let row = self.messages_row(task.test.into(), task.sweep, task.bytes, cycle);
         self.report_row(Row { out_of_place: Some(half), ..row })?;
         Ok(wrong)
     }
@@ -315,7 +316,13 @@ impl Session<'_> {
         Ok(times)
     }
 
-    fn messages_row(&self, test: Messages, sweep: Sweep, bytes: usize, cycle: u64) -> Row {
+    pub(super) fn messages_row(
+        &self,
+        benchmark: Benchmark,
+        sweep: Sweep,
+        bytes: usize,
+        cycle: u64,
+    ) -> Row {
         Row {
             schema: SCHEMA,
             index: self.index,
@@ -324,7 +331,7 @@ impl Session<'_> {
             shown: self.launch + 1 == self.plan.sampling.launches,
             group: 0,
             ranks: self.plan.ranks(),
-            benchmark: test.into(),
+            benchmark,
             size: bytes as u64,
             count: (bytes / sweep.datatype.bytes()) as u64,
             datatype: sweep.datatype,
@@ -334,6 +341,7 @@ impl Session<'_> {
             waived: None,
             out_of_place: None,
             in_place: None,
+            pairs: None,
             notes: Vec::new(),
             counters: Vec::new(),
         }

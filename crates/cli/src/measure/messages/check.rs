@@ -63,7 +63,7 @@ impl Session<'_> {
     }
 
     /// Writes `apart` messages that we send, and poison where theirs come.
-    pub(super) fn fill_messages(
+    pub(in crate::measure) fn fill_messages(
         &mut self,
         task: &Task,
         seed: u64,
@@ -78,7 +78,7 @@ impl Session<'_> {
     }
 
     /// Compares `apart` messages with what our peer sent.
-    pub(super) fn verify_messages(
+    pub(in crate::measure) fn verify_messages(
         &mut self,
         task: &Task,
         seed: u64,
