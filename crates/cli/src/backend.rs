@@ -142,6 +142,11 @@ pub trait Backend {
         None
     }
 
+    /// PCI address of the GPU that this driver's rank is on, if it is on one.
+    fn gpu_address(&self) -> Option<String> {
+        None
+    }
+
     /// The way for messages to other ranks.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! Not who talks when, nor what figures say (`model::pairs`).
 
 mod look;
+mod neighbours;
 mod pace;
 
 use model::{
@@ -11,7 +12,7 @@ use model::{
     messages::Messages,
     pairs::{
         Unit,
-        figures::{BETWEEN_HOSTS, Cell, Figures, WITHIN_HOSTS},
+        figures::{Cell, Figures},
         judge::{confirm, judge},
         retest::{self, FIRST_PASSES, Retest},
         schedule::Schedule,
@@ -23,7 +24,7 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-use self::{look::Look, pace::Pace};
+use self::{look::Look, neighbours::Neighbours, pace::Pace};
 use super::{MeasureError, Report, Session, half::Findings};
 use crate::backend::BackendError;
 
@@ -42,8 +43,8 @@ impl Session<'_> {
         let (Some(pairing), Some(sweep)) = (&self.plan.pairing, sweep) else {
             return Ok(());
         };
-        let hosts = self.hosts()?;
-        let schedule = schedule(pairing.way, &hosts, self.plan.seed);
+        let neighbours = self.neighbours()?;
+        let schedule = schedule(pairing.way, &neighbours.hosts, self.plan.seed);
         let mut heard = false;
         for test in &pairing.tests {
             let bytes = self.plan.bytes_of(*test) as usize;
@@ -53,30 +54,11 @@ impl Session<'_> {
             if !std::mem::replace(&mut heard, true) {
                 self.listen_to_pairs(*test, sweep, &schedule)?;
             }
-            let row = self.measure_matrix(*test, sweep, &schedule, &hosts)?;
+            let row = self.measure_matrix(*test, sweep, &schedule, &neighbours)?;
             self.report_row(row)?;
             self.index += 1;
         }
         Ok(())
-    }
-
-    /// The number of each rank's host, by order of appearance.
-    fn hosts(&mut self) -> Result<Vec<usize>, MeasureError> {
-        let name = self.world.host().to_owned();
-        let names = self.world.allgather(name.as_bytes(), self.deadline())?;
-        let mut known: Vec<&[u8]> = Vec::new();
-        let of_driver: Vec<usize> = names
-            .iter()
-            .map(|name| match known.iter().position(|host| host == name) {
-                Some(number) => number,
-                None => {
-                    known.push(name);
-                    known.len() - 1
-                }
-            })
-            .collect();
-        let host = |rank| of_driver.get(self.plan.driver(rank)).copied().unwrap_or(0);
-        Ok((0..self.plan.ranks()).map(host).collect())
     }
 
     fn measure_matrix(
@@ -84,7 +66,7 @@ impl Session<'_> {
         test: Messages,
         sweep: Sweep,
         schedule: &Schedule,
-        hosts: &[usize],
+        neighbours: &Neighbours,
     ) -> Result<Row, MeasureError> {
         let bytes = self.plan.bytes_of(test) as usize;
         let mut findings = Findings::default();
@@ -98,12 +80,13 @@ impl Session<'_> {
             pace = if adapts { asked.kept_to(slowest, test) } else { asked };
         }
         let first = self.look(test, sweep, schedule, FIRST_PASSES, pace)?;
-        let Suspicion { verdict, retest } = self.suspect(&first, test, bytes, schedule, hosts)?;
+        let Suspicion { verdict, retest } =
+            self.suspect(&first, test, bytes, schedule, neighbours)?;
         let (verdict, second) = match retest {
             None => (verdict, None),
             Some(retest) => {
                 let again = self.look(test, sweep, &retest.schedule, retest.passes, pace)?;
-                let figures = figures(&again, test, bytes, hosts)?;
+                let figures = figures(&again, test, bytes, neighbours)?;
                 (confirm(&verdict, &figures, &Rule::STRICT), Some(again))
             }
         };
@@ -128,16 +111,16 @@ impl Session<'_> {
         test: Messages,
         bytes: usize,
         schedule: &Schedule,
-        hosts: &[usize],
+        neighbours: &Neighbours,
     ) -> Result<Suspicion, MeasureError> {
         let mut said = Vec::new();
         if self.world.rank() == 0 {
-            let verdict = judge(&figures(first, test, bytes, hosts)?, &Rule::LIBERAL);
+            let verdict = judge(&figures(first, test, bytes, neighbours)?, &Rule::LIBERAL);
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {
                 let all = self.plan.pairing.as_ref().is_none_or(|p| p.way != Way::Rails);
                 let pair = [a.min(b), a.max(b)];
-                (all || measured.contains(&pair)).then(|| usize::from(hosts.get(a) != hosts.get(b)))
+                (all || measured.contains(&pair)).then(|| neighbours.class(a, b))
             };
             let retest = retest::plan(&verdict, schedule, class);
             said = serde_json::to_vec(&Suspicion { verdict, retest }).unwrap_or_default();
@@ -180,17 +163,16 @@ fn figures(
     look: &Look,
     test: Messages,
     bytes: usize,
-    hosts: &[usize],
+    neighbours: &Neighbours,
 ) -> Result<Figures, MeasureError> {
     let unit = Unit::of(test);
     let figure = |us: &f64| unit.figure(bytes as u64, *us);
     let cells = look.samples().filter_map(|([from, to], times)| {
-        let class = usize::from(hosts.get(from) != hosts.get(to));
+        let class = neighbours.class(from, to);
         Cell::of(from, to, class, &times.iter().map(figure).collect::<Vec<_>>())
     });
-    let classes = vec![WITHIN_HOSTS.to_owned(), BETWEEN_HOSTS.to_owned()];
-    Figures::new(unit, hosts.to_vec(), classes, cells.collect())
-        .map_err(|e| internal(e.to_string()))
+    let (hosts, classes) = (neighbours.hosts.clone(), neighbours.classes());
+    Figures::new(unit, hosts, classes, cells.collect()).map_err(|e| internal(e.to_string()))
 }
 
 /// What cannot be but for a bug.
