@@ -51,6 +51,13 @@ impl Session<'_> {
             if self.waive_messages(Benchmark::Pairs, sweep, bytes)? {
                 continue;
             }
+            if schedule.pairs().next().is_none() {
+                let reason = Some("all ranks are on one host: it has no rails".to_owned());
+                let row = self.messages_row(Benchmark::Pairs, sweep, bytes, 0);
+                self.report_row(Row { waived: reason, ..row })?;
+                self.index += 1;
+                continue;
+            }
             if !std::mem::replace(&mut heard, true) {
                 self.listen_to_pairs(*test, sweep, &schedule)?;
             }
@@ -97,9 +104,11 @@ impl Session<'_> {
         first.failed_checks = findings.failed_checks;
         first.wrong_places = findings.places;
         let pairs = PairsFigures { test, verdict, retest: second.as_ref().map(half) };
+        let crowded = "# ranks share cores: who is slower may only have had to wait for one";
         Ok(Row {
             out_of_place: Some(first),
             pairs: Some(Box::new(pairs)),
+            notes: neighbours.crowded().then(|| crowded.to_owned()).into_iter().collect(),
             ..self.messages_row(Benchmark::Pairs, sweep, bytes, 0)
         })
     }

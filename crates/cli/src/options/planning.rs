@@ -140,7 +140,7 @@ pub fn plan(
     let pairing = match benchmark {
         Benchmark::Pairs => {
             remarks.extend(pairs::drawn(a, ranks));
-            Some(pairs::pairing(a, ranks)?)
+            Some(pairs::pairing(a, &backend, ranks)?)
         }
         _ => None,
     };

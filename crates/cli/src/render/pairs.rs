@@ -65,7 +65,8 @@ impl<W: Write> Render for PairsTable<W> {
                 } else {
                     whole(&matrix, self.colour)
                 };
-                text + &verdict(&matrix, self.colour)
+                text += &verdict(&matrix, self.colour);
+                text + &row.notes.iter().map(|note| format!("{note}\n")).collect::<String>()
             }
             _ => String::new(),
         };

@@ -30,8 +30,8 @@ enum Spot {
     Gpu(String),
     /// A core, and the cores that share its last cache.
     Core(usize, Option<String>),
-    /// Any of several cores.
-    Anywhere,
+    /// Any of these cores.
+    Anywhere(Vec<usize>),
 }
 
 /// How two ranks are joined.
@@ -96,6 +96,23 @@ impl Neighbours {
         let joints: BTreeSet<Joint> = pairs.map(|(a, b)| all.joint(a, b)).collect();
         all.joints = joints.into_iter().collect();
         all
+    }
+
+    /// Whether some host has fewer cores than ranks that need one each.
+    pub(super) fn crowded(&self) -> bool {
+        (0..self.ways.len()).any(|host| {
+            let seats = self.seats.iter().zip(&self.hosts).filter(|(_, of)| **of == host);
+            let (mut ranks, mut cores) = (0, BTreeSet::new());
+            for (seat, _) in seats {
+                match &seat.spot {
+                    Spot::Gpu(_) => continue,
+                    Spot::Core(core, _) => drop(cores.insert(core)),
+                    Spot::Anywhere(some) => cores.extend(some),
+                }
+                ranks += 1;
+            }
+            ranks > cores.len()
+        })
     }
 
     /// Names of the classes.
@@ -164,8 +181,10 @@ impl Session<'_> {
 
 /// The core that this rank stays on.
 fn core() -> Spot {
-    let [core] = machine::usable_cores()[..] else { return Spot::Anywhere };
-    Spot::Core(core, machine::last_cache(&machine::Root::system(), core))
+    match machine::usable_cores()[..] {
+        [core] => Spot::Core(core, machine::last_cache(&machine::Root::system(), core)),
+        ref cores => Spot::Anywhere(cores.to_vec()),
+    }
 }
 
 /// How the GPUs of this host are joined.
@@ -208,8 +227,8 @@ mod tests {
             seat("a", core(1, "0-1")),
             seat("a", core(2, "2-3")),
             seat("a", core(0, "0-1")),
-            seat("b", Spot::Anywhere),
-            seat("b", Spot::Anywhere),
+            seat("b", Spot::Anywhere(vec![4, 5])),
+            seat("b", Spot::Anywhere(vec![4, 5])),
         ];
         let all = Neighbours::new(seats, &[]);
         assert_eq!(all.hosts, [0, 0, 0, 0, 1, 1]);
@@ -219,6 +238,9 @@ mod tests {
         assert_eq!(name(0, 3), "on one core");
         assert_eq!(name(3, 4), "between hosts");
         assert_eq!(name(4, 5), "within hosts");
+        assert!(all.crowded());
+        let two = [seat("b", Spot::Anywhere(vec![4, 5])), seat("b", Spot::Anywhere(vec![5]))];
+        assert!(!Neighbours::new(two.to_vec(), &[]).crowded());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use model::{
     messages::Messages,
-    plan::{LargeMessages, Messaging, Pairing, Step, Way},
+    plan::{BackendChoice, LargeMessages, Messaging, Pairing, Step, Way},
     record::Waiver,
 };
 
@@ -22,7 +22,11 @@ const MOST: usize = 128;
 const PEERS: usize = 16;
 
 /// Which pairs, and what of them.
-pub(super) fn pairing(a: &BenchArguments, ranks: usize) -> Result<Pairing, BadOption> {
+pub(super) fn pairing(
+    a: &BenchArguments,
+    backend: &BackendChoice,
+    ranks: usize,
+) -> Result<Pairing, BadOption> {
     let asked = a.pairing.clone().unwrap_or_default();
     if ranks < 2 {
         return Err(BadOption::new("pairs need two ranks at least: use -g 2"));
@@ -37,6 +41,11 @@ pub(super) fn pairing(a: &BenchArguments, ranks: usize) -> Result<Pairing, BadOp
                 "{option} is not for pairs, which are gone through several times anyway: leave it out"
             )));
         }
+    }
+    if asked.rails && *backend == BackendChoice::Host {
+        return Err(BadOption::new(
+            "--rails pairs ranks of different hosts, and --backend host is one: leave it out",
+        ));
     }
     let way = match asked.sample {
         Some(peers) => Way::Sample(peers as usize),
