@@ -8,6 +8,7 @@ mod help;
 mod integer;
 mod launched;
 mod osu;
+mod pairing;
 mod planning;
 mod questions;
 mod reading_commands;

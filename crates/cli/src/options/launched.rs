@@ -147,8 +147,8 @@ impl Launched {
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            first: first(&lookup),
-            hosts: hosts::of_slurm(size, &lookup).filter(|_| slurm).unwrap_or_default(),
+            first: first(lookup),
+            hosts: hosts::of_slurm(size, lookup).filter(|_| slurm).unwrap_or_default(),
             interface: lookup("BUSBW_INTERFACE").map(|word| word.trim().to_owned()),
         })
     }
