@@ -146,10 +146,11 @@ fn unknown(processes: &[usize], came: &[Option<&str>], holding: Holding) -> Stri
     let at = |process: usize| Some((process, (*came.get(process)?)?));
     let before = (0..*first).rev().find_map(at);
     let after = (first + processes.len()..came.len()).find_map(at);
+    let is = if holding.each == 1 { "is" } else { "are" };
     let near: Vec<String> = before
         .into_iter()
         .chain(after)
-        .map(|(process, host)| format!("{} is on {host}", holding.name(&[process])))
+        .map(|(process, host)| format!("{} {is} on {host}", holding.name(&[process])))
         .collect();
     format!(" on a host that the launcher does not name ({})", near.join(", "))
 }
@@ -191,7 +192,9 @@ mod tests {
         let both = [seen(0, "a", Some(0..4)), seen(6, "b", Some(4..8))];
         assert_eq!(describe(8, &[], &both, RANKS), "ranks 1-3 on a, ranks 4, 5, 7 on b");
         let two = Holding { word: "rank", each: 2 };
-        assert_eq!(describe(2, &[], &both[..1], two), "ranks 2, 3 on a");
+        assert_eq!(describe(4, &[], &both[..1], two), "ranks 2-7 on a");
+        let other = "ranks 2, 3 on a host that the launcher does not name (ranks 0, 1 are on a)";
+        assert_eq!(describe(2, &[], &[seen(0, "a", None)], two), other);
         let doctor = Holding { word: "process", each: 1 };
         assert_eq!(doctor.name(&[1, 2]), "processes 1, 2");
     }
