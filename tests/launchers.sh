@@ -16,6 +16,7 @@ cleanup() {
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
   ip netns del "$net-a" 2>/dev/null
   ip netns del "$net-b" 2>/dev/null
+  rm -rf "/etc/netns/$net-a" "/etc/netns/$net-b"
   rm -rf "$work"
 }
 trap cleanup EXIT
@@ -335,7 +336,7 @@ unset ON_HOST
 # memory of this machine; busbw's own way between processes goes over the wire.
 two_hosts() { # command...: process 0 on host a, process 1 on host b; the first code that is not 0
   local code other a b
-  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=$((port + 4))
+  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=${FIRST-10.77.0.1} MASTER_PORT=$((port + 4))
   ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" &
   a=$!
   # A GPU of its own: the shim has one machine's.
@@ -350,25 +351,86 @@ two_hosts() { # command...: process 0 on host a, process 1 on host b; the first 
   return $code
 }
 export -f two_hosts
-hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret")
-if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && ip link add $wire-a type veth peer name $wire-b &&
-  ip link set $wire-a netns "$net-a" && ip link set $wire-b netns "$net-b" &&
-  ip -n "$net-a" addr add 10.77.0.1/24 dev $wire-a && ip -n "$net-b" addr add 10.77.0.2/24 dev $wire-b &&
-  ip -n "$net-a" link set lo up && ip -n "$net-b" link set lo up &&
-  ip -n "$net-a" link set $wire-a up && ip -n "$net-b" link set $wire-b up; then
+hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret"
+  "two hosts: a missing rank and its host" "two networks: the first one is dead" "two networks: --interface"
+  "two networks: an interface of one host only" "IPv6 only: by address" "IPv6 only: by name" "IPv6 only: link-local")
+# A wire between the hosts: `wire NAME ADDRESS-A ADDRESS-B`, an interface of that name on both.
+wire() {
+  ip link add ${wire}a type veth peer name ${wire}b && ip link set ${wire}a netns "$net-a" name "$1" &&
+    ip link set ${wire}b netns "$net-b" name "$1" && ip -n "$net-a" addr add "$2" dev "$1" &&
+    ip -n "$net-b" addr add "$3" dev "$1" && ip -n "$net-a" link set "$1" up && ip -n "$net-b" link set "$1" up
+}
+# What the hosts call host-a, for `ip netns exec`: `call ADDRESS...`
+call() {
+  local host
+  for host in a b; do
+    mkdir -p "/etc/netns/$net-$host" && { echo "127.0.0.1 localhost"; printf '%s host-a\n' "$@"; } >"/etc/netns/$net-$host/hosts"
+  done
+}
+# Addresses of IPv6 are there at once, without a second of looking for others of the same.
+at_once() {
+  local host
+  for host in a b; do ip netns exec "$net-$host" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad'; done
+}
+if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && at_once && ip -n "$net-a" link set lo up &&
+  ip -n "$net-b" link set lo up && wire eth0 10.77.0.1/24 10.77.0.2/24; then
   on_two=(bash -c 'two_hosts "$@"' two_hosts)
   export BUSBW_JOB_SECRET=word
-  run "${hosts[0]}" 0 2 4 "" "${on_two[@]}" "$program" all_reduce $small
+  run "${hosts[0]}" 0 2 4 "control over eth0 \(10.77.0.1\)" "${on_two[@]}" "$program" all_reduce $small
   grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
     verdict FAILED "two hosts: names in the table" "$(grep '#  Rank' "$work/out")"
   run "${hosts[1]}" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
-  (sleep 3; ip -n "$net-a" link set $wire-a down) &
+  (sleep 3; ip -n "$net-a" link set eth0 down) &
   run "${hosts[2]}" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:1000000
-  ip -n "$net-a" link set $wire-a up
-  OTHER_SECRET=guess run "${hosts[3]}" 4 0 0 "rank 1. Rank 0 waits|who listens there is of another job" \
+  ip -n "$net-a" link set eth0 up
+  # Beside the next one, since both take 30 s.
+  absent() { # command...
+    # What Slurm says on two hosts with two processes each; rank 1 comes, ranks 2 and 3 do not.
+    export SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host-a,host-b \
+      SLURM_STEP_TASKS_PER_NODE="2(x2)" SLURM_JOB_ID=1 SLURM_STEP_ID=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 7))
+    SLURM_PROCID=1 SLURM_LOCALID=1 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" 2>/dev/null &
+    SLURM_PROCID=0 SLURM_LOCALID=0 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@"
+  }
+  (absent "$program" all_reduce $small >"$work/absent.out" 2>"$work/absent"; echo "exit $?" >>"$work/absent") &
+  absent=$!
+  OTHER_SECRET=guess run "${hosts[3]}" 4 0 0 "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 waits|who listens there is of another job" \
     "${on_two[@]}" "$program" all_reduce $small
+  wait $absent
+  if grep -q "^exit 4" "$work/absent" && grep -q "2 of 4 processes did not come within 30 s: ranks 2, 3 on host-b. Rank 0 waits" "$work/absent"; then
+    verdict ok "${hosts[4]}"
+  else
+    verdict FAILED "${hosts[4]}" "$(tail -2 "$work/absent")"
+  fi
+
+  # A second network, and a name with an address on each.
+  wire eth1 10.78.0.1/24 10.78.0.2/24
+  call 10.77.0.1 10.78.0.1
+  # Unlike a link that is down, that only makes packets vanish.
+  ip -n "$net-a" addr del 10.77.0.1/24 dev eth0
+  FIRST=host-a run "${hosts[5]}" 0 2 4 "control over eth1 \(10.78.0.1\)" "${on_two[@]}" "$program" all_reduce $small
+  ip -n "$net-a" addr add 10.77.0.1/24 dev eth0
+  # They meet at the first network's address, are sent on to the second, and do not mind when the first goes down.
+  (sleep 1.5; ip -n "$net-a" link set eth0 down) &
+  run "${hosts[6]}" 0 2 1 "control over eth1 \(10.78.0.1\)" "${on_two[@]}" "$program" all_reduce -b 8 -e 8 -n 5 --batches 1 \
+    --interface eth1 --fault rank=1,phase=timed,row=0,do=slow:400000us
+  ip -n "$net-a" link set eth0 up
+  ip -n "$net-b" link set eth1 name eth9
+  run "${hosts[7]}" 2 0 0 "rank 1 .* on host-b\) cannot take part: --interface eth1 .* is no interface, network or address of host-b, which has lo" \
+    "${on_two[@]}" "$program" all_reduce $small --interface eth1
+
+  # Nothing but IPv6.
+  for host in a b; do
+    for link in eth0 eth1 eth9; do ip -n "$net-$host" link del $link 2>/dev/null; done
+    ip -n "$net-$host" -4 addr flush dev lo
+  done
+  wire eth0 fd77::1/64 fd77::2/64
+  call fd77::1
+  local_a=$(ip -n "$net-a" -6 -o addr show dev eth0 scope link | grep -oE 'fe80::[0-9a-f:]+')
+  FIRST=fd77::1 run "${hosts[8]}" 0 2 4 "control over eth0 \(fd77::1\)" "${on_two[@]}" "$program" all_reduce $small
+  FIRST=host-a run "${hosts[9]}" 0 2 4 "control over eth0 \(fd77::1\)" "${on_two[@]}" "$program" all_reduce $small
+  FIRST=$local_a%eth0 run "${hosts[10]}" 0 2 4 "control over eth0 \($local_a\)" "${on_two[@]}" "$program" all_reduce $small
 else
   waive "network namespaces cannot be made: $(head -c 200 "$work/why")" "${hosts[@]}"
 fi
