@@ -6,6 +6,7 @@ use std::{
     fs::File,
     net::TcpListener,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
 };
 
@@ -17,6 +18,15 @@ const ON_A_HOST: usize = 8;
 /// Long enough for hundreds of processes on a busy machine.
 const LONG: Duration = Duration::from_secs(150);
 const WORDS: &str = "all_reduce -b 8 -e 8 -n 1 -w 0 -c 1 --batches 1";
+
+/// A port that nobody listens on, below those that the kernel gives to whoever connects: it would give it to
+/// one of hundreds that try before the first process listens.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 9_000) as u16;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 1_000);
+    ports.find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).unwrap()
+}
 
 /// Processes of one job. However its test ends, they end as well.
 struct Job {
@@ -44,7 +54,7 @@ impl Job {
         variables: &[(&str, &str)],
     ) -> Job {
         let home = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let file = |name: &str| File::create(home.path().join(name)).unwrap();
         let mut job = Job { processes: Vec::new(), home: tempfile::tempdir().unwrap() };
         for rank in (0..ranks).filter(|rank| !absent.contains(rank)) {
