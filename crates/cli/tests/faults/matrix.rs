@@ -126,7 +126,7 @@ impl Cell {
         let device = record.run.devices.iter().find(|device| device.rank == self.rank).unwrap();
         let who = match self.shape {
             Shape::Processes => format!("rank {}", self.rank),
-            Shape::Threads => "ranks 0, 1, 2".to_owned(),
+            Shape::Threads => "ranks 0-2".to_owned(),
         };
         let message = end.message.unwrap();
         ended.says(&format!("busbw: {message}; rows measured so far: busbw show "));

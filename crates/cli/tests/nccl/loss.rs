@@ -50,7 +50,7 @@ fn ranks_that_die_or_stop_in_every_phase() {
         is_broken(&ended, Exit::RankLost);
         match shape {
             Shape::Processes => ended.says(&format!("busbw: rank {rank} (process ")),
-            Shape::Threads => ended.says("busbw: ranks 0, 1, 2 (process "),
+            Shape::Threads => ended.says("busbw: ranks 0-2 (process "),
         };
         let place = match phase {
             Phase::Start => "at the start",
