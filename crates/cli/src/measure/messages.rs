@@ -283,7 +283,7 @@ impl Session<'_> {
     /// The iterations of a batch; how long each of those that count took here.
     pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
-        let slowdown = self.slowdown(task.paired.then_some(end.peer));
+        let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // One place for all messages keeps them in the caches, as OSU's loops do.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let place = |n: u32| n as usize % apart * end.bytes;

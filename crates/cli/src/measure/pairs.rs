@@ -94,7 +94,10 @@ impl Session<'_> {
             Some(retest) => {
                 let again = self.look(test, sweep, &retest.schedule, retest.passes, pace)?;
                 let figures = figures(&again, test, bytes, neighbours)?;
-                (confirm(&verdict, &figures, &Rule::STRICT), Some(again))
+                (
+                    confirm(&verdict, &figures, &Rule::strict(Unit::of(test), neighbours.mover())),
+                    Some(again),
+                )
             }
         };
         let checked = self.plan.check > 0;
@@ -124,7 +127,10 @@ impl Session<'_> {
     ) -> Result<Suspicion, MeasureError> {
         let mut said = Vec::new();
         if self.world.rank() == 0 {
-            let verdict = judge(&figures(first, test, bytes, neighbours)?, &Rule::LIBERAL);
+            let verdict = judge(
+                &figures(first, test, bytes, neighbours)?,
+                &Rule::liberal(Unit::of(test), neighbours.mover()),
+            );
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {
                 let all = self.plan.pairing.as_ref().is_none_or(|p| p.way != Way::Rails);
