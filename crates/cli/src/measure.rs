@@ -279,13 +279,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// By how much our operations are slowed, if they are; with one peer alone where the fault says so.
-    fn slowdown(&self, peer: Option<usize>) -> Option<Slowdown> {
+    /// By how much our iterations are slowed, if they are, of so many operations or messages each; with one
+    /// peer alone where the fault says so.
+    fn slowdown(&self, peer: Option<usize>, each: u64) -> Option<Slowdown> {
         let fault = self.plan.fault?;
         let meant = self.holds(fault.rank) && (fault.peer.is_none() || fault.peer == peer);
         match fault.action {
             Action::Slow(factor) if meant => Some(Slowdown::Times(factor)),
-            Action::Late(us) if meant => Some(Slowdown::By(us / 1e6)),
+            Action::Late(us) if meant => Some(Slowdown::By(us / 1e6 * each as f64)),
             _ => None,
         }
     }
@@ -301,7 +302,7 @@ enum Slowdown {
 }
 
 impl Slowdown {
-    /// Seconds to be added to an operation that took so many.
+    /// Seconds to be added to an iteration that took so many.
     fn after(self, seconds: f64) -> f64 {
         match self {
             Slowdown::Times(factor) => seconds * (factor - 1.0),

@@ -26,6 +26,7 @@ pub use groups::{first_group, hosts_of};
 use crate::{
     Collective, DataType,
     nccl_log::NcclFacts,
+    pairs::Pairs,
     record::{DeviceCounters, Machine},
 };
 
@@ -72,6 +73,9 @@ pub struct Measurement {
     /// Rows beyond the number that is kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rows_left_out: u64,
+    /// Matrices of pairs, of which each is a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pairs>,
     /// "Out of bounds values".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_bounds: Option<u64>,

@@ -11,6 +11,7 @@ mod floor;
 mod machine;
 mod memory;
 mod network;
+mod pairs;
 mod places;
 mod shortfall;
 mod slot;
@@ -21,7 +22,7 @@ use super::{context::Context, finding::Finding};
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
-    let rules: [fn(&Context<'_>) -> Vec<Finding>; 15] = [
+    let rules: [fn(&Context<'_>) -> Vec<Finding>; 16] = [
         wrong::look,
         failure::look,
         copies::look,
@@ -34,6 +35,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         counters::look,
         dips::look,
         unsteady::look,
+        pairs::look,
         places::look,
         algorithm::look,
         floor::look,

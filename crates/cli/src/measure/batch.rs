@@ -116,7 +116,7 @@ impl Session<'_> {
         let meets = case.collective != Collective::Barrier;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
-        let (slowdown, last) = (self.slowdown(None), self.last_operation(place));
+        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(place));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
@@ -184,7 +184,7 @@ impl Session<'_> {
         launches: u32,
     ) -> Result<BatchTimes, MeasureError> {
         let (plan, last) = (self.plan, self.last_operation(place));
-        let slowdown = self.slowdown(None);
+        let slowdown = self.slowdown(None, 1);
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);

@@ -25,6 +25,9 @@ use crate::{
     local_time,
 };
 
+/// How much later than asked for a sleep may end: the kernel's slack for timers, and a bit.
+const SLEEP: Duration = Duration::from_micros(60);
+
 /// What is to be measured.
 pub(super) struct Task {
     pub(super) test: Messages,
@@ -283,7 +286,7 @@ impl Session<'_> {
     /// The iterations of a batch; how long each of those that count took here.
     pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
-        let slowdown = self.slowdown(task.paired.then_some(end.peer));
+        let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // One place for all messages keeps them in the caches, as OSU's loops do.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let place = |n: u32| n as usize % apart * end.bytes;
@@ -358,6 +361,10 @@ pub(super) fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, Bac
 /// Lets time pass, as if an iteration had taken longer, on purpose.
 fn spin(time: Duration) {
     let begun = Instant::now();
+    if time > SLEEP {
+        // Others may need the core: they are not to be slowed, too.
+        std::thread::sleep(time - SLEEP);
+    }
     while begun.elapsed() < time {
         std::hint::spin_loop();
     }

@@ -16,10 +16,10 @@ use model::{
         judge::{confirm, judge},
         retest::{self, FIRST_PASSES, Retest},
         schedule::Schedule,
-        verdict::{Rule, Verdict},
+        verdict::{Mover, Rule, Verdict},
     },
     pattern::derive_seed,
-    plan::{Place, Sweep, Way},
+    plan::{BackendChoice, Place, Sweep, Way},
     record::{PairsFigures, Row},
 };
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,10 @@ impl Session<'_> {
             Some(retest) => {
                 let again = self.look(test, sweep, &retest.schedule, retest.passes, pace)?;
                 let figures = figures(&again, test, bytes, neighbours)?;
-                (confirm(&verdict, &figures, &Rule::STRICT), Some(again))
+                (
+                    confirm(&verdict, &figures, &Rule::strict(Unit::of(test), neighbours.mover())),
+                    Some(again),
+                )
             }
         };
         let checked = self.plan.check > 0;
@@ -103,14 +106,36 @@ impl Session<'_> {
         first.wrong = checked.then_some(findings.wrong);
         first.failed_checks = findings.failed_checks;
         first.wrong_places = findings.places;
+        let notes = self.notes(neighbours, &verdict, test);
         let pairs = PairsFigures { test, verdict, retest: second.as_ref().map(half) };
-        let crowded = "# ranks share cores: who is slower may only have had to wait for one";
         Ok(Row {
             out_of_place: Some(first),
             pairs: Some(Box::new(pairs)),
-            notes: neighbours.crowded().then(|| crowded.to_owned()).into_iter().collect(),
+            notes,
             ..self.messages_row(Benchmark::Pairs, sweep, bytes, 0)
         })
+    }
+
+    /// What has to be known to read a matrix.
+    fn notes(&self, neighbours: &Neighbours, verdict: &Verdict, test: Messages) -> Vec<String> {
+        let on_processors = neighbours.mover() == Mover::Processors;
+        let on_gpus = matches!(self.plan.backend, BackendChoice::Nccl(_));
+        let divided = on_gpus && self.plan.ranks() > 2 && !test.is_latency();
+        let said = [
+            (
+                neighbours.crowded(),
+                "ranks share cores: who is slower may only have had to wait for one",
+            ),
+            (
+                on_processors && !verdict.findings.is_empty(),
+                "one launch does not tell a slow core from a busy one: see whether another names the same",
+            ),
+            (
+                divided,
+                "NCCL divides its channels among the peers of a communicator: two ranks alone reach more (busbw bw -g 2)",
+            ),
+        ];
+        said.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| format!("# {note}")).collect()
     }
 
     /// What the first look says, as rank 0 sees it.
@@ -124,7 +149,10 @@ impl Session<'_> {
     ) -> Result<Suspicion, MeasureError> {
         let mut said = Vec::new();
         if self.world.rank() == 0 {
-            let verdict = judge(&figures(first, test, bytes, neighbours)?, &Rule::LIBERAL);
+            let verdict = judge(
+                &figures(first, test, bytes, neighbours)?,
+                &Rule::liberal(Unit::of(test), neighbours.mover()),
+            );
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {
                 let all = self.plan.pairing.as_ref().is_none_or(|p| p.way != Way::Rails);

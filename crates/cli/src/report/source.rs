@@ -58,7 +58,10 @@ impl Sources {
                 run.rows.len()
             ));
         }
-        self.runs.extend(read.measurements);
+        for mut run in read.measurements {
+            self.pairs.append(&mut run.pairs);
+            self.runs.push(run);
+        }
         Ok(())
     }
 

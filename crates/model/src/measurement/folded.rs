@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Device, Known, Measurement, Row, Source, Test};
 use crate::{
     nccl_log::NcclFacts,
+    pairs::Pairs,
     record::{Machine, SCHEMA},
 };
 
@@ -21,6 +22,9 @@ pub struct Folded {
     pub run: Imported,
     /// Its rows.
     pub rows: Vec<Row>,
+    /// Matrices of pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pairs>,
     /// What it says at its end.
     pub end: Outcome,
 }
@@ -106,6 +110,7 @@ impl From<Measurement> for Folded {
             machine,
             rows,
             rows_left_out,
+            pairs,
             out_of_bounds,
             stated_average,
             copies,
@@ -131,13 +136,14 @@ impl From<Measurement> for Folded {
                 library,
             },
             rows,
+            pairs,
             end: Outcome { out_of_bounds, average_busbw: stated_average, rows_left_out, errors },
         }
     }
 }
 
 impl From<Folded> for Measurement {
-    fn from(Folded { run, rows, end }: Folded) -> Measurement {
+    fn from(Folded { run, rows, pairs, end }: Folded) -> Measurement {
         Measurement {
             source: run.imported,
             test: run.test,
@@ -153,6 +159,7 @@ impl From<Folded> for Measurement {
             machine: run.machine,
             rows,
             rows_left_out: end.rows_left_out,
+            pairs,
             out_of_bounds: end.out_of_bounds,
             stated_average: end.average_busbw,
             copies: run.copies,

@@ -5,7 +5,8 @@ use super::{
     Device, Figure, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of, plan,
 };
 use crate::{
-    messages::Messages,
+    Benchmark,
+    pairs::Pairs,
     record::{self, Folded},
 };
 
@@ -13,6 +14,8 @@ impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
     pub fn from_record(record: Folded, name: &str) -> Measurement {
         let unsettled = record.unsettled();
+        let shown = record.rows.iter().filter(|row| row.shown);
+        let pairs = shown.filter_map(|row| Pairs::of_row(&record.run, row)).collect();
         let Folded { run, library, rows, end } = record;
         let devices: Vec<Device> = run.devices.into_iter().map(Device::from).collect();
         let first = first_group(&devices);
@@ -30,7 +33,11 @@ impl Measurement {
             test: Test {
                 name: Some(benchmark.name().to_owned()),
                 collective: benchmark.collective().map(Known::said),
-                figure: benchmark.messages().map_or(Figure::Bandwidths, Messages::figure),
+                figure: match benchmark {
+                    Benchmark::Collective(_) => Figure::Bandwidths,
+                    Benchmark::Messages(test) => test.figure(),
+                    Benchmark::Pairs => Figure::PointToPoint,
+                },
                 memory: None,
             },
             ranks: ranks.map(Known::said),
@@ -45,6 +52,7 @@ impl Measurement {
             machine: Some(run.machine),
             rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),
             rows_left_out: 0,
+            pairs,
             out_of_bounds: end.as_ref().map(|end| end.out_of_bounds),
             // A record's average leaves halves out that mean nothing; it is no claim to check.
             stated_average: None,

@@ -15,7 +15,7 @@ pub(super) const SIZES: (u64, u64) = (8, 64 << 20);
 /// Round trips of a sample, timed and untimed.
 const LATENCY: [u32; 2] = [200, 20];
 /// Windows of a sample, timed and untimed, and the messages of each.
-const BANDWIDTH: [u32; 3] = [4, 1, 8];
+const BANDWIDTH: [u32; 3] = [2, 1, 32];
 /// Beyond so many ranks each meets some others only.
 const MOST: usize = 128;
 /// So many.
