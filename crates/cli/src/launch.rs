@@ -11,8 +11,10 @@ mod process;
 mod rank;
 mod sacrifice;
 
-pub(crate) use guard::terminating;
+pub(crate) use guard::{Guard, terminating};
 use invite::Devices;
+pub(crate) use invite::token;
+pub(crate) use party::end_with_parent;
 pub use party::{guest, roll};
 pub use rank::run as rank;
 
@@ -33,7 +35,7 @@ use crate::{
         nccl::{Gpus, Log},
     },
     complain, lint_command, local_time, machine, measure,
-    options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
+    options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
     sweep::SWEPT,
@@ -88,7 +90,7 @@ pub fn lead(
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
-    if std::env::var_os(SWEPT).is_some() {
+    if [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some()) {
         party::end_with_parent();
     }
     supervise(request, args, None)
@@ -228,7 +230,7 @@ fn memory_figures(plan: &Plan) -> MemoryFigures {
     }
 }
 
-fn environment_variables() -> impl Iterator<Item = (String, String)> {
+pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     })

@@ -22,6 +22,8 @@ pub mod import;
 mod import_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
+/// Ranks started by us somewhere else.
+pub mod launcher;
 /// Mistakes in NCCL_* and UCX_* settings.
 pub mod lint;
 mod lint_command;
@@ -110,8 +112,11 @@ fn complain(error: &anyhow::Error) -> Exit {
 fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     let args: Vec<OsString> = args.into_iter().collect();
     match options::parse(args.clone())? {
-        Command::Bench { benchmark, style, program, arguments } => {
+        Command::Bench { benchmark, style, program, mut arguments } => {
             let environment = Environment::read(|name| std::env::var(name).ok());
+            if let Some(exit) = launcher::run(&mut arguments, &environment, &program, &args)? {
+                return Ok(exit);
+            }
             let surroundings = launch::surroundings(&arguments);
             let planned =
                 options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
@@ -141,6 +146,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
+        Command::Agent => launcher::agent(),
+        Command::Tied(words) => launcher::tied(&words),
         Command::Rank { .. } => launch::rank(),
     }
 }

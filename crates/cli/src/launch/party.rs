@@ -97,7 +97,7 @@ fn name_ranks(plan: &Plan, process: usize) -> String {
 }
 
 /// Ends this process as if its terminal were gone, when the process that started it is.
-pub(super) fn end_with_parent() {
+pub(crate) fn end_with_parent() {
     watch_parent(|| {
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
     });

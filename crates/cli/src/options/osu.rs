@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 20] = [
+const OURS: [&str; 26] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -41,6 +41,12 @@ const OURS: [&str; 20] = [
     "proof",
     "fault",
     "seed",
+    "launcher",
+    "hosts",
+    "hostfile",
+    "np",
+    "launcher-command",
+    "dry-run",
 ];
 
 /// Whether a name is one of OSU's, whether we have it or not.
