@@ -1,6 +1,7 @@
 //! Where ranks run, and what becomes of them. Ends in a world that measures, and in an exit code.
 //! Not what they measure.
 
+mod alone;
 mod guard;
 mod inline;
 mod invite;
@@ -85,11 +86,13 @@ pub fn lead(
     Ok(exit)
 }
 
-/// Runs a request: opens its outputs, starts its ranks, follows them to the end.
+/// Runs a request: opens its outputs, starts its ranks, follows them to the end. `alone` is what a launcher
+/// says where it says that this process is its only one.
 ///
 /// # Errors
 /// What cannot be opened or started.
-pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
+pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<Exit> {
+    alone::refuse_copies(alone)?;
     if [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some()) {
         party::end_with_parent();
     }

@@ -122,7 +122,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                 options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
             match &environment.launched {
                 None => {
-                    launch::run(planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?, &args)
+                    let request = planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?;
+                    launch::run(request, environment.alone.as_deref(), &args)
                 }
                 Some(launched) if launched.rank == 0 => launch::lead(launched, planned, &args),
                 Some(launched) => launch::guest(launched, planned, &args),

@@ -14,6 +14,7 @@ mod roll;
 pub(super) use door::Door;
 pub use guest::run as guest;
 pub(super) use let_in::{Guest, News};
+pub(super) use proof::name;
 pub use roll::roll;
 
 use std::{ffi::OsString, path::Path, time::Duration};

@@ -32,6 +32,8 @@ pub struct Environment {
     pub relayed: bool,
     /// What a launcher says, where it started this process as one of several.
     pub launched: Option<Launched>,
+    /// What a launcher says, where it started this process as the only one.
+    pub alone: Option<String>,
 }
 
 impl Environment {
@@ -50,6 +52,7 @@ impl Environment {
             no_record: is_set("BUSBW_NO_RECORD"),
             relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),
+            alone: Launched::alone(&lookup),
         }
     }
 }
