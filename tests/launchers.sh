@@ -449,7 +449,7 @@ ssh_server() { # NAME ADDRESS VARIABLE=VALUE command...: a server called host-NA
 ssh_names() {
   local check
   for check in "a run" "the copy is used again" "a damaged copy" "two runs copy at once" host "-t 2 -g 2, perf" \
-    "options that cannot be" "a killed rank" Ctrl-C killed "no such host" "no key" "two hosts" "two hosts: a killed guest" \
+    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "no such host" "no key" "two hosts" "two hosts: a killed guest" \
     "two hosts: a killed ssh" "two hosts: a cut wire"; do echo "ssh: $check"; done
 }
 copies() { # NAME: size, inode and name of everything in a host's cache
@@ -492,6 +492,8 @@ through_ssh() {
   run "ssh: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "${by_ssh[@]}" 127.0.0.1:2 all_reduce -b 8 -e 4
   run "ssh: a killed rank" 6 4 1 "rank 2 \(process [0-9]+ on host-loopback\) was lost while timing row 1" \
     "${by_ssh[@]}" 127.0.0.1:4 all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
+  run "ssh: a stopped rank" 6 2 1 "rank 1 \(process [0-9]+ on host-loopback\) has been stopped for 5 s" \
+    "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small --fault rank=1,phase=timed,row=1,do=stop
   stopped "ssh: Ctrl-C" "${here[@]}"
   orphaned "ssh: killed" "${here[@]}"
   run "ssh: no such host" 3 0 0 "ssh to nowhere.invalid .*Could not resolve" "${by_ssh[@]}" 127.0.0.1:2,nowhere.invalid:2 all_reduce $small

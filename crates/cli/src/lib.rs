@@ -85,6 +85,11 @@ impl Refusal {
     pub fn new(exit: Exit, text: impl Into<String>) -> Refusal {
         Refusal { exit, text: text.into() }
     }
+
+    /// The exit code's meaning.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
 }
 
 /// The program: reads the command line, runs, says what went wrong, and exits.

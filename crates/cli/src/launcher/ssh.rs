@@ -56,10 +56,25 @@ impl Launcher for Ssh {
                     || Err(Refusal::new(Exit::Internal, "a thread for ssh has vanished").into());
                 thread.join().unwrap_or_else(|_| vanished())
             });
-            joined.collect::<Result<Vec<Connection>>>()
+            all_or_none(joined)
         })?;
         Ok(Box::new(Watch::begin(connections, |all| Orders::of(job, all))?))
     }
+}
+
+/// Every host's connection, or all that is wrong, with the first one's exit code.
+fn all_or_none(opened: impl Iterator<Item = Result<Connection>>) -> Result<Vec<Connection>> {
+    let (mut connections, mut failed) = (Vec::new(), Vec::new());
+    for one in opened {
+        match one {
+            Ok(connection) => connections.push(connection),
+            Err(error) => failed.push(error),
+        }
+    }
+    let Some(first) = failed.first() else { return Ok(connections) };
+    let exit = first.downcast_ref::<Refusal>().map_or(Exit::Internal, Refusal::exit);
+    let texts: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
+    Err(Refusal::new(exit, texts.join("; and ")).into())
 }
 
 /// The command that runs `script` on a host.

@@ -26,6 +26,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const ORDERS: Duration = Duration::from_secs(600);
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long the host of process 0 waits for others when that has ended: the run is over.
+const GRACE: Duration = Duration::from_secs(3);
 /// Longest line.
 const LONGEST: usize = 1 << 22;
 
@@ -59,8 +61,13 @@ pub fn run() -> Result<Exit> {
         .name("orders".to_owned())
         .spawn(move || obey(&mut lines, &ours))
         .context("cannot start a thread for orders")?;
+    let mut over: Option<Instant> = None;
     loop {
         let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
+        if over.is_some_and(|since| since.elapsed() > GRACE) {
+            // Such as one that is stopped.
+            end(&mut all);
+        }
         let codes: Vec<Option<i32>> = all
             .iter_mut()
             .map(|child| {
@@ -68,6 +75,9 @@ pub fn run() -> Result<Exit> {
             })
             .collect();
         drop(all);
+        if orders.first == 0 && matches!(codes.first(), Some(Some(_))) {
+            over.get_or_insert_with(Instant::now);
+        }
         if let Some(codes) = codes.into_iter().collect::<Option<Vec<i32>>>() {
             let code = codes.first().copied().unwrap_or(0);
             // An `Exit` knows busbw's own codes only, and this is whatever its process had.

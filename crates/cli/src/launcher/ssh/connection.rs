@@ -39,6 +39,7 @@ pub(super) struct Connection {
     pub(super) child: Child,
     pub(super) stdin: ChildStdin,
     pub(super) stdout: BufReader<ChildStdout>,
+    pub(super) said: Said,
     pub(super) greeting: Greeting,
 }
 
@@ -66,8 +67,8 @@ impl Connection {
             }
         };
         ssh.said.pass_on();
-        let Ssh { host, child, stdin, stdout, .. } = ssh;
-        Ok(Connection { host, child, stdin, stdout, greeting })
+        let Ssh { host, child, stdin, stdout, said } = ssh;
+        Ok(Connection { host, child, stdin, stdout, said, greeting })
     }
 }
 
@@ -178,7 +179,7 @@ fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
 }
 
 /// What an ssh says on stderr.
-struct Said {
+pub(super) struct Said {
     state: Arc<Mutex<State>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -218,6 +219,11 @@ impl Said {
         let _ = io::stderr().write_all(&state.kept);
         state.kept.clear();
         state.passed_on = true;
+    }
+
+    /// Whether its end has come, and with it all that there is to pass on.
+    pub(super) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// The last of it, for a message; nothing where nothing was said.

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    connection::Connection,
+    connection::{Connection, Said},
     orders::{INTERRUPT, Orders},
 };
 use crate::{
@@ -38,6 +38,7 @@ struct Host {
     child: Child,
     /// Closed to end everything there.
     stdin: Option<ChildStdin>,
+    said: Said,
     /// How its ssh ended, once it has.
     how: Option<(Option<i32>, String)>,
 }
@@ -62,12 +63,13 @@ impl Watch {
         let mut stdout: Option<Box<dyn Read + Send>> = None;
         let mut hosts = Vec::new();
         for (connection, orders) in connections.into_iter().zip(orders) {
-            let Connection { host: name, child, mut stdin, stdout: mut output, .. } = connection;
+            let Connection { host: name, child, mut stdin, stdout: mut output, said, .. } =
+                connection;
             let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
             line.push(b'\n');
             // A connection that is broken already shows as its end.
             let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
-            hosts.push(Host { name, child, stdin: Some(stdin), how: None });
+            hosts.push(Host { name, child, stdin: Some(stdin), said, how: None });
             if stdout.is_none() {
                 stdout = Some(Box::new(output));
             } else {
@@ -117,8 +119,9 @@ impl Watch {
         for host in hosts.iter_mut() {
             host.stdin = None;
         }
+        let by = Instant::now() + CLOSE;
         for host in hosts.iter_mut() {
-            while !host.has_ended() && Instant::now() < by {
+            while !(host.has_ended() && host.said.is_over()) && Instant::now() < by {
                 std::thread::sleep(LOOK / 5);
             }
             if host.how.is_none() {
