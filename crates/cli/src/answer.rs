@@ -16,12 +16,17 @@ pub(crate) type Out = Printable<BufWriter<StdoutLock<'static>>>;
 /// # Errors
 /// When stdout cannot be written.
 pub(crate) fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()> {
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = wants_colour();
     let mut out = Printable::new(BufWriter::new(io::stdout().lock()), colour);
     match write(&mut out, colour).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to stdout"),
     }
+}
+
+/// Whether people look at stdout, and want colours there.
+pub(crate) fn wants_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// A line of JSON.

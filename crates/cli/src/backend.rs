@@ -142,6 +142,11 @@ pub trait Backend {
         None
     }
 
+    /// PCI address of the GPU that this driver's rank is on, if it is on one.
+    fn gpu_address(&self) -> Option<String> {
+        None
+    }
+
     /// The way for messages to other ranks.
     ///
     /// # Errors
@@ -228,6 +233,16 @@ pub trait Prepared {
     /// [`BackendError`].
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError>;
 
+    /// Stays in the library until the other ranks have ended what was begun, too: called by all after
+    /// [`Prepared::finish`], before they meet outside of it. A library that works only while it is called
+    /// leaves another rank waiting for ever otherwise.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn serve_others(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Notes a boundary between what was enqueued before and what comes after.
     ///
     /// # Errors
@@ -257,6 +272,19 @@ pub trait Prepared {
         rank: usize,
         element: u64,
     ) -> Result<(), BackendError>;
+}
+
+/// Ends what was enqueued on every rank; this driver's seconds since [`Prepared::start`].
+///
+/// # Errors
+/// [`BackendError`].
+pub(crate) fn finish_all(
+    prepared: &mut dyn Prepared,
+    deadline: Option<Instant>,
+) -> Result<f64, BackendError> {
+    let seconds = prepared.finish(deadline)?;
+    prepared.serve_others()?;
+    Ok(seconds)
 }
 
 /// `-G` is waived on backends without graphs before a plan gets here.

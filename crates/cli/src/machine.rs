@@ -20,7 +20,7 @@ use model::record::Machine;
 
 pub use ancestry::{ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
-pub use cpu::{near, processor_list, usable_cores};
+pub use cpu::{last_cache, near, processor_list, usable_cores};
 pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};

@@ -7,6 +7,7 @@ mod clock;
 mod half;
 mod latency;
 mod messages;
+mod pairs;
 mod report;
 mod row;
 mod samples;
@@ -25,7 +26,7 @@ use model::{
 use thiserror::Error;
 
 use self::samples::Samples;
-use crate::backend::{Backend, BackendError, Operation};
+use crate::backend::{Backend, BackendError, Operation, finish_all};
 
 /// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
 const SURVEYED: usize = 256;
@@ -117,6 +118,7 @@ impl<'a> Session<'a> {
         match self.plan.benchmark {
             Benchmark::Collective(collective) => self.run_collective(collective)?,
             Benchmark::Messages(test) => self.run_messages(test)?,
+            Benchmark::Pairs => self.run_pairs()?,
         }
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
@@ -190,7 +192,7 @@ impl<'a> Session<'a> {
                 let operation = Operation { place: Place::OutOfPlace, iteration, proof: false };
                 prepared.enqueue(operation)?;
             }
-            prepared.finish(deadline)?;
+            finish_all(prepared.as_mut(), deadline)?;
         }
         Ok(())
     }
@@ -208,11 +210,16 @@ impl<'a> Session<'a> {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
-            prepared.finish(deadline)?;
+            finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(self.deadline())?;
             self.backend.overhear(&case)?;
         }
+        self.end_listening()
+    }
+
+    /// Ends finding out how cases run, and tells what libraries said.
+    fn end_listening(&mut self) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
         self.backend.listen(false);
         if let Some(facts) = self.backend.library() {
@@ -251,7 +258,7 @@ impl<'a> Session<'a> {
         let (signal, pause) = match fault.action {
             Action::Kill => (rustix::process::Signal::KILL, Duration::MAX),
             Action::Stop => (rustix::process::Signal::STOP, Duration::from_millis(500)),
-            Action::Corrupt(_) | Action::Slow(_) => return,
+            Action::Corrupt(_) | Action::Slow(_) | Action::Late(_) => return,
         };
         // Our own process: it cannot be refused. But the signal may find another thread first, and
         // this one must not get beyond the place where it breaks.
@@ -272,12 +279,34 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// How many times as long each operation is to take.
-    fn slowness(&self) -> Option<f64> {
+    /// By how much our iterations are slowed, if they are, of so many operations or messages each; with one
+    /// peer alone where the fault says so.
+    fn slowdown(&self, peer: Option<usize>, each: u64) -> Option<Slowdown> {
         let fault = self.plan.fault?;
+        let meant = self.holds(fault.rank) && (fault.peer.is_none() || fault.peer == peer);
         match fault.action {
-            Action::Slow(factor) if self.holds(fault.rank) => Some(factor),
+            Action::Slow(factor) if meant => Some(Slowdown::Times(factor)),
+            Action::Late(us) if meant => Some(Slowdown::By(us / 1e6 * each as f64)),
             _ => None,
+        }
+    }
+}
+
+/// By how much operations are slowed on purpose.
+#[derive(Debug, Clone, Copy)]
+enum Slowdown {
+    /// To so many times their time.
+    Times(f64),
+    /// By so many seconds each.
+    By(f64),
+}
+
+impl Slowdown {
+    /// Seconds to be added to an iteration that took so many.
+    fn after(self, seconds: f64) -> f64 {
+        match self {
+            Slowdown::Times(factor) => seconds * (factor - 1.0),
+            Slowdown::By(delay) => delay,
         }
     }
 }

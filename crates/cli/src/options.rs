@@ -9,6 +9,7 @@ mod integer;
 mod launched;
 mod launching;
 mod osu;
+mod pairing;
 mod planning;
 mod questions;
 mod reading_commands;

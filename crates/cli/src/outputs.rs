@@ -220,6 +220,13 @@ impl Outputs {
         }
     }
 
+    /// Shows that pairs are being gone through.
+    pub fn progress_of_passes(&self, bytes: u64, pass: u64, passes: u64) {
+        self.progress.set_length(passes);
+        self.progress.set_position(pass);
+        self.progress.set_message(format!("{bytes} B, all pairs"));
+    }
+
     /// What a process's library said while it came up.
     ///
     /// # Errors

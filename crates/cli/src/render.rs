@@ -12,6 +12,7 @@ mod messages;
 mod nccl_report;
 mod number;
 mod osu;
+mod pairs;
 mod report_json;
 mod table;
 mod warnings;
@@ -27,12 +28,13 @@ use model::{
 
 pub use closing::{Closing, bytes};
 pub use csv::Csv;
-pub use footer::{Totals, gate_held};
+pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
 pub use latency::LatencyTable;
 pub use messages::MessagesTable;
 pub use nccl_report::{NcclReport, open as open_report};
 pub use osu::OsuTable;
+pub use pairs::PairsTable;
 pub use table::Table;
 pub use warnings::{row_warnings, run_warnings};
 
@@ -69,5 +71,6 @@ pub fn table<W: Write + 'static>(plan: &Plan, out: W) -> Box<dyn Render> {
         Benchmark::Collective(_) if plan.latency => Box::new(LatencyTable::new(out)),
         Benchmark::Collective(_) => Box::new(Table::new(out)),
         Benchmark::Messages(_) => Box::new(MessagesTable::new(out)),
+        Benchmark::Pairs => Box::new(PairsTable::new(out)),
     }
 }

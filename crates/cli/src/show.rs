@@ -12,7 +12,7 @@ use model::{exit::Exit, measurement::Measurement, record::Folded};
 
 use crate::{
     Refusal,
-    answer::answer,
+    answer::{answer, wants_colour},
     explain::{self, Hardware},
     figure::{self, Figure},
     options::ShowArguments,
@@ -56,7 +56,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     if drawn(arguments) {
         return draw_record(arguments, record, &path.display().to_string());
     }
-    let stdout = Printable::new(BufWriter::new(io::stdout().lock()), false);
+    let stdout = Printable::new(BufWriter::new(io::stdout().lock()), wants_colour());
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
         (true, _) => Box::new(Csv::new(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),

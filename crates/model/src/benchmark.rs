@@ -1,20 +1,21 @@
-//! What a run measures: a collective, or messages between pairs of ranks.
-//! Not how either is measured.
+//! What a run measures: a collective, messages between pairs of ranks, or every pair in turns.
+//! Not how it is measured.
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{Collective, messages::Messages};
 
 /// What a run measures. A record has its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Benchmark {
     /// An operation of all ranks.
     Collective(Collective),
     /// Messages between pairs of ranks.
     Messages(Messages),
+    /// Messages of every pair of ranks, in rounds.
+    Pairs,
 }
 
 impl Benchmark {
@@ -23,20 +24,22 @@ impl Benchmark {
         match self {
             Benchmark::Collective(collective) => collective.name(),
             Benchmark::Messages(messages) => messages.name(),
+            Benchmark::Pairs => "pairs",
         }
     }
 
     /// The benchmark of that name.
     pub fn from_name(name: &str) -> Option<Benchmark> {
         let collective = Collective::from_name(name).map(Benchmark::Collective);
-        collective.or_else(|| Messages::from_name(name).map(Benchmark::Messages))
+        let pairs = (name == Benchmark::Pairs.name()).then_some(Benchmark::Pairs);
+        collective.or_else(|| Messages::from_name(name).map(Benchmark::Messages)).or(pairs)
     }
 
     /// The collective, if it is one.
     pub const fn collective(self) -> Option<Collective> {
         match self {
             Benchmark::Collective(collective) => Some(collective),
-            Benchmark::Messages(_) => None,
+            Benchmark::Messages(_) | Benchmark::Pairs => None,
         }
     }
 
@@ -44,8 +47,22 @@ impl Benchmark {
     pub const fn messages(self) -> Option<Messages> {
         match self {
             Benchmark::Messages(messages) => Some(messages),
-            Benchmark::Collective(_) => None,
+            Benchmark::Collective(_) | Benchmark::Pairs => None,
         }
+    }
+}
+
+impl Serialize for Benchmark {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Benchmark {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Benchmark, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || D::Error::custom(format!("'{name}' is no benchmark of this busbw"));
+        Benchmark::from_name(&name).ok_or_else(unknown)
     }
 }
 
@@ -74,8 +91,10 @@ mod tests {
     #[test]
     fn names_are_unique_and_survive_a_record() {
         let collectives = Collective::ALL.map(Benchmark::Collective).into_iter();
-        let all: Vec<Benchmark> =
-            collectives.chain(Messages::ALL.map(Benchmark::Messages)).collect();
+        let all: Vec<Benchmark> = collectives
+            .chain(Messages::ALL.map(Benchmark::Messages))
+            .chain([Benchmark::Pairs])
+            .collect();
         for benchmark in &all {
             assert_eq!(Benchmark::from_name(benchmark.name()), Some(*benchmark));
             let json = serde_json::to_string(benchmark).unwrap();

@@ -51,6 +51,8 @@ pub enum Action {
     Corrupt(u64),
     /// The rank's operations take this many times as long.
     Slow(f64),
+    /// Each of the rank's operations takes this many microseconds longer.
+    Late(f64),
 }
 
 /// One fault.
@@ -64,12 +66,15 @@ pub struct Fault {
     pub row: u64,
     /// How.
     pub action: Action,
+    /// Only messages with this rank are slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<usize>,
 }
 
 /// Why a fault specification was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "--fault '{text}': {why}; write rank=R,phase=start|warmup|timed|verify|end,row=N,do=kill|stop|corrupt:I|slow:F"
+    "--fault '{text}': {why}; write rank=R,phase=start|warmup|timed|verify|end,row=N,do=kill|stop|corrupt:I|slow:F|slow:Nus[,peer=P]"
 )]
 pub struct FaultError {
     text: String,
@@ -88,7 +93,8 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Fault, FaultError> {
         let refuse = |why: String| FaultError { text: text.to_owned(), why };
-        let (mut rank, mut phase, mut row, mut action) = (0, Phase::Timed, 0, None);
+        let (mut rank, mut phase, mut row) = (0, Phase::Timed, 0);
+        let (mut action, mut peer) = (None, None);
         for part in text.split(',') {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| refuse(format!("'{part}' has no '='")))?;
@@ -102,12 +108,20 @@ impl FromStr for Fault {
                         .find(|p| p.name() == value)
                         .ok_or_else(|| refuse(format!("'{value}' is no phase")))?;
                 }
+                "peer" => peer = Some(number()? as usize),
                 "do" => action = Some(parse_action(value).map_err(refuse)?),
-                _ => return Err(refuse(format!("'{key}' is not one of rank, phase, row, do"))),
+                _ => {
+                    return Err(refuse(format!(
+                        "'{key}' is not one of rank, phase, row, do, peer"
+                    )));
+                }
             }
         }
         let action = action.ok_or_else(|| refuse("it does not say what to do".to_owned()))?;
-        Ok(Fault { rank, phase, row, action })
+        if peer.is_some() && !matches!(action, Action::Slow(_) | Action::Late(_)) {
+            return Err(refuse("only what is slow can be so with one peer alone".to_owned()));
+        }
+        Ok(Fault { rank, phase, row, action, peer })
     }
 }
 
@@ -118,6 +132,10 @@ fn parse_action(text: &str) -> Result<Action, String> {
         Some(("corrupt", element)) => {
             element.parse().map(Action::Corrupt).map_err(|_| format!("'{element}' is no element"))
         }
+        Some(("slow", late)) if late.ends_with("us") => match late.trim_end_matches("us").parse() {
+            Ok(us) if (0.0..=1e6).contains(&us) => Ok(Action::Late(us)),
+            _ => Err(format!("'{late}' is not 0us to 1e6us")),
+        },
         Some(("slow", factor)) => match factor.parse() {
             Ok(f) if (1.0..=1e6).contains(&f) => Ok(Action::Slow(f)),
             _ => Err(format!("'{factor}' is no factor of 1 to 1e6")),
@@ -134,7 +152,9 @@ impl fmt::Display for Fault {
             Action::Stop => f.write_str("stop"),
             Action::Corrupt(element) => write!(f, "corrupt:{element}"),
             Action::Slow(factor) => write!(f, "slow:{factor}"),
-        }
+            Action::Late(us) => write!(f, "slow:{us}us"),
+        }?;
+        self.peer.map_or(Ok(()), |peer| write!(f, ",peer={peer}"))
     }
 }
 
@@ -149,6 +169,7 @@ mod tests {
             "rank=0,phase=end,row=0,do=stop",
             "rank=1,phase=verify,row=7,do=corrupt:12",
             "rank=1,phase=warmup,row=0,do=slow:1.5",
+            "rank=1,phase=timed,row=0,do=slow:5us,peer=3",
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
@@ -156,7 +177,16 @@ mod tests {
 
     #[test]
     fn refuses_nonsense() {
-        for text in ["", "rank=1", "rank=x,do=kill", "do=die", "do=slow:0", "do=corrupt:x", "a=b"] {
+        for text in [
+            "",
+            "rank=1",
+            "rank=x,do=kill",
+            "do=die",
+            "do=slow:0",
+            "do=slow:xus",
+            "do=kill,peer=1",
+            "a=b",
+        ] {
             assert!(text.parse::<Fault>().is_err(), "{text}");
         }
     }

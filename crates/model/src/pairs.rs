@@ -1,11 +1,13 @@
 //! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
 //! Not how it is measured. Below: `schedule` (which pairs talk when), `judge` (from `figures` to a
-//! `verdict` about `subject`s), `retest` (who is measured again), `sentence` (the verdict in words).
+//! `verdict` about `subject`s), `retest` (who is measured again), `sentence` (the verdict in words), `of_row`
+//! (the matrix of a record).
 //! docs/pairs.md tells how a verdict is reached and how far it can be trusted.
 
 pub mod figures;
 mod fit;
 pub mod judge;
+pub mod of_row;
 pub mod retest;
 pub mod schedule;
 pub mod sentence;

@@ -4,12 +4,14 @@
 mod backend;
 mod messaging;
 mod osu;
+mod pairing;
 mod sampling;
 mod seating;
 
 pub use backend::{BackendChoice, GpuOptions, ProofBy, Registration};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
+pub use pairing::{Pairing, Way};
 pub use sampling::{Average, Sampling};
 pub use seating::Seating;
 
@@ -169,6 +171,9 @@ pub struct Plan {
     /// Every iteration of a collective is timed alone on every rank, out of place (`--latency`).
     #[serde(default)]
     pub latency: bool,
+    /// What only the matrix of pairs has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairing: Option<Pairing>,
     /// What only OSU's names have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
@@ -271,7 +276,7 @@ impl Plan {
     pub fn buffer_bytes(&self) -> usize {
         match self.benchmark {
             Benchmark::Collective(_) => self.data_bytes() + 8 * self.unalign,
-            Benchmark::Messages(_) => self.answer_offset() + LINE,
+            Benchmark::Messages(_) | Benchmark::Pairs => self.answer_offset() + LINE,
         }
     }
 
@@ -291,7 +296,7 @@ impl Plan {
                 let widest = self.messaging.windows().max();
                 widest.unwrap_or(1) as usize
             }
-            Benchmark::Messages(_) => 1,
+            Benchmark::Messages(_) | Benchmark::Pairs => 1,
         }
     }
 
@@ -306,6 +311,11 @@ impl Plan {
             Some(large) if bytes > large.above => (large.iterations, large.warmup),
             _ => (self.iterations, self.warmup),
         }
+    }
+
+    /// Bytes of a message of a matrix of pairs: latency is that of the first size, bandwidth of the last.
+    pub fn bytes_of(&self, test: Messages) -> u64 {
+        if test.is_latency() { self.min_bytes } else { self.max_bytes }
     }
 
     /// The ranks of each pair of a test of messages, the one that begins first.
@@ -405,6 +415,7 @@ mod tests {
             virtual_nodes: 1,
             messaging: Messaging::default(),
             latency: false,
+            pairing: None,
             osu: None,
         }
     }

@@ -9,7 +9,8 @@ mod run;
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
 pub use row::{
-    Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, Row, Spread, WrongPlace,
+    Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, PairsFigures, Row, Spread,
+    WrongPlace,
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 

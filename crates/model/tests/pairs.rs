@@ -14,7 +14,7 @@ use model::pairs::{
     judge::{confirm, judge},
     retest::{FIRST_PASSES, PASSES, plan},
     subject::Subject,
-    verdict::{Rule, Verdict},
+    verdict::{Mover, Rule, Verdict},
 };
 use pairs::{
     machine::Machine,
@@ -66,12 +66,15 @@ fn tellable(hosts: usize, local: usize) -> &'static [(&'static str, Draw)] {
 fn look(machine: &Machine, passes: [usize; 2], seed: u64) -> [Verdict; 2] {
     let mut rng = Rng::new(seed);
     let (schedule, hosts) = (machine.schedule(), &machine.hosts);
-    let first = judge(&machine.measure(&schedule, passes[0], &mut rng), &Rule::LIBERAL);
+    let first = judge(
+        &machine.measure(&schedule, passes[0], &mut rng),
+        &Rule::liberal(machine.unit, Mover::Devices),
+    );
     let class = |a: usize, b: usize| Some(usize::from(hosts[a] != hosts[b]));
     let Some(retest) = plan(&first, &schedule, class) else { return [first.clone(), first] };
     assert!(retest.schedule.is_sound(hosts.len()));
     let again = machine.measure(&retest.schedule, passes[1], &mut rng);
-    let last = confirm(&first, &again, &Rule::STRICT);
+    let last = confirm(&first, &again, &Rule::strict(machine.unit, Mover::Devices));
     [first, last]
 }
 

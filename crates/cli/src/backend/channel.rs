@@ -57,6 +57,16 @@ pub trait Channel {
     /// [`BackendError`].
     fn complete(&mut self) -> Result<(), BackendError>;
 
+    /// Stays in the library until all other ranks have ended their messages, too: called by all, before they
+    /// meet outside of it. A library that works only while it is called leaves another rank waiting for
+    /// ever otherwise.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn serve_others(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Writes what is to be sent, or poison where something is to be received.
     ///
     /// # Errors

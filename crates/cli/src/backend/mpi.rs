@@ -211,6 +211,10 @@ impl Prepared for MpiCase<'_> {
         Ok(self.elapsed())
     }
 
+    fn serve_others(&mut self) -> Result<(), BackendError> {
+        self.rank.barrier().map_err(failed)
+    }
+
     fn mark(&mut self) -> Result<(), BackendError> {
         self.marks.push(self.elapsed());
         Ok(())

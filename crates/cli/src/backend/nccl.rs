@@ -106,6 +106,11 @@ impl<'p> Nccl<'p> {
 }
 
 impl Backend for Nccl<'_> {
+    fn gpu_address(&self) -> Option<String> {
+        let facts = self.runtime.facts(*self.ordinals.first()?).ok()?;
+        Some(facts.address)
+    }
+
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         super::host::supported(case.collective, self.ranks)?;
         if case.collective == Collective::Barrier {

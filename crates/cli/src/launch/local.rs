@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
         let buffer_fds = (0..shared)
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
-        let messages = shared > 0 && plan.benchmark.messages().is_some();
+        let messages = shared > 0 && plan.benchmark.collective().is_none();
         let mailboxes = messages.then(|| Mailboxes::create(shared)).transpose()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
         let apart = door.is_some_and(|door| !door.is_here());

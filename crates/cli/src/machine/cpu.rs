@@ -20,6 +20,18 @@ pub fn near(root: &Root, address: &str) -> Option<String> {
     (!list.is_empty()).then_some(list)
 }
 
+/// Cores that share the last cache of a core, as the kernel lists them; none where it does not say.
+pub fn last_cache(root: &Root, core: usize) -> Option<String> {
+    let folder = format!("sys/devices/system/cpu/cpu{core}/cache");
+    let level = |cache: &String| {
+        let level = root.text(format!("{folder}/{cache}/level"))?.trim().parse::<u32>().ok()?;
+        Some((level, cache.clone()))
+    };
+    let (_, cache) = root.names(&folder).iter().filter_map(level).max()?;
+    let list = root.text(format!("{folder}/{cache}/shared_cpu_list"))?;
+    (!list.is_empty()).then_some(list)
+}
+
 /// The processors of such a list; what cannot be read is left out.
 pub fn processor_list(list: &str) -> Vec<usize> {
     let range = |text: &str| {

@@ -9,8 +9,8 @@ use model::{
     plan::{Blocking, Case, Place, Plan},
 };
 
-use super::{MeasureError, Session};
-use crate::backend::{Found, Operation, Prepared};
+use super::{MeasureError, Session, Slowdown};
+use crate::backend::{Found, Operation, Prepared, finish_all};
 
 /// One driver's times of a batch, seconds; all but `spent` of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -92,7 +92,7 @@ impl Session<'_> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
-        prepared.finish(deadline)?;
+        finish_all(prepared.as_mut(), deadline)?;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Session<'_> {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
             prepared.enqueue(Operation { place, iteration, proof: false })?;
-            prepared.finish(deadline)?;
+            finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(deadline)?;
         }
@@ -116,7 +116,7 @@ impl Session<'_> {
         let meets = case.collective != Collective::Barrier;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
-        let (slowness, last) = (self.slowness(), self.last_operation(place));
+        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(place));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
@@ -129,13 +129,14 @@ impl Session<'_> {
             }
             match plan.blocking {
                 Blocking::None | Blocking::Outer => {
-                    start_iteration(prepared.as_mut(), plan, last, iteration, slowness)?;
+                    start_iteration(prepared.as_mut(), plan, last, iteration, slowdown)?;
                 }
                 Blocking::Inner | Blocking::InnerBarrier => {
                     for operation in operations(plan, last, iteration) {
-                        run_operation(prepared.as_mut(), operation, slowness)?;
+                        run_operation(prepared.as_mut(), operation, slowdown)?;
                         prepared.finish(deadline())?;
                         if plan.blocking == Blocking::InnerBarrier {
+                            prepared.serve_others()?;
                             self.world.barrier(deadline())?;
                         }
                     }
@@ -146,6 +147,7 @@ impl Session<'_> {
                 unblocked += done - begun;
                 apart.push(done - begun);
                 if meets {
+                    prepared.serve_others()?;
                     self.world.barrier(deadline())?;
                 }
             }
@@ -154,7 +156,7 @@ impl Session<'_> {
         if plan.per_iteration && !outer {
             prepared.mark()?;
         }
-        let done = prepared.finish(deadline())?;
+        let done = finish_all(prepared.as_mut(), deadline())?;
         if plan.latency {
             apart.iter().for_each(|seconds| self.apart.add((seconds * 1e9).round() as u64));
         }
@@ -181,7 +183,8 @@ impl Session<'_> {
         place: Place,
         launches: u32,
     ) -> Result<BatchTimes, MeasureError> {
-        let (plan, last, slowness) = (self.plan, self.last_operation(place), self.slowness());
+        let (plan, last) = (self.plan, self.last_operation(place));
+        let slowdown = self.slowdown(None, 1);
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
@@ -195,12 +198,13 @@ impl Session<'_> {
         for _ in 0..launches {
             let begun = prepared.elapsed();
             prepared.replay()?;
-            if let Some(factor) = slowness {
-                prepared.delay((prepared.elapsed() - begun) * (factor - 1.0));
+            if let Some(slowdown) = slowdown {
+                prepared.delay(slowdown.after(prepared.elapsed() - begun));
             }
         }
         let enqueued = prepared.elapsed();
-        let done = prepared.finish(patience.map(|patience| Instant::now() + patience))?;
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let done = finish_all(prepared.as_mut(), deadline)?;
         let operations =
             (u64::from(self.iterations) * u64::from(plan.aggregated) * u64::from(launches)) as f64;
         let (total, enqueue) = (done / operations, enqueued / operations);
@@ -223,14 +227,14 @@ fn start_iteration(
     plan: &Plan,
     last: Operation,
     iteration: u64,
-    slowness: Option<f64>,
+    slowdown: Option<Slowdown>,
 ) -> Result<(), MeasureError> {
     let fused = plan.aggregated > 1;
     if fused {
         prepared.begin_fused()?;
     }
     for operation in operations(plan, last, iteration) {
-        run_operation(prepared, operation, slowness)?;
+        run_operation(prepared, operation, slowdown)?;
     }
     if fused {
         prepared.end_fused()?;
@@ -242,12 +246,12 @@ fn start_iteration(
 fn run_operation(
     prepared: &mut dyn Prepared,
     operation: Operation,
-    slowness: Option<f64>,
+    slowdown: Option<Slowdown>,
 ) -> Result<(), MeasureError> {
-    let Some(factor) = slowness else { return Ok(prepared.enqueue(operation)?) };
+    let Some(slowdown) = slowdown else { return Ok(prepared.enqueue(operation)?) };
     let begun = prepared.elapsed();
     prepared.enqueue(operation)?;
-    prepared.delay((prepared.elapsed() - begun) * (factor - 1.0));
+    prepared.delay(slowdown.after(prepared.elapsed() - begun));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use model::{
 };
 
 use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
-use crate::backend::{Found, Operation};
+use crate::backend::{Found, Operation, finish_all};
 
 /// Wrong elements that a half lists in full.
 const PLACES_KEPT: usize = 8;
@@ -173,7 +173,7 @@ impl Session<'_> {
         let mut prepared = self.backend.prepare(case);
         prepared.start();
         prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
-        let mine = prepared.finish(deadline)?;
+        let mine = finish_all(prepared.as_mut(), deadline)?;
         drop(prepared);
         let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
         let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
@@ -206,7 +206,7 @@ impl Session<'_> {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
             prepared.enqueue(operation)?;
-            prepared.finish(deadline)?;
+            finish_all(prepared.as_mut(), deadline)?;
             if let Some((rank, element)) = corrupt {
                 prepared.corrupt(operation, rank, element)?;
             }

@@ -2,39 +2,41 @@
 //! the checks.
 //! Not one iteration (`talk`) and not what a channel does with it.
 
+mod check;
 mod talk;
 
 use std::time::{Duration, Instant};
 
 use model::{
+    Benchmark,
     exit::Exit,
     fault::Phase,
     messages::Messages,
-    pattern::{Content, Mismatch, Pattern, derive_seed},
+    pattern::derive_seed,
     plan::{Place, Style, Sweep},
     record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
     stats::{Decision, StoppingRule, median, summarise},
 };
 
-use self::talk::End;
+pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
-    backend::{Backend, BackendError, Channel, Found, Part, Side},
+    backend::{Backend, BackendError, Channel, Found},
     local_time,
 };
 
-/// A row under way.
-struct Task {
-    test: Messages,
-    sweep: Sweep,
+/// What is to be measured.
+pub(super) struct Task {
+    pub(super) test: Messages,
+    pub(super) sweep: Sweep,
     /// Bytes of a message.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Our end of a pair, and whether we have another: who has none meets the others at barriers only.
-    end: End,
-    paired: bool,
+    pub(super) end: End,
+    pub(super) paired: bool,
     /// Timed and untimed iterations of a batch.
-    iterations: u32,
-    warmup: u32,
+    pub(super) iterations: u32,
+    pub(super) warmup: u32,
 }
 
 impl Session<'_> {
@@ -43,11 +45,12 @@ impl Session<'_> {
         let pairs = self.plan.pairs(test);
         for sweep in self.plan.sweeps() {
             let element = sweep.datatype.bytes();
-            if self.waive_messages(test, sweep)? {
+            let smallest = self.plan.min_bytes as usize;
+            if self.waive_messages(test.into(), sweep, smallest)? {
                 continue;
             }
             let window = self.plan.messaging.window;
-            let first = self.task(test, sweep, self.plan.min_bytes as usize, window, &pairs);
+            let first = self.task(test, sweep, smallest, window, &pairs);
             self.listen_to_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
@@ -112,24 +115,24 @@ impl Session<'_> {
         if task.paired {
             task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
         }
-        self.world.barrier(self.deadline())?;
-        self.backend.listen(false);
-        if let Some(facts) = self.backend.library() {
-            self.report(&Report::Library(facts))?;
-        }
-        Ok(())
+        channel(self.backend)?.serve_others()?;
+        self.end_listening()
     }
 
     /// Whether some rank has no channel: one row then says why.
-    fn waive_messages(&mut self, test: Messages, sweep: Sweep) -> Result<bool, MeasureError> {
+    pub(super) fn waive_messages(
+        &mut self,
+        benchmark: Benchmark,
+        sweep: Sweep,
+        bytes: usize,
+    ) -> Result<bool, MeasureError> {
         let reason = self.backend.channel().err().map_or(String::new(), |reason| reason.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|reason| !reason.is_empty()) else {
             return Ok(false);
         };
         let reason = Some(String::from_utf8_lossy(&reason).into_owned());
-        let bytes = self.plan.min_bytes as usize;
-        let row = Row { waived: reason, ..self.messages_row(test, sweep, bytes, 0) };
+        let row = Row { waived: reason, ..self.messages_row(benchmark, sweep, bytes, 0) };
         self.report_row(row)?;
         self.index += 1;
         Ok(true)
@@ -147,7 +150,7 @@ impl Session<'_> {
         }
         let half = self.messages_half(task, pairs)?;
         let wrong = half.wrong.unwrap_or(0);
-        let row = self.messages_row(task.test, task.sweep, task.bytes, cycle);
+        let row = self.messages_row(task.test.into(), task.sweep, task.bytes, cycle);
         self.report_row(Row { out_of_place: Some(half), ..row })?;
         Ok(wrong)
     }
@@ -264,16 +267,23 @@ impl Session<'_> {
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         self.world.barrier(self.deadline())?;
-        let total = self.time_messages(task, samples)?;
+        let times = self.time_messages(task)?;
+        let total = if task.end.begins {
+            times.iter().for_each(|taken| samples.add(taken.as_nanos() as u64));
+            let messages = f64::from(task.iterations) * task.test.messages(task.end.window) as f64;
+            times.iter().sum::<Duration>().as_secs_f64() / messages
+        } else {
+            f64::NAN
+        };
         let found =
             fill.map(|seed| self.verify_messages(task, seed, 1, Phase::Timed)).transpose()?;
         Ok((BatchTimes { total, ..BatchTimes::default() }, found))
     }
 
-    /// The iterations of a batch, each timed by who begins; seconds of one message, or NaN.
-    fn time_messages(&mut self, task: &Task, samples: &mut Samples) -> Result<f64, MeasureError> {
+    /// The iterations of a batch; how long each of those that count took here.
+    pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
-        let slowness = self.slowness();
+        let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // One place for all messages keeps them in the caches, as OSU's loops do.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let place = |n: u32| n as usize % apart * end.bytes;
@@ -283,115 +293,36 @@ impl Session<'_> {
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
+                channel.serve_others()?;
                 self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
             }
             let begun = Instant::now();
-            if slowness.is_some() {
+            if slowdown.is_some() {
                 spin(delay);
             }
             if task.paired {
                 end.talk(test, channel, place)?;
             }
             let taken = begun.elapsed();
-            if let Some(factor) = slowness {
-                delay = taken.saturating_sub(delay).mul_f64(factor - 1.0);
+            if let Some(slowdown) = slowdown {
+                let seconds = taken.saturating_sub(delay).as_secs_f64();
+                delay = Duration::from_secs_f64(slowdown.after(seconds));
             }
             if iteration >= task.warmup {
                 times.push(taken);
             }
         }
-        if !end.begins {
-            return Ok(f64::NAN);
-        }
-        for taken in &times {
-            samples.add(taken.as_nanos() as u64);
-        }
-        let messages = f64::from(task.iterations) * test.messages(end.window) as f64;
-        Ok(times.iter().sum::<Duration>().as_secs_f64() / messages)
+        channel.serve_others()?;
+        Ok(times)
     }
 
-    /// `-c` windows with fresh data each, every byte verified; ends at the first wrong one.
-    fn check_messages(
-        &mut self,
-        task: &Task,
-        seed: u64,
-        findings: &mut Findings,
-    ) -> Result<(), MeasureError> {
-        let apart = self.apart(task);
-        for number in 1..=u64::from(self.plan.check) {
-            let seed = derive_seed(seed, u64::MAX - number);
-            self.fill_messages(task, seed, apart)?;
-            self.world.barrier(self.deadline())?;
-            self.enter(Phase::Verify);
-            let (test, end) = (task.test, task.end);
-            let place = |n| n as usize % apart * end.bytes;
-            if task.paired {
-                end.talk(test, channel(self.backend)?, place)?;
-            }
-            let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
-            self.collect(&found, &format!("check {number}"), findings)?;
-            if findings.wrong_anywhere > 0 {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// How many messages of a window have a place of their own in the buffers: where they have not, the
-    /// last one at a place is verified.
-    fn apart(&self, task: &Task) -> usize {
-        let window = if task.test.is_latency() { 1 } else { task.end.window as usize };
-        let room = self.plan.data_bytes() / task.bytes.max(1);
-        room.clamp(1, window)
-    }
-
-    fn pattern(&self, task: &Task, seed: u64) -> Pattern {
-        let Sweep { datatype, op, .. } = task.sweep;
-        Pattern { seed, datatype, op, ranks: self.plan.ranks() }
-    }
-
-    /// Whether our end gets messages that can be verified.
-    fn receives(task: &Task) -> bool {
-        let one_way = matches!(task.test, Messages::Bandwidth | Messages::MultiBandwidth);
-        task.paired && !(one_way && task.end.begins)
-    }
-
-    /// Writes `apart` messages that we send, and poison where theirs come.
-    fn fill_messages(&mut self, task: &Task, seed: u64, apart: usize) -> Result<(), MeasureError> {
-        let (pattern, me) = (self.pattern(task, seed), self.world.rank());
-        let whole = |side| End { bytes: task.bytes * apart, ..task.end }.message(side, 0);
-        let channel = channel(self.backend)?;
-        channel.fill(whole(Side::Send), &pattern, Content::Copied { source: me, first: 0 })?;
-        channel.fill(whole(Side::Recv), &pattern, Content::Poison)?;
-        Ok(())
-    }
-
-    /// Compares `apart` messages with what our peer sent.
-    fn verify_messages(
-        &mut self,
-        task: &Task,
-        seed: u64,
-        apart: usize,
-        phase: Phase,
-    ) -> Result<Vec<Found>, MeasureError> {
-        if !Self::receives(task) {
-            return Ok(Vec::new());
-        }
-        let (pattern, rank) = (self.pattern(task, seed), self.world.rank());
-        let corruption = self.corruption(phase);
-        let whole = End { bytes: task.bytes * apart, ..task.end }.message(Side::Recv, 0);
-        let source = task.end.peer;
-        let channel = channel(self.backend)?;
-        if let Some((_, element)) = corruption.filter(|_| whole.bytes > 0) {
-            let offset = element as usize * task.sweep.datatype.bytes() % whole.bytes;
-            channel.corrupt(Part { offset, bytes: 1, ..whole })?;
-        }
-        let mismatch: Mismatch =
-            channel.verify(whole, &pattern, Content::Copied { source, first: 0 })?;
-        Ok(vec![Found { rank, mismatch }])
-    }
-
-    fn messages_row(&self, test: Messages, sweep: Sweep, bytes: usize, cycle: u64) -> Row {
+    pub(super) fn messages_row(
+        &self,
+        benchmark: Benchmark,
+        sweep: Sweep,
+        bytes: usize,
+        cycle: u64,
+    ) -> Row {
         Row {
             schema: SCHEMA,
             index: self.index,
@@ -400,7 +331,7 @@ impl Session<'_> {
             shown: self.launch + 1 == self.plan.sampling.launches,
             group: 0,
             ranks: self.plan.ranks(),
-            benchmark: test.into(),
+            benchmark,
             size: bytes as u64,
             count: (bytes / sweep.datatype.bytes()) as u64,
             datatype: sweep.datatype,
@@ -410,6 +341,7 @@ impl Session<'_> {
             waived: None,
             out_of_place: None,
             in_place: None,
+            pairs: None,
             notes: Vec::new(),
             counters: Vec::new(),
         }
@@ -417,7 +349,7 @@ impl Session<'_> {
 }
 
 /// The backend's channel. Where it has none, the test was waived before.
-fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, BackendError> {
+pub(super) fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, BackendError> {
     backend
         .channel()
         .map_err(|reason| BackendError::Refused { text: reason.0, exit: Exit::Internal })

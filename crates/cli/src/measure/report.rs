@@ -19,6 +19,17 @@ pub enum Report {
         /// Its requested size in bytes.
         bytes: u64,
     },
+    /// A pass over the pairs of a row is about to begin.
+    Pass {
+        /// Rows begun before it in this launch.
+        index: u64,
+        /// Bytes of a message.
+        bytes: u64,
+        /// Passes before it.
+        pass: u64,
+        /// All of this look.
+        passes: u64,
+    },
     /// How fast which algorithm is here, measured before the first row.
     Measured(Table),
     /// What a process's library said while it came up.

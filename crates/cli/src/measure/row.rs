@@ -108,6 +108,7 @@ impl Session<'_> {
             waived: None,
             out_of_place: None,
             in_place: None,
+            pairs: None,
             notes: Vec::new(),
             counters: Vec::new(),
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use model::fault::Fault;
 
-use super::{integer, launching::LaunchingArguments, osu::OsuArguments};
+use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
 
 /// What stdout carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -270,6 +270,9 @@ pub struct BenchArguments {
     /// What one of OSU's names was asked for beside.
     #[arg(skip)]
     pub osu: Option<Box<OsuArguments>>,
+    /// What `pairs` was asked for beside.
+    #[arg(skip)]
+    pub pairing: Option<PairingArguments>,
 }
 
 impl BenchArguments {

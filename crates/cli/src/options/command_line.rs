@@ -10,11 +10,12 @@ use model::{Benchmark, Collective, messages::Messages, plan::Style};
 use super::{
     arguments::BenchArguments,
     help::{
-        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, SWEEP_HELP,
-        TOPO_HELP, TRANSPORTS_HELP,
+        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, PAIRS_EXAMPLES,
+        SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
     },
     launching::without_launching,
     osu,
+    pairing::PairingArguments,
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -148,7 +149,10 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         }
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
-            let arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
+            let mut arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
+            if name == Benchmark::Pairs.name() {
+                arguments.pairing = Some(PairingArguments::from_arg_matches(matches)?);
+            }
             let (benchmark, style, program) = match Benchmark::from_name(name) {
                 Some(benchmark @ Benchmark::Collective(collective))
                     if collective != Collective::Barrier =>
@@ -184,6 +188,7 @@ fn grammar() -> Grammar {
     let collectives = Collective::ALL.into_iter().chain([Collective::Barrier]);
     let collectives = collectives.map(Benchmark::from);
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
+    let benchmarks = benchmarks.chain([Benchmark::Pairs]);
     let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
     let show = ShowArguments::augment_args(Grammar::new("show"))
         .about("Print a run's table again, from its record alone");
@@ -251,12 +256,16 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
             (format!("Measure {}", collective.name()), BENCH_EXAMPLES)
         }
         Benchmark::Messages(test) => (about_messages(test).to_owned(), MESSAGES_EXAMPLES),
+        Benchmark::Pairs => {
+            ("Measure every pair of ranks, and name whoever is slow".to_owned(), PAIRS_EXAMPLES)
+        }
     };
+    let mut grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
+    if benchmark == Benchmark::Pairs {
+        grammar = PairingArguments::augment_args(grammar);
+    }
     // Augmenting sets `about` to the struct's own, so ours comes after.
-    BenchArguments::augment_args(Grammar::new(name.to_owned()))
-        .about(about)
-        .after_help(examples)
-        .disable_version_flag(true)
+    grammar.about(about).after_help(examples).disable_version_flag(true)
 }
 
 fn about_messages(test: Messages) -> &'static str {

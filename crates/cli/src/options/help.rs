@@ -10,6 +10,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw all_reduce --latency                 mean, fastest and slowest rank, percentiles
   busbw all_reduce -H hostA:8,hostB:8        two hosts, by ssh; docs/launchers.md
   busbw osu_allreduce -f -z50,99             OSU's options and output; docs/osu.md lists the names
+  busbw pairs                                every pair of GPUs, both ways: who is slow?
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw import logs/                         what the logs of a folder hold, whoever wrote them
@@ -84,6 +85,16 @@ Examples:
   --backend mpi              through MPI, under mpirun -n 2 or srun -n 2
   -n 1000 -w 100             1000 timed iterations a batch, after 100 untimed ones
   -W 16                      16 messages under way at once (bw, bibw, mbw_mr)";
+
+/// Below the options of `busbw pairs`.
+pub(super) const PAIRS_EXAMPLES: &str =
+    "Pairs talk in rounds, all ranks at once, both ways: latency at the first size (-b, 8 B), bandwidth at the last
+(-e, 64 MiB). Whoever seems slow is measured again before it is named. docs/pairs.md tells how sure that is.
+Examples:
+  busbw pairs                        every pair of this machine's GPUs, or cores
+  mpirun -n 16 busbw pairs --rails   GPU i of each node with GPU i of the others
+  srun busbw pairs --sample 8        8 peers for each rank, where all pairs take too long
+  busbw pairs --only bw -e 1G --strict   exit with 1 when somebody is slower than the others";
 
 pub(super) const BENCH_EXAMPLES: &str =
     "Every option of nccl-tests 2.19.6 is taken, with its meaning.

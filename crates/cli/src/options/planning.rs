@@ -6,6 +6,7 @@ mod latency;
 mod launcher;
 mod messages;
 mod osu;
+mod pairs;
 mod request;
 mod values;
 mod variables;
@@ -86,6 +87,7 @@ pub fn plan(
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
     let range = match benchmark {
         Benchmark::Messages(_) => messages::SIZES,
+        Benchmark::Pairs => pairs::SIZES,
         Benchmark::Collective(_) if ours => (OUR_MIN, largest),
         Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
     };
@@ -95,11 +97,16 @@ pub fn plan(
         None if benchmark == Benchmark::Collective(Collective::Barrier) => (0, 0, Step::Factor(2)),
         None => sizes(a, ours, range)?,
     };
+    let step = if benchmark == Benchmark::Pairs { pairs::step(min_bytes, max_bytes) } else { step };
     let (iterations, warmup, messaging) = match benchmark {
         _ if let Some(osu) = osu => osu::loops(osu, ranks)?,
         Benchmark::Messages(test) => {
             messages::possible(test, ranks, max_bytes)?;
             messages::loops(test, a)?
+        }
+        Benchmark::Pairs => {
+            messages::not_too_large(max_bytes)?;
+            pairs::loops(a)?
         }
         Benchmark::Collective(_) if latency => latency::loops(a)?,
         Benchmark::Collective(_) => (
@@ -130,6 +137,13 @@ pub fn plan(
         }
     }
     remarks.extend(gpus::absence(a, surroundings));
+    let pairing = match benchmark {
+        Benchmark::Pairs => {
+            remarks.extend(pairs::drawn(a, ranks));
+            Some(pairs::pairing(a, &backend, ranks)?)
+        }
+        _ => None,
+    };
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
     let graph = match backend {
         BackendChoice::Host | BackendChoice::Mpi => 0,
@@ -174,7 +188,7 @@ pub fn plan(
         ));
     }
     let colours = variables::colours(environment, ranks)?;
-    if !colours.is_empty() && benchmark.messages().is_some() {
+    if !colours.is_empty() && benchmark.collective().is_none() {
         let text = "NCCL_TESTS_SPLIT makes communicators of collectives: unset it for messages between pairs";
         return Err(BadOption::new(text));
     }
@@ -182,7 +196,7 @@ pub fn plan(
         let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
         return Err(BadOption::new(text));
     }
-    if let Some(fault) = a.fault.filter(|fault| fault.rank >= ranks) {
+    if let Some(fault) = a.fault.filter(|f| f.rank.max(f.peer.unwrap_or(0)) >= ranks) {
         return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
     }
     let seating = match backend {
@@ -217,7 +231,7 @@ pub fn plan(
         datatypes: names(
             "-d",
             a.datatype.as_deref(),
-            if benchmark.messages().is_some() { DataType::Int8 } else { DataType::Float },
+            if benchmark.collective().is_none() { DataType::Int8 } else { DataType::Float },
             &DataType::ALL,
             DataType::name,
         )?,
@@ -253,6 +267,7 @@ pub fn plan(
         messaging,
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
         latency,
+        pairing,
         osu: None,
     };
     let plan = match osu {
@@ -279,6 +294,9 @@ pub fn plan(
         Some(osu) => osu.waived.clone(),
         None => messages::waived(benchmark, a),
     });
+    if benchmark == Benchmark::Pairs {
+        waived.extend(pairs::waived(a));
+    }
     if latency && osu.is_none() {
         waived.extend(latency::waived(benchmark, a));
     }

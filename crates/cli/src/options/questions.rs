@@ -46,7 +46,7 @@ pub(super) fn ask(
     }
     remarks.extend(crowded);
     let element = match a.datatype.as_deref() {
-        None if benchmark.messages().is_some() => 1,
+        None if benchmark.collective().is_none() => 1,
         Some("all") | None => 4,
         Some(name) => model::DataType::from_name(name).map_or(4, model::DataType::bytes),
     };

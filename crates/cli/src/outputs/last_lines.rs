@@ -77,6 +77,11 @@ impl Outputs {
         let missed = complete && min_bandwidth_held == Some(false);
         let wrong = self.totals.out_of_bounds > 0 || missed;
         let exit = if ended.exit == Exit::Ok && wrong { Exit::WrongData } else { ended.exit };
+        let strict = run.plan.pairing.as_ref().is_some_and(|pairing| pairing.strict);
+        let exit = match exit {
+            Exit::Ok if strict && self.rows.iter().any(render::somebody_is_slow) => Exit::Internal,
+            exit => exit,
+        };
         let shown: Vec<Row> = self.rows.iter().filter(|row| row.shown).cloned().collect();
         self.warnings.extend(render::run_warnings(&run, &shown));
         if ranks == 1 && complete {

@@ -2,7 +2,7 @@
 //! Not rows: it is taken away while one is written.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use model::plan::Plan;
+use model::{Benchmark, plan::Plan};
 
 /// Hidden unless stderr is a terminal.
 pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {
@@ -15,8 +15,9 @@ pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {
             ProgressBar::new(rows.saturating_mul(cycles).saturating_mul(launches))
         }
     };
-    let style = ProgressStyle::with_template(
-        "{spinner} {wide_bar} row {pos} of {len}, {msg} ({elapsed}, left {eta})",
-    );
+    let what = if plan.benchmark == Benchmark::Pairs { "pass" } else { "row" };
+    let style = ProgressStyle::with_template(&format!(
+        "{{spinner}} {{wide_bar}} {what} {{pos}} of {{len}}, {{msg}} ({{elapsed}}, left {{eta}})"
+    ));
     style.map_or(bar.clone(), |style| bar.with_style(style))
 }

@@ -3,7 +3,11 @@
 
 use std::io::{self, Write};
 
-use model::record::{End, Half, Row, Run};
+use model::{
+    Benchmark,
+    pairs::Pairs,
+    record::{End, Half, Row, Run},
+};
 
 use super::Render;
 
@@ -16,17 +20,22 @@ const LATENCY: &str = "benchmark,group,ranks,cycle,size_bytes,count,type,redop,r
 /// The columns of messages.
 const MESSAGES: &str = "benchmark,ranks,cycle,size_bytes,count,type,time_us,low_us,high_us,bandwidth_gbps,messages_per_s,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,noisy,finished,waived";
 
+/// The columns of pairs, of which each has a line.
+const PAIRS: &str =
+    "benchmark,ranks,size_bytes,from,to,from_name,to_name,figure,unit,finished,waived";
+
 /// CSV on a writer.
 #[derive(Debug)]
 pub struct Csv<W> {
     out: W,
     latency: bool,
+    run: Option<Run>,
 }
 
 impl<W: Write> Csv<W> {
     /// CSV on `out`.
     pub fn new(out: W) -> Csv<W> {
-        Csv { out, latency: false }
+        Csv { out, latency: false, run: None }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -38,10 +47,12 @@ impl<W: Write> Csv<W> {
 impl<W: Write> Render for Csv<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
         self.latency = run.plan.latency;
-        let columns = match run.plan.benchmark.messages() {
-            Some(_) => MESSAGES,
-            None if self.latency => LATENCY,
-            None => COLLECTIVES,
+        self.run = (run.plan.benchmark == Benchmark::Pairs).then(|| run.clone());
+        let columns = match run.plan.benchmark {
+            Benchmark::Messages(_) => MESSAGES,
+            Benchmark::Pairs => PAIRS,
+            Benchmark::Collective(_) if self.latency => LATENCY,
+            Benchmark::Collective(_) => COLLECTIVES,
         };
         self.write(&format!("{columns}\n"))
     }
@@ -50,8 +61,10 @@ impl<W: Write> Render for Csv<W> {
         if !row.shown {
             return Ok(());
         }
-        if row.benchmark.messages().is_some() {
-            return self.write(&messages(row));
+        match &self.run {
+            Some(run) => return self.write(&pairs(run, row)),
+            None if row.benchmark.messages().is_some() => return self.write(&messages(row)),
+            None => {}
         }
         let lead = format!(
             "{},{},{},{},{},{},{},{},{}",
@@ -82,6 +95,29 @@ impl<W: Write> Render for Csv<W> {
     fn end(&mut self, _: &End) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn pairs(run: &Run, row: &Row) -> String {
+    let lead = format!("{},{},{}", row.benchmark.name(), row.ranks, row.size);
+    let Some(matrix) = Pairs::of_row(run, row) else {
+        let reason = row.waived.as_deref().map_or(String::new(), quoted);
+        return format!("{lead},,,,,,,{},{reason}\n", row.finished);
+    };
+    let mut text = String::new();
+    for (from, values) in matrix.values.iter().enumerate() {
+        for (to, value) in values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            text += &format!(
+                "{lead},{from},{to},{},{},{},{},{},\n",
+                quoted(matrix.label(from)),
+                quoted(matrix.label(to)),
+                figure(*value),
+                matrix.unit.name(),
+                row.finished
+            );
+        }
+    }
+    text
 }
 
 fn messages(row: &Row) -> String {

@@ -54,6 +54,11 @@ pub fn gate_held(average: f64, gate: f64) -> bool {
     average >= gate * GATE
 }
 
+/// Whether a row of pairs names somebody slow.
+pub fn somebody_is_slow(row: &Row) -> bool {
+    row.pairs.as_ref().is_some_and(|pairs| !pairs.verdict.findings.is_empty())
+}
+
 /// The lines after the last row (nccl-tests src/util.cu:790-857).
 pub(super) fn text(run: &Run, end: &End) -> String {
     let gate = match end.min_bandwidth_held {

@@ -22,6 +22,9 @@ const EACH_CLASS: f64 = 9.0;
 /// Others that explain as much but for this, in squared deviations, are as likely: 1 to 20.
 const AS_GOOD: f64 = 6.0;
 
+/// From so many subjects on that slow more than half of all cells, it is no fault of theirs.
+const TOO_MANY: usize = 3;
+
 /// The most subjects that are named; more are no outliers, but how the machine is.
 const MOST_NAMED: usize = 16;
 
@@ -30,8 +33,8 @@ pub fn judge(figures: &Figures, rule: &Rule) -> Verdict {
     Judge::new(figures, rule, candidates(figures)).verdict(Basis::FirstLook)
 }
 
-/// Judges figures of a retest by these alone. Named can be who has at least half of a suspicion's cells;
-/// suspicions that come to nothing are cleared.
+/// Judges figures of a retest by these alone. Named can be who has at least half of a suspicion's cells, and
+/// was suspected of as much as counts; suspicions that come to nothing are cleared.
 pub fn confirm(first: &Verdict, figures: &Figures, rule: &Rule) -> Verdict {
     let hosts = figures.hosts();
     let slowed = |finding: &Finding| -> BTreeSet<usize> {
@@ -50,6 +53,15 @@ pub fn confirm(first: &Verdict, figures: &Figures, rule: &Rule) -> Verdict {
     candidates
         .retain(|candidate| suspicions.iter().any(|(_, cells)| half(candidate.places(), cells)));
     let mut verdict = Judge::new(figures, rule, candidates).verdict(Basis::Retest);
+    let smallest = rule.smallest.ln_1p();
+    let enough: Vec<&BTreeSet<usize>> = (first.findings.iter().zip(&suspicions))
+        .filter(|(finding, _)| finding.effect(first.unit) >= smallest)
+        .map(|(_, (_, cells))| cells)
+        .collect();
+    verdict.findings.retain(|finding| {
+        let cells = slowed(finding);
+        enough.iter().any(|suspicion| half(cells.iter().copied(), suspicion))
+    });
     let found: Vec<_> = verdict.findings.iter().map(slowed).collect();
     let stands = |cells: &BTreeSet<usize>| found.iter().any(|f| half(f.iter().copied(), cells));
     let cleared = suspicions.iter().filter(|(_, cells)| !stands(cells));
@@ -106,6 +118,11 @@ impl<'a> Judge<'a> {
         };
         let mut findings: Vec<Finding> =
             (0..named.len()).map(|n| self.finding(&named, n, &fit, chances[n])).collect();
+        let slowed = fit.named.iter().filter(|by| **by > 0).count();
+        let disturbed = findings.len() >= TOO_MANY && 2 * slowed > fit.named.len();
+        if disturbed {
+            findings.clear();
+        }
         findings.sort_by(|a, b| {
             let order = b.confidence.total_cmp(&a.confidence);
             order.then(b.slower_percent.total_cmp(&a.slower_percent))
@@ -116,7 +133,7 @@ impl<'a> Judge<'a> {
             hosts: self.figures.hosts().to_vec(),
             levels: self.levels(&fit),
             findings,
-            unjudged: self.unjudged(&fit),
+            unjudged: self.unjudged(&fit, disturbed),
             cleared: Vec::new(),
         }
     }
@@ -283,11 +300,12 @@ impl<'a> Judge<'a> {
         self.figures.classes().iter().enumerate().filter_map(of_class).collect()
     }
 
-    fn unjudged(&self, fit: &Fit) -> Vec<Unjudged> {
+    fn unjudged(&self, fit: &Fit, disturbed: bool) -> Vec<Unjudged> {
         let of_class = |(class, name): (usize, &String)| {
             let cells = self.field.class.iter().filter(|of| **of == class).count();
             let why = match cells {
                 0 => return None,
+                _ if disturbed => Why::Disturbed,
                 1 => Why::NoPeers,
                 _ if fit.noise[class].is_none() => Why::FewSamples,
                 _ => return None,
@@ -302,6 +320,7 @@ impl<'a> Judge<'a> {
 mod tests {
     use super::*;
     use crate::pairs::Unit;
+    use crate::pairs::verdict::Mover;
 
     /// Bandwidths of ranks by host, of `samples` each, 20 % lower where the subject slows them.
     fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> Verdict {
@@ -317,7 +336,10 @@ mod tests {
         }
         let cells = cells.iter().map(|(from, to, samples)| (*from, *to, &samples[..]));
         let unit = Unit::GigabytesPerSecond;
-        judge(&Figures::by_hosts(unit, hosts.to_vec(), cells).unwrap(), &Rule::STRICT)
+        judge(
+            &Figures::by_hosts(unit, hosts.to_vec(), cells).unwrap(),
+            &Rule::strict(unit, Mover::Devices),
+        )
     }
 
     fn alternatives(hosts: &[usize], slow: Subject) -> (Subject, Vec<Subject>) {
@@ -373,10 +395,11 @@ mod tests {
         let verdict = first_look(&[0, 1], None, 1);
         assert_eq!(verdict.unjudged[0].why, Why::FewSamples);
         assert!(!verdict.is_healthy());
+        let strict = Rule::strict(Unit::Microseconds, Mover::Devices);
         let one = [(0, 1, &[1.0][..])];
         let one = Figures::by_hosts(Unit::Microseconds, vec![0, 0], one).unwrap();
-        assert_eq!(judge(&one, &Rule::STRICT).unjudged[0].why, Why::NoPeers);
+        assert_eq!(judge(&one, &strict).unjudged[0].why, Why::NoPeers);
         let none = Figures::by_hosts(Unit::Microseconds, Vec::new(), []).unwrap();
-        assert!(judge(&none, &Rule::STRICT).levels.is_empty());
+        assert!(judge(&none, &strict).levels.is_empty());
     }
 }

@@ -46,6 +46,9 @@ impl Verdict {
         said.extend(self.unjudged.iter().map(|open| {
             let why = match open.why {
                 Why::NoPeers => "a single pair has no peer",
+                Why::Disturbed => {
+                    "most were slow in different ways, as on a machine that others use; measure again"
+                }
                 Why::FewSamples => "one sample each of few pairs does not tell noise from a fault",
             };
             format!("nothing can be said of pairs {}: {why}", open.class)

@@ -100,6 +100,8 @@ pub enum Why {
     NoPeers,
     /// Few cells with one sample each: nothing tells noise from a difference.
     FewSamples,
+    /// Most cells were slow in different ways: something disturbed all of them.
+    Disturbed,
 }
 
 /// When somebody is called slow.
@@ -109,16 +111,50 @@ pub struct Rule {
     pub false_alarms: f64,
     /// The smallest slowness that is called one: 0.05 is 5 % more time.
     pub smallest: f64,
-    /// By how much pairs of a healthy machine may differ for good; only what is more counts.
+    /// By how much pairs of a healthy machine may differ for good, or for the length of a launch; only what
+    /// is more counts.
     pub tolerated: f64,
+}
+
+/// Who moves the bytes of pairs, which tells how much those of a healthy machine differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mover {
+    /// GPUs and NICs. Their bandwidths are alike; their latencies are those of the processors that start
+    /// them, and differ from launch to launch.
+    Devices,
+    /// Processors, whose caches and pages lie otherwise in each launch.
+    Processors,
 }
 
 impl Rule {
     /// For a first look, whose suspicions cost no more than measuring again.
-    pub const LIBERAL: Rule = Rule { false_alarms: 0.2, smallest: 0.04, tolerated: 0.02 };
+    pub const fn liberal(unit: Unit, mover: Mover) -> Rule {
+        Rule { false_alarms: 0.2, ..Rule::of(unit, mover, 0.01) }
+    }
+
     /// For accusations. A tenth of the 1 in 50 that is promised, since noise in stretches and a
     /// second matrix take their parts.
-    pub const STRICT: Rule = Rule { false_alarms: 0.002, smallest: 0.05, tolerated: 0.02 };
+    pub const fn strict(unit: Unit, mover: Mover) -> Rule {
+        Rule { false_alarms: 0.002, ..Rule::of(unit, mover, 0.0) }
+    }
+
+    /// As docs/pairs.md found healthy machines to differ; `less` is taken from the smallest slowness.
+    const fn of(unit: Unit, mover: Mover, less: f64) -> Rule {
+        let (tolerated, smallest) = match (unit, mover) {
+            (Unit::GigabytesPerSecond, Mover::Devices) => (0.02, 0.05),
+            (Unit::Microseconds, Mover::Devices) => (0.10, 0.13),
+            (_, Mover::Processors) => (0.10, 0.12),
+        };
+        Rule { false_alarms: 1.0, smallest: smallest - less, tolerated }
+    }
+}
+
+impl Finding {
+    /// Logarithm of how many times as long it takes.
+    pub(super) fn effect(&self, unit: Unit) -> f64 {
+        let part = self.slower_percent / 100.0;
+        if unit.more_is_better() { -(-part).ln_1p() } else { part.ln_1p() }
+    }
 }
 
 impl Verdict {

@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, figure};
-use crate::{Benchmark, Collective, DataType, stats::Summary};
+use crate::{
+    Benchmark, Collective, DataType, messages::Messages, pairs::verdict::Verdict, stats::Summary,
+};
 
 /// A row of the table, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,9 @@ pub struct Row {
     /// In place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<Half>,
+    /// What only the matrix of pairs has. Out of place is then the first look at all pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Box<PairsFigures>>,
     /// Lines that belong to this row and follow it (alltoallv's summary).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -62,7 +67,7 @@ impl Row {
     /// Bytes of one message, which is the size that OSU prints.
     pub fn message_bytes(&self) -> u64 {
         match self.benchmark {
-            Benchmark::Messages(_) => self.size,
+            Benchmark::Messages(_) | Benchmark::Pairs => self.size,
             Benchmark::Collective(collective) => {
                 collective.message_bytes(self.count, self.datatype.bytes(), self.ranks)
             }
@@ -190,6 +195,19 @@ pub struct MessageFigures {
     /// Every pair's own figure, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairFigure>,
+}
+
+/// What the figures of a matrix of pairs say. The figures themselves are those of messages: batches are
+/// passes, with a time for each ordered pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairsFigures {
+    /// What was measured of each pair.
+    pub test: Messages,
+    /// Whoever is slow.
+    pub verdict: Verdict,
+    /// Suspects that were measured again, and others beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retest: Option<Half>,
 }
 
 /// Percentiles of many samples, microseconds; each within 0.1 % of a sample.

@@ -36,6 +36,10 @@ impl Channel for Mpi<'_> {
         self.rank.complete(deadline(self.plan), &self.stopped).map_err(failed)
     }
 
+    fn serve_others(&mut self) -> Result<(), BackendError> {
+        self.rank.barrier().map_err(failed)
+    }
+
     fn fill(
         &mut self,
         what: Part,

@@ -89,6 +89,13 @@ impl Job<'_> {
                 outputs.progress(index, bytes, self.launch);
                 self.counters.before_row();
             }
+            Ok(Report::Pass { index, bytes, pass, passes }) => {
+                if pass == 0 {
+                    self.progress = (index, bytes);
+                    self.counters.before_row();
+                }
+                outputs.progress_of_passes(bytes, pass, passes);
+            }
             Ok(Report::Measured(table)) => {
                 let (name, ranks) = (table.collective.name(), table.ranks);
                 self.measured.push(table.clone());

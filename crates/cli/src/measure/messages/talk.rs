@@ -8,22 +8,22 @@ use crate::backend::{BackendError, Channel, Part, Side};
 
 /// One end of a pair.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
+pub(in crate::measure) struct End {
     /// World rank of the other end.
-    pub(super) peer: usize,
+    pub(in crate::measure) peer: usize,
     /// Whether this end begins, and takes the time.
-    pub(super) begins: bool,
+    pub(in crate::measure) begins: bool,
     /// Bytes of a message.
-    pub(super) bytes: usize,
+    pub(in crate::measure) bytes: usize,
     /// Messages under way at once.
-    pub(super) window: u32,
+    pub(in crate::measure) window: u32,
     /// Where the answer of one byte lies, behind the messages.
-    pub(super) answer: usize,
+    pub(in crate::measure) answer: usize,
 }
 
 impl End {
     /// The whole of a message, at `offset` of both buffers.
-    pub(super) fn message(&self, side: Side, offset: usize) -> Part {
+    pub(in crate::measure) fn message(&self, side: Side, offset: usize) -> Part {
         Part { side, offset, bytes: self.bytes }
     }
 
@@ -32,7 +32,7 @@ impl End {
     }
 
     /// One iteration of `test`, with message `n` of a window at `place(n)` of the buffers.
-    pub(super) fn talk(
+    pub(in crate::measure) fn talk(
         &self,
         test: Messages,
         channel: &mut dyn Channel,

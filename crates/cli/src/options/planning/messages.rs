@@ -48,11 +48,7 @@ pub(super) fn loops(
 
 /// Refuses numbers of ranks and sizes that a test cannot use.
 pub(super) fn possible(test: Messages, ranks: usize, max_bytes: u64) -> Result<(), BadOption> {
-    if max_bytes > LARGEST {
-        return Err(BadOption::new(format!(
-            "-e {max_bytes}: messages have 4 GiB ({LARGEST} bytes) at most"
-        )));
-    }
+    not_too_large(max_bytes)?;
     if test.pairs(ranks).is_some() {
         return Ok(());
     }
@@ -70,9 +66,19 @@ pub(super) fn possible(test: Messages, ranks: usize, max_bytes: u64) -> Result<(
     }))
 }
 
+/// Refuses messages beyond the largest.
+pub(super) fn not_too_large(max_bytes: u64) -> Result<(), BadOption> {
+    if max_bytes > LARGEST {
+        return Err(BadOption::new(format!(
+            "-e {max_bytes}: messages have 4 GiB ({LARGEST} bytes) at most"
+        )));
+    }
+    Ok(())
+}
+
 /// Options of collectives that messages have no use for.
 pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
-    if benchmark.messages().is_none() {
+    if benchmark.collective().is_some() {
         let collectives = "collectives have no windows: their operations follow each other (-n), or are fused (-m)";
         return of_options([("-W", a.window, collectives)]);
     }

@@ -1,0 +1,116 @@
+//! Defaults and checks of the matrix of pairs: which pairs, how often, and which options mean nothing.
+//! Not who talks when (`model::pairs`).
+
+use model::{
+    messages::Messages,
+    plan::{BackendChoice, LargeMessages, Messaging, Pairing, Step, Way},
+    record::Waiver,
+};
+
+use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use crate::options::pairing::Only;
+
+/// Sizes where none are given, bytes: of latency, and of bandwidth.
+pub(super) const SIZES: (u64, u64) = (8, 64 << 20);
+/// Round trips of a sample, timed and untimed.
+const LATENCY: [u32; 2] = [200, 20];
+/// Windows of a sample, timed and untimed, and the messages of each.
+const BANDWIDTH: [u32; 3] = [2, 1, 32];
+/// Beyond so many ranks each meets some others only.
+const MOST: usize = 128;
+/// So many.
+const PEERS: usize = 16;
+
+/// Which pairs, and what of them.
+pub(super) fn pairing(
+    a: &BenchArguments,
+    backend: &BackendChoice,
+    ranks: usize,
+) -> Result<Pairing, BadOption> {
+    let asked = a.pairing.clone().unwrap_or_default();
+    if ranks < 2 {
+        return Err(BadOption::new("pairs need two ranks at least: use -g 2"));
+    }
+    for (option, given) in [
+        ("--repeat", a.repeat.is_some_and(|launches| launches > 1)),
+        ("-N", a.cycles.is_some_and(|cycles| cycles != 1)),
+        ("-I", a.per_iteration.is_some_and(|value| value != 0)),
+    ] {
+        if given {
+            return Err(BadOption::new(format!(
+                "{option} is not for pairs, which are gone through several times anyway: leave it out"
+            )));
+        }
+    }
+    if asked.rails && *backend == BackendChoice::Host {
+        return Err(BadOption::new(
+            "--rails pairs ranks of different hosts, and --backend host is one: leave it out",
+        ));
+    }
+    let way = match asked.sample {
+        Some(peers) => Way::Sample(peers as usize),
+        None if asked.rails => Way::Rails,
+        None if ranks > MOST => Way::Sample(PEERS),
+        None => Way::All,
+    };
+    let tests = match asked.only {
+        None => vec![Messages::Latency, Messages::Bandwidth],
+        Some(Only::Latency) => vec![Messages::Latency],
+        Some(Only::Bw) => vec![Messages::Bandwidth],
+    };
+    let adapts = a.iterations.is_none() && a.window.is_none();
+    Ok(Pairing { way, tests, adapts, strict: asked.strict })
+}
+
+/// Of so many ranks each meets some others only, unless something else was asked for.
+pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
+    let asked = a.pairing.as_ref().is_some_and(|pairing| pairing.rails || pairing.sample.is_some());
+    (ranks > MOST && !asked).then(|| {
+        format!(
+            "{ranks} ranks are {} pairs: each rank meets {PEERS} others, drawn; --sample {ranks} is all of them",
+            ranks * (ranks - 1) / 2
+        )
+    })
+}
+
+/// How many messages a sample is made of.
+pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
+    let [round_trips, untimed] = LATENCY;
+    let iterations = count("-n", a.iterations, i64::from(round_trips), 1, 1 << 30)? as u32;
+    let warmup = count("-w", a.warmup, i64::from(untimed), 0, 1 << 30)? as u32;
+    let [windows, untimed, window] = BANDWIDTH;
+    let large = LargeMessages {
+        above: 0,
+        iterations: if a.iterations.is_some() { iterations } else { windows },
+        warmup: if a.warmup.is_some() { warmup } else { untimed },
+    };
+    let window = count("-W", a.window, i64::from(window), 1, 1 << 16)? as u32;
+    Ok((iterations, warmup, Messaging { window, large: Some(large), ..Messaging::default() }))
+}
+
+/// The step by which there are two sizes, or one.
+pub(super) fn step(min: u64, max: u64) -> Step {
+    Step::Bytes(max - min)
+}
+
+/// Options that mean nothing here, beside those of all messages.
+pub(super) fn waived(a: &BenchArguments) -> Vec<Waiver> {
+    let passes = "a pair has as many samples as it takes to tell who is slow (docs/pairs.md)";
+    let sizes = "there are two sizes: that of latency (-b) and that of bandwidth (-e)";
+    let given = |option: &str, given: bool, reason: &str| {
+        given.then(|| Waiver { option: option.to_owned(), reason: reason.to_owned() })
+    };
+    let mut waived = of_options([("-f", a.step_factor, sizes)]);
+    waived.extend(
+        [
+            given("-i", a.step_bytes.is_some(), sizes),
+            given("--batches", a.batches.is_some(), passes),
+            given("--precision", a.precision.is_some(), passes),
+            given("--max-time", a.max_time.is_some(), passes),
+            given("--row-time", a.row_time.is_some(), passes),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    waived
+}
