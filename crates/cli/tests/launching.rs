@@ -88,7 +88,7 @@ fn what_launchers_are_told() {
     assert_eq!(
         told("slurm -H b:2,a:1"),
         format!(
-            "srun --export=ALL --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
+            "srun --export=ALL,MASTER_ADDR=b --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
         )
     );
     assert_eq!(told("local -H localhost:4"), format!("{rest} -g 4"));

@@ -131,9 +131,10 @@ impl Reader {
             // Process 0 has said why, where it is one of ours.
             let exit = if guard.heard() { Exit::Interrupted } else { how.exit() };
             return match exit {
-                Exit::Library => {
+                // No error, but no run either: then it was not busbw that ran.
+                Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
-                    Err(Refusal::new(exit, text).into())
+                    Err(Refusal::new(Exit::Library, text).into())
                 }
                 exit => Ok(exit),
             };

@@ -31,7 +31,8 @@ fn command(job: &Job) -> Result<Command> {
     let program =
         if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };
     // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret travels with it.
-    let mut words = vec!["--export=ALL".to_owned()];
+    let meeting = job.meeting().into_iter().map(|(name, value)| format!(",{name}={value}"));
+    let mut words = vec![format!("--export=ALL{}", meeting.collect::<String>())];
     if let Some(count) = job.processes {
         words.push(format!("--ntasks={count}"));
     }

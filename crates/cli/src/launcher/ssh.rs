@@ -24,12 +24,14 @@ pub(super) struct Ssh;
 
 /// What we ask of ssh besides: nobody is there to type a password, a host that is gone must show within
 /// seconds. What the user says in --launcher-command comes first, and counts.
-const OPTIONS: [&str; 5] = [
+const OPTIONS: [&str; 6] = [
     "BatchMode=yes",
     "ConnectTimeout=10",
     "ServerAliveInterval=2",
     "ServerAliveCountMax=3",
     "ClearAllForwardings=yes",
+    // A master that stays behind would hold on to our stderr.
+    "ControlMaster=no",
 ];
 
 impl Launcher for Ssh {

@@ -45,8 +45,11 @@ pub fn run() -> Result<Exit> {
         let _ = std::env::set_current_dir(folder);
     }
     let children = Arc::new(Mutex::new(Vec::new()));
+    let knows = |name: &&String| (name.as_str(), orders.port).to_socket_addrs().is_ok();
+    let master = orders.masters.iter().find(knows).or(orders.masters.first());
+    let master = master.map_or("", String::as_str);
     for place in 0..orders.count {
-        let started = start(&orders, place);
+        let started = start(&orders, master, place);
         let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
         match started {
             Ok(child) => all.push(child),
@@ -101,10 +104,8 @@ fn greet() -> Result<()> {
 }
 
 /// Starts one process: only that of rank 0 writes to stdout.
-fn start(orders: &Orders, place: usize) -> Result<Child> {
+fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     let rank = orders.first + place;
-    let knows = |name: &&String| (name.as_str(), orders.port).to_socket_addrs().is_ok();
-    let master = orders.masters.iter().find(knows).or(orders.masters.first());
     let program = std::env::current_exe().context("cannot find our own program file")?;
     let mut command = Command::new(&program);
     command
@@ -114,7 +115,7 @@ fn start(orders: &Orders, place: usize) -> Result<Child> {
         .env("WORLD_SIZE", orders.size.to_string())
         .env("LOCAL_RANK", place.to_string())
         .env("LOCAL_WORLD_SIZE", orders.count.to_string())
-        .env("MASTER_ADDR", master.map_or("", String::as_str))
+        .env("MASTER_ADDR", master)
         .env("MASTER_PORT", orders.port.to_string())
         .stdin(Stdio::null());
     if rank > 0 {

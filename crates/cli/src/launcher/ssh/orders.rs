@@ -43,7 +43,8 @@ impl Orders {
     /// For every host of the job, by what all of them have said.
     pub(super) fn of(job: &Job, connections: &[Connection]) -> Vec<Orders> {
         let Some(master) = connections.first() else { return Vec::new() };
-        let masters = masters(master, connections.len());
+        let names: Vec<&str> = connections.iter().map(|one| one.host.as_str()).collect();
+        let masters = masters(&names, &master.greeting);
         let port = job.master[1].as_ref().and_then(|port| port.trim().parse().ok());
         let port = port.unwrap_or(master.greeting.port);
         let mut variables = job.variables.clone();
@@ -72,14 +73,32 @@ impl Orders {
     }
 }
 
-/// Under which names the others may know the first host: as the user calls it; the address at which ssh
-/// reached it, should that be a name of ~/.ssh/config; its own name. Nobody else reaches loopback.
-fn masters(first: &Connection, hosts: usize) -> Vec<String> {
-    let greeting = &first.greeting;
-    let names = [Some(&first.host), greeting.address.as_ref(), Some(&greeting.host)];
-    let all: Vec<String> = names.into_iter().flatten().cloned().collect();
-    let loopback = |name: &String| name == "localhost" || name == "::1" || name.starts_with("127.");
-    let others: Vec<String> = all.iter().filter(|name| !loopback(name)).cloned().collect();
-    // All of them may be this machine under several names.
-    if hosts > 1 && !others.is_empty() && !loopback(&first.host) { others } else { all }
+/// Under which names the others may know the first of `hosts`: as the user calls it; the address at which ssh
+/// reached it, should that be a name of ~/.ssh/config; its own name. Loopback is another host for each.
+fn masters(hosts: &[&str], first: &Greeting) -> Vec<String> {
+    let loopback = |name: &str| name == "localhost" || name == "::1" || name.starts_with("127.");
+    let here = hosts.iter().all(|host| loopback(host));
+    let names = [hosts.first().copied(), first.address.as_deref(), Some(first.host.as_str())];
+    let known = names.into_iter().flatten().filter(|name| here || !loopback(name));
+    known.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_first_host() {
+        let masters = |hosts: &[&str], address: &str| {
+            let address = Some(address.to_owned());
+            masters(hosts, &Greeting { port: 1, host: "node1".to_owned(), address })
+        };
+        assert_eq!(masters(&["a", "b"], "10.0.0.1"), ["a", "10.0.0.1", "node1"]);
+        // The user sits on the first host, or on the only one.
+        assert_eq!(masters(&["localhost", "b"], "127.0.0.1"), ["node1"]);
+        assert_eq!(
+            masters(&["127.0.0.1", "::1"], "127.0.0.1"),
+            ["127.0.0.1", "127.0.0.1", "node1"]
+        );
+    }
 }
