@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Ranks that launchers start, on the shim libraries: Open MPI, Hydra, Slurm, torchrun's environment, and two
-# network namespaces as two hosts. Each check is one line, `ok` or `waived` with its reason, and their names
+# network namespaces as two hosts; and ranks that busbw starts through them and through ssh. Each check is one line, `ok` or `waived` with its reason, and their names
 # must be those of tests/launchers.txt: a check that vanished fails. A first word `waived:` there is what a
 # machine without the part may waive; anything else that is waived fails, too.
-#   tests/launchers.sh           everything, about a minute; installs what is missing (apt-get), needs root
+#   tests/launchers.sh           everything, about three minutes; installs what is missing (apt-get), needs root
 #   tests/launchers.sh --quick   without installing; what is not there is waived
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -24,13 +24,15 @@ trap cleanup EXIT
 if [ -z "$quick" ]; then
   apt-get update -qq >"$work/apt" 2>&1
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    openmpi-bin mpich slurm-wlm munge iproute2 python3 g++ >"$work/apt" 2>&1 || tail -3 "$work/apt"
+    openmpi-bin mpich slurm-wlm munge openssh-server openssh-client iproute2 python3 g++ >"$work/apt" 2>&1 || tail -3 "$work/apt"
 fi
 cargo build --release --quiet || exit 1
 target=${CARGO_TARGET_DIR:-target}
 # A name of its own, by which to see that nothing is left.
 program=$work/busbw-launched-$$
 cp "$target/release/busbw" "$program"
+# As releases are: ssh copies it.
+strip "$program"
 shims=${BUSBW_SHIMS:-$work/shims}
 [ -e "$shims/libcuda.so.1" ] || tests/shims/build.sh "$shims" >"$work/build" || exit 1
 export LD_LIBRARY_PATH=$shims BUSBW_NO_RECORD=1
@@ -53,7 +55,8 @@ waive() { # reason name...
     echo "waived:$name" >>"$seen"
   done
 }
-left() { ps -eo args | grep -c "^[^ ]*busbw-launched-$$ "; }
+# Also copies that ssh has made, in folders of that name.
+left() { ps -eo args | grep -c "^[^ ]*busbw-launched-$$[^ ]* "; }
 # run NAME CODES RANKS ROWS TEXT command...: exit code one of CODES, one table with so many ranks and rows,
 # TEXT (an extended regular expression) on stderr, and nobody left two seconds later.
 run() {
@@ -154,6 +157,48 @@ all() {
     fi
   fi
 }
+# Ctrl-C at busbw, which has started the launcher: rows are kept, and nothing is left. `stopped NAME words...`
+stopped() {
+  local name=$1 code rows
+  shift
+  interrupted 1 "$program" all_reduce "$@" -N 0 -b 8 -e 8 -n 5 --record "$work/stopped.jsonl" 2>"$work/err"
+  code=$?
+  for _ in $(seq 20); do [ "$(left)" = 0 ] && break; sleep 0.1; done
+  rows=$("$program" show "$work/stopped.jsonl" 2>/dev/null | grep -c ' float ')
+  if [ $code = 130 ] && [ "$(left)" = 0 ] && [ "$rows" -ge 1 ]; then verdict ok "$name"; else
+    verdict FAILED "$name" "exit $code, $rows rows kept, $(left) processes left"
+    tail -5 "$work/err"
+  fi
+}
+# busbw itself is killed. `orphaned NAME words...`
+orphaned() {
+  local name=$1 pid
+  shift
+  "$program" all_reduce "$@" -N 0 -b 8 -e 8 -n 5 >"$work/out" 2>"$work/err" &
+  pid=$!
+  for _ in $(seq 200); do grep -q ' float ' "$work/out" && break; sleep 0.1; done
+  local before
+  before=$(left)
+  { kill -9 $pid && wait $pid; } 2>/dev/null
+  for _ in $(seq 50); do [ "$(left)" = 0 ] && break; sleep 0.1; done
+  if grep -q ' float ' "$work/out" && [ "$before" -ge 3 ] && [ "$(left)" = 0 ]; then verdict ok "$name"; else
+    verdict FAILED "$name" "of $before processes $(left) are left after 5 s"
+    tail -5 "$work/err"
+  fi
+}
+# busbw starts the launcher. `by_us NAME PLACES words...`, PLACES being the words for four processes.
+by_us() {
+  local name=$1 places=$2
+  shift 2
+  run "$name by us: 4 processes" 0 4 4 "" "$program" all_reduce "$@" $places $small
+  run "$name by us: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$program" all_reduce "$@" $places -b 8 -e 4
+  stopped "$name by us: Ctrl-C" "$@" $places
+  orphaned "$name by us: killed" "$@" $places
+}
+by_us_names() { # NAME: those of `by_us`
+  local check
+  for check in "4 processes" "options that cannot be" Ctrl-C killed; do echo "$1 by us: $check"; done
+}
 two_at_once() { # NAME LAUNCHER...
   local name=$1 one two
   shift
@@ -227,12 +272,16 @@ if [ -n "$openmpi" ]; then
     "$openmpi" --allow-run-as-root --bind-to core -n 2 "$program" all_reduce --backend host $small
   run "Open MPI: other words" 2 0 0 'was started with "all_gather" where rank 0' \
     "${launch[@]}" 1 "$program" all_reduce $small : -n 1 "$program" all_gather $small
+  by_us "Open MPI" "-H localhost:4" --launcher mpirun --launcher-command "$openmpi --allow-run-as-root --oversubscribe"
+  run "Open MPI: one process is no launch" 0 8 4 "" "${launch[@]}" 1 "$program" all_reduce $small
+  run "Open MPI: two runs of one shell" 0 0 0 "" "${launch[@]}" 1 sh -c '"$0" "$@" & one=$!; "$0" "$@" && wait $one' \
+    "$program" all_reduce --csv -g 2 $small
   run "Open MPI: a stopped guest" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
     "${launch[@]}" 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=stop
 else
-  mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI")
+  mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI"; by_us_names "Open MPI")
   waive "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI: each bound to a core, host" \
-    "Open MPI: other words" "Open MPI: a stopped guest"
+    "Open MPI: other words" "Open MPI: a stopped guest" "Open MPI: one process is no launch" "Open MPI: two runs of one shell"
 fi
 
 if command -v mpiexec.hydra >/dev/null; then
@@ -240,12 +289,21 @@ if command -v mpiexec.hydra >/dev/null; then
   KILLED="" all "Hydra" 1 mpiexec.hydra -n
   two_at_once "Hydra" mpiexec.hydra -n
   KILLED="" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
+  by_us Hydra "-H localhost:4" --launcher mpirun --launcher-command mpiexec.hydra
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed guest, -disable-auto-cleanup" "6 9" 4 1 "" \
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
 else
-  mapfile -t checks < <(names Hydra; mpi_names Hydra)
+  mapfile -t checks < <(names Hydra; mpi_names Hydra; by_us_names Hydra)
   waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra: a killed guest, -disable-auto-cleanup"
+fi
+
+# Hydra's processes within a job of Open MPI's see the outer job's variables first, which say that it has one.
+if [ -n "$openmpi" ] && command -v mpiexec.hydra >/dev/null; then
+  run "copies instead of ranks" 2 0 0 "hydra_pmi_proxy \(process [0-9]+\) started copies of busbw.*OMPI_COMM_WORLD_SIZE=1" \
+    "${launch[@]}" 1 mpiexec.hydra -n 2 "$program" all_reduce $small
+else
+  waive "there are not both of Open MPI and Hydra" "copies instead of ranks"
 fi
 
 # A controller and a node on loopback, as whoever runs this.
@@ -310,10 +368,13 @@ SCRIPT
   else
     verdict FAILED "Slurm: two jobs at once" "$(tail -n 3 "$work/err")"
   fi
+  by_us Slurm "--np 4" --launcher slurm --launcher-command "srun --overcommit"
+  run "Slurm by us: named nodes" 0 4 4 "" "$program" all_reduce --launcher slurm --launcher-command "srun --overcommit" \
+    -H "$(hostname -s):4" $small
   run "Slurm: --mpi=pmi2" 0 4 4 "" srun --mpi=pmi2 --overcommit -n 4 "$program" all_reduce $small
 else
-  mapfile -t checks < <(names Slurm)
-  waive "$(tail -n 1 "$work/why")" "${checks[@]}" "Slurm: --mpi=pmi2"
+  mapfile -t checks < <(names Slurm; by_us_names Slurm)
+  waive "$(tail -n 1 "$work/why")" "${checks[@]}" "Slurm: --mpi=pmi2" "Slurm by us: named nodes"
 fi
 
 torch=(bash -c 'torchrun_like "$@"' torchrun_like)
@@ -433,6 +494,110 @@ if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && at_once && ip
   FIRST=$local_a%eth0 run "${hosts[10]}" 0 2 4 "control over eth0 \($local_a\)" "${on_two[@]}" "$program" all_reduce $small
 else
   waive "network namespaces cannot be made: $(head -c 200 "$work/why")" "${hosts[@]}"
+fi
+
+# ssh: servers of our own, on loopback and on both hosts, with keys that nobody else has.
+sshd=$(command -v sshd || ls /usr/sbin/sshd 2>/dev/null)
+remote=$work/busbw-launched-$$
+ssh_server() { # NAME ADDRESS VARIABLE=VALUE command...: a server called host-NAME, for whoever has our key
+  local name=$1 address=$2 variable=$3
+  shift 3
+  ssh-keygen -q -t ed25519 -N '' -f "$work/$name.key"
+  printf '%s\n' "ListenAddress $address:$((port + 8))" "HostKey $work/$name.key" "AuthorizedKeysFile $work/user.pub" \
+    "StrictModes no" "UsePAM no" "PidFile none" "SetEnv XDG_CACHE_HOME=$remote-$name $variable" >"$work/$name.conf"
+  "$@" unshare --uts bash -c 'hostname "$0"; exec "$@"' "host-$name" "$sshd" -D -f "$work/$name.conf" -E "$work/$name.log" &
+  started+=($!)
+}
+ssh_names() {
+  local check
+  for check in "a run" "the copy is used again" "a damaged copy" "two runs copy at once" host "-t 2 -g 2, perf" \
+    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "no such host" "no key" "two hosts" "two hosts: a killed guest" \
+    "two hosts: a killed ssh" "two hosts: a cut wire"; do echo "ssh: $check"; done
+}
+copies() { # NAME: size, inode and name of everything in a host's cache
+  find "$remote-$1" -type f -printf '%s %i %f\n'
+}
+# What ssh says at first, about a host that it has not seen, is no concern here.
+secure="ssh -F none -p $((port + 8)) -i $work/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+over_ssh() { # HOSTS words...
+  local hosts=$1
+  shift
+  $BY "$program" "$1" --launcher ssh --launcher-command "$secure" -H "$hosts" "${@:2}"
+}
+through_ssh() {
+  local one two before
+  export -f over_ssh
+  export program secure BY=
+  local by_ssh=(bash -c 'over_ssh "$@"' over_ssh)
+  local here=(--launcher ssh --launcher-command "$secure" -H 127.0.0.1:2)
+  run "ssh: a run" 0 4 4 "" "${by_ssh[@]}" 127.0.0.1:4 all_reduce $small
+  before=$(copies loopback)
+  run "ssh: the copy is used again" 0 4 4 "" "${by_ssh[@]}" 127.0.0.1:4 all_reduce $small
+  [ "$(copies loopback)" = "$before" ] && [ "$(wc -l <<<"$before")" = 1 ] || verdict FAILED "ssh: the copy is used again" "$before; $(copies loopback)"
+  printf x | dd of="$(find "$remote-loopback" -type f)" bs=1 seek=1000 conv=notrunc status=none
+  run "ssh: a damaged copy" 0 4 4 "" "${by_ssh[@]}" 127.0.0.1:4 all_reduce $small
+  rm -r "$remote-loopback"
+  over_ssh 127.0.0.1:2 all_reduce -b 8 -e 64 -n 500 --batches 1 >"$work/one" 2>&1 &
+  local first=$!
+  over_ssh 127.0.0.1:2 all_gather -b 32 -e 256 -n 500 --batches 1 >"$work/two" 2>&1
+  two=$?
+  wait $first
+  one=$?
+  if [ "$one$two$(grep -c ' float ' "$work/one")$(grep -c ' float ' "$work/two")$(copies loopback | wc -l)" = 00441 ]; then
+    verdict ok "ssh: two runs copy at once"
+  else
+    verdict FAILED "ssh: two runs copy at once" "exit $one and $two, $(copies loopback | wc -l) files"
+    tail -3 "$work/one" "$work/two"
+  fi
+  run "ssh: host" 0 4 4 "" "${by_ssh[@]}" 127.0.0.1:4 all_reduce --backend host $small
+  run "ssh: -t 2 -g 2, perf" 0 8 4 "" "${by_ssh[@]}" 127.0.0.1:2 all_reduce_perf -t 2 -g 2 -b 8 -e 64 -f 2
+  run "ssh: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "${by_ssh[@]}" 127.0.0.1:2 all_reduce -b 8 -e 4
+  run "ssh: a killed rank" 6 4 1 "rank 2 \(process [0-9]+ on host-loopback\) was lost while timing row 1" \
+    "${by_ssh[@]}" 127.0.0.1:4 all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
+  run "ssh: a stopped rank" 6 2 1 "rank 1 \(process [0-9]+ on host-loopback\) has been stopped for 5 s" \
+    "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small --fault rank=1,phase=timed,row=1,do=stop
+  stopped "ssh: Ctrl-C" "${here[@]}"
+  orphaned "ssh: killed" "${here[@]}"
+  run "ssh: no such host" 3 0 0 "ssh to nowhere.invalid .*Could not resolve" "${by_ssh[@]}" 127.0.0.1:2,nowhere.invalid:2 all_reduce $small
+  secure=${secure/$work\/user/$work\/stranger} run "ssh: no key" 3 0 0 "ssh to 127.0.0.1 .*Permission denied" \
+    "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small
+}
+two_by_ssh() {
+  # From a machine that is neither, though in the first one's network.
+  local both=10.77.0.1:1,10.77.0.2:1 slow=1000000
+  export BY="ip netns exec $net-a"
+  local by_ssh=(bash -c 'over_ssh "$@"' over_ssh)
+  run "ssh: two hosts" 0 2 4 "" "${by_ssh[@]}" $both all_reduce $small
+  grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
+    verdict FAILED "ssh: two hosts" "names in the table: $(grep '#  Rank' "$work/out")"
+  run "ssh: two hosts: a killed guest" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
+    "${by_ssh[@]}" $both all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
+  (sleep 4; kill -9 "$(pgrep -f "^ssh .*$work/user .* 10.77.0.2 ")") &
+  run "ssh: two hosts: a killed ssh" 6 2 0 "connection to 10.77.0.2 is lost|rank 1 \(process [0-9]+ on host-b\) was lost" \
+    "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 --fault rank=1,phase=timed,row=0,do=slow:$slow
+  (sleep 4; ip -n "$net-a" link set $wire-a down) &
+  run "ssh: two hosts: a cut wire" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
+    "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:$slow
+  ip -n "$net-a" link set $wire-a up
+}
+two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed guest" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire")
+mapfile -t checks < <(ssh_names)
+if [ -n "$sshd" ] && command -v ssh >/dev/null && [ "$(id -u)" = 0 ]; then
+  chmod 755 "$work"
+  mkdir -p /run/sshd
+  ssh-keygen -q -t ed25519 -N '' -f "$work/user"
+  ssh-keygen -q -t ed25519 -N '' -f "$work/stranger"
+  ssh_server loopback 127.0.0.1 A=1
+  ip netns pids "$net-b" >/dev/null 2>&1 && ssh_server a 10.77.0.1 A=1 ip netns exec "$net-a" &&
+    ssh_server b 10.77.0.2 NCCL_TESTS_DEVICE=1 ip netns exec "$net-b"
+  sleep 0.5
+  unset BUSBW_JOB_SECRET
+  through_ssh
+  if ip netns pids "$net-b" >/dev/null 2>&1; then two_by_ssh; else
+    waive "network namespaces cannot be made" "${two_ssh_names[@]}"
+  fi
+else
+  waive "there is no sshd, or whoever runs this is not root" "${checks[@]}"
 fi
 
 # The wrapper of the MPI library, under both launchers and under the wrong one.

@@ -1,6 +1,7 @@
 //! Where ranks run, and what becomes of them. Ends in a world that measures, and in an exit code.
 //! Not what they measure.
 
+mod alone;
 mod guard;
 mod inline;
 mod invite;
@@ -13,8 +14,10 @@ mod process;
 mod rank;
 mod sacrifice;
 
-pub(crate) use guard::terminating;
+pub(crate) use guard::{Guard, terminating};
 use invite::Devices;
+pub(crate) use invite::token;
+pub(crate) use party::end_with_parent;
 pub use party::{guest, roll};
 pub use rank::run as rank;
 
@@ -35,7 +38,7 @@ use crate::{
         nccl::{Gpus, Log},
     },
     complain, lint_command, local_time, machine, measure,
-    options::{BackendName, BadOption, BenchArguments, Launched, Request, Surroundings},
+    options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
     outputs::{self, Ended, Outputs},
     store,
     sweep::SWEPT,
@@ -85,12 +88,14 @@ pub fn lead(
     Ok(exit)
 }
 
-/// Runs a request: opens its outputs, starts its ranks, follows them to the end.
+/// Runs a request: opens its outputs, starts its ranks, follows them to the end. `alone` is what a launcher
+/// says where it says that this process is its only one.
 ///
 /// # Errors
 /// What cannot be opened or started.
-pub fn run(request: Request, args: &[OsString]) -> Result<Exit> {
-    if std::env::var_os(SWEPT).is_some() {
+pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<Exit> {
+    alone::refuse_copies(alone)?;
+    if [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some()) {
         party::end_with_parent();
     }
     supervise(request, args, None)
@@ -230,7 +235,7 @@ fn memory_figures(plan: &Plan) -> MemoryFigures {
     }
 }
 
-fn environment_variables() -> impl Iterator<Item = (String, String)> {
+pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     })

@@ -22,6 +22,8 @@ pub mod import;
 mod import_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
+/// Ranks started by us somewhere else.
+pub mod launcher;
 /// Mistakes in NCCL_* and UCX_* settings.
 pub mod lint;
 mod lint_command;
@@ -83,6 +85,11 @@ impl Refusal {
     pub fn new(exit: Exit, text: impl Into<String>) -> Refusal {
         Refusal { exit, text: text.into() }
     }
+
+    /// The exit code's meaning.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
 }
 
 /// The program: reads the command line, runs, says what went wrong, and exits.
@@ -110,8 +117,11 @@ fn complain(error: &anyhow::Error) -> Exit {
 fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     let args: Vec<OsString> = args.into_iter().collect();
     match options::parse(args.clone())? {
-        Command::Bench { benchmark, style, program, arguments } => {
+        Command::Bench { benchmark, style, program, mut arguments } => {
             let mut environment = Environment::read(|name| std::env::var(name).ok());
+            if let Some(exit) = launcher::run(&mut arguments, &environment, &program, &args)? {
+                return Ok(exit);
+            }
             if let (Some(launched), Some(word)) = (&mut environment.launched, &arguments.interface)
             {
                 launched.interface = Some(word.clone());
@@ -121,7 +131,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                 options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
             match &environment.launched {
                 None => {
-                    launch::run(planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?, &args)
+                    let request = planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?;
+                    launch::run(request, environment.alone.as_deref(), &args)
                 }
                 Some(launched) if launched.rank == 0 => launch::lead(launched, planned, &args),
                 Some(launched) => launch::guest(launched, planned, &args),
@@ -145,6 +156,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
+        Command::Agent => launcher::agent(),
+        Command::Tied(words) => launcher::tied(&words),
         Command::Rank { .. } => launch::rank(),
     }
 }

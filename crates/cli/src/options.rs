@@ -7,6 +7,7 @@ mod environment;
 mod help;
 mod integer;
 mod launched;
+mod launching;
 mod osu;
 mod pairing;
 mod planning;
@@ -17,9 +18,12 @@ mod reporting;
 mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
-pub use command_line::{Command, FINGERPRINT_WORD, RANK_WORD, parse};
-pub use environment::Environment;
+pub use command_line::{
+    AGENT_WORD, Command, FINGERPRINT_WORD, RANK_WORD, TIED_WORD, job_words, parse,
+};
+pub use environment::{Environment, RELAYED};
 pub use launched::Launched;
+pub use launching::{Host, Hosts, LauncherName, LaunchingArguments};
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,

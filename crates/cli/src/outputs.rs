@@ -10,7 +10,7 @@ mod stream;
 use std::{
     fs::File,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -19,6 +19,7 @@ use indicatif::ProgressBar;
 use model::{
     exit::Exit,
     nccl_log::NcclFacts,
+    plan::Plan,
     record::{Line, Row, Run},
 };
 
@@ -68,16 +69,27 @@ pub struct Outputs {
     closing: Closing,
     /// Whether it was said already why the run ends.
     told: bool,
+    /// Whether the rows come from a process that says on our stderr what there is to say of them.
+    relayed: bool,
 }
 
-impl Outputs {
-    /// Opens everything before anything is measured, so that a bad path fails early.
+/// The files that the user wants, opened before anything is started, so that a bad path fails early.
+pub struct Files {
+    report: Option<(NcclReport<File>, PathBuf)>,
+    record: Option<store::Writer>,
+    record_is_wanted: bool,
+    preamble: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Files {
+    /// Opens them for run `id`.
     ///
     /// # Errors
     /// Paths of the user's that cannot be written. The default place of records only warns.
-    pub fn open(request: &Request, id: &str) -> Result<Outputs> {
+    pub fn open(record: &RecordPlace, json_report: Option<&Path>, id: &str) -> Result<Files> {
         let mut warnings = Vec::new();
-        let record = match &request.record {
+        let writer = match record {
             RecordPlace::None => None,
             RecordPlace::At(path) => Some(store::Writer::create(path).map_err(unusable)?),
             RecordPlace::Default => {
@@ -91,25 +103,54 @@ impl Outputs {
             }
         };
         let (mut report, mut preamble) = (None, Vec::new());
-        if let Some(path) = &request.json_report {
+        if let Some(path) = json_report {
             let (file, path) = render::open_report(path).map_err(unusable)?;
             preamble.push(format!("# Writing JSON output to {}", path.display()));
             report = Some((NcclReport::new(file), path));
         }
+        let record_is_wanted = matches!(record, RecordPlace::At(_));
+        Ok(Files { report, record: writer, record_is_wanted, preamble, warnings })
+    }
+}
+
+impl Outputs {
+    /// Opens everything before anything is measured, so that a bad path fails early.
+    ///
+    /// # Errors
+    /// Paths of the user's that cannot be written. The default place of records only warns.
+    pub fn open(request: &Request, id: &str) -> Result<Outputs> {
+        let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
+        let progress = progress_bar(&request.plan);
+        Outputs::new(files, &request.plan, request.output, progress)
+    }
+
+    /// The outputs of rows that another process's record brings. What there is to say of them that process
+    /// says itself, on our stderr.
+    ///
+    /// # Errors
+    /// When the system has no room for a thread.
+    pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
+        // What comes on our stderr would land in a progress bar.
+        let outputs = Outputs::new(files, plan, output, ProgressBar::hidden())?;
+        outputs.warnings.iter().for_each(|warning| outputs.say(warning));
+        Ok(Outputs { relayed: true, ..outputs })
+    }
+
+    fn new(files: Files, plan: &Plan, output: Output, progress: ProgressBar) -> Result<Outputs> {
+        let Files { report, record, record_is_wanted, preamble, warnings } = files;
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
-        let stdout: Box<dyn Render> = match request.output {
-            Output::Table => render::table(&request.plan, table.clone()),
+        let stdout: Box<dyn Render> = match output {
+            Output::Table => render::table(plan, table.clone()),
             Output::Csv => Box::new(Csv::new(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };
-        let progress = progress_bar(&request.plan);
         Ok(Outputs {
             stdout,
             table,
             stderr,
             report,
             record,
-            record_is_wanted: matches!(request.record, RecordPlace::At(_)),
+            record_is_wanted,
             incomplete: false,
             progress,
             preamble,
@@ -120,6 +161,7 @@ impl Outputs {
             warnings,
             closing: Closing::default(),
             told: false,
+            relayed: false,
         })
     }
 
@@ -141,6 +183,11 @@ impl Outputs {
     /// Says why the run is about to end, where we may be killed before it has.
     pub fn say_early(&mut self, message: &str) {
         self.say(message);
+        self.told = true;
+    }
+
+    /// Why the run ended was said by the process whose rows these are.
+    pub fn was_told(&mut self) {
         self.told = true;
     }
 
@@ -181,9 +228,13 @@ impl Outputs {
     }
 
     /// What a process's library said while it came up.
-    pub fn library(&mut self, facts: NcclFacts) {
+    ///
+    /// # Errors
+    /// Outputs that cannot be written.
+    pub fn library(&mut self, facts: NcclFacts) -> Result<Flow> {
         self.closing.library(&facts);
-        self.record_line(&Line::Library(Box::new(facts)));
+        self.record_line(&Line::Library(Box::new(facts.clone())));
+        self.print(|output| output.library(&facts))
     }
 
     /// A row is complete. Communicators run side by side: their rows of one index appear together,
@@ -232,8 +283,8 @@ impl Outputs {
         if row.shown && row.group == first_group {
             self.totals.add(&row);
         }
-        for warning in render::row_warnings(&row) {
-            self.say(&warning);
+        if !self.relayed {
+            render::row_warnings(&row).iter().for_each(|warning| self.say(warning));
         }
         let flow = self.print(|output| output.row(&row))?;
         if !forever {

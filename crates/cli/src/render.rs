@@ -21,6 +21,7 @@ use std::io::{self, Write};
 
 use model::{
     Benchmark,
+    nccl_log::NcclFacts,
     plan::{Plan, Style},
     record::{End, Row, Run},
 };
@@ -44,6 +45,13 @@ pub trait Render {
     /// # Errors
     /// When the output cannot be written.
     fn run(&mut self, run: &Run) -> io::Result<()>;
+    /// What a process's library said while it came up.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    fn library(&mut self, _facts: &NcclFacts) -> io::Result<()> {
+        Ok(())
+    }
     /// A row is complete.
     ///
     /// # Errors

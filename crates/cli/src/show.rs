@@ -64,6 +64,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     };
     let printed = output
         .run(&record.run)
+        .and_then(|()| record.library.iter().try_for_each(|facts| output.library(facts)))
         .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
         .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
     match printed {

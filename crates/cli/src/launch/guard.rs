@@ -23,7 +23,7 @@ const PATIENCE: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)]
 
 /// Hears every terminating signal.
 #[derive(Clone, Default)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     heard: Arc<AtomicBool>,
     relay: Arc<Mutex<Relay>>,
 }
@@ -41,7 +41,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the handlers cannot be installed.
-    pub(super) fn watch() -> Result<Guard> {
+    pub(crate) fn watch() -> Result<Guard> {
         let mut signals = Signals::new(terminating()).context("cannot take signals")?;
         let guard = Guard::default();
         let told = guard.clone();
@@ -61,14 +61,14 @@ impl Guard {
     }
 
     /// Tells `to` of every signal, also of those that came before.
-    pub(super) fn relay(&self, to: impl Fn(i32) + Send + 'static) {
+    pub(crate) fn relay(&self, to: impl Fn(i32) + Send + 'static) {
         let mut relay = self.lock();
         relay.early.drain(..).for_each(&to);
         relay.to = Some(Box::new(to));
     }
 
     /// Whether any signal came.
-    pub(super) fn heard(&self) -> bool {
+    pub(crate) fn heard(&self) -> bool {
         self.heard.load(Ordering::Relaxed)
     }
 

@@ -184,7 +184,7 @@ pub(super) struct Seat {
 }
 
 /// 128 bits that only our own ranks know.
-pub(super) fn token() -> Result<String> {
+pub(crate) fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
     let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
     std::io::Read::read_exact(&mut source, &mut bytes).context("cannot read /dev/urandom")?;

@@ -18,6 +18,7 @@ mod roll;
 pub(super) use door::Door;
 pub use guest::run as guest;
 pub(super) use let_in::{Guest, News};
+pub(super) use proof::name;
 pub use roll::roll;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
@@ -96,7 +97,7 @@ fn words(args: &[OsString]) -> Vec<String> {
 }
 
 /// Ends this process as if its terminal were gone, when the process that started it is.
-pub(super) fn end_with_parent() {
+pub(crate) fn end_with_parent() {
     watch_parent(|| {
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
     });

@@ -19,6 +19,16 @@ pub fn ancestor(root: &Root, name: &str) -> Option<String> {
     }
 }
 
+/// The process that started this one, where it has one of these names, as its name, its number and when it
+/// began.
+pub fn parent(root: &Root, names: &[&str]) -> Option<String> {
+    let (_, ours) = stat(root, "self")?;
+    let pid = ours.get(1)?;
+    let (comm, fields) = stat(root, pid)?;
+    let known = names.iter().any(|name| name.get(..15).unwrap_or(name) == comm);
+    known.then(|| Some(format!("{comm} {pid} {}", fields.get(19)?)))?
+}
+
 /// Whether a process is stopped, by a signal or a debugger (field 3).
 pub fn is_stopped(root: &Root, pid: u32) -> bool {
     stat(root, &pid.to_string())
@@ -56,6 +66,11 @@ mod tests {
         let root = Root::new(folder.path());
         assert_eq!(ancestor(&root, "hydra_pmi_proxy").as_deref(), Some("hydra_pmi_proxy 20 777"));
         assert_eq!(ancestor(&root, "slurmstepd"), None);
+        // The shell stands between.
+        assert_eq!(parent(&root, &["hydra_pmi_proxy"]), None);
+        stat("self", "busbw", 20);
+        let of = parent(&root, &["orted", "hydra_pmi_proxy"]);
+        assert_eq!(of.as_deref(), Some("hydra_pmi_proxy 20 777"));
         assert!(!is_stopped(&root, 20) && !is_stopped(&root, 99));
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use model::fault::Fault;
 
-use super::{integer, osu::OsuArguments, pairing::PairingArguments};
+use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
 
 /// What stdout carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +68,10 @@ pub struct BenchArguments {
     /// Devices a thread; on `host`, processes
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
     pub devices: Option<i64>,
+
+    /// Where the processes of ranks are started.
+    #[command(flatten)]
+    pub launching: LaunchingArguments,
 
     /// First size, such as 8, 1K, 1.5M
     #[arg(

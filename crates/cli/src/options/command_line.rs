@@ -13,6 +13,7 @@ use super::{
         BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, PAIRS_EXAMPLES,
         SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
     },
+    launching::without_launching,
     osu,
     pairing::PairingArguments,
     reading_commands::{
@@ -73,6 +74,10 @@ pub enum Command {
         /// Which.
         rank: usize,
     },
+    /// Start the processes of a host, as the busbw at the other end of stdin says.
+    Agent,
+    /// Become another program, which ends with the process that started us.
+    Tied(Vec<OsString>),
     /// Be a rank: started by a supervisor only.
     Rank {
         /// Which of its processes.
@@ -85,6 +90,18 @@ pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
 /// The hidden word that a supervisor starts its ranks with.
 pub const RANK_WORD: &str = "__rank";
+
+/// The hidden word that starts a host's processes (`launcher::ssh`).
+pub const AGENT_WORD: &str = "__agent";
+
+/// The hidden word that a launcher's program is started with (`launcher::one`).
+pub const TIED_WORD: &str = "__tied";
+
+/// The words that every process of a launcher gets behind our program's name: those that we were started
+/// with, but for what concerns the launcher.
+pub fn job_words(args: &[OsString]) -> Vec<OsString> {
+    without_launching(canonical(args.to_vec()).split_off(1))
+}
 
 /// Reads the command line.
 ///
@@ -125,6 +142,11 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
+        AGENT_WORD => Command::Agent,
+        TIED_WORD => {
+            let words = matches.get_many::<OsString>("command").unwrap_or_default();
+            Command::Tied(words.cloned().collect())
+        }
         RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
             let mut arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
@@ -195,6 +217,12 @@ fn grammar() -> Grammar {
         .after_help(TRANSPORTS_HELP);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
+    let command = clap::Arg::new("command")
+        .num_args(1..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
+        .value_parser(clap::value_parser!(OsString))
+        .required(true);
     Grammar::new("busbw")
         .version(env!("CARGO_PKG_VERSION"))
         .about(
@@ -217,6 +245,8 @@ fn grammar() -> Grammar {
         .subcommand(sweep)
         .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
+        .subcommand(Grammar::new(AGENT_WORD).hide(true))
+        .subcommand(Grammar::new(TIED_WORD).hide(true).arg(command))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }
 
@@ -294,10 +324,10 @@ fn write_out(word: &str) -> Option<String> {
     if names.contains(&name) || name == "help" {
         return None;
     }
-    // nccl-tests' long options have a short form; ours have none.
+    // nccl-tests' long options have a short form; of ours only --hosts.
     let mut theirs = grammar
         .get_arguments()
-        .filter(|a| a.get_short().is_some())
+        .filter(|a| a.get_short().is_some_and(|short| short != 'H'))
         .filter_map(|a| a.get_long())
         .chain(["help"])
         .filter(|long| long.starts_with(name));

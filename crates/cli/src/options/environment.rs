@@ -3,6 +3,9 @@
 
 use super::Launched;
 
+/// Set for processes whose outputs another busbw writes.
+pub const RELAYED: &str = "BUSBW_RELAYED";
+
 /// Our part of the environment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Environment {
@@ -24,13 +27,19 @@ pub struct Environment {
     pub traffic_summary: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
     pub no_record: bool,
+    /// BUSBW_RELAYED: 1 where stdout is read by the busbw whose launcher started this one: it gets the
+    /// record's lines, and writes the table, the record and the report where the user is.
+    pub relayed: bool,
     /// What a launcher says, where it started this process as one of several.
     pub launched: Option<Launched>,
+    /// What a launcher says, where it started this process as the only one.
+    pub alone: Option<String>,
 }
 
 impl Environment {
     /// Reads it through `lookup`, which is `std::env::var` outside of tests.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Environment {
+        let is_set = |name| lookup(name).is_some_and(|value| !matches!(value.trim(), "" | "0"));
         Environment {
             device: lookup("NCCL_TESTS_DEVICE"),
             split: lookup("NCCL_TESTS_SPLIT"),
@@ -40,8 +49,10 @@ impl Environment {
             matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
-            no_record: lookup("BUSBW_NO_RECORD").is_some_and(|v| !matches!(v.trim(), "" | "0")),
+            no_record: is_set("BUSBW_NO_RECORD"),
+            relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),
+            alone: Launched::alone(&lookup),
         }
     }
 }

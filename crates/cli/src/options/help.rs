@@ -8,6 +8,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw alltoall -d bfloat16 --precision 2%  sample until the interval is within 2 %
   busbw all_reduce_perf -b 8 -e 64M -f 2 -g 4   nccl-tests' defaults and output
   busbw all_reduce --latency                 mean, fastest and slowest rank, percentiles
+  busbw all_reduce -H hostA:8,hostB:8        two hosts, by ssh; docs/launchers.md
   busbw osu_allreduce -f -z50,99             OSU's options and output; docs/osu.md lists the names
   busbw pairs                                every pair of GPUs, both ways: who is slow?
   busbw show                                 the newest run again
@@ -102,4 +103,5 @@ Examples:
   -n 100 --precision 2%      100 iterations a batch, until the interval is within 2 %
   -d half -o max -c 5        another type and operator, five checked operations a row
   --latency                  every iteration alone: mean, fastest and slowest rank, percentiles
+  -H hostA:8,hostB:8         8 ranks on each of two hosts, by ssh; --launcher mpirun or slurm
   -J out.json                nccl-tests' JSON report as well";

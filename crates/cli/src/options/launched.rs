@@ -121,11 +121,7 @@ impl Launched {
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Launched> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| lookup(name)?.trim().parse::<usize>().ok();
-        let names = LAUNCHERS.iter().find(|names| {
-            let elastic = names.job.first() != Some(&"TORCHELASTIC_RUN_ID")
-                || lookup("TORCHELASTIC_RUN_ID").is_some();
-            elastic && number(names.size).is_some() && number(names.rank).is_some()
-        })?;
+        let names = innermost(lookup)?;
         let (size, rank) = (number(names.size)?, number(names.rank)?);
         if size < 2 {
             return None;
@@ -159,6 +155,23 @@ impl Launched {
         let first = self.rank.checked_sub(place)?;
         (place < count && first + count <= self.size).then(|| first..first + count)
     }
+
+    /// What a launcher says that started this process as its only one, as NAME=value.
+    pub fn alone(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let names = innermost(&lookup)?;
+        let size = lookup(names.size)?;
+        (size.trim() == "1").then(|| format!("{}=1", names.size))
+    }
+}
+
+/// The launcher whose variables say how many processes there are and which this is.
+fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Names> {
+    let is_number = |name: &str| lookup(name).is_some_and(|n| n.trim().parse::<usize>().is_ok());
+    LAUNCHERS.iter().find(|names| {
+        let elastic = names.job.first() != Some(&"TORCHELASTIC_RUN_ID")
+            || lookup("TORCHELASTIC_RUN_ID").is_some();
+        elastic && is_number(names.size) && is_number(names.rank)
+    })
 }
 
 /// Where the first process of the job can be met: as MASTER_ADDR and MASTER_PORT say, else on the first
@@ -266,6 +279,25 @@ mod tests {
         assert_eq!(launched.job.as_deref(), Some("none node1 29500"));
         // Without torchrun's own variable they may be left over from somebody's profile.
         assert_eq!(read(&both[..8]).unwrap().size, 2);
+    }
+
+    #[test]
+    fn a_launcher_says_that_it_started_one() {
+        let alone = |variables: &[(&str, &str)]| {
+            Launched::alone(|name| {
+                variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        // Hydra within Open MPI's job: the outer one's variables come first.
+        let within = [
+            ("OMPI_COMM_WORLD_SIZE", "1"),
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("PMI_SIZE", "2"),
+            ("PMI_RANK", "1"),
+        ];
+        assert_eq!(alone(&within).as_deref(), Some("OMPI_COMM_WORLD_SIZE=1"));
+        assert_eq!(alone(&within[2..]), None);
+        assert_eq!(alone(&[]), None);
     }
 
     #[test]

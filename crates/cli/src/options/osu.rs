@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 21] = [
+const OURS: [&str; 27] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -42,6 +42,12 @@ const OURS: [&str; 21] = [
     "proof",
     "fault",
     "seed",
+    "launcher",
+    "hosts",
+    "hostfile",
+    "np",
+    "launcher-command",
+    "dry-run",
 ];
 
 /// Whether a name is one of OSU's, whether we have it or not.

@@ -25,7 +25,7 @@ use self::{
     },
     waivers::waived_on_host,
 };
-use super::{BenchArguments, Environment, arguments::Binding, questions};
+use super::{BenchArguments, Environment, Output, arguments::Binding, questions};
 
 pub use request::{BadOption, RecordPlace, Request, Surroundings};
 
@@ -301,11 +301,6 @@ pub fn plan(
     if latency && osu.is_none() {
         waived.extend(latency::waived(benchmark, a));
     }
-    let record = match (&a.record, a.no_record || environment.no_record) {
-        (Some(path), _) => RecordPlace::At(path.clone()),
-        (None, true) => RecordPlace::None,
-        (None, false) => RecordPlace::Default,
-    };
     Ok(Request {
         ranks_here: launched.and_then(|launched| launched.local_size).unwrap_or(plan.ranks()),
         plan,
@@ -313,9 +308,9 @@ pub fn plan(
         remarks,
         gpus: gpus.cloned(),
         mpi: surroundings.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
-        output: a.output(),
-        json_report: a.json_report.clone(),
-        record,
+        output: if environment.relayed { Output::Json } else { a.output() },
+        json_report: a.json_report.clone().filter(|_| !environment.relayed),
+        record: RecordPlace::of(a, environment),
     })
 }
 

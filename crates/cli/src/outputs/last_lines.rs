@@ -108,11 +108,11 @@ impl Outputs {
         // The report may have failed in its last line.
         end.exit = self.or_incomplete(exit);
         self.record_line(&Line::End(Box::new(end)));
-        for warning in &self.warnings {
-            self.say(warning);
-        }
-        if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
-            self.say(&sentence);
+        if !self.relayed {
+            self.warnings.iter().for_each(|warning| self.say(warning));
+            if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
+                self.say(&sentence);
+            }
         }
         let record = self.record_path();
         let rows =

@@ -3,7 +3,10 @@
 
 use std::io::{self, Write};
 
-use model::record::{End, Line, Row, Run};
+use model::{
+    nccl_log::NcclFacts,
+    record::{End, Line, Row, Run},
+};
 
 use super::Render;
 
@@ -23,6 +26,10 @@ impl<W: Write> JsonLines<W> {
 impl<W: Write> Render for JsonLines<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
         self.line(&Line::Run(Box::new(run.clone())))
+    }
+
+    fn library(&mut self, facts: &NcclFacts) -> io::Result<()> {
+        self.line(&Line::Library(Box::new(facts.clone())))
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {

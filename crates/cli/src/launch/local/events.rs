@@ -105,7 +105,10 @@ impl Job<'_> {
                     Err(error) => format!("{error:#}; the next run measures them again"),
                 });
             }
-            Ok(Report::Library(facts)) => outputs.library(*facts),
+            Ok(Report::Library(facts)) => {
+                let flow = outputs.library(*facts)?;
+                self.mind(flow);
+            }
             Ok(Report::Finished { peak_bytes, gpu_memory }) => {
                 self.peak = self.peak.max(peak_bytes);
                 self.gpu_memory = larger(self.gpu_memory, gpu_memory);

@@ -31,7 +31,7 @@ pub(super) fn proves(shown: &str, key: &str, side: Side, nonce: &str) -> bool {
 }
 
 /// A name of fixed length, from which nobody learns what it was made of.
-pub(super) fn name(of: &str) -> String {
+pub(in crate::launch) fn name(of: &str) -> String {
     hexadecimal(&Sha256::digest(of.as_bytes()))
 }
 

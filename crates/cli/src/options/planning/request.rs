@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::{
     backend::{mpi, nccl::Gpus},
-    options::Output,
+    options::{BenchArguments, Environment, Output},
 };
 
 /// A plan, and what else the options said.
@@ -43,6 +43,18 @@ pub enum RecordPlace {
     At(PathBuf),
     /// Nowhere.
     None,
+}
+
+impl RecordPlace {
+    /// Where the options and the environment put it.
+    pub fn of(a: &BenchArguments, environment: &Environment) -> RecordPlace {
+        match (&a.record, a.no_record || environment.no_record) {
+            _ if environment.relayed => RecordPlace::None,
+            (Some(path), _) => RecordPlace::At(path.clone()),
+            (None, true) => RecordPlace::None,
+            (None, false) => RecordPlace::Default,
+        }
+    }
 }
 
 /// Why options cannot be used.

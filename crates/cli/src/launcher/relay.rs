@@ -1,0 +1,169 @@
+//! The process that the user started, where the ranks are somewhere else: it reads the record of their run as
+//! it grows, and writes from it everything that a run here would write.
+//! Not the supervisor: that is process 0 of the job.
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead, BufReader, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use model::{
+    exit::Exit,
+    record::{End, Line, Status},
+};
+
+use super::{How, Launcher, job::Job};
+use crate::{
+    Refusal,
+    launch::{self, Guard},
+    options::{BenchArguments, RecordPlace},
+    outputs::{self, Ended, Files, Flow, Outputs},
+    store,
+    sweep::SWEPT,
+};
+
+/// Ends the run as Ctrl-C does.
+type Stop = Arc<dyn Fn() + Send + Sync>;
+
+/// How often a reader who pauses is looked after.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Has `launcher` start the job, and writes its outputs.
+///
+/// # Errors
+/// What cannot be opened or started.
+pub(super) fn run(
+    launcher: &dyn Launcher,
+    job: &Job,
+    arguments: &BenchArguments,
+    record: &RecordPlace,
+    program: &str,
+    args: &[OsString],
+) -> Result<Exit> {
+    let guard = Guard::watch()?;
+    if std::env::var_os(SWEPT).is_some() {
+        launch::end_with_parent();
+    }
+    let id = outputs::run_id(program);
+    let mut reader = Reader {
+        files: Some(Files::open(record, arguments.json_report.as_deref(), &id)?),
+        outputs: None,
+        end: None,
+        reader_gone: false,
+    };
+    let mut started = launcher.start(job)?;
+    let interruption = Mutex::new(started.interruption());
+    let stop: Stop =
+        Arc::new(move || interruption.lock().unwrap_or_else(PoisonError::into_inner)());
+    let told = Arc::clone(&stop);
+    guard.relay(move |_| told());
+    let mut lines = BufReader::new(started.stdout());
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).context("cannot read what the ranks say")? > 0 {
+        let flow = reader.take(&line, &id, args, arguments)?;
+        reader.mind(flow, &guard, &stop)?;
+        line.clear();
+    }
+    let how = started.end();
+    reader.finish(&how, &guard)
+}
+
+/// What has come so far.
+struct Reader {
+    files: Option<Files>,
+    outputs: Option<Outputs>,
+    end: Option<End>,
+    /// Whether nobody reads stdout any more.
+    reader_gone: bool,
+}
+
+impl Reader {
+    /// One line of process 0's stdout. What is no record's is somebody else's, and goes to stderr.
+    fn take(
+        &mut self,
+        line: &[u8],
+        id: &str,
+        args: &[OsString],
+        arguments: &BenchArguments,
+    ) -> Result<Flow> {
+        let flow = match (serde_json::from_slice(line), &mut self.outputs) {
+            (Ok(Line::Run(mut run)), None) => {
+                let Some(files) = self.files.take() else { return Ok(Flow::Continue) };
+                run.id = id.to_owned();
+                run.args = args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect();
+                let outputs = Outputs::relayed(files, &run.plan, arguments.output())?;
+                self.outputs.insert(outputs).begin(*run)?
+            }
+            (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(*facts)?,
+            (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
+            (Ok(Line::End(end)), Some(_)) => {
+                self.end = Some(*end);
+                Flow::Continue
+            }
+            _ => {
+                // Without a stderr there is nobody to tell.
+                let _ = io::stderr().write_all(line);
+                Flow::Continue
+            }
+        };
+        Ok(flow)
+    }
+
+    /// Waits for a reader of ours that pauses, so that rows do not pile up; ends the run when it is gone.
+    fn mind(&mut self, mut flow: Flow, guard: &Guard, stop: &Stop) -> Result<()> {
+        while let (Flow::Held, Some(outputs)) = (flow, &mut self.outputs)
+            && !guard.heard()
+        {
+            flow = outputs.settle(LOOK)?;
+        }
+        if flow == Flow::ReaderGone && !std::mem::replace(&mut self.reader_gone, true) {
+            stop();
+        }
+        Ok(())
+    }
+
+    /// The job is over: the last lines, and the exit code.
+    fn finish(self, how: &How, guard: &Guard) -> Result<Exit> {
+        let Some(mut outputs) = self.outputs else {
+            // Process 0 has said why, where it is one of ours.
+            let exit = if guard.heard() { Exit::Interrupted } else { how.exit() };
+            return match exit {
+                // No error, but no run either: then it was not busbw that ran.
+                Exit::Library | Exit::Ok => {
+                    let text = format!("{} before the run began", how.text);
+                    Err(Refusal::new(Exit::Library, text).into())
+                }
+                exit => Ok(exit),
+            };
+        };
+        let ended = match self.end {
+            _ if self.reader_gone => Ended { status: Status::ReaderGone, ..Ended::complete() },
+            Some(end) => {
+                outputs.was_told();
+                Ended {
+                    status: end.status,
+                    exit: end.exit,
+                    message: end.message,
+                    peak_rank_bytes: end.peak_rank_bytes,
+                    gpu_memory: end.gpu_memory,
+                }
+            }
+            None if guard.heard() => Ended {
+                status: Status::Interrupted,
+                exit: Exit::Interrupted,
+                message: Some("interrupted".to_owned()),
+                ..Ended::complete()
+            },
+            None => Ended {
+                status: Status::Failed,
+                exit: Exit::RankLost,
+                message: Some(format!("process 0 of the run is gone: {}", how.text)),
+                ..Ended::complete()
+            },
+        };
+        outputs.end(&ended, || guard.heard())
+    }
+}

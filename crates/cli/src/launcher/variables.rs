@@ -1,0 +1,58 @@
+//! Which variables of our environment go to every process: those of the libraries and of busbw.
+//! Not those that name the machine or the user: each host has its own.
+
+use super::job::SECRET;
+use crate::{options::RELAYED, sweep::SWEPT};
+
+/// Beginnings of names, and whole names.
+const BEGINNINGS: [&str; 14] = [
+    "NCCL_", "RCCL_", "UCX_", "UCC_", "FI_", "MPICH_", "I_MPI_", "CUDA_", "NVSHMEM_", "HIP_",
+    "ROCR_", "HSA_", "GLOO_", "BUSBW_",
+];
+const NAMES: [&str; 3] = ["LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT"];
+/// What tells our own processes something, set anew for each of them.
+const OURS: [&str; 4] = ["BUSBW_RANK", SWEPT, SECRET, RELAYED];
+
+/// Those of `all`, by name.
+pub(super) fn that_matter(all: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let matters = |name: &str| {
+        NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    };
+    let mut variables: Vec<(String, String)> =
+        all.filter(|(name, _)| matters(name) && !OURS.contains(&name.as_str())).collect();
+    variables.sort();
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_and_busbw() {
+        let all = [
+            "NCCL_DEBUG",
+            "NCCL_TESTS_DEVICE",
+            "HOME",
+            "PATH",
+            "UCX_TLS",
+            "LD_LIBRARY_PATH",
+            "BUSBW_JOB_SECRET",
+            "BUSBW_NCCL",
+            "OMPI_MCA_btl",
+            "CUDA_VISIBLE_DEVICES",
+            "LD_PRELOAD",
+        ];
+        let all = all.map(|name| (name.to_owned(), String::new()));
+        let names: Vec<String> = that_matter(all.into_iter()).into_iter().map(|(n, _)| n).collect();
+        let expected = [
+            "BUSBW_NCCL",
+            "CUDA_VISIBLE_DEVICES",
+            "LD_LIBRARY_PATH",
+            "NCCL_DEBUG",
+            "NCCL_TESTS_DEVICE",
+            "UCX_TLS",
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! Options about where ranks are started, and by whom: `--launcher`, `-H` and what belongs to them.
+//! Not starting them (`launcher`), and not what a launcher tells its processes (`launched`).
+
+mod hosts;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Command as Grammar, ValueEnum};
+
+pub use hosts::{Host, Hosts};
+
+/// `--launcher`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LauncherName {
+    /// Nobody: ranks of this machine, started by busbw.
+    Local,
+    /// ssh, which copies busbw where it is not there yet.
+    Ssh,
+    /// Open MPI's mpirun, or Hydra.
+    Mpirun,
+    /// srun.
+    Slurm,
+}
+
+/// Where ranks are started.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LaunchingArguments {
+    /// Who starts a process on each place of -H (default with -H: ssh, or local where that is this machine)
+    #[arg(long, value_name = "NAME", help_heading = "Hosts")]
+    pub launcher: Option<LauncherName>,
+    /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host, [::1]:2
+    #[arg(
+        short = 'H',
+        long = "hosts",
+        value_name = "HOSTS",
+        conflicts_with = "hostfile",
+        help_heading = "Hosts"
+    )]
+    pub hosts: Option<Hosts>,
+    /// The same from a file, a host a line: `hostA slots=8`, `hostA:8`, or the name alone for one process
+    #[arg(long, value_name = "FILE", help_heading = "Hosts")]
+    pub hostfile: Option<PathBuf>,
+    /// Processes in all (default: as many as -H has places; without -H the launcher decides)
+    #[arg(long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Hosts")]
+    pub processes: Option<u32>,
+    /// The launcher's program with options of its own, such as 'ssh -p 2222' or 'mpirun --oversubscribe'
+    #[arg(long = "launcher-command", value_name = "WORDS", help_heading = "Hosts")]
+    pub command: Option<String>,
+    /// Print the launcher's command instead of running it
+    #[arg(long = "dry-run", help_heading = "Hosts")]
+    pub dry_run: bool,
+}
+
+impl LaunchingArguments {
+    /// Whether anything was asked.
+    pub fn is_asked(&self) -> bool {
+        self.launcher.is_some()
+            || self.hosts.is_some()
+            || self.hostfile.is_some()
+            || self.processes.is_some()
+            || self.command.is_some()
+            || self.dry_run
+    }
+}
+
+/// Our own words without those of [`LaunchingArguments`]: what every process of the launcher is to be told.
+pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
+    let grammar = LaunchingArguments::augment_args(Grammar::new(""));
+    let option = |word: &str| {
+        let found = grammar.get_arguments().find(|argument| {
+            let long = argument.get_long().map(|long| format!("--{long}"));
+            let short = argument.get_short().map(|short| format!("-{short}"));
+            let is_long = long.is_some_and(|long| word.split('=').next() == Some(long.as_str()));
+            is_long || short.is_some_and(|s| word.starts_with(&s) && !word.starts_with("--"))
+        })?;
+        let whole = word.contains('=') || (!word.starts_with("--") && word.len() > 2);
+        Some(found.get_action().takes_values() && !whole)
+    };
+    let mut left = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            left.push(word);
+            left.extend(words);
+            break;
+        }
+        match word.to_str().and_then(option) {
+            None => left.push(word),
+            Some(true) => drop(words.next()),
+            Some(false) => {}
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_launcher_are_its_own() {
+        let left = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            let left = without_launching(words);
+            left.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let job = "all_reduce -b 8 -e 64M --json";
+        for launching in [
+            "-H a:8,b:8 --launcher ssh",
+            "-Ha:8,b:8 --launcher=mpirun --dry-run",
+            "--hosts a:8 --np 4 --launcher-command=x",
+            "--hostfile=f --launcher slurm",
+        ] {
+            assert_eq!(left(&format!("all_reduce {launching} -b 8 -e 64M --json")), job);
+            assert_eq!(left(&format!("{job} {launching}")), job);
+        }
+        assert_eq!(left("all_reduce -- -H a:8"), "all_reduce -- -H a:8");
+    }
+}

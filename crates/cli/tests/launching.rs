@@ -1,0 +1,226 @@
+//! Ranks started by us: what each launcher is told (`--dry-run`), and whole runs through a program that stands
+//! for ssh and starts everything on this machine.
+//! Not real launchers and hosts (tests/launchers.sh).
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_busbw");
+
+/// A folder with programs that stand for launchers.
+fn launchers() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    write("mpirun", "echo 'mpirun (Open MPI) 4.1.4'");
+    write("mpiexec.hydra", "echo 'HYDRA build details:'");
+    write("odd", "echo 'somebody else'");
+    // ssh, but for another machine: everything behind `--` and the host's name is for a shell.
+    let home = folder.path().join("home");
+    write(
+        "ssh",
+        &format!(
+            "echo \"$*\" >>{0}/words\nwhile [ \"$1\" != -- ]; do shift; done\n[ \"$2\" = nowhere ] && echo 'no route to host' >&2 && exit 255\nHOME={0} XDG_CACHE_HOME= exec sh -c \"$3\"",
+            home.display()
+        ),
+    );
+    fs::create_dir(home).unwrap();
+    folder
+}
+
+fn busbw(folder: &Path, words: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words.split_whitespace()).env_clear().env("BUSBW_NO_RECORD", "1");
+    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    command.env("HOME", folder);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn what_launchers_are_told() {
+    let folder = launchers();
+    fs::write(folder.path().join("hosts"), "node1 slots=2\nnode2\n").unwrap();
+    let job = "-b 8 -e 64M --launcher";
+    let told = |words: &str| {
+        let mut command = busbw(folder.path(), &format!("all_reduce {job} {words} --dry-run"));
+        command.env("NCCL_DEBUG", "INFO").env("UCX_TLS", "tcp").env("EDITOR", "vi");
+        command.env("MASTER_PORT", "29500").current_dir(folder.path());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", text(&output.stderr));
+        text(&output.stdout).trim_end().replace(PROGRAM, "busbw")
+    };
+    let passed = "-x BUSBW_NO_RECORD -x MASTER_PORT -x NCCL_DEBUG -x UCX_TLS";
+    let list = "BUSBW_NO_RECORD,MASTER_PORT,NCCL_DEBUG,UCX_TLS";
+    let rest = "busbw all_reduce -b 8 -e 64M";
+    assert_eq!(
+        told("mpirun -H a:8,b:8"),
+        format!("mpirun -n 16 --map-by slot -H a:8,b:8 {passed} -x MASTER_ADDR=a {rest}")
+    );
+    assert_eq!(
+        told("mpirun --launcher-command=mpiexec.hydra -H [::1]:8 --np 4"),
+        format!("mpiexec.hydra -n 4 -hosts '[::1]:4' -genvlist {list} {rest}")
+    );
+    assert_eq!(
+        told("mpirun --launcher-command=mpiexec.hydra --hostfile hosts"),
+        format!(
+            "mpiexec.hydra -n 3 -hosts node1:2,node2:1 -genvlist {list} -genv MASTER_ADDR node1 {rest}"
+        )
+    );
+    assert_eq!(told("mpirun"), format!("mpirun {passed} {rest}"));
+    assert_eq!(told("slurm"), format!("srun --export=ALL {rest}"));
+    assert_eq!(
+        told("slurm -H b:2,a:1"),
+        format!(
+            "srun --export=ALL,MASTER_ADDR=b --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
+        )
+    );
+    assert_eq!(told("local -H localhost:4"), format!("{rest} -g 4"));
+    let ssh = told("ssh -H me@a:8,b:8");
+    let lines: Vec<&str> = ssh.lines().collect();
+    assert_eq!(lines.len(), 2, "{ssh}");
+    assert!(lines[0].starts_with("ssh -T -o BatchMode=yes ") && lines[0].contains(" -l me -- a "));
+    assert!(lines[1].contains(" -- b 'exec sh -c "), "{ssh}");
+}
+
+#[test]
+fn what_cannot_be() {
+    let folder = launchers();
+    for (words, exit, why) in [
+        ("--launcher ssh", 2, "needs hosts"),
+        ("--launcher local -H elsewhere:2", 2, "-H names others"),
+        ("-H a:2 --np 3", 2, "the hosts have 2 places"),
+        ("-H a:0", 2, "no number of processes"),
+        ("--hostfile /nowhere", 2, "--hostfile /nowhere: No such file"),
+        ("--launcher slurm -H me@a:2", 2, "leave out me@"),
+        ("--launcher mpirun -H me@a:2", 2, "User me in ~/.ssh/config"),
+        ("--launcher-command x", 2, "--launcher-command needs"),
+        ("--launcher ssh -H a --launcher-command 'x", 2, "has no end"),
+        ("-H localhost:2 -g 2", 2, "leave them out"),
+        ("--launcher mpirun --launcher-command odd", 5, "there is no odd here"),
+        ("--launcher slurm", 5, "there is no srun"),
+        ("--launcher ssh -H a --launcher-command no-ssh", 5, "there is no no-ssh"),
+    ] {
+        let output = busbw(folder.path(), &format!("all_reduce {words}"))
+            .env("PATH", folder.path())
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(exit), "{words}: {said}");
+        assert!(said.contains(why) && output.stdout.is_empty(), "{words}: {said}");
+    }
+    let within = busbw(folder.path(), "all_reduce -H a:2")
+        .envs([("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_RANK", "1")])
+        .output()
+        .unwrap();
+    assert_eq!(within.status.code(), Some(2));
+    assert!(text(&within.stderr).contains("a launcher has started this process"));
+}
+
+const JOB: &str = "--launcher ssh --backend host -b 8 -e 64 -f 2 -n 5 --batches 1";
+
+/// The program is copied once; rows, record and report are where the user is; secrets on no command line.
+#[test]
+fn through_ssh() {
+    let folder = launchers();
+    let here = folder.path();
+    let run = |more: &str| -> Output {
+        busbw(here, &format!("all_reduce {JOB} -H node9:2 {more}"))
+            .env("BUSBW_JOB_SECRET", "whisper")
+            .current_dir(here)
+            .output()
+            .unwrap()
+    };
+    let first = run("--record run.jsonl -J report.json");
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let printed = text(&first.stdout);
+    assert_eq!(printed.matches(" float ").count(), 4, "{printed}");
+    assert_eq!(printed.matches("#  Rank").count(), 2, "{printed}");
+    assert!(printed.contains("# Writing JSON output to "), "{printed}");
+    assert!(fs::read_to_string(here.join("report.json")).unwrap().contains("\"results\""));
+    let shown = busbw(here, "show run.jsonl").current_dir(here).output().unwrap();
+    assert_eq!(text(&shown.stdout), printed);
+    let record = fs::read_to_string(here.join("run.jsonl")).unwrap();
+    assert!(record.contains("\"node9:2\""), "the words are the user's");
+    let words = fs::read_to_string(here.join("home/words")).unwrap();
+    assert_eq!(words.lines().count(), 3, "look, copy, start: {words}");
+    assert!(!words.contains("whisper"));
+
+    let second = run("--csv");
+    assert_eq!(text(&second.stdout).lines().count(), 9, "{}", text(&second.stderr));
+    let words = fs::read_to_string(here.join("home/words")).unwrap();
+    assert_eq!(words.lines().count(), 4, "the copy is used again: {words}");
+}
+
+#[test]
+fn what_fails_at_the_other_end() {
+    let folder = launchers();
+    let run = |words: &str| {
+        let output = busbw(folder.path(), &format!("all_reduce {words}")).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = run(&format!("{JOB} -H node9:2,nowhere:2"));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("ssh to nowhere") && said.contains("no route to host"), "{said}");
+    let (code, said) = run("--launcher ssh --backend host -H node9:2 -b 8 -e 4");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the first size must not be above the last"), "{said}");
+    let (code, said) = run(&format!("{JOB} -H node9:2 --fault rank=1,phase=timed,row=1,do=kill"));
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.contains("rank 1 (process "), "{said}");
+}
+
+/// After Ctrl-C, and after SIGKILL, nothing is left at the other end; Ctrl-C keeps the rows.
+#[test]
+fn nothing_outlives_us() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let folder = launchers();
+        let endless = "all_reduce --launcher ssh --backend host -H node9:2 -b 8 -e 8 -n 5 -N 0";
+        let mut child = busbw(folder.path(), endless)
+            .stdout(Stdio::from(fs::File::create(folder.path().join("out")).unwrap()))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let rows = || {
+            let out = fs::read_to_string(folder.path().join("out")).unwrap();
+            out.matches(" float ").count()
+        };
+        let wait = |what: &str, until: &dyn Fn() -> bool| {
+            let by = Instant::now() + Duration::from_secs(60);
+            while !until() {
+                assert!(Instant::now() < by, "{signal:?}: no {what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        wait("rows", &|| rows() > 0);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let status = child.wait().unwrap();
+        if signal == Signal::INT {
+            assert_eq!(status.code(), Some(130));
+        }
+        let home = folder.path().join("home");
+        let runs = |pid: &str| {
+            fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&home))
+        };
+        wait("end of the processes there", &|| {
+            let all = fs::read_dir("/proc").unwrap().flatten();
+            !all.into_iter().any(|entry| runs(&entry.file_name().to_string_lossy()))
+        });
+    }
+}
