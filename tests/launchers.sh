@@ -492,6 +492,12 @@ if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && at_once && ip
   FIRST=fd77::1 run "${hosts[8]}" 0 2 4 "control over eth0 \(fd77::1\)" "${on_two[@]}" "$program" all_reduce $small
   FIRST=host-a run "${hosts[9]}" 0 2 4 "control over eth0 \(fd77::1\)" "${on_two[@]}" "$program" all_reduce $small
   FIRST=$local_a%eth0 run "${hosts[10]}" 0 2 4 "control over eth0 \($local_a\)" "${on_two[@]}" "$program" all_reduce $small
+
+  # As they were at first, for ssh.
+  ip -n "$net-a" link del eth0
+  for host in a b; do ip -n "$net-$host" addr add 127.0.0.1/8 dev lo; done
+  wire eth0 10.77.0.1/24 10.77.0.2/24
+  call 10.77.0.1
 else
   waive "network namespaces cannot be made: $(head -c 200 "$work/why")" "${hosts[@]}"
 fi
@@ -575,10 +581,10 @@ two_by_ssh() {
   (sleep 4; kill -9 "$(pgrep -f "^ssh .*$work/user .* 10.77.0.2 ")") &
   run "ssh: two hosts: a killed ssh" 6 2 0 "connection to 10.77.0.2 is lost|rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 --fault rank=1,phase=timed,row=0,do=slow:$slow
-  (sleep 4; ip -n "$net-a" link set $wire-a down) &
+  (sleep 4; ip -n "$net-a" link set eth0 down) &
   run "ssh: two hosts: a cut wire" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:$slow
-  ip -n "$net-a" link set $wire-a up
+  ip -n "$net-a" link set eth0 up
 }
 two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed guest" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire")
 mapfile -t checks < <(ssh_names)
