@@ -133,10 +133,9 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let mut text = if bytes.is_ascii() {
-        String::from_utf8_lossy(bytes)
-    } else {
-        typed(&String::from_utf8_lossy(bytes)).into()
+    let mut text = match str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
+        _ => typed(&String::from_utf8_lossy(bytes)).into(),
     };
     if text.starts_with('{')
         && let Some(inner) = wrapped::text(&text)
