@@ -201,52 +201,21 @@ impl Table {
 
     /// `1048576    48369.05`, and the columns that follow; also as cells, and with decimal commas.
     pub(super) fn row(&mut self, line: &str) -> Option<Row> {
-        let header = self.header.clone()?;
+        let header = self.header.as_ref()?;
+        let mut figures = |text: &str| figures(header, &mut self.index, text);
         let text = behind(line, &header.prefix).unwrap_or(line).trim();
         let text = text.trim_end_matches(['"', '\'', ',', ';']);
         if text.contains('|') {
-            return self.figures(&header, text.replace('|', " ").trim());
+            return figures(text.replace('|', " ").trim());
         }
-        if let Some(row) = self.figures(&header, text) {
+        if let Some(row) = figures(text) {
             return Some(row);
         }
         let alone = usize::from(header.sizes) + header.values == 1;
         let parted = alone || text.contains(char::is_whitespace) || text.contains(';');
         let comma = if parted { "." } else { " " };
         let plain = || text.replace(',', comma).replace(';', " ");
-        text.contains([',', ';']).then(|| self.figures(&header, &plain())).flatten()
-    }
-
-    fn figures(&mut self, header: &Header, text: &str) -> Option<Row> {
-        if !text.as_bytes().first()?.is_ascii_digit() {
-            return None;
-        }
-        let mut tokens = text.split_ascii_whitespace();
-        let width = usize::from(header.sizes) + header.values;
-        let count = tokens.clone().take(width + 2).count();
-        let mut index = None;
-        if header.printed && count == width + 1 {
-            index = Some(tokens.next()?.parse().ok()?);
-            if self.index.is_some() && index <= self.index {
-                return None;
-            }
-        } else if count != width {
-            return None;
-        }
-        let size = if header.sizes { tokens.next()?.parse().ok()? } else { 0 };
-        let value: f64 = tokens.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
-        let figure =
-            |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail" | "N/A");
-        if !tokens.all(figure) {
-            return None;
-        }
-        self.index = index.or(self.index);
-        let half = if header.bandwidth {
-            Half { algbw: Some(value / 1e3), ..Half::default() }
-        } else {
-            Half { time_us: Some(value), rounding_us: 0.005, ..Half::default() }
-        };
-        Some(Row { size, out_of_place: Some(half), ..Row::default() })
+        text.contains([',', ';']).then(|| figures(&plain())).flatten()
     }
 
     /// Lines between title and rows.
@@ -272,6 +241,39 @@ impl Table {
         .iter()
         .any(|words| line.contains(words))
     }
+}
+
+/// The row of a text that is a row's alone; `last` is the index of the one before.
+fn figures(header: &Header, last: &mut Option<u64>, text: &str) -> Option<Row> {
+    if !text.as_bytes().first()?.is_ascii_digit() {
+        return None;
+    }
+    let mut tokens = text.split_ascii_whitespace();
+    let width = usize::from(header.sizes) + header.values;
+    let count = tokens.clone().take(width + 2).count();
+    let mut index = None;
+    if header.printed && count == width + 1 {
+        index = Some(tokens.next()?.parse().ok()?);
+        if last.is_some() && index <= *last {
+            return None;
+        }
+    } else if count != width {
+        return None;
+    }
+    let size = if header.sizes { tokens.next()?.parse().ok()? } else { 0 };
+    let value: f64 = tokens.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
+    let figure =
+        |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail" | "N/A");
+    if !tokens.all(figure) {
+        return None;
+    }
+    *last = index.or(*last);
+    let half = if header.bandwidth {
+        Half { algbw: Some(value / 1e3), ..Half::default() }
+    } else {
+        Half { time_us: Some(value), rounding_us: 0.005, ..Half::default() }
+    };
+    Some(Row { size, out_of_place: Some(half), ..Row::default() })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, parted};
 use super::tally::keep;
 
 /// Distinct choices that are kept.
@@ -86,7 +86,7 @@ pub(super) struct Choices {
 impl Choices {
     /// Reads a message; none of its business gives `None`.
     pub(super) fn read(&mut self, text: &str, cut: bool) -> Option<()> {
-        let (head, _) = text.split_once(" Bytes -> ")?;
+        let (head, _) = parted(text, " Bytes -> ")?;
         let mut cursor = Cursor::new(text, cut);
         let (mut collective, mut bypass) = (None, None);
         if head.contains(':') {

@@ -1,6 +1,8 @@
 //! Reads one message from left to right: words, numbers, separators.
 //! It knows no format; and of a message that another one cut, it accepts only what surely is whole.
 
+use memchr::memmem;
+
 /// What is left of a message. Every step consumes what it returns, or nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -68,7 +70,7 @@ impl<'a> Cursor<'a> {
 
     /// Everything up to `separator`, which is read, too.
     pub(super) fn until(&mut self, separator: &str) -> Option<&'a str> {
-        let (before, after) = self.rest.split_once(separator)?;
+        let (before, after) = parted(self.rest, separator)?;
         self.rest = after;
         self.closed = true;
         (!before.is_empty()).then_some(before)
@@ -108,6 +110,13 @@ impl<'a> Cursor<'a> {
         self.closed = false;
         Some(run)
     }
+}
+
+/// What stands before and behind the first of these words: `split_once`, which prepares itself for longer
+/// texts than a message.
+pub(super) fn parted<'a>(text: &'a str, words: &str) -> Option<(&'a str, &'a str)> {
+    let at = memmem::find(text.as_bytes(), words.as_bytes())?;
+    Some((text.get(..at)?, text.get(at + words.len()..)?))
 }
 
 /// Whether a byte may stand in a host name.

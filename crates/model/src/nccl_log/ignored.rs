@@ -1,6 +1,8 @@
 //! The messages that are known and passed over on purpose, by how they begin.
 //! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
 
+use super::cursor::parted;
+
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
 const BEGINNINGS: [&str; 88] = [
     // INIT
@@ -107,8 +109,10 @@ const WHOLE: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
 /// Whether a message is passed over on purpose.
 pub(super) fn ignored(text: &str, cut: bool) -> bool {
     let text = text.trim_start();
+    let first = text.as_bytes().first();
+    let begins = |with: &&str| with.as_bytes().first() == first && text.starts_with(with);
     text.is_empty()
-        || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+        || BEGINNINGS.iter().any(begins)
         || !cut && (path_of_a_graph(text) || WHOLE.iter().any(|b| text.starts_with(b)))
         || of_a_plugin_search(text)
         || of_a_source_line(text)
@@ -118,14 +122,15 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
 
 /// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: orders of ranks and GPUs.
 fn path_of_a_graph(text: &str) -> bool {
-    let number = text.trim_start_matches("Channel ").trim_start_matches("Ring ");
+    let number = text.strip_prefix("Channel ").unwrap_or(text);
+    let number = number.strip_prefix("Ring ").unwrap_or(number);
     let rest = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '/');
     rest.len() < number.len() && rest.starts_with(" :") && !rest.contains(" via ")
 }
 
 /// Symbols of other releases that are looked for in vain, and what is used without a plugin.
 fn of_a_plugin_search(text: &str) -> bool {
-    text.split_once("/Plugin").is_some_and(|(kind, said)| {
+    parted(text, "/Plugin").is_some_and(|(kind, said)| {
         let said = said.trim_start_matches([' ', ':']);
         kind.bytes().all(|b| b.is_ascii_uppercase())
             && [
@@ -151,7 +156,7 @@ fn of_a_source_line(text: &str) -> bool {
 
 /// `AllReduce: opCount 0 sendbuff …` (COLL): every call, with its buffers.
 fn call(text: &str) -> bool {
-    text.split_once(": opCount ")
+    parted(text, ": opCount ")
         .is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
