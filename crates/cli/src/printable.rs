@@ -17,7 +17,7 @@ fn is_plain(c: char) -> bool {
 
 /// A name or a sentence of others in a line of ours: no control character of any kind is left.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_plain) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len() + 16);

@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead},
 };
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr3};
 use model::nccl_log::plain;
 
 use super::wrapped;
@@ -148,15 +148,15 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
 /// Hands on every line in a text.
 pub(super) fn split(text: &str, line: &mut impl FnMut(&str)) {
     let mut text = Cow::Borrowed(text);
-    // A program's own print of what another one said.
-    if memchr(b'\\', text.as_bytes()).is_some() && text.matches("\\n").count() > 1 {
-        text = text.replace("\\n", "\n").into();
-    }
-    if memchr2(b'\r', b'\n', text.as_bytes()).is_none() {
+    if memchr3(b'\\', b'\r', b'\n', text.as_bytes()).is_none() {
         if !text.trim_ascii().is_empty() {
             line(&plain(&text));
         }
         return;
+    }
+    // A program's own print of what another one said.
+    if text.matches("\\n").count() > 1 {
+        text = text.replace("\\n", "\n").into();
     }
     // A progress bar writes over itself: what stood last is what people saw.
     for part in text.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use memchr::{memchr_iter, memmem::Finder};
+use memchr::memmem::Finder;
 use model::measurement::Measurement;
 
 use super::{
@@ -103,18 +103,15 @@ impl<'e> Text<'e> {
             }
             _ => (line, false),
         };
-        // In these, nothing else needs to be looked for; behind another hash another line may begin.
+        if self.row(table, torn) || torn || self.osu_row(line) {
+            return;
+        }
         if self.osu.is_none()
-            && !torn
-            && memchr_iter(b'#', line.as_bytes()).count() == 1
             && let Some(said) = nccl_tests::common(line)
         {
             return self.take(said, line);
         }
-        if self.row(table, torn) || torn || self.osu_row(line) {
-            return;
-        }
-        let words = Words::of(line.trim());
+        let words = Words::of(line);
         if self.osu.is_none() && header.is_none() && !may_be_known(line, words) {
             return self.unrecognised(line);
         }
@@ -214,7 +211,9 @@ impl<'e> Text<'e> {
             self.lines.known += 1;
             return true;
         }
-        if words.has(Word::Unit) && osu::is_header(line) {
+        if words.has(Word::Unit)
+            && let Some(header) = osu::header(line)
+        {
             if self
                 .osu
                 .as_ref()
@@ -232,7 +231,7 @@ impl<'e> Text<'e> {
                 self.osu = Some(again.unwrap_or_default());
             }
             if let Some(table) = &mut self.osu {
-                table.header(line, &mut self.section.measurement);
+                table.header(header, &mut self.section.measurement);
             }
             self.lines.known += 1;
             return true;

@@ -70,8 +70,10 @@ impl<'a> Cursor<'a> {
 
     /// Everything up to `separator`, which is read, too.
     pub(super) fn until(&mut self, separator: &str) -> Option<&'a str> {
-        let (before, after) = parted(self.rest, separator)?;
-        self.rest = after;
+        // `split_once` prepares itself for longer texts than a message.
+        let at = memmem::find(self.rest.as_bytes(), separator.as_bytes())?;
+        let before = self.rest.get(..at)?;
+        self.rest = self.rest.get(at + separator.len()..)?;
         self.closed = true;
         (!before.is_empty()).then_some(before)
     }
@@ -110,13 +112,6 @@ impl<'a> Cursor<'a> {
         self.closed = false;
         Some(run)
     }
-}
-
-/// What stands before and behind the first of these words: `split_once`, which prepares itself for longer
-/// texts than a message.
-pub(super) fn parted<'a>(text: &'a str, words: &str) -> Option<(&'a str, &'a str)> {
-    let at = memmem::find(text.as_bytes(), words.as_bytes())?;
-    Some((text.get(..at)?, text.get(at + words.len()..)?))
 }
 
 /// Whether a byte may stand in a host name.

@@ -1,8 +1,6 @@
 //! The messages that are known and passed over on purpose, by how they begin.
 //! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
 
-use super::cursor::parted;
-
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
 const BEGINNINGS: [&str; 88] = [
     // INIT
@@ -130,15 +128,10 @@ fn path_of_a_graph(text: &str) -> bool {
 
 /// Symbols of other releases that are looked for in vain, and what is used without a plugin.
 fn of_a_plugin_search(text: &str) -> bool {
-    parted(text, "/Plugin").is_some_and(|(kind, said)| {
+    let said = text.trim_start_matches(|c: char| c.is_ascii_uppercase()).strip_prefix("/Plugin");
+    said.is_some_and(|said| {
         let said = said.trim_start_matches([' ', ':']);
-        kind.bytes().all(|b| b.is_ascii_uppercase())
-            && [
-                "Failed to find ",
-                "Using internal ",
-                "No plugin found",
-                "Plugin name set by env to ",
-            ]
+        ["Failed to find ", "Using internal ", "No plugin found", "Plugin name set by env to "]
             .iter()
             .any(|beginning| said.starts_with(beginning))
     })
@@ -156,8 +149,7 @@ fn of_a_source_line(text: &str) -> bool {
 
 /// `AllReduce: opCount 0 sendbuff …` (COLL): every call, with its buffers.
 fn call(text: &str) -> bool {
-    parted(text, ": opCount ")
-        .is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_alphanumeric()))
+    text.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(": opCount ")
 }
 
 /// `[2] Segment 0, Type : 1 …` (REG).

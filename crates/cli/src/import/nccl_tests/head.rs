@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use memchr::memmem::Finder;
+use memchr::{memchr, memmem::Finder};
 use model::{Collective, measurement::Device};
 
 use super::super::words::{Word, Words};
@@ -56,13 +56,20 @@ pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Reads a hash alone, or a device behind one: most lines of a log without NCCL's.
+/// Reads a device, or what stands for itself: most lines of a log without NCCL's. Nothing else needs to be
+/// looked for in them; behind a second hash another line may begin.
 pub(in super::super) fn common(line: &str) -> Option<Said> {
     let rest = line.trim().strip_prefix('#')?.trim_ascii_start();
-    if rest.is_empty() {
-        return Some(Said::Other);
+    if let Some(ranked) = rest.strip_prefix("Rank ") {
+        return self::ranked(ranked)
+            .filter(|_| memchr(b'#', rest.as_bytes()).is_none())
+            .map(Said::Device);
     }
-    ranked(rest.strip_prefix("Rank ")?).map(Said::Device)
+    match rest {
+        "" | "Using devices" => Some(Said::Other),
+        "Out of bounds values : 0 OK" => Some(Said::OutOfBounds(0)),
+        _ => None,
+    }
 }
 
 /// Reads a line that has these words; none of nccl-tests' gives `None`.

@@ -40,19 +40,12 @@ pub(in super::super) struct Parsed {
 
 /// Whether a word of a line is a type's name: few lines have one, and only those need to be taken apart.
 fn names_type(line: &str) -> bool {
-    let bytes = line.as_bytes();
-    let begins = |(before, first): (&u8, &u8)| {
-        *before <= b' ' && matches!(first, b'b' | b'c' | b'd' | b'f' | b'h' | b'i' | b'u')
-    };
-    let pairs = || bytes.iter().zip(bytes.iter().skip(1));
-    // Without a branch for each byte.
-    if !pairs().fold(false, |any, pair| any | begins(pair)) {
-        return false;
-    }
-    let mut words = pairs().enumerate().filter(|(_, pair)| begins(*pair));
-    words.any(|(at, _)| {
-        let word = line.get(at + 1..).and_then(|rest| rest.split_ascii_whitespace().next());
-        word.and_then(datatype).is_some()
+    line.as_bytes().windows(2).enumerate().any(|(at, pair)| match pair {
+        [0..=b' ', b'b' | b'c' | b'd' | b'f' | b'h' | b'i' | b'u'] => {
+            let word = line.get(at + 1..).and_then(|rest| rest.split_ascii_whitespace().next());
+            word.and_then(datatype).is_some()
+        }
+        _ => false,
     })
 }
 
