@@ -134,6 +134,9 @@ pub(super) fn header(line: &str) -> Option<Header> {
 
 /// A line behind a prefix like the header's: the same signs, with other numbers and words in their places.
 fn behind<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
+    if prefix.is_empty() {
+        return Some(line);
+    }
     if let Some(rest) = line.strip_prefix(prefix) {
         return Some(rest);
     }

@@ -56,18 +56,30 @@ pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Reads a device, or what stands for itself: most lines of a log without NCCL's. Nothing else needs to be
-/// looked for in them; behind a second hash another line may begin.
+/// Reads a device, and lines that hold nothing but what is looked for: most of a log without NCCL's.
 pub(in super::super) fn common(line: &str) -> Option<Said> {
     let rest = line.trim().strip_prefix('#')?.trim_ascii_start();
     if let Some(ranked) = rest.strip_prefix("Rank ") {
+        // Behind a second hash another line may begin.
         return self::ranked(ranked)
-            .filter(|_| memchr(b'#', rest.as_bytes()).is_none())
+            .filter(|_| memchr(b'#', ranked.as_bytes()).is_none())
             .map(Said::Device);
     }
-    match rest {
-        "" | "Using devices" => Some(Said::Other),
-        "Out of bounds values : 0 OK" => Some(Said::OutOfBounds(0)),
+    if let Some(said) = rest.strip_prefix("Avg bus bandwidth") {
+        let figure = said.trim_ascii_start().strip_prefix(':')?.trim_ascii().parse().ok();
+        return figure
+            .filter(|value: &f64| value.is_finite())
+            .map(|value| Said::Average(Some(value)));
+    }
+    let mut words = rest.split_ascii_whitespace();
+    match words.next() {
+        None => Some(Said::Other),
+        Some("Using") => (rest == "Using devices").then_some(Said::Other),
+        Some("Out") => (rest == "Out of bounds values : 0 OK").then_some(Said::OutOfBounds(0)),
+        Some("out-of-place") => words.eq(["in-place"]).then_some(Said::Other),
+        Some("(B)") => (words.next() == Some("(elements)")
+            && words.all(|word| matches!(word, "(us)" | "(GB/s)")))
+        .then_some(Said::Other),
         _ => None,
     }
 }

@@ -38,46 +38,34 @@ pub(in super::super) struct Parsed {
     pub figures: usize,
 }
 
-/// Whether a word of a line is a type's name: few lines have one, and only those need to be taken apart.
-fn names_type(line: &str) -> bool {
-    line.as_bytes().windows(2).enumerate().any(|(at, pair)| match pair {
-        [0..=b' ', b'b' | b'c' | b'd' | b'f' | b'h' | b'i' | b'u'] => {
-            let word = line.get(at + 1..).and_then(|rest| rest.split_ascii_whitespace().next());
-            word.and_then(datatype).is_some()
-        }
-        _ => false,
-    })
-}
-
 /// The row in a line, if it has one.
 pub(in super::super) fn find(line: &str) -> Option<RowText<'_>> {
-    if !names_type(line) {
-        return None;
-    }
-    let mut before: [&str; 4] = [""; 4];
-    let mut tokens = line.split_ascii_whitespace().filter(|token| *token != "|");
-    while let Some(token) = tokens.next() {
-        if token.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
-            && let [word, group, size, count] = before
-            && [size, count]
-                .iter()
-                .all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
-            && let Some(datatype) = datatype(token)
-            && let (Some(size), Ok(count)) = (unprefixed(size), count.parse())
-        {
-            let group = group.parse().ok().filter(|_| word == "Group");
-            // Of most rows, at once.
-            let mut tail = Vec::with_capacity(16);
-            tail.extend(tokens.take(MOST_TOKENS));
-            let next = next_row(line, &tail).map(|(at, text)| {
-                tail.truncate(at);
-                text
-            });
-            return Some(RowText { group, size, count, datatype, tail, next });
-        }
-        before = [before[1], before[2], before[3], token];
-    }
-    None
+    // Words that may be a type: a line is taken apart only around one that is.
+    let begins = |pair: &[u8]| {
+        matches!(pair, [b'\t'..=b' ', b'b' | b'c' | b'd' | b'f' | b'h' | b'i' | b'u'])
+    };
+    let mut pairs = line.as_bytes().windows(2).enumerate().filter(|(_, pair)| begins(pair));
+    pairs.find_map(|(blank, _)| around(line, blank + 1))
+}
+
+/// The row of which the type begins at `at`.
+fn around(line: &str, at: usize) -> Option<RowText<'_>> {
+    let words = |text| str::split_ascii_whitespace(text).filter(|word| *word != "|");
+    let (before, after) = line.split_at_checked(at)?;
+    let mut after = words(after);
+    let datatype = datatype(after.next()?)?;
+    let mut before = words(before).rev();
+    let (count, size) = (before.next()?, before.next()?);
+    let (count, size) = (count.parse().ok()?, unprefixed(size)?);
+    let group = before.next().and_then(|group| group.parse().ok());
+    let group = group.filter(|_| before.next() == Some("Group"));
+    let mut tail = Vec::with_capacity(16);
+    tail.extend(after.take(MOST_TOKENS));
+    let next = next_row(line, &tail).map(|(at, text)| {
+        tail.truncate(at);
+        text
+    });
+    Some(RowText { group, size, count, datatype, tail, next })
 }
 
 /// Where another row begins behind a row, of a table that lost its line ends.
