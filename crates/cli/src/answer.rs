@@ -31,6 +31,8 @@ pub(crate) fn wants_colour() -> bool {
 
 /// A line of JSON.
 pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)
+    // In one piece: what guards the output looks at each.
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    out.write_all(&line)
 }

@@ -17,6 +17,7 @@ mod print;
 mod progress;
 mod section;
 mod text;
+mod words;
 mod wrapped;
 
 use std::{

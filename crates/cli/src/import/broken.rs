@@ -165,8 +165,8 @@ pub(super) fn header(first: &str, rest: &str) -> Option<Columns> {
 
 /// Whether a line begins a header and may lack its end.
 pub(super) fn begins_header(line: &str) -> bool {
-    ["size", "count", "type"].iter().all(|name| line.contains(name))
-        && line.trim_start().starts_with(['#', '>'])
+    line.trim_start().starts_with(['#', '>'])
+        && ["size", "count", "type"].iter().all(|name| line.contains(name))
 }
 
 #[cfg(test)]

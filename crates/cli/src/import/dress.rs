@@ -2,6 +2,9 @@
 //! commas, other countries' points.
 //! Not what stands in front of a line: rows are found behind any prefix.
 
+use std::borrow::Cow;
+
+use memchr::{memchr_iter, memchr2, memchr3};
 use model::DataType;
 
 /// A line with its cells apart by blanks and its figures as programs write them; none where nothing of that
@@ -10,10 +13,10 @@ pub(super) fn undressed(line: &str) -> Option<String> {
     if !line.bytes().any(|byte| b"<&|;,`*\"'[\\_.".contains(&byte)) {
         return None;
     }
-    let line = without_tags(line);
-    let line = apart(&without_marks(&line));
-    let plain = figures(&line);
-    (!plain.is_empty()).then_some(plain)
+    let untagged = without_tags(line);
+    let unmarked = without_marks(&untagged);
+    let plain = figures(&apart(&unmarked));
+    (!plain.is_empty() && plain != line.trim()).then_some(plain)
 }
 
 /// Names of HTML's elements that stand around text of this kind.
@@ -23,7 +26,10 @@ const ELEMENTS: [&str; 18] = [
 ];
 
 /// HTML's tags as blanks, and its most common entities as what they stand for.
-fn without_tags(line: &str) -> String {
+fn without_tags(line: &str) -> Cow<'_, str> {
+    if memchr2(b'<', b'&', line.as_bytes()).is_none() {
+        return line.into();
+    }
     let mut kept = String::with_capacity(line.len());
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('<') {
@@ -46,7 +52,7 @@ fn without_tags(line: &str) -> String {
     }
     kept.push_str(rest);
     if !kept.contains('&') {
-        return kept;
+        return kept.into();
     }
     [
         ("&nbsp;", " "),
@@ -59,10 +65,14 @@ fn without_tags(line: &str) -> String {
     ]
     .iter()
     .fold(kept, |text, (entity, plain)| text.replace(entity, plain))
+    .into()
 }
 
 /// Without Markdown's bold and code, and colours of which the escape was lost (`[32m`, `^[[0m`).
-fn without_marks(line: &str) -> String {
+fn without_marks(line: &str) -> Cow<'_, str> {
+    if memchr3(b'*', b'`', b'[', line.as_bytes()).is_none() {
+        return line.into();
+    }
     let line = line.replace("**", " ").replace('`', " ").replace("^[[", "[");
     let mut kept = String::with_capacity(line.len());
     let mut rest = line.as_str();
@@ -78,23 +88,26 @@ fn without_marks(line: &str) -> String {
         }
     }
     kept.push_str(rest);
-    kept
+    kept.into()
 }
 
 /// So many of a separator make cells of a line.
 const SEPARATORS: usize = 6;
 
 /// Cells apart by blanks.
-fn apart(line: &str) -> String {
-    let many = |mark: char| line.matches(mark).count() >= SEPARATORS;
-    if let Some(mark) = ['|', ';', '&'].into_iter().find(|mark| many(*mark)) {
-        let blank = line.replace([mark, '"'], " ");
-        return blank.trim_end_matches(['\\', ' ']).to_owned();
+fn apart(line: &str) -> Cow<'_, str> {
+    let many = |mark: u8| memchr_iter(mark, line.as_bytes()).count() >= SEPARATORS;
+    if let Some(mark) = [b'|', b';', b'&'].into_iter().find(|mark| many(*mark)) {
+        let blank = line.replace([char::from(mark), '"'], " ");
+        return blank.trim_end_matches(['\\', ' ']).to_owned().into();
+    }
+    if memchr2(b'"', b',', line.as_bytes()).is_none() {
+        return line.into();
     }
     // Where blanks part cells as well, commas are those of numbers.
     let blanks = line.split_ascii_whitespace().filter(|word| !word.ends_with(',')).count();
-    if !many(',') || blanks > SEPARATORS {
-        return line.replace('"', " ").replace(", ", " ");
+    if !many(b',') || blanks > SEPARATORS {
+        return line.replace('"', " ").replace(", ", " ").into();
     }
     let mut quoted = false;
     let cell = |c: char| match c {
@@ -105,7 +118,7 @@ fn apart(line: &str) -> String {
         ',' => (!quoted).then_some(' '),
         c => Some(c),
     };
-    line.chars().filter_map(cell).collect()
+    line.chars().filter_map(cell).collect::<String>().into()
 }
 
 /// Numbers with a decimal point and nothing between thousands, around a type's name.

@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead},
 };
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr3};
 use model::nccl_log::plain;
 
 use super::wrapped;
@@ -133,10 +133,9 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let mut text = if bytes.is_ascii() {
-        String::from_utf8_lossy(bytes)
-    } else {
-        typed(&String::from_utf8_lossy(bytes)).into()
+    let mut text = match str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
+        _ => typed(&String::from_utf8_lossy(bytes)).into(),
     };
     if text.starts_with('{')
         && let Some(inner) = wrapped::text(&text)
@@ -149,15 +148,15 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
 /// Hands on every line in a text.
 pub(super) fn split(text: &str, line: &mut impl FnMut(&str)) {
     let mut text = Cow::Borrowed(text);
-    // A program's own print of what another one said.
-    if memchr(b'\\', text.as_bytes()).is_some() && text.matches("\\n").count() > 1 {
-        text = text.replace("\\n", "\n").into();
-    }
-    if memchr2(b'\r', b'\n', text.as_bytes()).is_none() {
+    if memchr3(b'\\', b'\r', b'\n', text.as_bytes()).is_none() {
         if !text.trim_ascii().is_empty() {
             line(&plain(&text));
         }
         return;
+    }
+    // A program's own print of what another one said.
+    if text.matches("\\n").count() > 1 {
+        text = text.replace("\\n", "\n").into();
     }
     // A progress bar writes over itself: what stood last is what people saw.
     for part in text.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {

@@ -4,6 +4,7 @@
 //! Formats: OSU's util/osu_util.h and the programs' printf calls; a print by pandas puts an index
 //! in front of each row and writes `Size (bytes) Latency (us)`.
 
+use memchr::memmem::rfind;
 use model::{
     Collective,
     measurement::{Figure, Half, Known, Measurement, Memory, Row, Test},
@@ -35,27 +36,25 @@ fn keep(text: &str) -> String {
 }
 
 impl Title {
-    fn has(&self, words: &str) -> bool {
-        self.name.to_ascii_lowercase().contains(words)
-    }
-
     /// What is measured.
     pub(super) fn test(&self) -> (Test, Option<String>) {
-        let figure = if self.has("bi-directional bandwidth") {
+        let name = self.name.to_ascii_lowercase();
+        let has = |words: &str| name.contains(words);
+        let figure = if has("bi-directional bandwidth") {
             Figure::BothDirections
-        } else if self.has("multiple bandwidth") {
+        } else if has("multiple bandwidth") {
             Figure::Pairs
-        } else if self.has("bandwidth") {
+        } else if has("bandwidth") {
             Figure::PointToPoint
         } else {
             Figure::Latency
         };
         // OSU's size is one rank's message: only here does it mean what nccl-tests' size means.
         let collective = match () {
-            () if self.has("non-blocking") => None,
-            () if self.has("allreduce latency") => Some(Collective::AllReduce),
-            () if self.has("broadcast latency") => Some(Collective::Broadcast),
-            () if self.has(" reduce latency") => Some(Collective::Reduce),
+            () if has("non-blocking") => None,
+            () if has("allreduce latency") => Some(Collective::AllReduce),
+            () if has("broadcast latency") => Some(Collective::Broadcast),
+            () if has(" reduce latency") => Some(Collective::Reduce),
             () => None,
         };
         let pair = self.pair();
@@ -94,7 +93,7 @@ pub(super) struct Table {
 
 /// What its columns are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Header {
+pub(super) struct Header {
     /// What a launcher or a collector put before it.
     prefix: String,
     sizes: bool,
@@ -104,21 +103,18 @@ struct Header {
     printed: bool,
 }
 
-/// `# Size  Avg Latency(us)` and its relatives.
-pub(super) fn is_header(line: &str) -> bool {
-    header(line).is_some()
-}
-
-fn header(line: &str) -> Option<Header> {
+/// Reads `# Size  Avg Latency(us)` and its relatives.
+pub(super) fn header(line: &str) -> Option<Header> {
     let bandwidth = line.contains("MB/s");
     if !(bandwidth || line.contains("(us)")) {
         return None;
     }
     let marked = ["# Size", "# Avg Latency(us)", "# Overall(us)"];
-    let (prefix, text) = match marked.iter().find_map(|words| line.rfind(words)) {
-        Some(at) => (line.get(..at)?, line.get(at + 1..)?),
-        None => ("", line.trim().trim_start_matches(['#', '|'])),
-    };
+    let (prefix, text) =
+        match marked.iter().find_map(|words| rfind(line.as_bytes(), words.as_bytes())) {
+            Some(at) => (line.get(..at)?, line.get(at + 1..)?),
+            None => ("", line.trim().trim_start_matches(['#', '|'])),
+        };
     let text = text.trim();
     let sizes = text.starts_with("Size");
     if !(sizes || text.starts_with("Avg Latency(us)") || text.starts_with("Overall(us)")) {
@@ -138,6 +134,9 @@ fn header(line: &str) -> Option<Header> {
 
 /// A line behind a prefix like the header's: the same signs, with other numbers and words in their places.
 fn behind<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
+    if prefix.is_empty() {
+        return Some(line);
+    }
     if let Some(rest) = line.strip_prefix(prefix) {
         return Some(rest);
     }
@@ -182,11 +181,8 @@ impl Table {
     }
 
     /// Takes the header; of a table without a title, it tells what is measured.
-    pub(super) fn header(&mut self, line: &str, measurement: &mut Measurement) {
-        self.header = header(line);
-        if let (None, Some(header)) = (&self.title, &self.header)
-            && measurement.test.name.is_none()
-        {
+    pub(super) fn header(&mut self, header: Header, measurement: &mut Measurement) {
+        if self.title.is_none() && measurement.test.name.is_none() {
             let (name, figure) = if header.bandwidth {
                 ("OSU bandwidth", Figure::PointToPoint)
             } else {
@@ -197,56 +193,26 @@ impl Table {
             // Only tests between two processes have these headers without a word more.
             measurement.ranks = Some(Known::deduced(2));
         }
+        self.header = Some(header);
     }
 
     /// `1048576    48369.05`, and the columns that follow; also as cells, and with decimal commas.
     pub(super) fn row(&mut self, line: &str) -> Option<Row> {
-        let header = self.header.clone()?;
+        let header = self.header.as_ref()?;
+        let mut figures = |text: &str| figures(header, &mut self.index, text);
         let text = behind(line, &header.prefix).unwrap_or(line).trim();
         let text = text.trim_end_matches(['"', '\'', ',', ';']);
         if text.contains('|') {
-            return self.figures(&header, text.replace('|', " ").trim());
+            return figures(text.replace('|', " ").trim());
         }
-        if let Some(row) = self.figures(&header, text) {
+        if let Some(row) = figures(text) {
             return Some(row);
         }
         let alone = usize::from(header.sizes) + header.values == 1;
         let parted = alone || text.contains(char::is_whitespace) || text.contains(';');
         let comma = if parted { "." } else { " " };
         let plain = || text.replace(',', comma).replace(';', " ");
-        text.contains([',', ';']).then(|| self.figures(&header, &plain())).flatten()
-    }
-
-    fn figures(&mut self, header: &Header, text: &str) -> Option<Row> {
-        if !text.as_bytes().first()?.is_ascii_digit() {
-            return None;
-        }
-        let mut tokens = text.split_ascii_whitespace();
-        let width = usize::from(header.sizes) + header.values;
-        let count = tokens.clone().take(width + 2).count();
-        let mut index = None;
-        if header.printed && count == width + 1 {
-            index = Some(tokens.next()?.parse().ok()?);
-            if self.index.is_some() && index <= self.index {
-                return None;
-            }
-        } else if count != width {
-            return None;
-        }
-        let size = if header.sizes { tokens.next()?.parse().ok()? } else { 0 };
-        let value: f64 = tokens.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
-        let figure =
-            |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail" | "N/A");
-        if !tokens.all(figure) {
-            return None;
-        }
-        self.index = index.or(self.index);
-        let half = if header.bandwidth {
-            Half { algbw: Some(value / 1e3), ..Half::default() }
-        } else {
-            Half { time_us: Some(value), rounding_us: 0.005, ..Half::default() }
-        };
-        Some(Row { size, out_of_place: Some(half), ..Row::default() })
+        text.contains([',', ';']).then(|| figures(&plain())).flatten()
     }
 
     /// Lines between title and rows.
@@ -272,6 +238,37 @@ impl Table {
         .iter()
         .any(|words| line.contains(words))
     }
+}
+
+/// The row of a text that is a row's alone; `last` is the index of the one before.
+fn figures(header: &Header, last: &mut Option<u64>, text: &str) -> Option<Row> {
+    if !text.as_bytes().first()?.is_ascii_digit() {
+        return None;
+    }
+    let mut tokens = text.split_ascii_whitespace();
+    let width = usize::from(header.sizes) + header.values;
+    let mut index = None;
+    if header.printed && tokens.clone().take(width + 2).count() == width + 1 {
+        index = Some(tokens.next()?.parse().ok()?);
+        if last.is_some() && index <= *last {
+            return None;
+        }
+    }
+    let size = if header.sizes { tokens.next()?.parse().ok()? } else { 0 };
+    let value: f64 = tokens.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
+    let figure =
+        |token: &str| token.parse::<f64>().is_ok() || matches!(token, "Pass" | "Fail" | "N/A");
+    let others = tokens.by_ref().take(header.values - 1).filter(|token| figure(token)).count();
+    if others + 1 != header.values || tokens.next().is_some() {
+        return None;
+    }
+    *last = index.or(*last);
+    let half = if header.bandwidth {
+        Half { algbw: Some(value / 1e3), ..Half::default() }
+    } else {
+        Half { time_us: Some(value), rounding_us: 0.005, ..Half::default() }
+    };
+    Some(Row { size, out_of_place: Some(half), ..Row::default() })
 }
 
 #[cfg(test)]

@@ -225,8 +225,8 @@ impl Section {
     pub(super) fn finish(mut self) -> (Option<Measurement>, u64) {
         self.settle();
         let mut this = self.measurement;
-        let facts = self.nccl.finish();
-        if facts.messages.read > 0 {
+        if self.nccl.messages().read > 0 {
+            let facts = self.nccl.finish();
             let version = facts.versions.first().map(|version| &version.what.text);
             let plain = |text: &String| text.split('+').next().unwrap_or(text).to_owned();
             this.nccl = this.nccl.or(version.map(plain));

@@ -3,7 +3,6 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use aho_corasick::AhoCorasick;
 use memchr::memmem::Finder;
 use model::measurement::Measurement;
 
@@ -11,9 +10,10 @@ use super::{
     ImportError, Lines,
     broken::{self, Broken, Joined},
     dress::undressed,
-    nccl_tests::{self, Columns, RowText},
+    nccl_tests::{self, Columns, RowText, Said},
     osu,
     section::{Section, keep},
+    words::{Word, Words},
 };
 
 /// Lines of no known kind that are kept as examples.
@@ -103,17 +103,21 @@ impl<'e> Text<'e> {
             }
             _ => (line, false),
         };
-        if self.row(table, torn) || torn {
+        if self.row(table, torn) || torn || self.osu_row(line) {
             return;
         }
-        if self.osu.is_none() && header.is_none() && !may_be_known(line) {
-            self.lines.unrecognised += 1;
-            self.show(line);
-            return;
+        if self.osu.is_none()
+            && let Some(said) = nccl_tests::common(line)
+        {
+            return self.take(said, line);
         }
-        if !(self.osu(line) || self.head(line)) {
+        let words = Words::of(line);
+        if self.osu.is_none() && header.is_none() && !may_be_known(line, words) {
+            return self.unrecognised(line);
+        }
+        if !(self.osu(line, words) || self.head(line, words)) {
             // A version on a line of its own is NCCL's as well.
-            if line.contains("CCL version") && self.section.hear(line) {
+            if words.has(Word::Version) && self.section.hear(line) {
                 self.lines.nccl += 1;
                 return;
             }
@@ -124,14 +128,20 @@ impl<'e> Text<'e> {
                 self.lines.known += 1;
                 return;
             }
-            let plain =
-                |plain: String| self.row(&plain, false) || self.osu(&plain) || self.head(&plain);
+            let plain = |plain: String| {
+                let words = Words::of(&plain);
+                self.row(&plain, false)
+                    || self.osu_row(&plain)
+                    || self.osu(&plain, words)
+                    || self.head(&plain, words)
+            };
             if undressed(line).is_some_and(plain) {
                 return;
             }
             if broken::begins_header(line) {
                 self.header = Some(line.to_owned());
             }
+            self.mentions |= words.has(Word::Bandwidth);
             self.unrecognised(line);
         }
     }
@@ -179,8 +189,17 @@ impl<'e> Text<'e> {
         }
     }
 
-    fn osu(&mut self, line: &str) -> bool {
-        if let Some(title) = osu::title(line) {
+    fn osu_row(&mut self, line: &str) -> bool {
+        let Some(row) = self.osu.as_mut().and_then(|table| table.row(line)) else { return false };
+        self.section.push(row);
+        self.lines.rows += 1;
+        true
+    }
+
+    fn osu(&mut self, line: &str, words: Words) -> bool {
+        if words.has(Word::Title)
+            && let Some(title) = osu::title(line)
+        {
             self.next_run();
             let (test, version) = title.test();
             self.section.begin();
@@ -192,7 +211,9 @@ impl<'e> Text<'e> {
             self.lines.known += 1;
             return true;
         }
-        if osu::is_header(line) {
+        if words.has(Word::Unit)
+            && let Some(header) = osu::header(line)
+        {
             if self
                 .osu
                 .as_ref()
@@ -210,24 +231,21 @@ impl<'e> Text<'e> {
                 self.osu = Some(again.unwrap_or_default());
             }
             if let Some(table) = &mut self.osu {
-                table.header(line, &mut self.section.measurement);
+                table.header(header, &mut self.section.measurement);
             }
             self.lines.known += 1;
             return true;
         }
-        let Some(table) = &mut self.osu else { return false };
-        if let Some(row) = table.row(line) {
-            self.section.push(row);
-            self.lines.rows += 1;
-            return true;
-        }
-        let known = table.remark(line, &mut self.section.measurement);
+        let Some(table) = &self.osu else { return false };
+        let known = words.has(Word::Remark) && table.remark(line, &mut self.section.measurement);
         self.lines.known += u64::from(known);
         known
     }
 
-    fn head(&mut self, line: &str) -> bool {
-        if let Some(columns) = Columns::read(line) {
+    fn head(&mut self, line: &str, words: Words) -> bool {
+        if words.has(Word::Bandwidth)
+            && let Some(columns) = Columns::read(line)
+        {
             self.leave_osu();
             if self.section.header_is_anothers() {
                 self.next_table();
@@ -237,22 +255,21 @@ impl<'e> Text<'e> {
             self.lines.known += 1;
             return true;
         }
-        let Some(said) = nccl_tests::head(line) else { return false };
+        let Some(said) = nccl_tests::head(line, words) else { return false };
+        self.take(said, line);
+        true
+    }
+
+    fn take(&mut self, said: Said, line: &str) {
         if self.section.is_over(&said) {
             self.next_run();
         }
         self.section.take(said, line);
         self.lines.known += 1;
-        true
     }
 
     fn unrecognised(&mut self, line: &str) {
-        self.mentions |= line.contains("bus bandwidth") || line.contains("busbw");
         self.lines.unrecognised += 1;
-        self.show(line);
-    }
-
-    fn show(&mut self, line: &str) {
         if self.lines.examples.len() < EXAMPLES {
             self.lines.examples.push(keep(line));
         }
@@ -308,34 +325,10 @@ impl<'e> Text<'e> {
     }
 }
 
-/// Whether a line that is no row has a word of those that are looked for one by one, or can be a row once
-/// it is undressed.
-fn may_be_known(line: &str) -> bool {
-    /// OSU's titles and headers, nccl-tests' headers and feet, NCCL's version, types.
-    const WORDS: [&str; 16] = [
-        "# OSU ",
-        "MB/s",
-        "(us)",
-        "busbw",
-        "bus bandwidth",
-        "CCL version",
-        "float",
-        "half",
-        "double",
-        "int8",
-        "int32",
-        "int64",
-        "uint",
-        "bfloat16",
-        "f8e",
-        "minBytes",
-    ];
-    static ANY: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(WORDS.into_iter().chain(nccl_tests::words())).ok());
+/// Whether a line that is no row can be anything else, or a row once it is undressed.
+fn may_be_known(line: &str, words: Words) -> bool {
     let text = line.trim_ascii();
-    text.starts_with(['#', '>', '|'])
-        || text.ends_with('#')
-        || ANY.as_ref().is_none_or(|any| any.is_match(line))
+    !words.is_empty() || text.starts_with(['#', '>', '|']) || text.ends_with('#')
 }
 
 /// A line of a Markdown table with the bars as blanks, also where they stick to the cells.
@@ -354,6 +347,9 @@ fn nccl_message(line: &str) -> Option<&str> {
     let before = line.get(..at)?;
     // `host:pid:tid [device] file:line (function) `, of which the host may stick to a figure.
     let speaker = |token: &str| {
+        if !token.ends_with(|c: char| c.is_ascii_digit()) {
+            return false;
+        }
         let mut parts = token.rsplitn(3, ':');
         let number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
         number(parts.next()) && number(parts.next()) && parts.next().is_some()

@@ -3,8 +3,9 @@
 //!
 //! Formats: NCCL's src/enqueue.cc, src/scheduler/symmetric_sched.cc; a table in docs/nccl_log.md.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
@@ -86,7 +87,8 @@ pub(super) struct Choices {
 impl Choices {
     /// Reads a message; none of its business gives `None`.
     pub(super) fn read(&mut self, text: &str, cut: bool) -> Option<()> {
-        let (head, _) = text.split_once(" Bytes -> ")?;
+        static BYTES: LazyLock<Finder> = LazyLock::new(|| Finder::new(" Bytes -> "));
+        let head = text.get(..BYTES.find(text.as_bytes())?)?;
         let mut cursor = Cursor::new(text, cut);
         let (mut collective, mut bypass) = (None, None);
         if head.contains(':') {

@@ -1,6 +1,8 @@
 //! Reads one message from left to right: words, numbers, separators.
 //! It knows no format; and of a message that another one cut, it accepts only what surely is whole.
 
+use memchr::memmem;
+
 /// What is left of a message. Every step consumes what it returns, or nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -68,8 +70,10 @@ impl<'a> Cursor<'a> {
 
     /// Everything up to `separator`, which is read, too.
     pub(super) fn until(&mut self, separator: &str) -> Option<&'a str> {
-        let (before, after) = self.rest.split_once(separator)?;
-        self.rest = after;
+        // `split_once` prepares itself for longer texts than a message.
+        let at = memmem::find(self.rest.as_bytes(), separator.as_bytes())?;
+        let before = self.rest.get(..at)?;
+        self.rest = self.rest.get(at + separator.len()..)?;
         self.closed = true;
         (!before.is_empty()).then_some(before)
     }

@@ -107,8 +107,10 @@ const WHOLE: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
 /// Whether a message is passed over on purpose.
 pub(super) fn ignored(text: &str, cut: bool) -> bool {
     let text = text.trim_start();
+    let first = text.as_bytes().first();
+    let begins = |with: &&str| with.as_bytes().first() == first && text.starts_with(with);
     text.is_empty()
-        || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+        || BEGINNINGS.iter().any(begins)
         || !cut && (path_of_a_graph(text) || WHOLE.iter().any(|b| text.starts_with(b)))
         || of_a_plugin_search(text)
         || of_a_source_line(text)
@@ -118,22 +120,18 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
 
 /// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: orders of ranks and GPUs.
 fn path_of_a_graph(text: &str) -> bool {
-    let number = text.trim_start_matches("Channel ").trim_start_matches("Ring ");
+    let number = text.strip_prefix("Channel ").unwrap_or(text);
+    let number = number.strip_prefix("Ring ").unwrap_or(number);
     let rest = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '/');
     rest.len() < number.len() && rest.starts_with(" :") && !rest.contains(" via ")
 }
 
 /// Symbols of other releases that are looked for in vain, and what is used without a plugin.
 fn of_a_plugin_search(text: &str) -> bool {
-    text.split_once("/Plugin").is_some_and(|(kind, said)| {
+    let said = text.trim_start_matches(|c: char| c.is_ascii_uppercase()).strip_prefix("/Plugin");
+    said.is_some_and(|said| {
         let said = said.trim_start_matches([' ', ':']);
-        kind.bytes().all(|b| b.is_ascii_uppercase())
-            && [
-                "Failed to find ",
-                "Using internal ",
-                "No plugin found",
-                "Plugin name set by env to ",
-            ]
+        ["Failed to find ", "Using internal ", "No plugin found", "Plugin name set by env to "]
             .iter()
             .any(|beginning| said.starts_with(beginning))
     })
@@ -151,8 +149,7 @@ fn of_a_source_line(text: &str) -> bool {
 
 /// `AllReduce: opCount 0 sendbuff …` (COLL): every call, with its buffers.
 fn call(text: &str) -> bool {
-    text.split_once(": opCount ")
-        .is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_alphanumeric()))
+    text.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(": opCount ")
 }
 
 /// `[2] Segment 0, Type : 1 …` (REG).

@@ -5,7 +5,9 @@
 //! put `file:line (function)` before `NCCL` (NCCL's src/debug.cc). Launchers, collectors and
 //! NCCL_DEBUG_TIMESTAMP_FORMAT put anything before the host.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
+
+use memchr::{memchr3, memmem::Finder, memrchr_iter};
 
 use super::cursor::is_host;
 
@@ -79,9 +81,10 @@ fn marker(line: &str, from: usize) -> Option<(usize, Level, usize)> {
         ("CALL", Level::Other),
         ("ABORT", Level::Other),
     ];
+    static NCCL: LazyLock<Finder> = LazyLock::new(|| Finder::new("NCCL "));
     let mut from = from;
     loop {
-        let at = from + line.get(from..)?.find("NCCL ")?;
+        let at = from + NCCL.find(line.get(from..)?.as_bytes())?;
         from = at + "NCCL ".len();
         for (word, level) in LEVELS {
             if let Some(rest) = line.get(from..)?.strip_prefix(word)
@@ -106,7 +109,8 @@ struct Speaker<'a> {
 fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
     let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(LONGEST_PREFIX)));
     let before = line.get(lower..marker)?;
-    let with_device = before.rmatch_indices("] ").take(3).find_map(|(at, _)| {
+    let ends = |at: &usize| before[at + 1..].starts_with(' ');
+    let with_device = memrchr_iter(b']', before.as_bytes()).filter(ends).take(3).find_map(|at| {
         let (head, device) = before[..at].rsplit_once(" [")?;
         let plain = !device.is_empty() && device.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         plain.then(|| (head, device.parse().ok(), before[at + 2..].trim()))
@@ -126,7 +130,7 @@ fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
 /// A line without terminal colours, titles, links and bells, and without its line end.
 pub fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\n', '\r']);
-    if memchr::memchr3(0x1b, 0x08, 0x07, line.as_bytes()).is_none() {
+    if memchr3(0x1b, 0x08, 0x07, line.as_bytes()).is_none() {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());

@@ -73,7 +73,8 @@ fn is_version(word: &str) -> bool {
 /// `NET/Plugin: …`, with a blank before the colon in older releases.
 fn titled(mut at: Cursor<'_>) -> Option<Plugin> {
     use PluginState::{Assigned, Loaded, Missing};
-    let kind = kind(at.until("/Plugin")?)?;
+    let kind = kind(at.one_of(&KINDS)?)?;
+    at.literal("/Plugin")?;
     at.blanks();
     at.literal(": ")?;
     let saying = at.one_of(&[
@@ -154,6 +155,9 @@ fn otherwise(mut at: Cursor<'_>) -> Option<Plugin> {
         }
     }
 }
+
+const KINDS: [&str; 10] =
+    ["NET", "network", "TUNER", "tuner", "PROFILER", "profiler", "ENV", "env", "GIN", "RMA"];
 
 fn kind(said: &str) -> Option<&'static str> {
     Some(match said {

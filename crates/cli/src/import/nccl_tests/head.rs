@@ -4,8 +4,10 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use memchr::memmem::Finder;
+use memchr::{memchr, memmem::Finder};
 use model::{Collective, measurement::Device};
+
+use super::super::words::{Word, Words};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,87 +56,123 @@ pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Reads a line; none of nccl-tests' gives `None`.
-pub(in super::super) fn head(line: &str) -> Option<Said> {
-    let text = line.trim();
-    // Most lines of a log without NCCL's are these two; nothing else needs to be looked for in them.
-    if let Some(rest) = text.strip_prefix('#') {
-        let rest = rest.trim_ascii_start();
-        if rest.is_empty() {
-            return Some(Said::Other);
-        }
-        if rest.starts_with("Rank ")
-            && let Some(device) = device(rest)
-        {
-            return Some(Said::Device(device));
-        }
+/// Reads a device, and lines that hold nothing but what is looked for: most of a log without NCCL's.
+pub(in super::super) fn common(line: &str) -> Option<Said> {
+    let rest = line.trim().strip_prefix('#')?.trim_ascii_start();
+    if let Some(ranked) = rest.strip_prefix("Rank ") {
+        // Behind a second hash another line may begin.
+        return self::ranked(ranked)
+            .filter(|_| memchr(b'#', ranked.as_bytes()).is_none())
+            .map(Said::Device);
     }
-    if let Some(said) = value(text, "Avg bus bandwidth") {
+    if let Some(said) = rest.strip_prefix("Avg bus bandwidth") {
+        let figure = said.trim_ascii_start().strip_prefix(':')?.trim_ascii().parse().ok();
+        return figure
+            .filter(|value: &f64| value.is_finite())
+            .map(|value| Said::Average(Some(value)));
+    }
+    let mut words = rest.split_ascii_whitespace();
+    match words.next() {
+        None => Some(Said::Other),
+        Some("Using") => (rest == "Using devices").then_some(Said::Other),
+        Some("Out") => (rest == "Out of bounds values : 0 OK").then_some(Said::OutOfBounds(0)),
+        Some("out-of-place") => words.eq(["in-place"]).then_some(Said::Other),
+        Some("(B)") => (words.next() == Some("(elements)")
+            && words.all(|word| matches!(word, "(us)" | "(GB/s)")))
+        .then_some(Said::Other),
+        _ => None,
+    }
+}
+
+/// Reads a line that has these words; none of nccl-tests' gives `None`.
+pub(in super::super) fn head(line: &str, words: Words) -> Option<Said> {
+    let text = line.trim();
+    if let Some(said) = common(text) {
+        return Some(said);
+    }
+    if words.has(Word::Average)
+        && let Some(said) = value(text, "Avg bus bandwidth")
+    {
         let figure = said.split_ascii_whitespace().next()?;
         return Some(Said::Average(figure.parse().ok().filter(|value: &f64| value.is_finite())));
     }
-    if let Some(said) = value(text, "Out of bounds values") {
+    if words.has(Word::OutOfBounds)
+        && let Some(said) = value(text, "Out of bounds values")
+    {
         return Some(Said::OutOfBounds(said.split_ascii_whitespace().next()?.parse().ok()?));
     }
-    if let Some((_, after)) = text.split_once("Collective test starting:") {
-        return Some(Said::Starting(after.trim().to_owned()));
+    if words.has(Word::Collective) {
+        if let Some((_, after)) = text.split_once("Collective test starting:") {
+            return Some(Said::Starting(after.trim().to_owned()));
+        }
+        if text.contains("Collective test concluded:") {
+            return Some(Said::Concluded);
+        }
     }
-    if text.contains("Collective test concluded:") {
-        return Some(Said::Concluded);
+    if words.has(Word::Threads) && text.contains(" minBytes ") {
+        let options = options(text);
+        return Some(Said::Parameters(per_process(&options), options));
     }
-    if text.contains("nThread ") && text.contains(" minBytes ") {
-        return Some(Said::Parameters(per_process(text), options(text)));
-    }
-    if let Some(device) = device(text) {
+    if words.has(Word::Rank)
+        && let Some((_, after)) = text.split_once("Rank ")
+        && let Some(device) = ranked(after)
+    {
         return Some(Said::Device(device));
     }
-    if let Some(version) = version(text) {
+    if words.has(Word::Tests)
+        && let Some(version) = version(text)
+    {
         return Some(version);
     }
-    if is_failure(text) {
+    if words.has(Word::Failure) || text.starts_with("# error: ") {
         return Some(Said::Failure);
     }
-    if is_other(text) {
+    if words.has(Word::Other) || is_hash(text) {
         return Some(Said::Other);
     }
-    if let Some(said) = setting(text) {
+    if words.has(Word::Variable)
+        && let Some(said) = setting(text)
+    {
         return Some(said);
     }
-    let program = text.contains("_perf") && !text.starts_with('#');
+    let program = words.has(Word::Program) && !text.starts_with('#');
     (program && is_command(text)).then(|| Said::Command(collective_in(text)))
 }
 
-fn per_process(text: &str) -> Option<usize> {
-    let number = |name: &str| -> Option<usize> {
-        text.split_once(name)?.1.split_ascii_whitespace().next()?.parse().ok()
+/// Threads times GPUs of each.
+fn per_process(options: &[(&str, String)]) -> Option<usize> {
+    let number = |wanted: &str| -> Option<usize> {
+        options.iter().find(|(option, _)| *option == wanted)?.1.parse().ok()
     };
-    number("nThread ")?.checked_mul(number("nGpus ")?)
+    number("-t")?.checked_mul(number("-g")?)
 }
 
 /// What a head says of how it was measured.
 fn options(text: &str) -> Vec<(&'static str, String)> {
-    [
-        ("-t", "nThread "),
-        ("-g", "nGpus "),
-        ("-w", "warmup iters: "),
-        ("-n", " iters: "),
-        ("-m", "agg iters: "),
-        ("-c", "validation: "),
-        ("-G", "graph: "),
-        ("-u", "unalign: "),
-    ]
-    .iter()
-    .filter_map(|(option, name)| {
+    static NAMES: LazyLock<[(&str, Finder); 8]> = LazyLock::new(|| {
+        [
+            ("-t", "nThread "),
+            ("-g", "nGpus "),
+            ("-w", "warmup iters: "),
+            ("-n", " iters: "),
+            ("-m", "agg iters: "),
+            ("-c", "validation: "),
+            ("-G", "graph: "),
+            ("-u", "unalign: "),
+        ]
+        .map(|(option, name)| (option, Finder::new(name)))
+    });
+    let value = |(option, name): &(&'static str, Finder)| {
         // ` iters: ` ends two other names as well.
         let own = |at: &usize| {
             let before = text.get(..*at).unwrap_or_default();
-            !(name.starts_with(' ') && (before.ends_with("warmup") || before.ends_with("agg")))
+            *option != "-n" || !(before.ends_with("warmup") || before.ends_with("agg"))
         };
-        let at = text.match_indices(name).map(|(at, _)| at).find(own)?;
-        let value = text.get(at + name.len()..)?.split_ascii_whitespace().next()?;
+        let at = name.find_iter(text.as_bytes()).find(own)?;
+        let value = text.get(at + name.needle().len()..)?.split_ascii_whitespace().next()?;
         value.bytes().all(|byte| byte.is_ascii_digit()).then(|| (*option, value.to_owned()))
-    })
-    .collect()
+    };
+    NAMES.iter().filter_map(value).collect()
 }
 
 /// What follows `name :` of a foot line, which begins with a hash, a blank or a launcher's prefix.
@@ -145,10 +183,10 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     after.trim_start().strip_prefix(':').filter(|_| plain)
 }
 
-/// `#  Rank  0 Group  0 Pid    375 on host device  0 [0008:01:00] NVIDIA GB200`, of any version.
-fn device(text: &str) -> Option<Device> {
-    let (_, after) = text.split_once("Rank ")?;
-    let mut tokens = after.split_ascii_whitespace();
+/// What follows `Rank ` in `#  Rank  0 Group  0 Pid    375 on host device  0 [0008:01:00] NVIDIA GB200`, of
+/// any version.
+fn ranked(text: &str) -> Option<Device> {
+    let mut tokens = text.split_ascii_whitespace();
     let rank = tokens.next()?.parse().ok()?;
     let mut early = tokens.clone();
     let group = (early.next() == Some("Group")).then(|| early.next()?.parse().ok()).flatten();
@@ -158,7 +196,13 @@ fn device(text: &str) -> Option<Device> {
     }
     let number = tokens.next()?.parse().ok()?;
     let address = tokens.next()?.strip_prefix('[')?.strip_suffix(']')?;
-    let name = tokens.collect::<Vec<&str>>().join(" ");
+    let mut name = String::with_capacity(32);
+    for word in tokens {
+        if !name.is_empty() {
+            name.push(' ');
+        }
+        name.push_str(word);
+    }
     let (host, address) = (host.to_owned(), address.to_owned());
     Some(Device { rank, host, device: number, address, name, group })
 }
@@ -176,61 +220,10 @@ fn version(text: &str) -> Option<Said> {
     Some(Said::Version(version.split_ascii_whitespace().next()?.to_owned(), None))
 }
 
-/// What failures say.
-const FAILURES: [&str; 8] = [
-    ": Test CUDA failure ",
-    ": Test NCCL failure ",
-    ": Test failure ",
-    ": Test timeout ",
-    "Invalid number of GPUs",
-    "exited on signal ",
-    "invalid sizes for 'minbytes'",
-    "Segmentation fault",
-];
-
-/// What is known and not kept.
-const OTHERS: [&str; 12] = [
-    "Using devices",
-    "(elements)",
-    "out-of-place",
-    "Reducing maxBytes to ",
-    "NCCL Tests compiled with NCCL",
-    "Blocking Enabled:",
-    "Parallel Init Enabled:",
-    "Per-Iteration Report:",
-    "Errors with asterisks indicate",
-    "GPU memory usage",
-    "Writing JSON output to ",
-    "skipping json output",
-];
-
-/// What everything else says that is read here.
-const HEADS: [&str; 9] = [
-    "Avg bus bandwidth",
-    "Out of bounds values",
-    "Collective test ",
-    "nThread ",
-    "Rank ",
-    "ccl-tests",
-    "_perf",
-    "NCCL_",
-    "UCX_",
-];
-
-/// Words of which a line has one if it says anything; a line that begins or ends with a hash may do without.
-pub(in super::super) fn words() -> impl Iterator<Item = &'static str> {
-    FAILURES.into_iter().chain(OTHERS).chain(HEADS)
-}
-
-fn is_failure(text: &str) -> bool {
-    FAILURES.iter().any(|words| text.contains(words)) || text.starts_with("# error: ")
-}
-
-fn is_other(text: &str) -> bool {
-    // A hash alone, also behind a launcher's prefix.
+/// A hash alone, also behind a launcher's prefix.
+fn is_hash(text: &str) -> bool {
     text.trim_start_matches('#').trim().is_empty()
         || [" #", ":#", ">#"].iter().any(|end| text.ends_with(end))
-        || OTHERS.iter().any(|words| text.contains(words))
 }
 
 /// An assignment alone on a line, as a shell traces or a script has it.
@@ -267,6 +260,10 @@ pub(in super::super) fn collective_in(text: &str) -> Option<Collective> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn head(line: &str) -> Option<Said> {
+        super::head(line, Words::of(line))
+    }
 
     #[test]
     fn heads_and_feet() {

@@ -40,28 +40,32 @@ pub(in super::super) struct Parsed {
 
 /// The row in a line, if it has one.
 pub(in super::super) fn find(line: &str) -> Option<RowText<'_>> {
-    let mut before: [&str; 4] = [""; 4];
-    let mut tokens = line.split_ascii_whitespace().filter(|token| *token != "|");
-    while let Some(token) = tokens.next() {
-        if token.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
-            && let [word, group, size, count] = before
-            && [size, count]
-                .iter()
-                .all(|token| token.as_bytes().last().is_some_and(u8::is_ascii_digit))
-            && let Some(datatype) = datatype(token)
-            && let (Some(size), Ok(count)) = (unprefixed(size), count.parse())
-        {
-            let group = group.parse().ok().filter(|_| word == "Group");
-            let mut tail: Vec<&str> = tokens.take(MOST_TOKENS).collect();
-            let next = next_row(line, &tail).map(|(at, text)| {
-                tail.truncate(at);
-                text
-            });
-            return Some(RowText { group, size, count, datatype, tail, next });
-        }
-        before = [before[1], before[2], before[3], token];
-    }
-    None
+    // Words that may be a type: a line is taken apart only around one that is.
+    let begins = |pair: &[u8]| {
+        matches!(pair, [b'\t'..=b' ', b'b' | b'c' | b'd' | b'f' | b'h' | b'i' | b'u'])
+    };
+    let mut pairs = line.as_bytes().windows(2).enumerate().filter(|(_, pair)| begins(pair));
+    pairs.find_map(|(blank, _)| around(line, blank + 1))
+}
+
+/// The row of which the type begins at `at`.
+fn around(line: &str, at: usize) -> Option<RowText<'_>> {
+    let words = |text| str::split_ascii_whitespace(text).filter(|word| *word != "|");
+    let (before, after) = line.split_at_checked(at)?;
+    let mut after = words(after);
+    let datatype = datatype(after.next()?)?;
+    let mut before = words(before).rev();
+    let (count, size) = (before.next()?, before.next()?);
+    let (count, size) = (count.parse().ok()?, unprefixed(size)?);
+    let group = before.next().and_then(|group| group.parse().ok());
+    let group = group.filter(|_| before.next() == Some("Group"));
+    let mut tail = Vec::with_capacity(16);
+    tail.extend(after.take(MOST_TOKENS));
+    let next = next_row(line, &tail).map(|(at, text)| {
+        tail.truncate(at);
+        text
+    });
+    Some(RowText { group, size, count, datatype, tail, next })
 }
 
 /// Where another row begins behind a row, of a table that lost its line ends.
@@ -157,7 +161,7 @@ pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<[O
         tokens.truncate(before.len());
     }
     if !(tokens.len() == width || tokens.len() == 2 * width)
-        || tokens.iter().any(|t| !is_numeric(t))
+        || tokens.iter().any(|token| numeric(token).is_none())
     {
         return None;
     }
@@ -200,19 +204,16 @@ impl Figures {
 fn half_of(tokens: &[&str], columns: &Columns) -> Option<Figures> {
     let time = tokens.get(columns.time)?;
     let (algbw, busbw) = (tokens.get(columns.algbw)?, tokens.get(columns.busbw)?);
-    let figures = [time, algbw, busbw];
-    if figures.iter().any(|token| is_hidden(token)) {
+    if [time, algbw, busbw].iter().any(|token| is_hidden(token)) {
         return Some(Figures::Hidden);
     }
-    if figures.iter().any(|token| !is_numeric(token)) {
-        return None;
-    }
+    let (time_us, algbw, busbw) = (numeric(time)?, numeric(algbw)?, numeric(busbw)?);
     let scale = if columns.milliseconds { 1e3 } else { 1.0 };
     Some(Figures::Read(Half {
-        time_us: number(time).map(|time| time * scale),
+        time_us: time_us.map(|time| time * scale),
         rounding_us: rounding(time) * scale,
-        algbw: number(algbw),
-        busbw: number(busbw),
+        algbw,
+        busbw,
         wrong: columns.wrong.and_then(|at| wrong(tokens.get(at)?, columns.difference)),
         ..Half::default()
     }))
@@ -222,12 +223,13 @@ fn is_hidden(token: &str) -> bool {
     token.len() > 1 && token.bytes().all(|byte| matches!(byte, b'X' | b'x' | b'*' | b'.'))
 }
 
-fn is_numeric(token: &str) -> bool {
-    token == "N/A" || token.trim_end_matches('*').parse::<f64>().is_ok()
-}
-
-fn number(token: &str) -> Option<f64> {
-    token.trim_end_matches('*').parse().ok().filter(|value: &f64| value.is_finite())
+/// What stands where a figure belongs: none of what is no figure, and nothing of one without a value.
+fn numeric(token: &str) -> Option<Option<f64>> {
+    if token == "N/A" {
+        return Some(None);
+    }
+    let value: f64 = token.trim_end_matches('*').parse().ok()?;
+    Some(Some(value).filter(|value| value.is_finite()))
 }
 
 /// Half of the last digit that was printed: `12345.6` is within 0.05, `1.0e+07` within 5e+05.
@@ -241,7 +243,7 @@ fn rounding(token: &str) -> f64 {
 /// Wrong elements. rccl-tests marks some with an asterisk; `1e+06` is a number of elements, but
 /// `2e-07` a largest difference, which is normal for sums, and tells only when it is 0.
 fn wrong(token: &str, difference: bool) -> Option<u64> {
-    let value = number(token).filter(|value| *value >= 0.0)?;
+    let value = numeric(token)?.filter(|value| *value >= 0.0)?;
     let difference = difference || token.contains("e-") || token == "0e+00";
     (!difference || value == 0.0).then_some(value as u64)
 }
