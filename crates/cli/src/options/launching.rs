@@ -28,7 +28,7 @@ pub struct LaunchingArguments {
     /// Who starts a process on each place of -H (default with -H: ssh, or local where that is this machine)
     #[arg(long, value_name = "NAME", help_heading = "Hosts")]
     pub launcher: Option<LauncherName>,
-    /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host, [::1]:2
+    /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host; an IPv6 address in brackets
     #[arg(
         short = 'H',
         long = "hosts",
