@@ -9,14 +9,16 @@ use crate::Refusal;
 /// Descriptors beside those that grow with the ranks: outputs, libraries, devices.
 const OTHERS: usize = 128;
 
-/// Raises the limit as far as this user may; what it is then, nothing where there is none. Systems leave it
-/// at 1024 for the sake of select(2), which nothing here calls.
-pub(super) fn raise() -> Option<u64> {
+/// Makes room for so many descriptors beside the usual ones, as far as this user may; what the limit is
+/// then, nothing where there is none. Systems leave it at 1024 for the sake of select(2), and some programs
+/// walk through all that there may be: so it is raised no further than needed.
+pub(super) fn raise(descriptors: usize) -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let needed = (descriptors + OTHERS) as u64;
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = Some(limit.maximum.map_or(needed, |hard| hard.min(needed)));
         // Then what is there must do.
-        let _ = setrlimit(Resource::Nofile, raised);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
     getrlimit(Resource::Nofile).current
 }
@@ -26,8 +28,8 @@ pub(super) fn raise() -> Option<u64> {
 /// # Errors
 /// When the user's hard limit does not allow it.
 pub(super) fn for_everyone(plan: &Plan) -> Result<(), Refusal> {
-    let needed = plan.processes() + plan.drivers() + plan.ranks() + OTHERS;
-    enough(raise(), needed, plan.ranks())
+    let needed = plan.processes() + plan.drivers() + plan.ranks();
+    enough(raise(needed), needed + OTHERS, plan.ranks())
 }
 
 fn enough(limit: Option<u64>, needed: usize, ranks: usize) -> Result<(), Refusal> {
@@ -54,7 +56,12 @@ mod tests {
     }
 
     #[test]
-    fn the_soft_limit_becomes_the_hard_one() {
-        assert_eq!(raise(), getrlimit(Resource::Nofile).maximum);
+    fn no_further_than_needed() {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(raise(0), current);
+        let (Some(soft), None | Some(4096..)) = (current, maximum) else { return };
+        let more = soft.max(2048) as usize + 100;
+        let hard = maximum.unwrap_or(u64::MAX);
+        assert_eq!(raise(more), Some(hard.min((more + OTHERS) as u64)));
     }
 }

@@ -47,7 +47,8 @@ pub fn run() -> Result<Exit> {
     // Ctrl-C goes to every process of the terminal; the supervisor decides what it means.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))
         .context("cannot take SIGINT")?;
-    super::open_files::raise();
+    // As inherited, and opened again to be mapped.
+    super::open_files::raise(2 * invite.buffers.len());
     let well = drive(invite, |_| Ok(()))?;
     Ok(if well { Exit::Ok } else { Exit::Internal })
 }

@@ -56,8 +56,8 @@ impl Door {
     /// # Errors
     /// When nobody could find it, or it is taken.
     pub(in crate::launch) fn open(launched: &Launched, args: &[OsString]) -> Result<Door> {
-        // Before anybody comes: two sockets for each.
-        open_files::raise();
+        // Before anybody comes.
+        open_files::raise(launched.size);
         let meeting = Arc::new(Meeting::of(launched)?);
         let listener = meeting.listen()?;
         let closing = Arc::new(AtomicBool::new(false));
@@ -136,6 +136,9 @@ impl Door {
         holding: Holding,
         stop: impl Fn() -> bool,
     ) -> Result<Vec<String>, Refusal> {
+        if let Some(wrong) = self.meeting.wrong() {
+            return Err(wrong);
+        }
         let by = Instant::now() + limit;
         let mut heard = vec![String::new(); self.guests.len()];
         let mut awaited = self.guests.len() - 1;

@@ -66,12 +66,7 @@ pub fn run(
         }
         Err(bad) => hello.failure = Some((bad.exit, bad.to_string())),
     }
-    let meeting = Meeting::of(launched).or_else(|error| {
-        // Told at the place that was not asked for: the first process says why the run cannot be.
-        hello.failure = Some((Exit::Usage, format!("{error:#}")));
-        Meeting::of(&Launched { interface: None, ..launched.clone() })
-    })?;
-    open_files::raise();
+    let meeting = Meeting::of(launched)?;
     let line = find(&meeting, &hello, limit, parent)?;
     let (mut invite, descriptors) = hear(&line, parent)?;
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
@@ -85,6 +80,8 @@ pub fn run(
     for (name, value) in invite.environment() {
         native::environment::set(name, value);
     }
+    // As received, and opened again to be mapped.
+    open_files::raise(2 * descriptors);
     let received = files(line.receive_descriptors(descriptors)?);
     let own;
     if received.is_empty() {
@@ -197,21 +194,24 @@ fn introduce(line: Line, meeting: &Meeting, hello: &Hello) -> Result<Answer> {
         return Ok(Answer::Instead(instead));
     }
     let mut hello = hello.clone();
-    if let (Some(chosen), Some(at)) = (meeting.interface(), line.local())
-        && !chosen.holds(at)
-        && hello.failure.is_none()
-    {
-        let text = format!(
-            "the way to the first process {} begins at its address {at}, not at --interface {} (or BUSBW_INTERFACE): give the same to all processes, or set MASTER_ADDR to the first one's address there",
-            meeting.describe(),
-            chosen.word()
-        );
-        hello.failure = Some((Exit::Usage, text));
+    if let Some(wrong) = meeting.wrong().or_else(|| aside(meeting, &line)) {
+        hello.failure.get_or_insert((wrong.exit, wrong.to_string()));
     }
     let proof = proof::prove(&meeting.key, Side::Guest, &nonce);
     line.send(&ToDoor::Hello { proof, hello: Box::new(hello) })?;
     line.set_read_timeout(None)?;
     Ok(Answer::In(line))
+}
+
+/// Why the way to the first process is not over the interface that was asked for.
+fn aside(meeting: &Meeting, line: &Line) -> Option<Refusal> {
+    let (chosen, at) = (meeting.interface()?, line.local()?);
+    let text = format!(
+        "the way to the first process {} begins at its address {at}, not at --interface {} (or BUSBW_INTERFACE): give the same to all processes, or set MASTER_ADDR to the first one's address there",
+        meeting.describe(),
+        chosen.word()
+    );
+    (!chosen.holds(at)).then(|| Refusal::new(Exit::Usage, text))
 }
 
 /// What to run, and how many descriptors follow; exits where the run is over before it began.

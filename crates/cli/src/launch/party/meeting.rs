@@ -35,6 +35,8 @@ pub(super) struct Meeting {
     pub(super) key: String,
     /// The interface that was asked for, where they meet on the network.
     interface: Option<Chosen>,
+    /// Why that is none. They meet all the same, so that all hear of it.
+    wrong: Option<String>,
 }
 
 #[derive(Debug)]
@@ -83,20 +85,27 @@ impl Meeting {
         let name =
             job.or_else(|| launched.first.as_ref().map(|(host, port)| format!("{host} {port}")));
         let key = launched.secret.clone().or(name).unwrap_or_default();
-        let interface = match (&place, &launched.interface) {
+        let (interface, wrong) = match (&place, &launched.interface) {
             (Place::Network(..), Some(word)) => {
                 let all = interface::addresses().context("cannot list this host's interfaces")?;
-                let chosen = interface::choose(word, &all);
-                Some(chosen.map_err(|text| Refusal::new(Exit::Usage, text))?)
+                match interface::choose(word, &all) {
+                    Ok(chosen) => (Some(chosen), None),
+                    Err(text) => (None, Some(text)),
+                }
             }
-            _ => None,
+            _ => (None, None),
         };
-        Ok(Meeting { place, key, interface })
+        Ok(Meeting { place, key, interface, wrong })
     }
 
     /// The interface that was asked for.
     pub(super) fn interface(&self) -> Option<&Chosen> {
         self.interface.as_ref()
+    }
+
+    /// Why what was asked for is no interface of this host.
+    pub(super) fn wrong(&self) -> Option<Refusal> {
+        self.wrong.as_ref().map(|text| Refusal::new(Exit::Usage, text))
     }
 
     /// Where somebody is to come who came to our address `at`: nowhere else, if that was chosen or nothing
