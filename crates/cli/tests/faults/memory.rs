@@ -208,7 +208,10 @@ fn a_neighbour_that_takes_the_memory() {
         running.at_row(1);
         assert!(group.usage() >= need(16));
         aftermath::until(SOON, "a lower limit", || group.set_limit(group.usage() + (8 << 20)).ok());
-        let script = group.script("dd if=/dev/zero of=/dev/null bs=64M");
+        // Next after the ranks, where the supervisor may not spare itself and is about as large.
+        let after =
+            "sh -c 'echo 250 >/proc/self/oom_score_adj; exec dd if=/dev/zero of=/dev/null bs=64M'";
+        let script = group.script(after);
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).stdin(Stdio::null()).stderr(Stdio::null());
         let ballast = Ballast(command.spawn().unwrap());
