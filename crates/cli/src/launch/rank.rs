@@ -62,6 +62,8 @@ pub(super) fn drive(
     invite: Invite,
     begun: impl FnOnce(&Arc<Control>) -> Result<()>,
 ) -> Result<bool> {
+    // Before anything is mapped: while we are small, the kernel would rather take the supervisor.
+    super::sacrifice::offer_us();
     let control = Control::map(inherited(invite.control)?, invite.drivers)?;
     let buffers = map_buffers(&invite)?;
     let mailboxes = match invite.mailboxes {
@@ -74,7 +76,6 @@ pub(super) fn drive(
             nccl::Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new)
         }
     };
-    super::sacrifice::offer_us();
     begun(&control)?;
     let shared = Shared { invite, control, buffers, mailboxes, log };
     let failed = std::thread::scope(|scope| {
