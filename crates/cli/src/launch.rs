@@ -21,7 +21,7 @@ pub(crate) use party::end_with_parent;
 pub use party::{guest, roll};
 pub use rank::run as rank;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use engine::Buffers;
@@ -35,7 +35,7 @@ use crate::{
     Refusal,
     backend::{
         mpi,
-        nccl::{Gpus, Log},
+        nccl::{Gpus, Libraries, Log},
     },
     complain, lint_command, local_time, machine, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
@@ -63,6 +63,21 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
             _ => Err(OTHER.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
+    }
+}
+
+/// What planning believes of hosts that this process does not see: whatever is asked for is there.
+pub fn surroundings_elsewhere(arguments: &BenchArguments) -> Surroundings {
+    /// More ranks than these there cannot be.
+    const PLENTY: usize = 4096;
+    let libraries = Libraries { amd: false, driver: PathBuf::new(), nccl: PathBuf::new() };
+    let gpus = Gpus { count: PLENTY, memory: u64::MAX, libraries };
+    let is_on_gpus = matches!(arguments.backend, None | Some(BackendName::Nccl));
+    Surroundings {
+        cores: PLENTY,
+        gpus: if is_on_gpus { Ok(gpus) } else { Err(OTHER.to_owned()) },
+        mpi: Ok(mpi::Libraries { mpi: PathBuf::new() }),
+        seed: 0,
     }
 }
 

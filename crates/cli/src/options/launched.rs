@@ -149,6 +149,24 @@ impl Launched {
         })
     }
 
+    /// What process 0 of a job will be told that we have not started yet.
+    pub fn foreseen(size: usize, one_host: bool) -> Launched {
+        Launched {
+            said: format!("{size} processes of --launcher or -H"),
+            rank: 0,
+            size,
+            local_rank: Some(0),
+            local_size: one_host.then_some(size),
+            one_host,
+            by: Launcher::Other,
+            job: None,
+            secret: None,
+            first: None,
+            hosts: Vec::new(),
+            interface: None,
+        }
+    }
+
     /// The launcher's numbers of all processes of this host, if it numbers them host by host.
     pub fn block(&self) -> Option<Range<usize>> {
         let (place, count) = (self.local_rank?, self.local_size?);
