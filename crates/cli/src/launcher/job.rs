@@ -9,7 +9,7 @@ use model::exit::Exit;
 use super::{quoting, variables};
 use crate::{
     Refusal, launch, machine,
-    options::{Hosts, LauncherName, LaunchingArguments, RELAYED, job_words},
+    options::{HOSTS, Host, Hosts, LauncherName, LaunchingArguments, RELAYED, job_words},
     sweep::SWEPT,
 };
 
@@ -76,6 +76,9 @@ impl Job {
             variable(SWEPT).iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
         let is_set = |name: &String| std::env::var_os(name).is_some();
         let relayed = (!launching.dry_run).then(|| (RELAYED, "1".to_owned()));
+        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.places);
+        let places: Vec<String> = hosts.0.iter().map(place).collect();
+        let places = (!launching.dry_run && !places.is_empty()).then(|| (HOSTS, places.join(",")));
         Ok(Job {
             program: std::env::current_exe().context("cannot find our own program file")?,
             words: job_words(args),
@@ -84,7 +87,12 @@ impl Job {
             command,
             variables: variables::that_matter(launch::environment_variables(), &swept),
             unset: swept.into_iter().filter(|name| !is_set(name)).collect(),
-            ours: secret.map(|secret| (SECRET, secret)).into_iter().chain(relayed).collect(),
+            ours: secret
+                .map(|secret| (SECRET, secret))
+                .into_iter()
+                .chain(relayed)
+                .chain(places)
+                .collect(),
             master: [variable("MASTER_ADDR"), variable("MASTER_PORT")],
         })
     }

@@ -2,7 +2,10 @@
 //! Not those that name the machine or the user: each host has its own.
 
 use super::job::SECRET;
-use crate::{options::RELAYED, sweep::SWEPT};
+use crate::{
+    options::{HOSTS, RELAYED},
+    sweep::SWEPT,
+};
 
 /// Beginnings of names, and whole names.
 const BEGINNINGS: [&str; 14] = [
@@ -11,7 +14,7 @@ const BEGINNINGS: [&str; 14] = [
 ];
 const NAMES: [&str; 3] = ["LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT"];
 /// What tells our own processes something, set anew for each of them.
-const OURS: [&str; 4] = ["BUSBW_RANK", SWEPT, SECRET, RELAYED];
+const OURS: [&str; 5] = ["BUSBW_RANK", SWEPT, SECRET, RELAYED, HOSTS];
 
 /// Those of `all`, by name; `swept` are the names that a sweep sets.
 pub(super) fn that_matter(
