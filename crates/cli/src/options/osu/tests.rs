@@ -207,6 +207,55 @@ fn xccl_counts_bytes_and_checks() {
     assert_eq!((plan.loops(16_384), plan.check), ((100, 10), 10));
 }
 
+/// Whatever of our own means something here; not nccl-tests' options, whose letters and words OSU has for others.
+#[test]
+fn our_own_options_are_taken() {
+    let theirs = [
+        "minbytes",
+        "maxbytes",
+        "stepbytes",
+        "stepfactor",
+        "iters",
+        "agg_iters",
+        "warmup_iters",
+        "window-size",
+        "run_cycles",
+        "average",
+        "blocking",
+        "check",
+        "op",
+        "datatype",
+        "root",
+        "unalign",
+        "per_iter_timing",
+        "per_iter_skip",
+        "report_timestamps",
+        "report_cputime",
+        "memory",
+        "output_file",
+        "cudagraph",
+        "parallel_init",
+        "stream_null",
+        "local_register",
+        "cta_policy",
+        "device_implementation",
+        "device_cta_count",
+        // What OSU's collectives are by themselves.
+        "latency",
+    ];
+    let grammar = BenchArguments::augment_args(Grammar::new(""));
+    let mut not_taken: Vec<&str> = grammar.get_arguments().filter_map(|a| a.get_long()).collect();
+    not_taken.retain(|long| !OURS.contains(long));
+    assert_eq!(not_taken, theirs);
+    let through_mpi = request("busbw osu_latency --mpi /x/libmpi.so").unwrap_err();
+    assert!(through_mpi.to_string().starts_with("--backend mpi cannot run here"), "{through_mpi}");
+    let line = "busbw osu_bw --mpi x --json --record y -H a:1,b:1 --launcher mpirun";
+    let Ok(Command::Bench { arguments, .. }) = parsed(line) else { panic!("it does not parse") };
+    assert_eq!(arguments.mpi.as_deref(), Some(std::path::Path::new("x")));
+    assert!(arguments.json && arguments.record.is_some());
+    assert_eq!(arguments.launching.hosts.map(|hosts| hosts.0.len()), Some(2));
+}
+
 #[test]
 fn help_and_version() {
     let text = |line: &str| match parsed(line) {
