@@ -36,9 +36,10 @@ pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) 
 /// Operations that were run while a row's counters were read: timed ones, those that settle, checks.
 pub fn operations(row: &Row, plan: &Plan) -> f64 {
     let of_half = |half: &Half| {
-        let iterations = f64::from(half.fewer_iterations.unwrap_or(plan.iterations));
-        let each = iterations * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
-        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.check));
+        let iterations = half.fewer_iterations.unwrap_or(plan.iterations);
+        let each =
+            f64::from(iterations) * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
+        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.checks(iterations)));
         half.batches_us.len() as f64 * each + checks
     };
     row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()
