@@ -43,7 +43,7 @@ fn launchers() -> TempDir {
 
 /// Ctrl-C is heard, also where these tests are a background job of a script, which ignores it.
 fn busbw(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal=INT").arg(PROGRAM);
     command.args(words.split_whitespace()).env_clear().env("BUSBW_NO_RECORD", "1");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
