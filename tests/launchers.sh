@@ -133,7 +133,7 @@ interrupted() { # TIMES command...
 import os, signal, subprocess, sys, threading, time
 times, words, said = int(sys.argv[1]), sys.argv[2:], os.environ.get("AWAIT", "").encode()
 streams = {"stderr": subprocess.PIPE} if said else {"stdout": subprocess.PIPE}
-# Whoever started these tests in the background lets them ignore it.
+# Also where this script is a background job, which ignores Ctrl-C.
 heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
 child = subprocess.Popen(words, start_new_session=True, preexec_fn=heed, **streams)
 stream = child.stderr if said else child.stdout

@@ -8,7 +8,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -43,8 +43,10 @@ fn launchers() -> TempDir {
     folder
 }
 
+/// Ctrl-C is heard, also where these tests are a background job of a script, which ignores it.
 fn busbw(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal=INT").arg(PROGRAM);
     command.args(words.split_whitespace()).env_clear().env("BUSBW_NO_RECORD", "1");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     command.env("HOME", folder);
@@ -251,6 +253,16 @@ fn sweeps_that_cannot_be() {
     assert!(!folder.path().join("home/words").exists(), "ssh was called");
 }
 
+/// A run without an end of its own, gone with this.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// After Ctrl-C, and after SIGKILL, nothing is left at the other end; Ctrl-C keeps the rows.
 #[test]
 fn nothing_outlives_us() {
@@ -263,26 +275,25 @@ fn nothing_outlives_us() {
         (Signal::KILL, sweep, "1-1.jsonl"),
     ] {
         let folder = launchers();
-        let mut child = busbw(folder.path(), words)
-            .current_dir(folder.path())
-            .stdout(Stdio::from(fs::File::create(folder.path().join("out")).unwrap()))
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = busbw(folder.path(), words);
+        command.current_dir(folder.path());
+        command.stdout(fs::File::create(folder.path().join("out")).unwrap()).stderr(Stdio::null());
+        let mut child = Endless(command.spawn().unwrap());
         let rows = || {
             let record = fs::read_to_string(folder.path().join(record)).unwrap_or_default();
             record.matches("\"kind\":\"row\"").count()
         };
-        let wait = |what: &str, until: &dyn Fn() -> bool| {
+        let wait = |what: &str, until: &mut dyn FnMut() -> bool| {
             let by = Instant::now() + Duration::from_secs(60);
             while !until() {
                 assert!(Instant::now() < by, "{signal:?}: no {what}");
                 std::thread::sleep(Duration::from_millis(20));
             }
         };
-        wait("rows", &|| rows() > 0);
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let status = child.wait().unwrap();
+        wait("rows", &mut || rows() > 0);
+        kill_process(Pid::from_child(&child.0), signal).unwrap();
+        wait("end", &mut || child.0.try_wait().unwrap().is_some());
+        let status = child.0.wait().unwrap();
         if signal == Signal::INT {
             assert_eq!(status.code(), Some(130), "{words}");
             let printed = fs::read_to_string(folder.path().join("out")).unwrap();
@@ -292,7 +303,7 @@ fn nothing_outlives_us() {
         let runs = |pid: &str| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&home))
         };
-        wait("end of the processes there", &|| {
+        wait("end of the processes there", &mut || {
             let all = fs::read_dir("/proc").unwrap().flatten();
             !all.into_iter().any(|entry| runs(&entry.file_name().to_string_lossy()))
         });
