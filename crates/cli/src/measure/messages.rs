@@ -116,7 +116,7 @@ impl Session<'_> {
         }
         self.world.barrier(self.deadline())?;
         if task.paired {
-            task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
+            task.end.talk(task.test, channel(self.backend)?, 1)?;
         }
         channel(self.backend)?.serve_others()?;
         self.end_listening()
@@ -308,8 +308,6 @@ impl Session<'_> {
         let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // One place for all messages keeps them in the caches, as OSU's loops do.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
-        // A division would take as long as a call.
-        let place = |n: u32| if apart == 1 { 0 } else { n as usize % apart * end.bytes };
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
         // The other end looks at no clock: whoever begins would wait for that, a tenth of a short message's time.
@@ -326,7 +324,7 @@ impl Session<'_> {
                 spin(delay);
             }
             if task.paired {
-                end.talk(test, channel, place)?;
+                end.talk(test, channel, apart)?;
             }
             let Some(begun) = begun else { continue };
             let taken = begun.elapsed();
