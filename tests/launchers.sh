@@ -213,11 +213,11 @@ on_gpus() {
     verdict FAILED "$name: linking tests/shims/mpi_aware.cc"
   local on=(--backend mpi --mpi "$aware" --buffers)
   run "$name: messages in GPUs' memory" 0 4 4 "" "$@" 4 "$program" mbw_mr "${on[@]}" gpu $small
-  # Each rank on the GPU of its place on the host, and the last one's buffers at home.
-  grep -qE '^#  Rank  0 .* device  0 \[.*NVIDIA' "$work/out" && grep -qE '^#  Rank  3 .* device  3 \[.*NVIDIA' "$work/out" ||
+  # Each rank on the GPU of its place on the host.
+  grep -qE '^#  Rank  0 .* device  0 \[.*Shim H200' "$work/out" && grep -qE '^#  Rank  3 .* device  3 \[.*Shim H200' "$work/out" ||
     verdict FAILED "$name: each rank's GPU" "$(grep '#  Rank' "$work/out")"
   run "$name: one end in a GPU's memory" 0 2 4 "" "$@" 2 "$program" bibw "${on[@]}" gpu,host $small
-  grep -qE '^#  Rank  0 .*NVIDIA' "$work/out" && ! grep -qE '^#  Rank  1 .*NVIDIA' "$work/out" ||
+  grep -qE '^#  Rank  0 .*Shim H200' "$work/out" && ! grep -qE '^#  Rank  1 .*Shim H200' "$work/out" ||
     verdict FAILED "$name: one end's GPU" "$(grep '#  Rank' "$work/out")"
   for collective in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube; do
     timeout 50 "$@" 4 "$program" $collective "${on[@]}" gpu -b 64 -e 70000 -f 33 -n 2 --batches 1 -c 1 \
@@ -232,9 +232,9 @@ on_gpus() {
     --fault rank=1,phase=timed,row=1,do=corrupt:0
   run "$name: wrong bytes in GPUs' memory, all_reduce" 7 2 4 "wrong" "$@" 2 "$program" all_reduce "${on[@]}" gpu \
     -b 8 -e 64 -f 2 -n 5 --batches 1 --fault rank=1,phase=timed,row=1,do=corrupt:1
-  timeout 50 "$@" 2 "$program" osu_latency --mpi "$aware" -c -m 1:64K -i 20 -x 2 D H >"$work/out" 2>"$work/err"
+  BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -c -m 1:64K -i 20 -x 2 D H >"$work/out" 2>"$work/err"
   if [ $? = 0 ] && grep -q '^# OSU MPI-CUDA Latency Test' "$work/out" && grep -qE '^65536 .*Pass' "$work/out"; then
-    timeout 50 "$@" 2 "$program" osu_latency --mpi "$aware" -m 1:1 -i 20 --json D H 2>"$work/err" |
+    BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -m 1:1 -i 20 --json D H 2>"$work/err" |
       grep -q '"buffers":\["gpu","host"\]' && verdict ok "$name: osu_latency D H" ||
       verdict FAILED "$name: osu_latency D H" "the record does not say where buffers were"
   else

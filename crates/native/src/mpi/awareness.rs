@@ -114,8 +114,8 @@ fn refusal(mpi: &Mpi, vendor: Vendor, said: Option<&Said>) -> String {
         }
     };
     format!(
-        "{} at {} takes no buffers in GPUs' memory: {said}. Use an MPI that is aware of {gpus} ({advice}; --mpi names \
-         it), or leave buffers on the host (--buffers host; H under OSU's names)",
+        "{} at {} takes no buffers in GPUs' memory: {said}. Use an MPI that is aware of {gpus} ({advice}; --mpi or \
+         BUSBW_MPI names it), or leave buffers on the host (--buffers host; H under OSU's names)",
         mpi.version(),
         mpi.path().display()
     )
