@@ -169,9 +169,8 @@ impl Description {
                 let here = request.ranks_here;
                 let host = memory::cap(&mut request.plan, here, machine)?;
                 match request.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref()) {
-                    // Where ranks share a GPU, its memory is divided among them.
                     Some(gpus) => {
-                        let share = gpus.memory / here.div_ceil(gpus.count) as u64;
+                        let share = gpus.memory / gpus.ranks_on_one(here) as u64;
                         memory::cap_on_gpus(&mut request.plan, share, machine)?.or(host)
                     }
                     None => host,
