@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use model::{
     algorithm::Table,
-    plan::Plan,
+    plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,8 @@ pub(super) enum Devices {
         libraries: mpi::Libraries,
         /// The processor's name.
         name: String,
+        /// GPU of every driver whose buffers are on one, were it a process of this place.
+        ordinals: Vec<Option<usize>>,
     },
     /// GPUs of every driver, and the libraries that reach them.
     Gpus {
@@ -115,9 +117,12 @@ impl Devices {
         }
     }
 
-    /// Wherever the launcher has put each process.
-    pub(super) fn of_mpi(libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
-        Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone() }
+    /// Wherever the launcher has put each process; its GPU by its place on its host.
+    pub(super) fn of_mpi(plan: &Plan, libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
+        let gpu = libraries.gpus.as_ref().map(|gpus| plan.first_device % gpus.count);
+        let ordinal = |rank| gpu.filter(|_| plan.memory_of(rank) == Memory::Gpu);
+        let ordinals = (0..plan.drivers()).map(ordinal).collect();
+        Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone(), ordinals }
     }
 
     /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.
@@ -199,4 +204,44 @@ pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let collective = plan.benchmark.collective();
     tables.retain(|t| Some(t.collective) == collective && sizes.contains(&t.ranks));
     tables
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Benchmark, messages::Messages};
+
+    use super::*;
+    use crate::options::{self, Command, Environment, Surroundings};
+
+    #[test]
+    fn the_end_of_a_pair_says_whether_a_process_has_a_gpu() {
+        let words = ["busbw", "bw", "--backend", "host"].map(std::ffi::OsString::from);
+        let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("it does not parse");
+        };
+        let (gpus, mpi) = (Err(String::new()), Err(String::new()));
+        let surroundings = Surroundings { cores: 2, gpus, mpi, seed: 1 };
+        let environment = Environment::default();
+        let request =
+            options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
+        let plan = Plan {
+            benchmark: Benchmark::Messages(Messages::MultiBandwidth),
+            devices: 4,
+            first_device: 3,
+            buffers: Some([Memory::Gpu, Memory::Host]),
+            ..request.unwrap().plan
+        };
+        let of = |gpus| {
+            let cpu = Cpu { model: "a processor".to_owned(), ..Cpu::default() };
+            match Devices::of_mpi(&plan, &mpi::Libraries { mpi: "m".into(), gpus }, &cpu) {
+                Devices::Mpi { ordinals, .. } => ordinals,
+                other => panic!("{other:?}"),
+            }
+        };
+        let gpus = mpi::Gpus { amd: false, driver: "d".into(), count: 2, memory: 1 << 30 };
+        // Process 3 of its host has the second of two, if its rank is one that begins.
+        assert_eq!(of(Some(gpus)), [Some(1), Some(1), None, None]);
+        assert_eq!(of(None), [None; 4]);
+    }
 }
