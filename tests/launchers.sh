@@ -246,6 +246,48 @@ through_mpi() {
   run "$name: another MPI's library" 2 2 0 "each is alone, rank 0 of 1: 2 copies instead of 2 ranks" \
     "$@" 2 "$program" latency --backend mpi --mpi "$other" -d float -b 8 -e 64
 }
+# Buffers on the shims' GPUs. `on_gpus NAME OWN LAUNCHER...`: OWN says that it takes none; with
+# tests/shims/mpi_aware.cc in front it says that it does, and their memory is the process's.
+on_gpus() {
+  local name=$1 own=$2 aware=$work/aware-$2 wrong=() collective small="-d float -b 8 -e 1M -f 50 -n 5 --batches 1 -c 2"
+  shift 2
+  run "$name: an MPI that takes no GPU's memory" 5 2 0 "takes no buffers in GPUs' memory: MPIX_Query_cuda_support\(\) is 0" \
+    "$@" 2 "$program" latency --backend mpi --buffers gpu $small
+  local define=()
+  [ "$own" = libmpich.so.12 ] && define=(-DSHIM_OF_MPICH)
+  g++ -shared -fPIC "${define[@]}" tests/shims/mpi_aware.cc -o "$aware" -Wl,--no-as-needed "-l:$own" ||
+    verdict FAILED "$name: linking tests/shims/mpi_aware.cc"
+  local on=(--backend mpi --mpi "$aware" --buffers)
+  run "$name: messages in GPUs' memory" 0 4 4 "" "$@" 4 "$program" mbw_mr "${on[@]}" gpu $small
+  # Each rank on the GPU of its place on the host.
+  grep -qE '^#  Rank  0 .* device  0 \[.*Shim H200' "$work/out" && grep -qE '^#  Rank  3 .* device  3 \[.*Shim H200' "$work/out" ||
+    verdict FAILED "$name: each rank's GPU" "$(grep '#  Rank' "$work/out")"
+  run "$name: one end in a GPU's memory" 0 2 4 "" "$@" 2 "$program" bibw "${on[@]}" gpu,host $small
+  grep -qE '^#  Rank  0 .*Shim H200' "$work/out" && ! grep -qE '^#  Rank  1 .*Shim H200' "$work/out" ||
+    verdict FAILED "$name: one end's GPU" "$(grep '#  Rank' "$work/out")"
+  for collective in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube; do
+    timeout 50 "$@" 4 "$program" $collective "${on[@]}" gpu -b 64 -e 70000 -f 33 -n 2 --batches 1 -c 1 \
+      >"$work/out" 2>"$work/err" || wrong+=("$collective: exit $?")
+    [ "$(grep -c ' float ' "$work/out")" = 3 ] || wrong+=("$collective: rows")
+  done
+  if [ ${#wrong[@]} = 0 ]; then verdict ok "$name: every collective in GPUs' memory"; else
+    verdict FAILED "$name: every collective in GPUs' memory" "${wrong[*]}"
+    tail -5 "$work/err"
+  fi
+  run "$name: wrong bytes in GPUs' memory, messages" 7 2 4 "wrong" "$@" 2 "$program" bw "${on[@]}" gpu $small \
+    --fault rank=1,phase=timed,row=1,do=corrupt:0
+  run "$name: wrong bytes in GPUs' memory, all_reduce" 7 2 4 "wrong" "$@" 2 "$program" all_reduce "${on[@]}" gpu \
+    -b 8 -e 64 -f 2 -n 5 --batches 1 --fault rank=1,phase=timed,row=1,do=corrupt:1
+  BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -c -m 1:64K -i 20 -x 2 D H >"$work/out" 2>"$work/err"
+  if [ $? = 0 ] && grep -q '^# OSU MPI-CUDA Latency Test' "$work/out" && grep -qE '^65536 .*Pass' "$work/out"; then
+    BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -m 1:1 -i 20 --json D H 2>"$work/err" |
+      grep -q '"buffers":\["gpu","host"\]' && verdict ok "$name: osu_latency D H" ||
+      verdict FAILED "$name: osu_latency D H" "the record does not say where buffers were"
+  else
+    verdict FAILED "$name: osu_latency D H"
+    tail -5 "$work/out" "$work/err"
+  fi
+}
 names() { # NAME check...: those of `all`
   local name=$1 check
   for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host "options that cannot be" \
@@ -254,10 +296,13 @@ names() { # NAME check...: those of `all`
   done
 }
 
-mpi_names() { # NAME: those of `through_mpi`
+mpi_names() { # NAME: those of `through_mpi` and `on_gpus`
   local check
   for check in "messages through MPI" "windows through MPI" "every collective through MPI" osu_barrier \
-    "a killed guest through MPI" "a killed rank of the first process through MPI" "another MPI's library"; do
+    "a killed guest through MPI" "a killed rank of the first process through MPI" "another MPI's library" \
+    "an MPI that takes no GPU's memory" "messages in GPUs' memory" "one end in a GPU's memory" \
+    "every collective in GPUs' memory" "wrong bytes in GPUs' memory, messages" \
+    "wrong bytes in GPUs' memory, all_reduce" "osu_latency D H"; do
     echo "$1: $check"
   done
 }
@@ -268,6 +313,7 @@ if [ -n "$openmpi" ]; then
   all "Open MPI" 1 "${launch[@]}"
   two_at_once "Open MPI" "${launch[@]}"
   through_mpi "Open MPI" libmpich.so.12 "${launch[@]}"
+  on_gpus "Open MPI" libmpi.so.40 "${launch[@]}"
   run "Open MPI: each bound to a core, host" 0 2 4 "" \
     "$openmpi" --allow-run-as-root --bind-to core -n 2 "$program" all_reduce --backend host $small
   run "Open MPI: other words" 2 0 0 'was started with "all_gather" where rank 0' \
@@ -290,6 +336,7 @@ if command -v mpiexec.hydra >/dev/null; then
   two_at_once "Hydra" mpiexec.hydra -n
   KILLED="" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
   by_us Hydra "-H localhost:4" --launcher mpirun --launcher-command mpiexec.hydra
+  on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed guest, -disable-auto-cleanup" "6 9" 4 1 "" \
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill

@@ -58,7 +58,7 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
         },
         mpi: match (arguments.backend, &arguments.osu) {
             (Some(BackendName::Mpi), _) | (None, Some(_)) => {
-                mpi::Libraries::find(arguments.mpi.as_deref())
+                mpi::Libraries::find(arguments.mpi.as_deref(), arguments.wants_gpus())
             }
             _ => Err(OTHER.to_owned()),
         },
@@ -167,7 +167,15 @@ impl Description {
             }
             BackendChoice::Mpi => {
                 let here = request.ranks_here;
-                memory::cap(&mut request.plan, here, machine)?
+                let host = memory::cap(&mut request.plan, here, machine)?;
+                match request.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref()) {
+                    // Where ranks share a GPU, its memory is divided among them.
+                    Some(gpus) => {
+                        let share = gpus.memory / here.div_ceil(gpus.count) as u64;
+                        memory::cap_on_gpus(&mut request.plan, share, machine)?.or(host)
+                    }
+                    None => host,
+                }
             }
             BackendChoice::Nccl(_) => {
                 let memory = request.gpus.as_ref().map_or(0, |gpus| gpus.memory);
@@ -217,7 +225,7 @@ impl Description {
     fn devices(&self, plan: &Plan) -> Devices {
         match (&self.gpus, &self.mpi) {
             (Some(gpus), _) => Devices::of_gpus(plan, gpus),
-            (_, Some(libraries)) => Devices::of_mpi(libraries, &self.run.machine.cpu),
+            (_, Some(libraries)) => Devices::of_mpi(plan, libraries, &self.run.machine.cpu),
             (None, None) => Devices::of_cores(plan, &self.run.machine.cpu),
         }
     }

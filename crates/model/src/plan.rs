@@ -8,7 +8,7 @@ mod pairing;
 mod sampling;
 mod seating;
 
-pub use backend::{BackendChoice, GpuOptions, ProofBy, Registration};
+pub use backend::{BackendChoice, GpuOptions, Memory, ProofBy, Registration};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
 pub use pairing::{Pairing, Way};
@@ -89,6 +89,10 @@ pub struct Plan {
     pub style: Style,
     /// Who moves the bytes.
     pub backend: BackendChoice,
+    /// Where MPI finds the buffers of ranks that begin, and of those that answer (`--buffers`); in collectives
+    /// both are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<[Memory; 2]>,
     /// Threads a process (`-t`).
     pub threads: usize,
     /// Devices a thread (`-g`).
@@ -325,6 +329,13 @@ impl Plan {
             None => test.pairs(self.ranks()).unwrap_or_default(),
         }
     }
+
+    /// Where MPI finds the buffers of world rank `rank`.
+    pub fn memory_of(&self, rank: usize) -> Memory {
+        let [begins, answers] = self.buffers.unwrap_or_default();
+        let pairs = self.benchmark.messages().map_or_else(Vec::new, |test| self.pairs(test));
+        if pairs.iter().any(|(_, second)| *second == rank) { answers } else { begins }
+    }
 }
 
 /// Sizes from `min` to `max`; ends where the step does not grow.
@@ -365,12 +376,23 @@ mod tests {
         assert_eq!(plan.shift(&nothing, 7), 0);
     }
 
+    #[test]
+    fn each_end_of_a_pair_has_its_memory() {
+        let buffers = Some([Memory::Gpu, Memory::Host]);
+        let benchmark = Benchmark::Messages(Messages::MultiLatency);
+        let plan = Plan { benchmark, buffers, devices: 4, ..small() };
+        let each: Vec<Memory> = (0..4).map(|rank| plan.memory_of(rank)).collect();
+        assert_eq!(each, [Memory::Gpu, Memory::Gpu, Memory::Host, Memory::Host]);
+        assert_eq!(small().memory_of(1), Memory::Host);
+    }
+
     pub(super) fn small() -> Plan {
         Plan {
             benchmark: Benchmark::Collective(Collective::AllReduce),
             program: "all_reduce_perf".to_owned(),
             style: Style::NcclTests,
             backend: BackendChoice::Host,
+            buffers: None,
             threads: 1,
             devices: 2,
             launched: 1,

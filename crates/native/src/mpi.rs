@@ -2,6 +2,7 @@
 //! Not which operation runs when, and not who starts the ranks.
 
 mod abi;
+mod awareness;
 mod buffer;
 mod communicator;
 mod element;

@@ -1,4 +1,5 @@
-//! The `mpi` backend: the MPI library of this machine, with each rank's buffers in its own memory.
+//! The `mpi` backend: the MPI library of this machine, with each rank's buffers in its own memory
+//! or, where the library takes it, in a GPU's.
 //! Not who starts the ranks: their launcher did, and MPI must say the same of them.
 
 mod channel;
@@ -26,28 +27,32 @@ use super::{
 };
 use crate::measure::MeasureError;
 
-pub use libraries::Libraries;
+pub use libraries::{Gpu, Gpus, Libraries};
 
 /// The backend as one rank holds it.
 pub struct Mpi<'p> {
     plan: &'p Plan,
     rank: Rank,
+    /// PCI address of the GPU that our buffers are on, if they are.
+    gpu: Option<String>,
     /// Whether the supervisor told every rank to stop.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
 impl<'p> Mpi<'p> {
-    /// World rank `world.rank()`, joined with all others.
+    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is one.
     ///
     /// # Errors
-    /// MPI's, and when it sees other ranks than the launcher started.
+    /// MPI's, when it sees other ranks than the launcher started, and when it takes no buffers on GPUs.
     pub fn new(
         plan: &'p Plan,
         libraries: &Libraries,
+        gpu: Option<Gpu>,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Result<Mpi<'p>, MeasureError> {
-        Ok(Mpi { plan, rank: join::join(plan, libraries, world)?, stopped })
+        let rank = join::join(plan, libraries, gpu.as_ref(), world)?;
+        Ok(Mpi { plan, rank, gpu: gpu.map(|gpu| gpu.facts.address), stopped })
     }
 }
 
@@ -57,6 +62,10 @@ fn failed(error: RankError) -> BackendError {
 }
 
 impl Backend for Mpi<'_> {
+    fn gpu_address(&self) -> Option<String> {
+        self.gpu.clone()
+    }
+
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         host::supported(case.collective, self.rank.ranks())?;
         operations::supported(case, &self.rank)
@@ -143,8 +152,8 @@ impl MpiCase<'_> {
     }
 
     /// `elements` elements from the beginning of one of our places.
-    fn own(&mut self, place: Part, elements: usize) -> &mut [u8] {
-        self.rank.own(Part { bytes: elements * self.shape.element_bytes, ..place })
+    fn part(&self, place: Part, elements: usize) -> Part {
+        Part { bytes: elements * self.shape.element_bytes, ..place }
     }
 
     /// Whether MPI leaves this rank's result where it was sent from: MPI_Bcast has one buffer only.
@@ -171,11 +180,11 @@ impl Prepared for MpiCase<'_> {
                 self.places(first).1
             }
         };
-        self.own(whole, elements).fill(POISON);
+        let whole = self.part(whole, elements);
+        self.rank.write(whole, |bytes| bytes.fill(POISON)).map_err(failed)?;
         let (pattern, input) = (self.pattern(seed), self.shape.input(me));
-        let elements = self.shape.send_elements(me);
-        pattern::fill(self.own(send, elements), &pattern, input);
-        Ok(())
+        let sent = self.part(send, self.shape.send_elements(me));
+        self.rank.write(sent, |bytes| pattern::fill(bytes, &pattern, input)).map_err(failed)
     }
 
     fn start(&mut self) {
@@ -231,12 +240,14 @@ impl Prepared for MpiCase<'_> {
         let counts = self.case.counts;
         if self.keeps_its_own(operation) {
             let input = self.shape.input(me);
-            let mismatch = pattern::verify(self.own(send, counts.send), &pattern, input);
+            let sent = self.part(send, counts.send);
+            let mismatch = pattern::verify(self.rank.look(sent).map_err(failed)?, &pattern, input);
             return Ok(vec![Found { rank: me, mismatch }]);
         }
         let elements = in_memory::filled(&counts, operation.place);
         let shape = self.shape;
-        let memory = self.own(recv, elements);
+        let result = self.part(recv, elements);
+        let memory = self.rank.look(result).map_err(failed)?;
         let found = in_memory::verify(memory, &shape, &pattern, me, operation.place);
         Ok(vec![Found { rank: me, mismatch: found }])
     }
@@ -251,8 +262,8 @@ impl Prepared for MpiCase<'_> {
         let place = if self.keeps_its_own(operation) { send } else { recv };
         let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if elements > 0 {
-            let at = (element as usize % elements) * size;
-            self.own(place, elements)[at] ^= 1;
+            let offset = place.offset + (element as usize % elements) * size;
+            self.rank.flip(Part { offset, bytes: 1, ..place }).map_err(failed)?;
         }
         Ok(())
     }

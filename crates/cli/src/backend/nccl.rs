@@ -31,8 +31,8 @@ use native::{
     nccl::{Nccl as Library, NcclError, Version},
 };
 
-pub(super) use libraries::used;
 pub use libraries::{Gpus, Libraries, Opened};
+pub(super) use libraries::{seen, used};
 pub use log::Log;
 
 use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::Survey};
@@ -198,7 +198,7 @@ pub fn is_within_tolerance(datatype: DataType, op: ReduceOp, ranks: usize) -> bo
 }
 
 /// What a GPU's driver refused, on which rank.
-fn gpu(rank: usize, error: GpuError) -> BackendError {
+pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
     let advice = if error.is_out_of_memory() {
         "; lower -e, or free the GPU: nvidia-smi lists who uses it"
     } else if error.is_unsupported_ptx() {

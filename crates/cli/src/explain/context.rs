@@ -98,7 +98,7 @@ impl<'a> Context<'a> {
     pub(super) fn by_nccl(&self) -> bool {
         match self.run.source.form {
             Form::NcclTests | Form::NcclTestsJson => true,
-            Form::Record => !on_processors(self.run),
+            Form::Record => !on_processors(self.run) && !by_mpi(self.run),
             Form::Osu => !self.run.library.is_empty(),
         }
     }
@@ -198,6 +198,11 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
 pub(super) fn on_processors(run: &Measurement) -> bool {
     let no_address = |device: &Device| device.address == "0000:00:00";
     run.source.form == Form::Record && run.devices.iter().all(no_address)
+}
+
+/// Whether a record's data were moved by MPI.
+pub(super) fn by_mpi(run: &Measurement) -> bool {
+    run.options.get("backend").is_some_and(|backend| backend == "mpi")
 }
 
 /// Times of sizes too small for their bytes to count, microseconds.

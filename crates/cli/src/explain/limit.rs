@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     choice::{self, Basis, Choice},
-    context::{Context, on_processors, start_us},
+    context::{Context, by_mpi, on_processors, start_us},
     rules,
 };
 
@@ -113,6 +113,9 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
     };
     if run.test.figure != Figure::Bandwidths {
         return point_to_point(context, size, busbw);
+    }
+    if by_mpi(run) && !on_processors(run) {
+        return unknown(&["by which way MPI moved data between GPUs"]);
     }
     let mut missing = Vec::new();
     if run.collective().is_none() {

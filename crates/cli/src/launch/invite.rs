@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use model::{
     algorithm::Table,
-    plan::Plan,
+    plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,8 @@ pub(super) enum Devices {
         libraries: mpi::Libraries,
         /// The processor's name.
         name: String,
+        /// GPU of every driver whose buffers are on one, were it a process of this place.
+        ordinals: Vec<Option<usize>>,
     },
     /// GPUs of every driver, and the libraries that reach them.
     Gpus {
@@ -115,9 +117,12 @@ impl Devices {
         }
     }
 
-    /// Wherever the launcher has put each process.
-    pub(super) fn of_mpi(libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
-        Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone() }
+    /// Wherever the launcher has put each process; its GPU by its place on its host.
+    pub(super) fn of_mpi(plan: &Plan, libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
+        let gpu = libraries.gpus.as_ref().map(|gpus| plan.first_device % gpus.count);
+        let ordinal = |rank| gpu.filter(|_| plan.memory_of(rank) == Memory::Gpu);
+        let ordinals = (0..plan.drivers()).map(ordinal).collect();
+        Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone(), ordinals }
     }
 
     /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.

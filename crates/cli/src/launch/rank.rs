@@ -241,8 +241,8 @@ fn backend<'a>(
             let log = shared.log.clone();
             Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
         }
-        (Station::Mpi { libraries }, _, BackendChoice::Mpi) => {
-            let joined = mpi::Mpi::new(plan, &libraries, member, stopped);
+        (Station::Mpi { libraries, gpu }, _, BackendChoice::Mpi) => {
+            let joined = mpi::Mpi::new(plan, &libraries, gpu, member, stopped);
             Ok(Box::new(joined.map_err(|error| explain(&error))?))
         }
         // The supervisor invited to other devices than its plan needs.

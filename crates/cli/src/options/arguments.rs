@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use model::fault::Fault;
+use model::{fault::Fault, plan::Memory};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
 
@@ -33,6 +33,10 @@ pub enum BackendName {
     #[value(hide = true)]
     Fake,
 }
+
+/// `--buffers`: of the ranks that begin, and of those that answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers(pub [Memory; 2]);
 
 /// `--bind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -229,6 +233,10 @@ pub struct BenchArguments {
     /// is found)
     #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
     pub mpi: Option<PathBuf>,
+    /// Where buffers are with --backend mpi: host (default), gpu, or one for each end of a pair, such as
+    /// gpu,host. An MPI that does not say that it takes GPUs' memory is refused
+    #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]
+    pub buffers: Option<Buffers>,
     /// Keep each rank on the processors next to its GPU, or leave it where it is
     #[arg(
         long,
@@ -282,6 +290,18 @@ pub struct BenchArguments {
 }
 
 impl BenchArguments {
+    /// Where buffers are asked for, by either grammar.
+    pub fn wanted_buffers(&self) -> Option<[Memory; 2]> {
+        let memory = |gpu| if gpu { Memory::Gpu } else { Memory::Host };
+        let theirs = self.osu.as_ref().and_then(|osu| osu.on_gpus());
+        theirs.map(|sides| sides.map(memory)).or(self.buffers.map(|Buffers(each)| each))
+    }
+
+    /// Whether some of them are on GPUs.
+    pub fn wants_gpus(&self) -> bool {
+        self.wanted_buffers().is_some_and(|each| each.contains(&Memory::Gpu))
+    }
+
     /// What stdout carries.
     pub fn output(&self) -> Output {
         match (self.csv, self.json) {
@@ -290,6 +310,19 @@ impl BenchArguments {
             _ => Output::Table,
         }
     }
+}
+
+/// `gpu`, or `gpu,host`.
+fn buffers(text: &str) -> Result<Buffers, String> {
+    let one = |word: &str| match word.trim() {
+        "host" => Ok(Memory::Host),
+        "gpu" => Ok(Memory::Gpu),
+        _ => Err(format!("'{text}' is neither host nor gpu, nor two of them, such as gpu,host")),
+    };
+    Ok(Buffers(match text.split_once(',') {
+        None => [one(text)?; 2],
+        Some((first, second)) => [one(first)?, one(second)?],
+    }))
 }
 
 /// `2%` or `0.02`, as a fraction.

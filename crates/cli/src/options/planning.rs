@@ -4,6 +4,7 @@
 mod gpus;
 mod latency;
 mod launcher;
+mod memory;
 mod messages;
 mod osu;
 mod pairs;
@@ -47,7 +48,8 @@ pub fn plan(
     surroundings: &Surroundings,
 ) -> Result<Request, BadOption> {
     let asked = arguments.backend;
-    let has_mpi = environment.launched.is_some() && surroundings.mpi.is_ok();
+    let has_mpi =
+        environment.launched.is_some() && (surroundings.mpi.is_ok() || arguments.wants_gpus());
     let arguments = match &arguments.osu {
         Some(osu) => BenchArguments {
             backend: Some(osu::backend(osu, arguments, has_mpi)),
@@ -80,6 +82,9 @@ pub fn plan(
     if is_mpi {
         launcher::of_mpi(launched, threads * devices)?;
     }
+    let buffers = memory::buffers(a, benchmark, &backend)?;
+    let on_gpus =
+        surroundings.mpi.as_ref().ok().and_then(|mpi| mpi.gpus.as_ref()).filter(|_| is_mpi);
     if let Some(launched) = launched {
         launcher::possible(launched, a, &backend, surroundings)?;
     }
@@ -211,12 +216,18 @@ pub fn plan(
         program: program.to_owned(),
         style,
         backend,
+        buffers,
         threads,
         devices,
         launched: processes,
         seating,
         bind: gpus.is_some() && a.bind == Binding::Numa,
-        first_device: launcher::first_device(environment, gpus, a.share_gpus, threads * devices)?,
+        first_device: launcher::first_device(
+            environment,
+            gpus.map(|gpus| gpus.count).or(on_gpus.map(|gpus| gpus.count)),
+            a.share_gpus,
+            threads * devices,
+        )?,
         min_bytes,
         max_bytes,
         step,

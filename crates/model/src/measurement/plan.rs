@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Average, BackendChoice, Blocking, Plan, Registration};
+use crate::plan::{Average, BackendChoice, Blocking, Memory, Plan, Registration};
 
 /// The options of a plan.
 pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
@@ -50,6 +50,11 @@ pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
         options.push(("-y", on(gpu.default_stream)));
         options
             .push(("-x", gpu.cta_policy.map_or("unset".to_owned(), |policy| policy.to_string())));
+    }
+    if matches!(plan.backend, BackendChoice::Mpi) {
+        // Records from before there was a choice are of host memory.
+        let buffers = plan.buffers.unwrap_or_default().map(Memory::name);
+        options.push(("--buffers", buffers.join(",")));
     }
     let fault = if plan.fault.is_some() { "on purpose" } else { "none" };
     options.push(("fault", fault.to_owned()));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Pairs, SCHEMA, Unit};
 use crate::{
     messages::Messages,
-    plan::BackendChoice,
+    plan::{BackendChoice, Memory},
     record::{Half, Row, Run},
     stats::median,
 };
@@ -81,7 +81,10 @@ pub const fn what(test: Messages) -> &'static str {
 fn labels(run: &Run) -> Vec<String> {
     let kind = match run.plan.backend {
         BackendChoice::Nccl(_) => "gpu",
-        _ => "core",
+        _ => match run.plan.memory_of(0) {
+            Memory::Gpu => "gpu",
+            Memory::Host => "core",
+        },
     };
     let devices = &run.devices;
     let label = |rank: usize| devices.iter().find(|device| device.rank == rank);

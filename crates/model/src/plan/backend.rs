@@ -31,6 +31,27 @@ impl BackendChoice {
     }
 }
 
+/// Where a rank's buffers lie, where there is a choice (`--buffers`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memory {
+    /// In memory of its process.
+    #[default]
+    Host,
+    /// On a GPU.
+    Gpu,
+}
+
+impl Memory {
+    /// Its word in options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Memory::Host => "host",
+            Memory::Gpu => "gpu",
+        }
+    }
+}
+
 /// What only means something on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuOptions {

@@ -156,6 +156,10 @@ impl Mpi {
         Ok(Box::leak(Box::new(mpi)))
     }
 
+    pub(super) fn library(&self) -> &Library {
+        &self.library
+    }
+
     /// The file that was opened.
     pub fn path(&self) -> &Path {
         self.library.path()

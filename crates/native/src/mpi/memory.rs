@@ -1,12 +1,13 @@
-//! Memory of this process for one buffer of a rank: whole pages, there before anything is timed, and never
+//! Memory for one buffer of a rank, of this process or of its GPU: there before anything is timed, and never
 //! given back while MPI may still write to it.
-//! Not what is in it.
+//! Not what is in it, and not whether MPI takes a GPU's memory (`awareness`).
 
-use std::io;
+use std::{io, mem::ManuallyDrop, sync::Arc};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use super::buffer::Buffer;
+use crate::gpu::{self, Context, GpuError, Span, Stream};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -16,6 +17,28 @@ const PAGE: usize = 4096;
 pub(super) struct Memory {
     address: *mut u8,
     bytes: usize,
+    gpu: Option<OnGpu>,
+}
+
+/// What is needed for memory of a GPU besides its address.
+#[derive(Debug)]
+struct OnGpu {
+    memory: ManuallyDrop<gpu::Memory>,
+    stream: Stream,
+    /// What was copied from it, or is about to be copied there: only we look at it.
+    copy: Vec<u8>,
+}
+
+impl OnGpu {
+    /// `len` bytes from `offset` on, and as many of the copy.
+    fn both(&mut self, offset: usize, len: usize) -> (Span, &mut [u8]) {
+        let whole = self.memory.span();
+        let span = whole.part(offset, len).unwrap_or_else(|| outside(offset, len, whole.bytes()));
+        if self.copy.len() < len {
+            self.copy.resize(len, 0);
+        }
+        (span, &mut self.copy[..len])
+    }
 }
 
 impl Memory {
@@ -39,32 +62,96 @@ impl Memory {
             // SAFETY: within the mapping, which nobody else knows yet.
             unsafe { address.add(at).write_volatile(0) };
         }
-        Ok(Memory { address, bytes })
+        Ok(Memory { address, bytes, gpu: None })
+    }
+
+    /// `bytes` on the context's GPU, with anything in them.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    pub(super) fn on(context: &Arc<Context>, bytes: usize) -> Result<Memory, GpuError> {
+        let memory = ManuallyDrop::new(gpu::Memory::allocate(context, bytes)?);
+        let address = memory.span().pointer().cast();
+        let stream = Stream::create(context)?;
+        Ok(Memory { address, bytes, gpu: Some(OnGpu { memory, stream, copy: Vec::new() }) })
+    }
+
+    /// Whether it is a GPU's.
+    pub(super) fn is_on_gpu(&self) -> bool {
+        self.gpu.is_some()
     }
 
     /// `len` bytes from `offset` on, for MPI.
     #[inline]
     pub(super) fn part(&self, offset: usize, len: usize) -> Option<Buffer> {
-        // SAFETY: the mapping is never unmapped, and [`Memory::bytes`] is not called while operations go on.
+        // SAFETY: it is never given back, and neither [`Memory::look`] nor [`Memory::write`] is called while
+        // operations go on.
         let whole = unsafe { Buffer::new(self.address.cast(), self.bytes) };
         whole.part(offset, len)
     }
 
-    /// `len` bytes from `offset` on, for us.
+    /// `len` bytes from `offset` on, to look at; of a GPU's memory a copy.
     ///
     /// # Safety
     /// No operation of MPI on this memory may be under way.
     ///
+    /// # Errors
+    /// [`GpuError`].
+    ///
     /// # Panics
     /// When they do not lie within, a bug of the caller.
-    pub(super) unsafe fn bytes(&mut self, offset: usize, len: usize) -> &mut [u8] {
-        let end = offset.checked_add(len);
-        assert!(
-            end.is_some_and(|end| end <= self.bytes),
-            "{len} bytes at {offset} of {}",
-            self.bytes
-        );
-        // SAFETY: in bounds and initialised; exclusive by the borrow, and by what the caller promises.
-        unsafe { std::slice::from_raw_parts_mut(self.address.add(offset), len) }
+    pub(super) unsafe fn look(&mut self, offset: usize, len: usize) -> Result<&[u8], GpuError> {
+        let Some(gpu) = &mut self.gpu else {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { ours(self.address, self.bytes, offset, len) });
+        };
+        let context = Arc::clone(gpu.stream.context());
+        let (span, copy) = gpu.both(offset, len);
+        if len > 0 {
+            context.read(span, copy)?;
+        }
+        Ok(copy)
     }
+
+    /// Has `fill` write all of `len` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// No operation of MPI on this memory may be under way.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    /// When they do not lie within, a bug of the caller.
+    pub(super) unsafe fn write(
+        &mut self,
+        offset: usize,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), GpuError> {
+        let Some(gpu) = &mut self.gpu else {
+            // SAFETY: the caller's promise.
+            fill(unsafe { ours(self.address, self.bytes, offset, len) });
+            return Ok(());
+        };
+        let (span, copy) = gpu.both(offset, len);
+        fill(copy);
+        if len > 0 { gpu.stream.write(&gpu.copy[..len], span) } else { Ok(()) }
+    }
+}
+
+/// `len` bytes from `offset` on of the `bytes` at `address`, memory of this process.
+///
+/// # Safety
+/// It is that for as long as the slice is used, and nobody else uses it.
+unsafe fn ours<'a>(address: *mut u8, bytes: usize, offset: usize, len: usize) -> &'a mut [u8] {
+    if offset.checked_add(len).is_none_or(|end| end > bytes) {
+        outside(offset, len, bytes);
+    }
+    // SAFETY: in bounds and initialised; the rest is the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(address.add(offset), len) }
+}
+
+fn outside(offset: usize, len: usize, bytes: usize) -> ! {
+    panic!("{len} bytes at {offset} of {bytes}")
 }

@@ -1,8 +1,8 @@
 //! A rank with buffers of its own: messages and collectives between parts of them. It owns both, so that
-//! nothing can touch what MPI uses.
-//! Not buffers of others, such as a GPU's (`buffer`).
+//! nothing can touch what MPI uses. They lie in memory of the process, or of a GPU where the library takes it.
+//! Not buffers of others (`buffer`).
 
-use std::{io, time::Instant};
+use std::{io, sync::Arc, time::Instant};
 
 use model::{DataType, ReduceOp};
 use thiserror::Error;
@@ -17,6 +17,7 @@ use super::{
     requests::{Requests, WaitError},
     session::Session,
 };
+use crate::gpu::{Context, GpuError};
 
 /// The tag of every message: between two ranks there is one conversation.
 const TAG: i32 = 1;
@@ -55,6 +56,15 @@ pub enum RankError {
     /// Messages were still under way.
     #[error(transparent)]
     Wait(#[from] WaitError),
+    /// A GPU's driver refused.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// The library does not say that it takes buffers in a GPU's memory.
+    #[error("{0}")]
+    NotAware(String),
+    /// There is no memory for buffers.
+    #[error("cannot make buffers: {0}")]
+    Memory(#[from] io::Error),
     /// A part does not lie within its buffer, a bug of the caller.
     #[error("{} bytes at {} do not lie within the {:?} buffer", .0.bytes, .0.offset, .0.which)]
     Outside(Part),
@@ -80,15 +90,33 @@ pub struct Rank {
 pub type Input = Option<Part>;
 
 impl Rank {
-    /// A rank with buffers of `bytes` each, of which `window` messages may be under way each way.
+    /// A rank with buffers of `bytes` each, of which `window` messages may be under way each way. They are on
+    /// `gpu` if there is one: the current context of this thread since before [`Session::join`], where most
+    /// libraries look for it.
     ///
     /// # Errors
-    /// Memory, or [`MpiError`] as an [`io::Error`].
-    pub fn new(session: Session, bytes: usize, verified: bool, window: usize) -> io::Result<Rank> {
-        let world = session.world().map_err(io::Error::other)?;
+    /// [`RankError`]: among others, [`RankError::NotAware`].
+    pub fn new(
+        session: Session,
+        bytes: usize,
+        verified: bool,
+        window: usize,
+        gpu: Option<&Arc<Context>>,
+    ) -> Result<Rank, RankError> {
+        if let Some(context) = gpu {
+            let vendor = context.runtime().vendor();
+            session.takes_memory_of(vendor).map_err(RankError::NotAware)?;
+        }
+        let memory = |bytes| -> Result<Memory, RankError> {
+            Ok(match gpu {
+                Some(context) => Memory::on(context, bytes)?,
+                None => Memory::new(bytes)?,
+            })
+        };
+        let world = session.world()?;
         let requests = Requests::new(&world, 2 * window.max(1));
-        let proof = Memory::new(if verified { bytes } else { 1 })?;
-        let (send, recv) = (Memory::new(bytes)?, Memory::new(bytes)?);
+        let proof = memory(if verified { bytes } else { 1 })?;
+        let (send, recv) = (memory(bytes)?, memory(bytes)?);
         Ok(Rank { requests, world, session, send, recv, proof, last: None, lost: false })
     }
 
@@ -130,20 +158,51 @@ impl Rank {
         self.memory(part.which).part(part.offset, part.bytes).ok_or(RankError::Outside(part))
     }
 
-    /// A part to fill, to look at, or to verify.
-    ///
-    /// # Panics
-    /// When messages are under way, or the part does not lie within its buffer: bugs of the caller.
-    pub fn own(&mut self, part: Part) -> &mut [u8] {
+    /// The buffer, to be used by us.
+    fn own(&mut self, which: Which) -> &mut Memory {
         assert!(self.requests.open() == 0 && !self.lost, "our buffers, with messages under way");
-        let memory = match part.which {
+        match which {
             Which::Send => &mut self.send,
             Which::Recv => &mut self.recv,
             Which::Proof => &mut self.proof,
-        };
+        }
+    }
+
+    /// A part to look at; of a GPU's memory a copy.
+    ///
+    /// # Errors
+    /// [`RankError::Gpu`].
+    ///
+    /// # Panics
+    /// When messages are under way, or the part does not lie within its buffer: bugs of the caller.
+    pub fn look(&mut self, part: Part) -> Result<&[u8], RankError> {
         // SAFETY: collectives and blocking messages are over when they return, and of others none is
         // under way.
-        unsafe { memory.bytes(part.offset, part.bytes) }
+        Ok(unsafe { self.own(part.which).look(part.offset, part.bytes) }?)
+    }
+
+    /// Has `fill` write all of a part.
+    ///
+    /// # Errors
+    /// [`RankError::Gpu`].
+    ///
+    /// # Panics
+    /// As [`Rank::look`].
+    pub fn write(&mut self, part: Part, fill: impl FnOnce(&mut [u8])) -> Result<(), RankError> {
+        // SAFETY: as above.
+        Ok(unsafe { self.own(part.which).write(part.offset, part.bytes, fill) }?)
+    }
+
+    /// Flips one bit of the first byte of a part, on purpose.
+    ///
+    /// # Errors
+    /// [`RankError::Gpu`].
+    ///
+    /// # Panics
+    /// As [`Rank::look`].
+    pub fn flip(&mut self, part: Part) -> Result<(), RankError> {
+        let Some(byte) = self.look(part)?.first().copied() else { return Ok(()) };
+        self.write(Part { bytes: 1, ..part }, |bytes| bytes.fill(byte ^ 1))
     }
 
     #[inline]
@@ -440,19 +499,23 @@ impl Rank {
         self.exchange(send, recv, elements)
     }
 
-    /// Copies a part of a buffer to a part of another, as large.
+    /// Copies a part of a buffer to a part of another, as large; a GPU's memory by a message to ourselves.
     ///
     /// # Errors
-    /// [`RankError::Outside`].
+    /// [`RankError`].
     ///
     /// # Panics
     /// When messages are under way, or both are of one buffer: bugs of the caller.
     pub fn copy(&mut self, from: Part, to: Part) -> Result<(), RankError> {
         assert!(from.which != to.which && from.bytes == to.bytes, "{from:?} to {to:?}");
-        let bytes = self.own(from).as_ptr();
-        let to = self.own(to);
-        // SAFETY: both were checked, and lie in different mappings.
-        unsafe { std::ptr::copy_nonoverlapping(bytes, to.as_mut_ptr(), to.len()) };
-        Ok(())
+        if self.memory(from.which).is_on_gpu() {
+            let me = self.rank();
+            return self.exchange_bytes((from, me), (to, me));
+        }
+        let bytes = self.look(from)?.as_ptr();
+        // SAFETY: both are checked, as long, and lie in different mappings.
+        self.write(to, |to| unsafe {
+            std::ptr::copy_nonoverlapping(bytes, to.as_mut_ptr(), to.len());
+        })
     }
 }

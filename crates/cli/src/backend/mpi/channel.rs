@@ -46,8 +46,8 @@ impl Channel for Mpi<'_> {
         pattern: &Pattern,
         content: Content,
     ) -> Result<(), BackendError> {
-        pattern::fill(self.rank.own(part(what)), pattern, content);
-        Ok(())
+        let fill = |bytes: &mut [u8]| pattern::fill(bytes, pattern, content);
+        self.rank.write(part(what), fill).map_err(failed)
     }
 
     fn verify(
@@ -56,13 +56,11 @@ impl Channel for Mpi<'_> {
         pattern: &Pattern,
         content: Content,
     ) -> Result<Mismatch, BackendError> {
-        Ok(pattern::verify(self.rank.own(part(what)), pattern, content))
+        let bytes = self.rank.look(part(what)).map_err(failed)?;
+        Ok(pattern::verify(bytes, pattern, content))
     }
 
     fn corrupt(&mut self, what: Part) -> Result<(), BackendError> {
-        if let Some(byte) = self.rank.own(part(what)).first_mut() {
-            *byte ^= 1;
-        }
-        Ok(())
+        self.rank.flip(part(what)).map_err(failed)
     }
 }

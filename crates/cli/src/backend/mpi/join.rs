@@ -2,14 +2,21 @@
 //! under the launcher of another leave every process alone, and would make as many tables.
 //! Not the launcher's variables themselves (`options::launched`).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use engine::World;
 use model::{exit::Exit, plan::Plan};
-use native::mpi::{Joined, Launcher, Meeting, Rank, Session, Started, Threads};
+use native::{
+    gpu::Context,
+    mpi::{Joined, Launcher, Meeting, Rank, RankError, Session, Started, Threads},
+};
 
-use super::Libraries;
-use crate::{backend::BackendError, measure::MeasureError, options::Launched};
+use super::{Gpu, Libraries};
+use crate::{
+    backend::{BackendError, nccl},
+    measure::MeasureError,
+    options::Launched,
+};
 
 /// How long ranks wait for what others found when they joined, without -T.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,24 +28,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn join(
     plan: &Plan,
     libraries: &Libraries,
+    gpu: Option<&Gpu>,
     world: &mut dyn World,
 ) -> Result<Rank, MeasureError> {
     let refused = |text: String, exit| BackendError::Refused { text, exit };
     let mpi = libraries.open().map_err(|error| refused(error.to_string(), Exit::Library))?;
     // As MPI_Init, which OSU's programs call. We have other threads, but none of them calls MPI; asked for
     // MPI_THREAD_FUNNELED, Open MPI 4.1 takes a lock around every look for messages (22 % of the time of 8 B).
+    let context = match gpu {
+        Some(gpu) => {
+            let taken = Context::take(gpu.runtime, gpu.facts.ordinal as usize);
+            Some(Arc::new(taken.map_err(|error| nccl::gpu(world.rank(), error))?))
+        }
+        None => None,
+    };
     let session = Session::join(mpi, Threads::Single)
         .map_err(|error| refused(error.to_string(), Exit::Library))?;
-    let verified = plan.check > 0;
-    let window = plan.messaging.window as usize;
-    let rank = Rank::new(session, plan.buffer_bytes(), verified, window)
-        .map_err(|error| refused(format!("cannot make buffers: {error}"), Exit::Internal))?;
-    let joined = Joined {
-        implementation: mpi.implementation(),
-        path: mpi.path().display().to_string(),
-        rank: rank.rank(),
-        ranks: rank.ranks(),
-    };
+    let (rank, ranks) = session
+        .world()
+        .map(|of_mpi| (of_mpi.rank(), of_mpi.ranks()))
+        .map_err(|error| refused(error.to_string(), Exit::Library))?;
+    let path = mpi.path().display().to_string();
+    let joined = Joined { implementation: mpi.implementation(), path, rank, ranks };
     let by = Launched::read(|name| std::env::var(name).ok()).map_or(Launcher::Other, |l| l.by);
     let started = Started { by, rank: world.rank(), ranks: plan.ranks() };
     let meeting = Meeting::of(Some(started), joined);
@@ -47,11 +58,18 @@ pub(super) fn join(
     let deadline =
         std::time::Instant::now() + PATIENCE.max(Duration::from_secs(plan.timeout_s.unwrap_or(0)));
     let all = world.allgather(said.as_bytes(), Some(deadline))?;
-    match all.iter().find(|said| !said.is_empty()) {
-        None => Ok(rank),
-        Some(said) => {
-            let text = String::from_utf8_lossy(said).into_owned();
-            Err(refused(text, Exit::Usage).into())
-        }
+    if let Some(said) = all.iter().find(|said| !said.is_empty()) {
+        let text = String::from_utf8_lossy(said).into_owned();
+        return Err(refused(text, Exit::Usage).into());
     }
+    let (verified, window) = (plan.check > 0, plan.messaging.window as usize);
+    Rank::new(session, plan.buffer_bytes(), verified, window, context.as_ref()).map_err(|error| {
+        match error {
+            RankError::Gpu(error) => nccl::gpu(rank, error).into(),
+            RankError::NotAware(_) => {
+                refused(format!("rank {rank}: {error}"), Exit::Impossible).into()
+            }
+            other => refused(format!("rank {rank}: {other}"), Exit::Internal).into(),
+        }
+    })
 }

@@ -1,21 +1,47 @@
-//! Which MPI the backend runs on: found in the documented order, opened in every rank.
+//! Which MPI the backend runs on, and which driver where buffers are on GPUs: found in the documented order,
+//! opened in every rank.
 //! Not the search itself (`native::search`).
 
 use std::path::{Path, PathBuf};
 
 use native::{
-    LoadError, mpi,
+    LoadError,
+    gpu::{Facts, Runtime, Vendor},
+    mpi,
     search::{Environment, Kind},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::backend::nccl::used;
+use crate::backend::nccl::{seen, used};
 
 /// The file of an MPI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Libraries {
     /// The library.
     pub mpi: PathBuf,
+    /// The GPUs, where some buffers are to be on them.
+    pub gpus: Option<Gpus>,
+}
+
+/// The GPUs that this process may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpus {
+    /// Whether they are AMD's.
+    amd: bool,
+    /// Their driver.
+    driver: PathBuf,
+    /// How many.
+    pub count: usize,
+    /// Bytes of the smallest one's memory.
+    pub memory: u64,
+}
+
+/// The GPU of one rank.
+pub struct Gpu {
+    /// Its driver.
+    pub(super) runtime: &'static Runtime,
+    /// What the driver says of it.
+    pub facts: Facts,
 }
 
 impl Libraries {
@@ -23,12 +49,21 @@ impl Libraries {
     ///
     /// # Errors
     /// What is missing, as a half-sentence that says where was looked.
-    pub fn find(mpi: Option<&Path>) -> Result<Libraries, String> {
+    pub fn find(mpi: Option<&Path>, on_gpus: bool) -> Result<Libraries, String> {
         let mut environment = Environment::of_process();
         if let Some(path) = mpi {
             environment = environment.with(Kind::Mpi.variable(), path);
         }
-        Ok(Libraries { mpi: used(Kind::Mpi, &environment)? })
+        let gpus = if on_gpus {
+            let found = Gpus::find(&environment);
+            Some(
+                found
+                    .map_err(|why| format!("{why}; leave buffers on the host (--buffers host)"))?,
+            )
+        } else {
+            None
+        };
+        Ok(Libraries { mpi: used(Kind::Mpi, &environment)?, gpus })
     }
 
     /// Opens it, and joins nobody.
@@ -37,5 +72,34 @@ impl Libraries {
     /// [`LoadError`].
     pub fn open(&self) -> Result<&'static mpi::Mpi, LoadError> {
         mpi::Mpi::open(&self.mpi)
+    }
+}
+
+impl Gpus {
+    /// NVIDIA's first.
+    fn find(environment: &Environment) -> Result<Gpus, String> {
+        let of = |kind, amd| -> Result<Gpus, String> {
+            let mut gpus = Gpus { amd, driver: used(kind, environment)?, count: 0, memory: 0 };
+            let runtime = gpus.open().map_err(|error| error.to_string())?;
+            (gpus.count, gpus.memory) = seen(runtime)?;
+            Ok(gpus)
+        };
+        // Without AMD's driver, NVIDIA's story is the one to tell.
+        of(Kind::Cuda, false).or_else(|why| of(Kind::Hip, true).map_err(|_| why))
+    }
+
+    fn open(&self) -> Result<&'static Runtime, LoadError> {
+        let vendor = if self.amd { Vendor::Amd } else { Vendor::Nvidia };
+        Runtime::open(vendor, &self.driver)
+    }
+
+    /// Number `ordinal` of them, without a context on it.
+    ///
+    /// # Errors
+    /// The driver's words.
+    pub fn take(&self, ordinal: usize) -> Result<Gpu, String> {
+        let runtime = self.open().map_err(|error| error.to_string())?;
+        let facts = runtime.facts(ordinal).map_err(|error| error.to_string())?;
+        Ok(Gpu { runtime, facts })
     }
 }

@@ -41,15 +41,19 @@ impl Gpus {
     pub fn find(nccl: Option<&Path>) -> Result<Gpus, String> {
         let libraries = Libraries::find(nccl)?;
         let runtime = libraries.open_driver().map_err(|error| error.to_string())?;
-        let count = runtime.device_count().map_err(|error| error.to_string())?;
-        let memories = (0..count).map(|ordinal| Ok(runtime.facts(ordinal)?.memory));
-        let memories: Result<Vec<u64>, GpuError> = memories.collect();
-        let memory = memories.map_err(|error| error.to_string())?.into_iter().min();
-        let Some(memory) = memory else {
-            return Err(format!("{} sees no GPU", runtime.vendor().driver()));
-        };
+        let (count, memory) = seen(runtime)?;
         Ok(Gpus { count, memory, libraries })
     }
+}
+
+/// How many GPUs this process may use, and the bytes of the smallest one's memory.
+pub(crate) fn seen(runtime: &Runtime) -> Result<(usize, u64), String> {
+    let count = runtime.device_count().map_err(|error| error.to_string())?;
+    let memories = (0..count).map(|ordinal| Ok(runtime.facts(ordinal)?.memory));
+    let memories: Result<Vec<u64>, GpuError> = memories.collect();
+    let memory = memories.map_err(|error| error.to_string())?.into_iter().min();
+    let memory = memory.ok_or_else(|| format!("{} sees no GPU", runtime.vendor().driver()))?;
+    Ok((count, memory))
 }
 
 impl Gpus {

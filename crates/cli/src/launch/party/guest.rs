@@ -74,7 +74,8 @@ pub fn run(
         invite.devices = Devices::of_gpus(&request.plan, gpus);
     }
     if let Some(libraries) = &request.mpi {
-        invite.devices = Devices::of_mpi(libraries, &machine::read(&machine::Root::system()).cpu);
+        let cpu = machine::read(&machine::Root::system()).cpu;
+        invite.devices = Devices::of_mpi(&request.plan, libraries, &cpu);
     }
     invite.host.clone_from(&hello.host);
     for (name, value) in invite.environment() {

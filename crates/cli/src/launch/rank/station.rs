@@ -6,7 +6,10 @@ use native::gpu::Facts;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{
-    backend::{mpi, nccl::Opened},
+    backend::{
+        mpi::{self, Gpu},
+        nccl::Opened,
+    },
     launch::invite::{Devices, Seat},
     machine,
     measure::Failure,
@@ -16,8 +19,8 @@ use crate::{
 pub(super) enum Station {
     /// A core of this host, or a share of some.
     Core,
-    /// Whatever core the launcher has put us on, and the MPI.
-    Mpi { libraries: mpi::Libraries },
+    /// Whatever core the launcher has put us on, the MPI, and the GPU that buffers are on, if they are.
+    Mpi { libraries: mpi::Libraries, gpu: Option<Gpu> },
     /// GPUs by number.
     Gpus { opened: Opened, ordinals: Vec<usize> },
 }
@@ -41,14 +44,22 @@ impl Station {
                 };
                 Ok((Station::Core, vec![seat]))
             }
-            Devices::Mpi { libraries, name } => {
+            Devices::Mpi { libraries, name, ordinals } => {
+                let libraries = libraries.clone();
+                let ordinal = ordinals.get(driver).copied().flatten();
+                if let (Some(gpus), Some(ordinal)) = (&libraries.gpus, ordinal) {
+                    let gpu =
+                        gpus.take(ordinal).map_err(|text| Failure::new(Exit::Library, text))?;
+                    let seat = seat(&gpu.facts, None);
+                    return Ok((Station::Mpi { libraries, gpu: Some(gpu) }, vec![seat]));
+                }
                 let seat = Seat {
                     device: machine::usable_cores().first().copied().unwrap_or(0),
                     address: "0000:00:00".to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
-                Ok((Station::Mpi { libraries: libraries.clone() }, vec![seat]))
+                Ok((Station::Mpi { libraries, gpu: None }, vec![seat]))
             }
             Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
@@ -60,14 +71,8 @@ impl Station {
                     .collect::<Result<Vec<Facts>, _>>()
                     .map_err(|e| refused(e.to_string()))?;
                 let bound = if *bind { stay_near(&gpus) } else { None };
-                let seat = |gpu: &Facts| Seat {
-                    device: gpu.ordinal as usize,
-                    // nccl-tests leaves out the function.
-                    address: gpu.address.trim_end_matches(".0").to_owned(),
-                    name: gpu.name.clone(),
-                    bound: bound.clone(),
-                };
-                Ok((Station::Gpus { opened, ordinals }, gpus.iter().map(seat).collect()))
+                let seats = gpus.iter().map(|gpu| seat(gpu, bound.clone())).collect();
+                Ok((Station::Gpus { opened, ordinals }, seats))
             }
         }
     }
@@ -78,6 +83,17 @@ impl Station {
             Station::Core | Station::Mpi { .. } => 0,
             Station::Gpus { opened, .. } => opened.nccl.version().0,
         }
+    }
+}
+
+/// A seat on a GPU.
+fn seat(gpu: &Facts, bound: Option<String>) -> Seat {
+    Seat {
+        device: gpu.ordinal as usize,
+        // nccl-tests leaves out the function.
+        address: gpu.address.trim_end_matches(".0").to_owned(),
+        name: gpu.name.clone(),
+        bound,
     }
 }
 

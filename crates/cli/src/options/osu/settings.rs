@@ -95,6 +95,14 @@ pub(super) fn read(program: &'static Program, words: &Words) -> Result<OsuArgume
 }
 
 impl OsuArguments {
+    /// Whether the buffers of each side are asked for on GPUs, if anything says where.
+    pub(in crate::options) fn on_gpus(&self) -> Option<[bool; 2]> {
+        match self.sides.as_slice() {
+            [first, second] => Some([*first, *second]),
+            _ => self.accelerated.then_some([true; 2]),
+        }
+    }
+
     fn take(&mut self, option: char, value: Option<&str>) -> Result<(), String> {
         let text = value.unwrap_or_default();
         let waive = |reason: &str| Waiver {

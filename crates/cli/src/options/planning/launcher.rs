@@ -4,10 +4,7 @@
 use model::{plan::BackendChoice, record::Waiver};
 
 use super::{BadOption, BenchArguments, Surroundings, variables};
-use crate::{
-    backend::nccl::Gpus,
-    options::{Environment, Launched},
-};
+use crate::options::{Environment, Launched};
 
 /// Refuses what processes of a launcher cannot do.
 pub(super) fn possible(
@@ -67,12 +64,12 @@ pub(super) fn ranks_here(launched: Option<&Launched>, each: usize) -> usize {
     each * launched.map_or(1, |launched| if launched.one_host { launched.size } else { 1 })
 }
 
-/// The first GPU of this process, or core on `host`: NCCL_TESTS_DEVICE, else its place among those of its
+/// The first of `gpus` GPUs of this process, or core on `host`: NCCL_TESTS_DEVICE, else its place among those of its
 /// host with `each` GPUs a process (nccl-tests src/common.cu:1565-1568). Where it sees no more than `each`,
 /// the launcher has dealt them out already.
 pub(super) fn first_device(
     environment: &Environment,
-    gpus: Option<&Gpus>,
+    gpus: Option<usize>,
     share: bool,
     each: usize,
 ) -> Result<usize, BadOption> {
@@ -80,7 +77,7 @@ pub(super) fn first_device(
     else {
         return variables::first_device(environment);
     };
-    if gpus.count == each && !share {
+    if gpus == each && !share {
         return Ok(0);
     }
     let Some(place) = launched.local_rank else {
@@ -100,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::nccl::Libraries,
+        backend::nccl::{Gpus, Libraries},
         options::{self, Command},
     };
 

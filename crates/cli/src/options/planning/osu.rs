@@ -193,17 +193,9 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
 
 /// Which side's buffers lie on GPUs, as far as the backend can put them there.
 fn on_gpus(osu: &OsuArguments, backend: &BackendChoice) -> Result<[bool; 2], BadOption> {
-    let asked = match osu.sides.as_slice() {
-        [first, second] => Some([*first, *second]),
-        _ if osu.accelerated => Some([true; 2]),
-        _ => None,
-    };
-    match (backend, asked) {
+    match (backend, osu.on_gpus()) {
         (BackendChoice::Host, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
-            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, or host memory (H)",
-        )),
-        (BackendChoice::Mpi, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
-            "the mpi backend has no buffers on GPUs yet (D, -d cuda): use --backend nccl, or host memory (H)",
+            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, --backend mpi under its launcher, or host memory (H)",
         )),
         (BackendChoice::Nccl(_), Some(sides)) if sides.contains(&false) => {
             Err(BadOption::impossible(
