@@ -67,9 +67,8 @@ impl Mpi {
             said.add(&format!("{}() is {answer}", name.to_string_lossy()), answer != 0);
         }
         // SAFETY: the type is that of MPICH's mpi.h.
-        if let Some(query) =
-            unsafe { self.library().function::<QueryOf>(c"MPIX_GPU_query_support") }
-        {
+        let query = unsafe { self.library().function::<QueryOf>(c"MPIX_GPU_query_support") };
+        if let Some(query) = query {
             let mut answer = 0;
             // SAFETY: it writes one int; MPI has been started.
             let status = unsafe { query(number, &mut answer) };

@@ -27,7 +27,7 @@ pub struct Libraries {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpus {
     /// Whether they are AMD's.
-    amd: bool,
+    pub amd: bool,
     /// Their driver.
     driver: PathBuf,
     /// How many.
