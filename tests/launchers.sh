@@ -99,7 +99,9 @@ interrupted() { # TIMES command...
   python3 - "$@" <<'PY'
 import os, signal, subprocess, sys, threading, time
 times, words = int(sys.argv[1]), sys.argv[2:]
-child = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+# Also where this script is a background job, which ignores Ctrl-C.
+hear = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+child = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=hear)
 first = child.stdout.readline()
 while first and b" float " not in first:
     first = child.stdout.readline()

@@ -12,7 +12,7 @@ pub mod mpi;
 /// GPUs, by NCCL or RCCL.
 pub mod nccl;
 
-pub use channel::{Channel, Part, Side};
+pub use channel::{Channel, Part, Side, Window};
 
 use std::time::Instant;
 

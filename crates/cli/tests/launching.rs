@@ -8,7 +8,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -41,8 +41,10 @@ fn launchers() -> TempDir {
     folder
 }
 
+/// Ctrl-C is heard, also where these tests are a background job of a script, which ignores it.
 fn busbw(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal=INT").arg(PROGRAM);
     command.args(words.split_whitespace()).env_clear().env("BUSBW_NO_RECORD", "1");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     command.env("HOME", folder);
@@ -186,31 +188,40 @@ fn what_fails_at_the_other_end() {
     assert!(said.contains("rank 1 (process "), "{said}");
 }
 
+/// A run without an end of its own, gone with this.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// After Ctrl-C, and after SIGKILL, nothing is left at the other end; Ctrl-C keeps the rows.
 #[test]
 fn nothing_outlives_us() {
     for signal in [Signal::INT, Signal::KILL] {
         let folder = launchers();
         let endless = "all_reduce --launcher ssh --backend host -H node9:2 -b 8 -e 8 -n 5 -N 0";
-        let mut child = busbw(folder.path(), endless)
-            .stdout(Stdio::from(fs::File::create(folder.path().join("out")).unwrap()))
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = busbw(folder.path(), endless);
+        command.stdout(fs::File::create(folder.path().join("out")).unwrap()).stderr(Stdio::null());
+        let mut child = Endless(command.spawn().unwrap());
         let rows = || {
             let out = fs::read_to_string(folder.path().join("out")).unwrap();
             out.matches(" float ").count()
         };
-        let wait = |what: &str, until: &dyn Fn() -> bool| {
+        let wait = |what: &str, until: &mut dyn FnMut() -> bool| {
             let by = Instant::now() + Duration::from_secs(60);
             while !until() {
                 assert!(Instant::now() < by, "{signal:?}: no {what}");
                 std::thread::sleep(Duration::from_millis(20));
             }
         };
-        wait("rows", &|| rows() > 0);
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let status = child.wait().unwrap();
+        wait("rows", &mut || rows() > 0);
+        kill_process(Pid::from_child(&child.0), signal).unwrap();
+        wait("end", &mut || child.0.try_wait().unwrap().is_some());
+        let status = child.0.wait().unwrap();
         if signal == Signal::INT {
             assert_eq!(status.code(), Some(130));
         }
@@ -218,7 +229,7 @@ fn nothing_outlives_us() {
         let runs = |pid: &str| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&home))
         };
-        wait("end of the processes there", &|| {
+        wait("end of the processes there", &mut || {
             let all = fs::read_dir("/proc").unwrap().flatten();
             !all.into_iter().any(|entry| runs(&entry.file_name().to_string_lossy()))
         });

@@ -25,6 +25,30 @@ pub struct Part {
     pub bytes: usize,
 }
 
+/// Messages under way at once, from or to one of a rank's buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Which buffer.
+    pub side: Side,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// How many messages.
+    pub messages: u32,
+    /// How many of them have a place of their own; the others follow from the first place on.
+    pub apart: usize,
+}
+
+impl Window {
+    /// Each message's part of the buffer.
+    #[inline]
+    pub fn parts(self) -> impl Iterator<Item = Part> {
+        let Window { side, bytes, messages, apart } = self;
+        // A division would take a tenth of a short message's time.
+        let offset = move |n: u32| if apart == 1 { 0 } else { n as usize % apart * bytes };
+        (0..messages).map(move |n| Part { side, offset: offset(n), bytes })
+    }
+}
+
 /// Messages between world ranks. Those of a pair arrive in the order in which they were sent.
 pub trait Channel {
     /// Sends; when this returns, the buffer may be written again.
@@ -50,6 +74,22 @@ pub trait Channel {
     /// # Errors
     /// [`BackendError`].
     fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
+
+    /// Begins to send a window of messages. Here, so that a backend's loop has its calls and no others.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn start_sends(&mut self, to: usize, window: Window) -> Result<(), BackendError> {
+        window.parts().try_for_each(|part| self.start_send(to, part))
+    }
+
+    /// Begins to receive a window of messages.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn start_recvs(&mut self, from: usize, window: Window) -> Result<(), BackendError> {
+        window.parts().try_for_each(|part| self.start_recv(from, part))
+    }
 
     /// Waits for everything that was begun.
     ///

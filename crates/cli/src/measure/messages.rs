@@ -116,7 +116,7 @@ impl Session<'_> {
         }
         self.world.barrier(self.deadline())?;
         if task.paired {
-            task.end.talk(task.test, channel(self.backend)?, |_| 0)?;
+            task.end.talk(task.test, channel(self.backend)?, 1)?;
         }
         channel(self.backend)?.serve_others()?;
         self.end_listening()
@@ -283,15 +283,16 @@ impl Session<'_> {
         Ok((BatchTimes { total, ..BatchTimes::default() }, found))
     }
 
-    /// The iterations of a batch; how long each of those that count took here.
+    /// The iterations of a batch; how long each of those that count took, at the end that begins.
     pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
         let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // One place for all messages keeps them in the caches, as OSU's loops do.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
-        let place = |n: u32| n as usize % apart * end.bytes;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
+        // The other end looks at no clock: whoever begins would wait for that, a tenth of a short message's time.
+        let looks = end.begins || slowdown.is_some();
         let mut times = Vec::with_capacity(task.iterations as usize);
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
@@ -299,13 +300,14 @@ impl Session<'_> {
                 channel.serve_others()?;
                 self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
             }
-            let begun = Instant::now();
+            let begun = looks.then(Instant::now);
             if slowdown.is_some() {
                 spin(delay);
             }
             if task.paired {
-                end.talk(test, channel, place)?;
+                end.talk(test, channel, apart)?;
             }
+            let Some(begun) = begun else { continue };
             let taken = begun.elapsed();
             if let Some(slowdown) = slowdown {
                 let seconds = taken.saturating_sub(delay).as_secs_f64();

@@ -29,9 +29,8 @@ impl Session<'_> {
             self.world.barrier(self.deadline())?;
             self.enter(Phase::Verify);
             let (test, end) = (task.test, task.end);
-            let place = |n| n as usize % apart * end.bytes;
             if task.paired {
-                end.talk(test, channel(self.backend)?, place)?;
+                end.talk(test, channel(self.backend)?, apart)?;
             }
             channel(self.backend)?.serve_others()?;
             let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
@@ -70,7 +69,7 @@ impl Session<'_> {
         apart: usize,
     ) -> Result<(), MeasureError> {
         let (pattern, me) = (self.pattern(task, seed), self.world.rank());
-        let whole = |side| End { bytes: task.bytes * apart, ..task.end }.message(side, 0);
+        let whole = |side| End { bytes: task.bytes * apart, ..task.end }.message(side);
         let channel = channel(self.backend)?;
         channel.fill(whole(Side::Send), &pattern, Content::Copied { source: me, first: 0 })?;
         channel.fill(whole(Side::Recv), &pattern, Content::Poison)?;
@@ -90,7 +89,7 @@ impl Session<'_> {
         }
         let (pattern, rank) = (self.pattern(task, seed), self.world.rank());
         let corruption = self.corruption(phase);
-        let whole = End { bytes: task.bytes * apart, ..task.end }.message(Side::Recv, 0);
+        let whole = End { bytes: task.bytes * apart, ..task.end }.message(Side::Recv);
         let source = task.end.peer;
         let channel = channel(self.backend)?;
         if let Some((_, element)) = corruption.filter(|_| whole.bytes > 0) {

@@ -4,7 +4,7 @@
 
 use model::messages::Messages;
 
-use crate::backend::{BackendError, Channel, Part, Side};
+use crate::backend::{BackendError, Channel, Part, Side, Window};
 
 /// One end of a pair.
 #[derive(Debug, Clone, Copy)]
@@ -22,31 +22,35 @@ pub(in crate::measure) struct End {
 }
 
 impl End {
-    /// The whole of a message, at `offset` of both buffers.
-    pub(in crate::measure) fn message(&self, side: Side, offset: usize) -> Part {
-        Part { side, offset, bytes: self.bytes }
+    /// A message at the beginning of a buffer.
+    pub(in crate::measure) fn message(&self, side: Side) -> Part {
+        Part { side, offset: 0, bytes: self.bytes }
     }
 
     fn answer(&self, side: Side) -> Part {
         Part { side, offset: self.answer, bytes: 1 }
     }
 
-    /// One iteration of `test`, with message `n` of a window at `place(n)` of the buffers.
+    fn messages(&self, side: Side, apart: usize) -> Window {
+        Window { side, bytes: self.bytes, messages: self.window, apart }
+    }
+
+    /// One iteration of `test`; of a window's messages `apart` have a place of their own in the buffers.
     pub(in crate::measure) fn talk(
         &self,
         test: Messages,
         channel: &mut dyn Channel,
-        place: impl Fn(u32) -> usize,
+        apart: usize,
     ) -> Result<(), BackendError> {
         match test {
-            Messages::Latency | Messages::MultiLatency => self.round_trip(channel, place(0)),
-            Messages::Bandwidth | Messages::MultiBandwidth => self.one_way(channel, place),
-            Messages::BiBandwidth => self.both_ways(channel, place),
+            Messages::Latency | Messages::MultiLatency => self.round_trip(channel),
+            Messages::Bandwidth | Messages::MultiBandwidth => self.one_way(channel, apart),
+            Messages::BiBandwidth => self.both_ways(channel, apart),
         }
     }
 
-    fn round_trip(&self, channel: &mut dyn Channel, at: usize) -> Result<(), BackendError> {
-        let (out, back) = (self.message(Side::Send, at), self.message(Side::Recv, at));
+    fn round_trip(&self, channel: &mut dyn Channel) -> Result<(), BackendError> {
+        let (out, back) = (self.message(Side::Send), self.message(Side::Recv));
         if self.begins {
             channel.send(self.peer, out)?;
             channel.recv(self.peer, back)
@@ -56,37 +60,21 @@ impl End {
         }
     }
 
-    fn one_way(
-        &self,
-        channel: &mut dyn Channel,
-        place: impl Fn(u32) -> usize,
-    ) -> Result<(), BackendError> {
+    fn one_way(&self, channel: &mut dyn Channel, apart: usize) -> Result<(), BackendError> {
         if self.begins {
-            for n in 0..self.window {
-                channel.start_send(self.peer, self.message(Side::Send, place(n)))?;
-            }
+            channel.start_sends(self.peer, self.messages(Side::Send, apart))?;
             channel.complete()?;
             channel.recv(self.peer, self.answer(Side::Recv))
         } else {
-            for n in 0..self.window {
-                channel.start_recv(self.peer, self.message(Side::Recv, place(n)))?;
-            }
+            channel.start_recvs(self.peer, self.messages(Side::Recv, apart))?;
             channel.complete()?;
             channel.send(self.peer, self.answer(Side::Send))
         }
     }
 
-    fn both_ways(
-        &self,
-        channel: &mut dyn Channel,
-        place: impl Fn(u32) -> usize,
-    ) -> Result<(), BackendError> {
-        for n in 0..self.window {
-            channel.start_recv(self.peer, self.message(Side::Recv, place(n)))?;
-        }
-        for n in 0..self.window {
-            channel.start_send(self.peer, self.message(Side::Send, place(n)))?;
-        }
+    fn both_ways(&self, channel: &mut dyn Channel, apart: usize) -> Result<(), BackendError> {
+        channel.start_recvs(self.peer, self.messages(Side::Recv, apart))?;
+        channel.start_sends(self.peer, self.messages(Side::Send, apart))?;
         channel.complete()
     }
 }
