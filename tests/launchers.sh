@@ -322,6 +322,46 @@ through_mpi() {
   run "$name: another MPI's library" 2 2 0 "each is alone, rank 0 of 1: 2 copies instead of 2 ranks" \
     "$@" 2 "$program" latency --backend mpi --mpi "$other" -d float -b 8 -e 64
 }
+# What carried the data, by the library's own word: in the last sentence, in the record of every rank, and as
+# `busbw explain` says it. `carried NAME SENTENCE RECORD EXPLANATION command...`, the three being extended regular
+# expressions; none of the lines that were asked for may reach stderr.
+carried() {
+  local name=$1 sentence=$2 record=$3 explanation=$4 why=
+  shift 4
+  timeout 50 "$@" --record "$work/carried.jsonl" >"$work/out" 2>"$work/err" || why="exit $?"
+  grep -qE -e "^busbw: $sentence" "$work/err" || why+=" stderr lacks: $sentence"
+  grep -qE 'mca: |UCX  |select: ' "$work/err" && why+=" stderr has a library's lines"
+  local rank
+  for rank in 0 1; do
+    grep '"kind":"mpi"' "$work/carried.jsonl" | grep "\"rank\":$rank," | tail -1 | grep -qE -e "$record" || why+=" rank $rank's record lacks: $record"
+  done
+  "$program" explain "$work/carried.jsonl" 2>&1 | tr -s ' \n' ' ' | grep -qE -e "$explanation" || why+=" explain lacks: $explanation"
+  rm -f "$work/carried.jsonl"
+  if [ -z "$why" ]; then verdict ok "$name"; else
+    verdict FAILED "$name" "$why"
+    tail -5 "$work/err"
+  fi
+}
+carried_names=("Open MPI: what carried the data" "Open MPI: what carried the data, tcp" "Open MPI: what carried the data, ucx"
+  "Open MPI: its words to the user" "Open MPI: its log where the user sent it")
+carried_by_open_mpi() {
+  local start=("$openmpi" --allow-run-as-root --oversubscribe) words=(-n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1)
+  local set_up="transports set up: PML" shm="(vader|sm)"
+  carried "${carried_names[0]}" "$set_up ob1, 2 connections $shm \(Open MPI's log\); counters: " "\"pml\":\"ob1\",.*\"$shm\":" \
+    "Open MPI's messages between ranks went to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
+  # An address of this host is reached through lo, whose bytes are counted.
+  carried "${carried_names[1]}" "$set_up ob1, 2 connections tcp \(Open MPI's log\); counters: .*lo [0-9.]+ [MG]B" "\"pml\":\"ob1\",.*\"tcp\":" \
+    "slow: ranks of one host exchange messages over TCP .* went to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
+    "${start[@]}" --mca btl tcp,self "${words[@]}"
+  carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
+    "UCX carried Open MPI's messages, by its lanes " \
+    "${start[@]}" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "${words[@]}"
+  # Lines that Open MPI writes where it was told to write those that are kept back.
+  run "${carried_names[3]}" 0 2 0 "^\[.*\] mpi_show_mca_params=enviro" "${start[@]}" --mca mpi_show_mca_params enviro "${words[@]}"
+  run "${carried_names[4]}" 0 2 0 "mca: bml: Using $shm btl for send to" "${start[@]}" --mca btl_base_verbose 1 "${words[@]}"
+  grep -q "^busbw: transports set up: no line names any; not proven: OMPI_MCA_btl_base_verbose is set" "$work/err" ||
+    verdict FAILED "${carried_names[4]}" "not said"
+}
 # Buffers on the shims' GPUs. `on_gpus NAME OWN LAUNCHER...`: OWN says that it takes none; with
 # tests/shims/mpi_aware.cc in front it says that it does, and their memory is the process's.
 on_gpus() {
@@ -456,6 +496,7 @@ if [ -n "$openmpi" ]; then
   two_at_once "Open MPI" "${launch[@]}"
   through_mpi "Open MPI" libmpich.so.12 "${launch[@]}"
   on_gpus "Open MPI" libmpi.so.40 "${launch[@]}"
+  carried_by_open_mpi
   run "Open MPI: each bound to a core, host" 0 2 4 "" \
     "$openmpi" --allow-run-as-root --bind-to core -n 2 "$program" all_reduce --backend host $small
   run "Open MPI: other words" 2 0 0 'was started with "all_gather" where rank 0' \
@@ -469,7 +510,7 @@ if [ -n "$openmpi" ]; then
 else
   mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI"; by_us_names "Open MPI")
   waive "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI by us: osu_latency" "Open MPI: each bound to a core, host" \
-    "Open MPI: other words" "Open MPI: a stopped guest" "Open MPI: one process is no launch" "Open MPI: two runs of one shell"
+    "Open MPI: other words" "Open MPI: a stopped guest" "Open MPI: one process is no launch" "Open MPI: two runs of one shell" "${carried_names[@]}"
 fi
 
 if command -v mpiexec.hydra >/dev/null; then
@@ -480,12 +521,15 @@ if command -v mpiexec.hydra >/dev/null; then
   by_us Hydra "-H localhost:4" --launcher mpirun --launcher-command mpiexec.hydra
   osu_by_us Hydra libmpich.so.12 --launcher mpirun --launcher-command mpiexec.hydra -H localhost:2
   on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
+  carried "Hydra: what carried the data" "transports set up: device ch4:ucx \(MPICH's version\), lanes .* \(UCX's log\); not proven: within a host MPICH's own" \
+    '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "what carried the messages is not proven " \
+    mpiexec.hydra -n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed guest, -disable-auto-cleanup" "6 9" 4 1 "" \
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
 else
   mapfile -t checks < <(names Hydra; mpi_names Hydra; by_us_names Hydra)
-  waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra by us: osu_latency" "Hydra: a killed guest, -disable-auto-cleanup"
+  waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra by us: osu_latency" "Hydra: a killed guest, -disable-auto-cleanup" "Hydra: what carried the data"
 fi
 
 # Hydra's processes within a job of Open MPI's see the outer job's variables first, which say that it has one.

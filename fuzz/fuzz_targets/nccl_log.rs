@@ -1,4 +1,4 @@
-//! Logs of NCCL: whole, torn, glued, dressed by launchers.
+//! Logs of NCCL: whole, torn, glued, dressed by launchers; and what MPI says in between.
 //! Not whether a fact is right; the tests beside the code say that.
 #![no_main]
 
@@ -7,7 +7,10 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::nccl_log::{NcclFacts, Parser, parse, transports_set_up};
+use model::{
+    mpi_log::{self, Deaf, MpiFacts, transports_named},
+    nccl_log::{NcclFacts, Parser, parse, transports_set_up},
+};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -26,7 +29,20 @@ fuzz_target!(|data: &[u8]| {
     // Nor does what a launcher puts before a line.
     let tagged: String = text.split('\n').map(|line| format!("[1,0]<stdout>:{line}\n")).collect();
     assert_eq!(parse(&tagged).messages, facts.messages);
+    by_mpi(&text);
 });
+
+fn by_mpi(text: &str) {
+    let mut parser = mpi_log::Parser::default();
+    for line in text.lines() {
+        parser.line(line);
+        let _ = mpi_log::is_chatter(line);
+    }
+    let facts = parser.finish(0, text, &Deaf::default());
+    let json = serde_json::to_string(&facts).expect("facts are JSON");
+    assert_eq!(serde_json::from_str::<MpiFacts>(&json).expect("and back"), facts);
+    assert!(transports_named(&[facts]).starts_with("transports set up: "));
+}
 
 fn adds_up(facts: &NcclFacts) {
     let of_pairs = facts.pairs.iter().flat_map(|pair| &pair.transports);
@@ -100,8 +116,21 @@ fn line(draw: &mut Draw) -> String {
     let level =
         draw.pick(&["INFO", "INFO", "INFO", "INFO", "INFO", "INFO", "INFO", "WARN", "CALL"]);
     let place = draw.pick(&["", "", "", "", "init.cc:5 ", "net.cc:334 (f) ", "showVersion, 544 "]);
+    if draw.one_in(8) {
+        return of_mpi(draw);
+    }
     let said = if draw.one_in(3) { connection(draw) } else { said(draw) };
     format!("{before}{host}:{process}:1 [{rank}] {place}NCCL {level} {said}")
+}
+
+fn of_mpi(draw: &mut Draw) -> String {
+    let (rank, name) = (draw.number(3), draw.pick(&["ob1", "ucx", "vader", "tcp", "self", ""]));
+    match draw.below(4) {
+        0 => format!("[vm:1] select: component {name} selected"),
+        1 => format!("[vm:1] mca: bml: Using {name} btl for send to [[5,1],{rank}] on node vm"),
+        2 => format!("[1.5] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[{rank}]: tag({name}/memory) am({name}/x cma/y)"),
+        _ => format!("[1.5] [vm:1:0] w.c:1 UCX  INFO    0x1 intra-node cfg#{rank} tag({name}/eth0)"),
+    }
 }
 
 fn connection(draw: &mut Draw) -> String {

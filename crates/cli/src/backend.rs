@@ -20,10 +20,9 @@ use engine::{Wait, World};
 use model::{
     algorithm::Table,
     exit::Exit,
-    nccl_log::NcclFacts,
     pattern::Mismatch,
     plan::{Case, Place},
-    record::GpuMemory,
+    record::{GpuMemory, Said},
 };
 use thiserror::Error;
 
@@ -121,8 +120,8 @@ pub trait Backend {
         Ok(())
     }
 
-    /// What a library said of itself while it came up, once it is known.
-    fn library(&mut self) -> Option<Box<NcclFacts>> {
+    /// What a library said of itself, where that is new: asked before the first row or after it, and at the end.
+    fn library(&mut self) -> Option<Said> {
         None
     }
 

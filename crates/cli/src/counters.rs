@@ -88,6 +88,7 @@ impl Counters {
         if self.counted.is_none() {
             let (mut sources, mut unread) = (Vec::new(), Vec::new());
             match gpus {
+                Some([]) => {}
                 Some(gpus) => gpus::find(gpus, &mut sources, &mut unread),
                 None => unread.push(Unread {
                     kind: DeviceKind::Gpu,

@@ -70,13 +70,15 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
 pub fn surroundings_elsewhere(arguments: &BenchArguments) -> Surroundings {
     /// More ranks than these there cannot be.
     const PLENTY: usize = 4096;
-    let libraries = Libraries { amd: false, driver: PathBuf::new(), nccl: PathBuf::new() };
-    let gpus = Gpus { count: PLENTY, memory: u64::MAX, libraries };
+    let (nowhere, memory) = (PathBuf::new, u64::MAX);
+    let libraries = Libraries { amd: false, driver: nowhere(), nccl: nowhere() };
+    let gpus = Gpus { count: PLENTY, memory, libraries };
+    let gpus_of_mpi = mpi::Gpus { amd: false, driver: nowhere(), count: PLENTY, memory };
     let is_on_gpus = matches!(arguments.backend, None | Some(BackendName::Nccl));
     Surroundings {
         cores: PLENTY,
         gpus: if is_on_gpus { Ok(gpus) } else { Err(OTHER.to_owned()) },
-        mpi: Ok(mpi::Libraries { mpi: PathBuf::new() }),
+        mpi: Ok(mpi::Libraries { mpi: nowhere(), gpus: Some(gpus_of_mpi) }),
         seed: 0,
     }
 }

@@ -157,6 +157,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Agent => launcher::agent(),
+        Command::Sieve => backend::mpi::sieve(),
         Command::Tied(words) => launcher::tied(&words),
         Command::Rank { .. } => launch::rank(),
     }

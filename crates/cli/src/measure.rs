@@ -120,6 +120,7 @@ impl<'a> Session<'a> {
             Benchmark::Messages(test) => self.run_messages(test)?,
             Benchmark::Pairs => self.run_pairs()?,
         }
+        self.tell_library()?;
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
         Ok(())
@@ -222,10 +223,15 @@ impl<'a> Session<'a> {
     fn end_listening(&mut self) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
         self.backend.listen(false);
-        if let Some(facts) = self.backend.library() {
-            self.report(&Report::Library(facts))?;
+        self.tell_library()
+    }
+
+    /// Tells what a library said of itself, if that is new.
+    fn tell_library(&mut self) -> Result<(), MeasureError> {
+        match self.backend.library() {
+            Some(said) => self.report(&Report::Library(said)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Our communicator.

@@ -19,7 +19,7 @@ mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AGENT_WORD, Command, FINGERPRINT_WORD, RANK_WORD, TIED_WORD, job_words, parse,
+    AGENT_WORD, Command, FINGERPRINT_WORD, RANK_WORD, SIEVE_WORD, TIED_WORD, job_words, parse,
 };
 pub use environment::{Environment, RELAYED};
 pub use launched::{HOSTS, Launched};

@@ -18,9 +18,8 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use model::{
     exit::Exit,
-    nccl_log::NcclFacts,
     plan::Plan,
-    record::{Line, Row, Run},
+    record::{Line, Row, Run, Said},
 };
 
 pub use ended::Ended;
@@ -227,14 +226,15 @@ impl Outputs {
         self.progress.set_message(format!("{bytes} B, all pairs"));
     }
 
-    /// What a process's library said while it came up.
+    /// What a process's library said of itself.
     ///
     /// # Errors
     /// Outputs that cannot be written.
-    pub fn library(&mut self, facts: NcclFacts) -> Result<Flow> {
-        self.closing.library(&facts);
-        self.record_line(&Line::Library(Box::new(facts.clone())));
-        self.print(|output| output.library(&facts))
+    pub fn library(&mut self, said: Said) -> Result<Flow> {
+        self.closing.library(&said);
+        let line = said.into();
+        self.record_line(&line);
+        self.print(|output| output.library(&line))
     }
 
     /// A row is complete. Communicators run side by side: their rows of one index appear together,

@@ -21,9 +21,8 @@ use std::io::{self, Write};
 
 use model::{
     Benchmark,
-    nccl_log::NcclFacts,
     plan::{Plan, Style},
-    record::{End, Row, Run},
+    record::{End, Line, Row, Run},
 };
 
 pub use closing::{Closing, bytes};
@@ -45,11 +44,11 @@ pub trait Render {
     /// # Errors
     /// When the output cannot be written.
     fn run(&mut self, run: &Run) -> io::Result<()>;
-    /// What a process's library said while it came up.
+    /// What a process's library said of itself, as the record's line.
     ///
     /// # Errors
     /// When the output cannot be written.
-    fn library(&mut self, _facts: &NcclFacts) -> io::Result<()> {
+    fn library(&mut self, _said: &Line) -> io::Result<()> {
         Ok(())
     }
     /// A row is complete.

@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{exit::Exit, measurement::Measurement, record::Folded};
+use model::{
+    exit::Exit,
+    measurement::Measurement,
+    record::{Folded, Line},
+};
 
 use crate::{
     Refusal,
@@ -64,8 +68,16 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     };
     let printed = output
         .run(&record.run)
-        .and_then(|()| record.library.iter().try_for_each(|facts| output.library(facts)))
+        .and_then(|()| {
+            let mut all = record.library.iter();
+            all.try_for_each(|facts| output.library(&Line::Library(facts.clone().into())))
+        })
         .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
+        .and_then(|()| {
+            // Of several that a process told, the last one is here: that of its end.
+            let mut all = record.mpi.iter();
+            all.try_for_each(|facts| output.library(&Line::Mpi(facts.clone().into())))
+        })
         .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
     match printed {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),

@@ -40,6 +40,26 @@ fn halves(row: &Row) -> [&Half; 2] {
     [row.out_of_place.as_ref().unwrap(), row.in_place.as_ref().unwrap()]
 }
 
+/// What only our settings made MPI print is kept back; what is for the user passes at once.
+#[test]
+fn words_of_mpi_are_told_apart() {
+    let (ours, theirs) = (
+        "[vm:1] select: component ob1 selected\n[1.1] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[1]: tag(sysv/memory)\nbusbw read so far 0\n",
+        "WARNING: no such interface\n[vm:1] *** An error occurred in MPI_Init\nno line end",
+    );
+    let mut command = command("__sieve");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    for text in [ours, theirs] {
+        to.write_all(text.as_bytes()).unwrap();
+    }
+    drop(to);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (ours.to_owned(), theirs.to_owned()));
+    assert!(output.status.success());
+}
+
 /// The table, CSV and JSON of a run all come again from its record, byte for byte; so does the table
 /// from the folded form.
 #[test]
@@ -76,11 +96,12 @@ fn fold(lines: &str) -> Folded {
         match serde_json::from_str(line).unwrap() {
             Line::Run(found) => run = Some(*found),
             Line::Library(facts) => library.push(*facts),
+            Line::Mpi(_) => {}
             Line::Row(row) => rows.push(*row),
             Line::End(found) => end = Some(*found),
         }
     }
-    Folded { run: run.unwrap(), library, rows, end }
+    Folded { run: run.unwrap(), library, mpi: Vec::new(), rows, end }
 }
 
 #[test]

@@ -13,7 +13,12 @@ use busbw::{
     explain::{self, Explanation, Hardware, Weight},
     import,
 };
-use model::limits::{Algorithm, Resource, Verdict};
+use model::{
+    limits::{Algorithm, Resource, Verdict},
+    measurement::{Device, Measurement},
+    mpi_log,
+    record::{Machine, Nic},
+};
 
 fn log(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain").join(name)
@@ -227,6 +232,66 @@ fn transports_as_nccl_names_them() {
     ] {
         assert_eq!(rules(lines), expected, "{lines:?}");
     }
+}
+
+/// The rules that find something in what the first of four ranks, two on each host, said of MPI.
+fn rules_of_mpi(lines: &str, version: &str, nic: &str) -> (Vec<&'static str>, String) {
+    let mut parser = mpi_log::Parser::default();
+    lines.lines().for_each(|line| parser.line(line));
+    let device = |rank: usize| Device { rank, host: format!("h{}", rank / 2), ..Device::default() };
+    let nic = Nic { name: "mlx5_0".to_owned(), kind: nic.to_owned(), speed_mbps: None };
+    let run = Measurement {
+        devices: (0..4).map(device).collect(),
+        machine: Some(Machine { nics: vec![nic], ..Machine::default() }),
+        mpi: vec![parser.finish(0, version, &mpi_log::Deaf::default())],
+        ..Measurement::default()
+    };
+    let [told] = &explain::explain(vec![run], &Hardware::default())[..] else { panic!("one run") };
+    let of_mpi = ["carriers", "tcp-within-a-host", "sockets-beside-rdma"];
+    let found = told.findings.iter().filter(|finding| of_mpi.contains(&finding.rule));
+    let last = found.clone().next_back().map(|finding| finding.cause.clone()).unwrap_or_default();
+    (found.map(|finding| finding.rule).collect(), last)
+}
+
+#[test]
+fn transports_as_mpi_names_them() {
+    let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI";
+    let btl = |peer: u32, name: &str| {
+        format!("[h:1] mca: bml: Using {name} btl for send to [[5,1],{peer}] on node h\n")
+    };
+    let ob1 = "[h:1] select: component ob1 selected\n".to_owned();
+    let fast = btl(1, "vader") + &btl(2, "tcp");
+    let slow = btl(1, "tcp") + &btl(2, "tcp");
+    let both = "Open MPI's messages between ranks went to its BTL tcp and vader";
+    for (lines, nic, rules, cause) in [
+        (&fast, "ethernet", &["carriers"][..], both),
+        (&fast, "infiniband", &["sockets-beside-rdma", "carriers"], both),
+        (
+            &slow,
+            "ethernet",
+            &["tcp-within-a-host", "carriers"],
+            "Open MPI's messages between ranks went to its BTL tcp",
+        ),
+    ] {
+        let (found, last) = rules_of_mpi(&(ob1.clone() + lines), open_mpi, nic);
+        assert_eq!((&found[..], &last[..]), (rules, cause), "{lines}");
+    }
+    let lanes = |lane: &str| format!("[1.1] [h:1:0] w.c:1 UCX  INFO    ep_cfg[0]: tag({lane})\n");
+    let ucx = "[h:1] select: component ucx selected\n".to_owned();
+    for (lines, rules) in [
+        (lanes("tcp/eth0"), &["sockets-beside-rdma", "carriers"][..]),
+        (lanes("rc_mlx5/mlx5_0:1 tcp/eth0"), &["carriers"]),
+    ] {
+        let (found, last) = rules_of_mpi(&(ucx.clone() + &lines), open_mpi, "infiniband");
+        assert_eq!(found, rules, "{lines}");
+        assert!(last.starts_with("UCX carried Open MPI's messages, by its lanes "), "{last}");
+    }
+    let mpich = "MPICH Version: 4.0.2\nMPICH Device: ch4:ucx";
+    let (found, last) = rules_of_mpi(&lanes("sysv/memory"), mpich, "ethernet");
+    assert_eq!(
+        (&found[..], &last[..]),
+        (&["carriers"][..], "what carried the messages is not proven")
+    );
 }
 
 #[test]

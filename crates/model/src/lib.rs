@@ -32,6 +32,8 @@ pub mod machine;
 pub mod measurement;
 /// Tests of messages between pairs of ranks.
 pub mod messages;
+/// What MPI says of who carries messages.
+pub mod mpi_log;
 /// What NCCL says of itself.
 pub mod nccl_log;
 /// Floating-point formats as integers: encoding, ordering, exact division.

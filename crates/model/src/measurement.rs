@@ -25,6 +25,7 @@ pub use groups::{first_group, hosts_of};
 
 use crate::{
     Collective, DataType,
+    mpi_log::MpiFacts,
     nccl_log::NcclFacts,
     pairs::Pairs,
     record::{DeviceCounters, Machine},
@@ -92,6 +93,9 @@ pub struct Measurement {
     /// What NCCL's own output says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
+    /// What the processes' MPI said of who carries messages, from a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiFacts>,
 }
 
 /// Where a measurement was read.

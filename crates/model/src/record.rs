@@ -16,7 +16,7 @@ pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver}
 
 use serde::{Deserialize, Serialize};
 
-use crate::nccl_log::NcclFacts;
+use crate::{mpi_log::MpiFacts, nccl_log::NcclFacts};
 
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;
@@ -29,10 +29,30 @@ pub enum Line {
     Run(Box<Run>),
     /// What a process's library said while it came up; none, or one for each process.
     Library(Box<NcclFacts>),
+    /// What a process's MPI said of who carries messages; of several of one rank the last counts.
+    Mpi(Box<MpiFacts>),
     /// One row.
     Row(Box<Row>),
     /// The last line: how it ended.
     End(Box<End>),
+}
+
+/// What a process's library said of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Said {
+    /// NCCL (or RCCL).
+    Nccl(Box<NcclFacts>),
+    /// MPI, with UCX below it.
+    Mpi(Box<MpiFacts>),
+}
+
+impl From<Said> for Line {
+    fn from(said: Said) -> Line {
+        match said {
+            Said::Nccl(facts) => Line::Library(facts),
+            Said::Mpi(facts) => Line::Mpi(facts),
+        }
+    }
 }
 
 /// A whole record as one object.
@@ -43,6 +63,9 @@ pub struct Folded {
     /// What the processes' libraries said while they came up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
+    /// What the processes' MPI said of who carries messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiFacts>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// How it ended; missing when the writer was killed.

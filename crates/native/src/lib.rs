@@ -18,5 +18,7 @@ pub mod nccl;
 pub mod nvml;
 /// Where the machine keeps a library, and which copy is used.
 pub mod search;
+/// Streams of C's library.
+pub mod streams;
 
 pub use library::LoadError;

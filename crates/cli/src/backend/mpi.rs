@@ -5,9 +5,13 @@
 mod channel;
 mod join;
 mod libraries;
+mod log;
 mod operations;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use engine::World;
 use model::{
@@ -15,8 +19,10 @@ use model::{
     algorithm::Table,
     exit::Exit,
     layout::Shape,
+    mpi_log::MpiFacts,
     pattern::{self, POISON, Pattern},
     plan::{Case, Place, Plan},
+    record::Said,
 };
 use native::mpi::{Part, Rank, RankError, Which};
 
@@ -28,6 +34,7 @@ use super::{
 use crate::measure::MeasureError;
 
 pub use libraries::{Gpu, Gpus, Libraries};
+pub use log::{Log, sieve};
 
 /// The backend as one rank holds it.
 pub struct Mpi<'p> {
@@ -35,12 +42,16 @@ pub struct Mpi<'p> {
     rank: Rank,
     /// PCI address of the GPU that our buffers are on, if they are.
     gpu: Option<String>,
+    log: Arc<Log>,
+    /// What it said when it was last told.
+    told: Option<MpiFacts>,
     /// Whether the supervisor told every rank to stop.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
 impl<'p> Mpi<'p> {
-    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is one.
+    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is one; the library, which
+    /// must not be loaded before it, writes into `log`.
     ///
     /// # Errors
     /// MPI's, when it sees other ranks than the launcher started, and when it takes no buffers on GPUs.
@@ -48,11 +59,13 @@ impl<'p> Mpi<'p> {
         plan: &'p Plan,
         libraries: &Libraries,
         gpu: Option<Gpu>,
+        log: Arc<Log>,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Result<Mpi<'p>, MeasureError> {
         let rank = join::join(plan, libraries, gpu.as_ref(), world)?;
-        Ok(Mpi { plan, rank, gpu: gpu.map(|gpu| gpu.facts.address), stopped })
+        let gpu = gpu.map(|gpu| gpu.facts.address);
+        Ok(Mpi { plan, rank, gpu, log, told: None, stopped })
     }
 }
 
@@ -80,6 +93,13 @@ impl Backend for Mpi<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    fn library(&mut self) -> Option<Said> {
+        let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text());
+        let is_new = self.told.as_ref() != Some(&facts);
+        self.told = Some(facts.clone());
+        is_new.then(|| Said::Mpi(facts.into()))
     }
 
     fn leave(self: Box<Self>) -> Result<(), BackendError> {

@@ -21,10 +21,9 @@ use model::{
     Collective, DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
-    nccl_log::NcclFacts,
     pattern,
     plan::{Case, GpuOptions, Plan},
-    record::GpuMemory,
+    record::{GpuMemory, Said},
 };
 use native::{
     gpu::{GpuError, Runtime},
@@ -169,8 +168,8 @@ impl Backend for Nccl<'_> {
         Ok(())
     }
 
-    fn library(&mut self) -> Option<Box<NcclFacts>> {
-        self.tell()
+    fn library(&mut self) -> Option<Said> {
+        self.tell().map(Said::Nccl)
     }
 
     fn give_up(&mut self) {

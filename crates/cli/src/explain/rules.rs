@@ -3,6 +3,7 @@
 
 mod agreement;
 mod algorithm;
+mod carriers;
 mod copies;
 mod counters;
 mod dips;
@@ -22,7 +23,7 @@ use super::{context::Context, finding::Finding};
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
-    let rules: [fn(&Context<'_>) -> Vec<Finding>; 16] = [
+    let rules: [fn(&Context<'_>) -> Vec<Finding>; 17] = [
         wrong::look,
         failure::look,
         copies::look,
@@ -30,6 +31,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         machine::look,
         slot::look,
         network::look,
+        carriers::look,
         shortfall::look,
         memory::look,
         counters::look,

@@ -175,6 +175,9 @@ pub(super) struct Facts {
     pub(super) nccl: u32,
 }
 
+/// The PCI address of a rank that is on no GPU.
+pub(super) const NO_ADDRESS: &str = "0000:00:00";
+
 /// A rank's device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Seat {

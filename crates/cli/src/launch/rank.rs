@@ -71,9 +71,11 @@ pub(super) fn drive(
         None => None,
     };
     let log = match &invite.devices {
-        Devices::Cores { .. } | Devices::Mpi { .. } => None,
+        Devices::Cores { .. } => Log::None,
+        Devices::Mpi { .. } => Log::Mpi(Arc::new(mpi::Log::capture())),
         Devices::Gpus { .. } => {
-            nccl::Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new)
+            let log = nccl::Log::capture().context("cannot make a file for NCCL's log")?;
+            Log::Nccl(log.map(Arc::new))
         }
     };
     begun(&control)?;
@@ -99,8 +101,16 @@ struct Shared {
     buffers: Option<Arc<Buffers>>,
     /// All ranks' mailboxes, where messages go through them.
     mailboxes: Option<Arc<Mailboxes>>,
+    log: Log,
+}
+
+/// What libraries say of themselves.
+enum Log {
+    /// There are none.
+    None,
+    Mpi(Arc<mpi::Log>),
     /// What NCCL writes, if it writes for us.
-    log: Option<Arc<nccl::Log>>,
+    Nccl(Option<Arc<nccl::Log>>),
 }
 
 fn map_buffers(invite: &Invite) -> Result<Option<Arc<Buffers>>> {
@@ -223,8 +233,8 @@ fn backend<'a>(
 ) -> Result<Box<dyn Backend + 'a>, Option<Failure>> {
     let (driver, control) = (member.rank(), &shared.control);
     let stopped = Box::new(|| control.is_aborted());
-    match (station, &shared.buffers, &plan.backend) {
-        (Station::Core, Some(buffers), BackendChoice::Host) => {
+    match (station, &shared.buffers, &shared.log, &plan.backend) {
+        (Station::Core, Some(buffers), _, BackendChoice::Host) => {
             let groups = plan.groups();
             let members =
                 groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
@@ -237,12 +247,13 @@ fn backend<'a>(
             let tables = &shared.invite.tables;
             Ok(Box::new(Host::new(plan, driver, communicator, messages, tables)))
         }
-        (Station::Gpus { opened, ordinals }, _, BackendChoice::Nccl(options)) => {
-            let log = shared.log.clone();
+        (Station::Gpus { opened, ordinals }, _, Log::Nccl(log), BackendChoice::Nccl(options)) => {
+            let log = log.clone();
             Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
         }
-        (Station::Mpi { libraries, gpu }, _, BackendChoice::Mpi) => {
-            let joined = mpi::Mpi::new(plan, &libraries, gpu, member, stopped);
+        (Station::Mpi { libraries, gpu }, _, Log::Mpi(log), BackendChoice::Mpi) => {
+            let log = Arc::clone(log);
+            let joined = mpi::Mpi::new(plan, &libraries, gpu, log, member, stopped);
             Ok(Box::new(joined.map_err(|error| explain(&error))?))
         }
         // The supervisor invited to other devices than its plan needs.

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use model::{
     exit::Exit,
-    record::{End, Line, Status},
+    record::{End, Line, Said, Status},
 };
 
 use super::{How, Launcher, job::Job};
@@ -97,7 +97,8 @@ impl Reader {
                 let outputs = Outputs::relayed(files, &run.plan, arguments.output())?;
                 self.outputs.insert(outputs).begin(*run)?
             }
-            (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(*facts)?,
+            (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(Said::Nccl(facts))?,
+            (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(Said::Mpi(facts))?,
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
                 self.end = Some(*end);

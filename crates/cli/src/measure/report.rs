@@ -4,8 +4,7 @@
 use model::{
     algorithm::Table,
     exit::Exit,
-    nccl_log::NcclFacts,
-    record::{GpuMemory, Row},
+    record::{GpuMemory, Row, Said},
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +31,8 @@ pub enum Report {
     },
     /// How fast which algorithm is here, measured before the first row.
     Measured(Table),
-    /// What a process's library said while it came up.
-    Library(Box<NcclFacts>),
+    /// What a process's library said of itself.
+    Library(Said),
     /// A row is complete.
     Row(Box<Row>),
     /// The rank has finished; its largest resident memory, bytes.

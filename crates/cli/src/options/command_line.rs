@@ -76,6 +76,8 @@ pub enum Command {
     },
     /// Start the processes of a host, as the busbw at the other end of stdin says.
     Agent,
+    /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
+    Sieve,
     /// Become another program, which ends with the process that started us.
     Tied(Vec<OsString>),
     /// Be a rank: started by a supervisor only.
@@ -90,6 +92,9 @@ pub const FINGERPRINT_WORD: &str = "__fingerprint";
 
 /// The hidden word that a supervisor starts its ranks with.
 pub const RANK_WORD: &str = "__rank";
+
+/// The hidden word that a rank starts the reader of its libraries' words with (`backend::mpi`).
+pub const SIEVE_WORD: &str = "__sieve";
 
 /// The hidden word that starts a host's processes (`launcher::ssh`).
 pub const AGENT_WORD: &str = "__agent";
@@ -143,6 +148,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         }
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT_WORD => Command::Agent,
+        SIEVE_WORD => Command::Sieve,
         TIED_WORD => {
             let words = matches.get_many::<OsString>("command").unwrap_or_default();
             Command::Tied(words.cloned().collect())
@@ -246,6 +252,7 @@ fn grammar() -> Grammar {
         .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(AGENT_WORD).hide(true))
+        .subcommand(Grammar::new(SIEVE_WORD).hide(true))
         .subcommand(Grammar::new(TIED_WORD).hide(true).arg(command))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }

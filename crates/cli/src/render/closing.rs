@@ -1,12 +1,13 @@
-//! The last sentence on stderr: which transports NCCL set up, and where devices counted bytes.
+//! The last sentence on stderr: which transports NCCL or MPI set up, and where devices counted bytes.
 //! It says what the counters show and nothing more: neither whose bytes they are, nor by which way
 //! bytes went that nobody counted.
 
 use std::collections::BTreeMap;
 
 use model::{
+    mpi_log::{MpiFacts, transports_named},
     nccl_log::{NcclFacts, transports_set_up},
-    record::{Counted, DeviceCounters, DeviceKind, Meaning, Row, Unread},
+    record::{Counted, DeviceCounters, DeviceKind, Meaning, Row, Said, Unread},
 };
 
 /// A network device that moved less than this part of the most that anything moved is not named.
@@ -15,8 +16,10 @@ const PART: f64 = 0.01;
 /// What the sentence is made of, as it comes.
 #[derive(Debug, Default)]
 pub struct Closing {
-    /// What processes' libraries said, without what the sentence does not need.
+    /// What processes' NCCL said, without what the sentence does not need.
     libraries: Vec<NcclFacts>,
+    /// What their MPI said last, by rank.
+    mpi: BTreeMap<usize, MpiFacts>,
     /// Bytes that left all GPUs over NVLink.
     nvlink: u64,
     /// Bytes that each network device moved in its busier direction.
@@ -27,8 +30,14 @@ pub struct Closing {
 
 impl Closing {
     /// What a process's library said.
-    pub fn library(&mut self, facts: &NcclFacts) {
-        self.libraries.push(NcclFacts { choices: Vec::new(), graphs: Vec::new(), ..facts.clone() });
+    pub fn library(&mut self, said: &Said) {
+        match said {
+            Said::Nccl(facts) => {
+                let (choices, graphs) = (Vec::new(), Vec::new());
+                self.libraries.push(NcclFacts { choices, graphs, ..(**facts).clone() });
+            }
+            Said::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
+        }
     }
 
     /// A row of any launch.
@@ -57,6 +66,10 @@ impl Closing {
         if !self.libraries.is_empty() {
             parts.push(transports_set_up(&self.libraries));
         }
+        if !self.mpi.is_empty() {
+            let all: Vec<MpiFacts> = self.mpi.values().cloned().collect();
+            parts.push(transports_named(&all));
+        }
         if let Some(counted) = counted.filter(|_| self.rows) {
             parts.push(format!("counters: {}", self.moved(counted)));
         }
@@ -66,12 +79,17 @@ impl Closing {
     fn moved(&self, counted: &Counted) -> String {
         let gpus: Vec<&Unread> = unread(counted, |kind| kind == DeviceKind::Gpu).collect();
         let is_read = |kind| counted.devices.values().any(|other| *other == kind);
-        let mut parts = vec![match (self.nvlink, gpus.first()) {
-            (0, Some(unread)) => format!("NVLink was not read ({})", unread.reason),
-            (0, None) => "NVLink moved nothing".to_owned(),
-            (moved, None) => format!("NVLink moved {}", bytes(moved)),
-            (moved, Some(_)) => format!("NVLink moved {}, not read on all GPUs", bytes(moved)),
-        }];
+        let mut parts = Vec::new();
+        match (self.nvlink, gpus.first()) {
+            (0, Some(unread)) => parts.push(format!("NVLink was not read ({})", unread.reason)),
+            // Without GPUs there is none.
+            (0, None) if !is_read(DeviceKind::Gpu) => {}
+            (0, None) => parts.push("NVLink moved nothing".to_owned()),
+            (moved, None) => parts.push(format!("NVLink moved {}", bytes(moved))),
+            (moved, Some(_)) => {
+                parts.push(format!("NVLink moved {}, not read on all GPUs", bytes(moved)));
+            }
+        }
         let most = self.network.values().copied().max().unwrap_or(0).max(self.nvlink);
         let busy = self.network.iter().filter(|(_, moved)| **moved as f64 > PART * most as f64);
         let busy: Vec<String> =
@@ -179,11 +197,27 @@ mod tests {
     fn set_up_and_counted_are_two_things() {
         let mut closing = closing(5000, 7);
         let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
-        closing.library(&parse(&format!("{line}vm:1:1 [0] NCCL INFO Connected all rings\n")));
+        let facts = parse(&format!("{line}vm:1:1 [0] NCCL INFO Connected all rings\n"));
+        closing.library(&Said::Nccl(facts.into()));
         let said = closing.sentence(Some(&counted(&[]))).unwrap();
         let begin = "transports set up: 1 connection P2P/CUMEM; counters: NVLink moved 5.00 kB, ";
         assert!(said.starts_with(begin), "{said}");
         assert_eq!(Closing::default().sentence(Some(&counted(&[]))), None);
+    }
+
+    #[test]
+    fn the_last_word_of_an_mpi_counts_and_there_is_no_nvlink_without_gpus() {
+        let mut closing = Closing { rows: true, ..closing(0, 24_000_000) };
+        for tcp in [1, 3] {
+            let btls = [("tcp".to_owned(), vec![[1, tcp]])].into();
+            let facts = MpiFacts { pml: Some("ob1".to_owned()), btls, ..MpiFacts::default() };
+            closing.library(&Said::Mpi(facts.into()));
+        }
+        let mut counted = counted(&[]);
+        counted.devices.retain(|_, kind| *kind != DeviceKind::Gpu);
+        let begin = "transports set up: PML ob1, 3 connections tcp (Open MPI's log); ";
+        let said = closing.sentence(Some(&counted)).unwrap();
+        assert_eq!(said, format!("{begin}counters: lo 24.0 MB"));
     }
 
     #[test]

@@ -3,10 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::{
-    nccl_log::NcclFacts,
-    record::{End, Line, Row, Run},
-};
+use model::record::{End, Line, Row, Run};
 
 use super::Render;
 
@@ -28,8 +25,8 @@ impl<W: Write> Render for JsonLines<W> {
         self.line(&Line::Run(Box::new(run.clone())))
     }
 
-    fn library(&mut self, facts: &NcclFacts) -> io::Result<()> {
-        self.line(&Line::Library(Box::new(facts.clone())))
+    fn library(&mut self, said: &Line) -> io::Result<()> {
+        self.line(said)
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Device, Known, Measurement, Row, Source, Test};
 use crate::{
+    mpi_log::MpiFacts,
     nccl_log::NcclFacts,
     pairs::Pairs,
     record::{Machine, SCHEMA},
@@ -74,6 +75,9 @@ pub struct Imported {
     /// What NCCL's own output says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
+    /// See [`Measurement::mpi`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiFacts>,
 }
 
 /// What a source says of a run as a whole.
@@ -116,6 +120,7 @@ impl From<Measurement> for Folded {
             copies,
             errors,
             library,
+            mpi,
         } = measurement;
         Folded {
             run: Imported {
@@ -134,6 +139,7 @@ impl From<Measurement> for Folded {
                 machine,
                 copies,
                 library,
+                mpi,
             },
             rows,
             pairs,
@@ -165,6 +171,7 @@ impl From<Folded> for Measurement {
             copies: run.copies,
             errors: end.errors,
             library: run.library,
+            mpi: run.mpi,
         }
     }
 }

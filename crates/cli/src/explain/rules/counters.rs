@@ -12,6 +12,13 @@ use super::super::{
 };
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+    let (spread, compare) = match context.by_nccl() {
+        true => (
+            "see whether other jobs ran; check PFC and ECN settings, and spread flows (NCCL_IB_QPS_PER_CONNECTION)",
+            "busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4 all_reduce",
+        ),
+        false => ("see whether other jobs ran; check PFC and ECN settings", "ethtool -S eth0"),
+    };
     let kinds = [
         (
             Meaning::LinkError,
@@ -42,8 +49,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             "congestion",
             Weight::Note,
             "the network was congested: senders had to wait or packets were marked or dropped",
-            "see whether other jobs ran; check PFC and ECN settings, and spread flows (NCCL_IB_QPS_PER_CONNECTION)",
-            "busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4 all_reduce",
+            spread,
+            compare,
         ),
     ];
     kinds

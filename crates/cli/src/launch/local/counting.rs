@@ -5,6 +5,7 @@ use model::record::{Counted, GpuMemory, Status};
 
 use super::Job;
 use crate::{
+    launch::invite::NO_ADDRESS,
     machine,
     outputs::{Ended, Outputs},
 };
@@ -12,9 +13,14 @@ use crate::{
 impl Job<'_> {
     /// Begins to count on every device that may move bytes; none does where only memory moves.
     pub(super) fn watch(&mut self) -> Option<Counted> {
-        let gpus = self.describe.gpus.as_ref()?;
-        let addresses: Vec<String> = self.devices().into_iter().map(|d| d.address).collect();
-        let asked = (!gpus.libraries.amd).then_some(&addresses[..]);
+        let amd = match (&self.describe.gpus, &self.describe.mpi) {
+            (Some(gpus), _) => gpus.libraries.amd,
+            (None, Some(mpi)) => mpi.gpus.as_ref().is_some_and(|gpus| gpus.amd),
+            (None, None) => return None,
+        };
+        let addresses = self.devices().into_iter().map(|device| device.address);
+        let addresses: Vec<String> = addresses.filter(|address| address != NO_ADDRESS).collect();
+        let asked = (!amd).then_some(&addresses[..]);
         Some(self.counters.watch(&machine::Root::system(), asked).clone())
     }
 

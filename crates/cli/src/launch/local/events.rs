@@ -109,8 +109,8 @@ impl Job<'_> {
                     Err(error) => format!("{error:#}; the next run measures them again"),
                 });
             }
-            Ok(Report::Library(facts)) => {
-                let flow = outputs.library(*facts)?;
+            Ok(Report::Library(said)) => {
+                let flow = outputs.library(said)?;
                 self.mind(flow);
             }
             Ok(Report::Finished { peak_bytes, gpu_memory }) => {

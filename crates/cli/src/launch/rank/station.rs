@@ -10,7 +10,7 @@ use crate::{
         mpi::{self, Gpu},
         nccl::Opened,
     },
-    launch::invite::{Devices, Seat},
+    launch::invite::{Devices, NO_ADDRESS, Seat},
     machine,
     measure::Failure,
 };
@@ -38,7 +38,7 @@ impl Station {
                 }
                 let seat = Seat {
                     device: cores.get(driver).copied().unwrap_or(first + driver),
-                    address: "0000:00:00".to_owned(),
+                    address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
@@ -55,7 +55,7 @@ impl Station {
                 }
                 let seat = Seat {
                     device: machine::usable_cores().first().copied().unwrap_or(0),
-                    address: "0000:00:00".to_owned(),
+                    address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
