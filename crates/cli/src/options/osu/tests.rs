@@ -241,6 +241,8 @@ fn our_own_options_are_taken() {
         "cta_policy",
         "device_implementation",
         "device_cta_count",
+        // The words D and H.
+        "buffers",
         // What OSU's collectives are by themselves.
         "latency",
     ];
