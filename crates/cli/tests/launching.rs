@@ -88,11 +88,11 @@ fn what_launchers_are_told() {
         )
     );
     assert_eq!(told("mpirun"), format!("mpirun {passed} {rest}"));
-    assert_eq!(told("slurm"), format!("srun --export=ALL {rest}"));
+    assert_eq!(told("slurm"), format!("srun --disable-status --export=ALL {rest}"));
     assert_eq!(
         told("slurm -H b:2,a:1"),
         format!(
-            "srun --export=ALL,MASTER_ADDR=b --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
+            "srun --disable-status --export=ALL,MASTER_ADDR=b --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
         )
     );
     assert_eq!(told("local -H localhost:4"), format!("{rest} -g 4"));

@@ -28,7 +28,7 @@ impl Launcher for Mpirun {
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
-        one::start(&command(job)?, 1)
+        one::start(&command(job)?)
     }
 }
 

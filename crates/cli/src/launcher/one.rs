@@ -6,7 +6,6 @@ use std::{
     io::Read,
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, Command as Program, ExitStatus, Stdio},
-    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -16,17 +15,13 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use super::{How, Started, command::Command, not_started};
 use crate::options::TIED_WORD;
 
-/// Between two signals: srun wants the second within a second, and not the same at once.
-const BETWEEN: Duration = Duration::from_millis(200);
-
 struct One {
     name: OsString,
     child: Child,
-    signals: u32,
 }
 
-/// Starts the launcher in a process group of its own: Ctrl-C comes from us alone, as so many signals.
-pub(super) fn start(command: &Command, signals: u32) -> Result<Box<dyn Started>> {
+/// Starts the launcher in a process group of its own: Ctrl-C comes from us alone.
+pub(super) fn start(command: &Command) -> Result<Box<dyn Started>> {
     let tied = Command::new([std::env::current_exe().context("cannot find our own program file")?])
         .with([TIED_WORD])
         .with(&command.words);
@@ -35,7 +30,7 @@ pub(super) fn start(command: &Command, signals: u32) -> Result<Box<dyn Started>>
     let child =
         tied.to_start().process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let child = not_started(child, &name)?;
-    Ok(Box::new(One { name, child, signals }))
+    Ok(Box::new(One { name, child }))
 }
 
 /// Becomes the program that `words` name, which gets SIGTERM when the process that started us ends.
@@ -59,14 +54,9 @@ impl Started for One {
     }
 
     fn interruption(&self) -> Box<dyn Fn() + Send> {
-        let (pid, signals) = (Pid::from_child(&self.child), self.signals);
+        let pid = Pid::from_child(&self.child);
         Box::new(move || {
-            for signal in 0..signals {
-                if signal > 0 {
-                    std::thread::sleep(BETWEEN);
-                }
-                let _ = kill_process(pid, Signal::INT);
-            }
+            let _ = kill_process(pid, Signal::INT);
         })
     }
 

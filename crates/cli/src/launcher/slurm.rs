@@ -10,16 +10,13 @@ use crate::Refusal;
 /// srun.
 pub(super) struct Slurm;
 
-/// How many SIGINTs end a step: with the first alone srun only says how its tasks are.
-const SIGNALS: u32 = 2;
-
 impl Launcher for Slurm {
     fn commands(&self, job: &Job) -> Result<Vec<Command>> {
         Ok(vec![command(job)?])
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
-        one::start(&command(job)?, SIGNALS)
+        one::start(&command(job)?)
     }
 }
 
@@ -32,7 +29,9 @@ fn command(job: &Job) -> Result<Command> {
         if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };
     // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret travels with it.
     let meeting = job.meeting().into_iter().map(|(name, value)| format!(",{name}={value}"));
-    let mut words = vec![format!("--export=ALL{}", meeting.collect::<String>())];
+    // Without it the first SIGINT only asks how the tasks are, and a second sends SIGKILL at the heels of SIGINT.
+    let mut words = vec!["--disable-status".to_owned()];
+    words.push(format!("--export=ALL{}", meeting.collect::<String>()));
     if let Some(count) = job.processes {
         words.push(format!("--ntasks={count}"));
     }
