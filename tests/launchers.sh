@@ -3,7 +3,7 @@
 # network namespaces as two hosts; and ranks that busbw starts through them and through ssh. Each check is one line, `ok` or `waived` with its reason, and their names
 # must be those of tests/launchers.txt: a check that vanished fails. A first word `waived:` there is what a
 # machine without the part may waive; anything else that is waived fails, too.
-#   tests/launchers.sh           everything, about three minutes; installs what is missing (apt-get), needs root
+#   tests/launchers.sh           everything, under four minutes; installs what is missing (apt-get), needs root
 #   tests/launchers.sh --quick   without installing; what is not there is waived
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -21,10 +21,10 @@ cleanup() {
 }
 trap cleanup EXIT
 
-if [ -z "$quick" ]; then
+packages="openmpi-bin mpich slurm-wlm munge openssh-server openssh-client iproute2 python3 g++"
+if [ -z "$quick" ] && ! dpkg -s $packages >/dev/null 2>&1; then
   apt-get update -qq >"$work/apt" 2>&1
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    openmpi-bin mpich slurm-wlm munge openssh-server openssh-client iproute2 python3 g++ >"$work/apt" 2>&1 || tail -3 "$work/apt"
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >"$work/apt" 2>&1 || tail -3 "$work/apt"
 fi
 cargo build --release --quiet || exit 1
 target=${CARGO_TARGET_DIR:-target}
@@ -33,8 +33,15 @@ program=$work/busbw-launched-$$
 cp "$target/release/busbw" "$program"
 # As releases are: ssh copies it.
 strip "$program"
-shims=${BUSBW_SHIMS:-$work/shims}
-[ -e "$shims/libcuda.so.1" ] || tests/shims/build.sh "$shims" >"$work/build" || exit 1
+# And another one for checks that run beside others (`later`).
+export beside=$work/busbw-beside-$$
+cp "$program" "$beside"
+shims=${BUSBW_SHIMS:-}
+if [ -z "$shims" ]; then
+  # Those of `cargo test`, of which only what has changed is built.
+  mkdir -p "$target/tmp" && shims=$(realpath "$target/tmp")/shims
+  flock "$target/tmp/shims.lock" tests/shims/build.sh "$shims" >"$work/build" || exit 1
+fi
 export LD_LIBRARY_PATH=$shims BUSBW_NO_RECORD=1
 small="-b 8 -e 64 -f 2 -n 5 --batches 1"
 
@@ -56,28 +63,53 @@ waive() { # reason name...
   done
 }
 # Also copies that ssh has made, in folders of that name.
-left() { ps -eo args | grep -c "^[^ ]*busbw-launched-$$[^ ]* "; }
+left() { ps -eo args | grep -c "^[^ ]*busbw-${1:-launched}-$$[^ ]* "; }
 # run NAME CODES RANKS ROWS TEXT command...: exit code one of CODES, one table with so many ranks and rows,
 # TEXT (an extended regular expression) on stderr, and nobody left two seconds later.
 run() {
-  local name=$1 codes=$2 ranks=$3 rows=$4 text=$5 code tables
-  shift 5
-  timeout 50 "$@" >"$work/out" 2>"$work/err"
-  code=$?
-  tables=$(grep -c '^# nccl-tests version' "$work/out")
-  local got="exit $code, $tables tables, $(grep -c '^#  Rank' "$work/out") ranks, $(grep -c ' float ' "$work/out") rows"
+  timeout 50 "${@:6}" >"$work/out" 2>"$work/err"
+  judge $? "$work" launched "${@:1:5}"
+}
+judge() { # CODE FOLDER WHOSE NAME CODES RANKS ROWS TEXT
+  local code=$1 out=$2/out err=$2/err whose=$3 name=$4 codes=$5 ranks=$6 rows=$7 text=$8 tables
+  tables=$(grep -c '^# nccl-tests version' "$out")
+  local got="exit $code, $tables tables, $(grep -c '^#  Rank' "$out") ranks, $(grep -c ' float ' "$out") rows"
   local why=
   [[ " $codes " == *" $code "* ]] || why="exit code not $codes"
-  [ "$(grep -c '^#  Rank' "$work/out")" = "$ranks" ] || why="not $ranks ranks"
-  [ "$(grep -c ' float ' "$work/out")" = "$rows" ] || why="not $rows rows"
+  [ "$(grep -c '^#  Rank' "$out")" = "$ranks" ] || why="not $ranks ranks"
+  [ "$(grep -c ' float ' "$out")" = "$rows" ] || why="not $rows rows"
   [ "$tables" -le 1 ] || why="several tables"
-  [ -z "$text" ] || grep -aqE -e "$text" "$work/err" || why="stderr lacks: $text"
-  for _ in $(seq 20); do [ "$(left)" = 0 ] && break; sleep 0.1; done
-  [ "$(left)" = 0 ] || why="$(left) processes left"
+  [ -z "$text" ] || grep -aqE -e "$text" "$err" || why="stderr lacks: $text"
+  for _ in $(seq 20); do [ "$(left "$whose")" = 0 ] && break; sleep 0.1; done
+  [ "$(left "$whose")" = 0 ] || why="$(left "$whose") processes left"
   if [ -z "$why" ]; then verdict ok "$name"; else
     verdict FAILED "$name" "$why ($got)"
-    tail -5 "$work/err"
+    tail -5 "$err"
   fi
+}
+# The same for what mostly waits: it runs beside the others, with $beside for its program, until `settle`.
+waiting=()
+later() { # as `run`
+  local folder
+  folder=$(mktemp -d -p "$work")
+  timeout 50 "${@:6}" >"$folder/out" 2>"$folder/err" &
+  waiting+=("$!" "$folder" "${@:1:5}")
+}
+settle() {
+  local pid codes=() number
+  for ((number = 0; number < ${#waiting[@]}; number += 7)); do
+    wait "${waiting[number]}"
+    codes+=($?)
+  done
+  for ((number = 0; number < ${#waiting[@]}; number += 7)); do
+    judge "${codes[number / 7]}" "${waiting[number + 1]}" beside "${waiting[@]:number + 2:5}"
+  done
+  waiting=()
+}
+# Waits until the run under way has printed its head, and measures.
+measuring() {
+  for _ in $(seq 200); do grep -q '^#  Rank' "$work/out" 2>/dev/null && break; sleep 0.1; done
+  sleep 0.5
 }
 # One doctor of 4 ranks, of which the last has a variable of its own; it says so once, and all exit alike.
 doctor() { # NAME launcher...
@@ -94,18 +126,27 @@ doctor() { # NAME launcher...
     tail -5 "$work/out" "$work/err"
   fi
 }
-# Ctrl-C at a launcher: as a terminal does it, to its whole process group, so often as the launcher wants.
+# Ctrl-C at a launcher: as a terminal does it, to its whole process group, so often as the launcher wants; when
+# there is a row on stdout, or AWAIT on stderr.
 interrupted() { # TIMES command...
   python3 - "$@" <<'PY'
 import os, signal, subprocess, sys, threading, time
-times, words = int(sys.argv[1]), sys.argv[2:]
+times, words, said = int(sys.argv[1]), sys.argv[2:], os.environ.get("AWAIT", "").encode()
+streams = {"stderr": subprocess.PIPE} if said else {"stdout": subprocess.PIPE}
 # Also where this script is a background job, which ignores Ctrl-C.
-hear = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-child = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=hear)
-first = child.stdout.readline()
-while first and b" float " not in first:
-    first = child.stdout.readline()
-threading.Thread(target=lambda: [None for _ in child.stdout], daemon=True).start()
+heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+child = subprocess.Popen(words, start_new_session=True, preexec_fn=heed, **streams)
+stream = child.stderr if said else child.stdout
+def line():
+    text = stream.readline()
+    if said:
+        sys.stderr.buffer.write(text)
+        sys.stderr.buffer.flush()
+    return text
+first = line()
+while first and (said or b" float ") not in first:
+    first = line()
+threading.Thread(target=lambda: [None for _ in iter(line, b"")], daemon=True).start()
 for _ in range(times):
     os.killpg(child.pid, signal.SIGINT)
     time.sleep(0.3)
@@ -196,10 +237,43 @@ by_us() {
   run "$name by us: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$program" all_reduce "$@" $places -b 8 -e 4
   stopped "$name by us: Ctrl-C" "$@" $places
   orphaned "$name by us: killed" "$@" $places
+  swept "$name by us" "$@" $places
 }
 by_us_names() { # NAME: those of `by_us`
   local check
-  for check in "4 processes" "options that cannot be" Ctrl-C killed; do echo "$1 by us: $check"; done
+  for check in "4 processes" "options that cannot be" Ctrl-C killed "a sweep" "a sweep, Ctrl-C"; do echo "$1 by us: $check"; done
+}
+# Each launch of a sweep goes through the launcher; after Ctrl-C nothing is left, and what was measured is printed.
+swept() { # NAME words...
+  local name=$1 code cells
+  shift
+  timeout 50 ${BY-} "$program" sweep -x NCCL_PROTO=LL,unset -x MY_OWN=1 all_reduce "$@" $small --launches 1 --no-record --csv >"$work/out" 2>"$work/err"
+  code=$?
+  cells=$(grep -cE '^[12],MY_OWN=1 NCCL_PROTO' "$work/out")
+  if [ "$code $cells $(left)" = "0 8 0" ]; then verdict ok "$name: a sweep"; else
+    verdict FAILED "$name: a sweep" "exit $code, $cells cells, $(left) processes left"
+    tail -5 "$work/err"
+  fi
+  AWAIT="launch 1 of" interrupted 1 ${BY-} "$program" sweep -x NCCL_PROTO=LL,Simple all_reduce "$@" -b 8 -e 8 -n 5 --launches 500 --no-record \
+    >"$work/out" 2>"$work/err"
+  code=$?
+  for _ in $(seq 20); do [ "$(left)" = 0 ] && break; sleep 0.1; done
+  if [ "$code $(left)" = "130 0" ] && grep -q '^ *8 ' "$work/out"; then verdict ok "$name: a sweep, Ctrl-C"; else
+    verdict FAILED "$name: a sweep, Ctrl-C" "exit $code, $(left) processes left"
+    tail -5 "$work/out" "$work/err"
+  fi
+}
+# One of OSU's names, with busbw's own options: `osu_by_us NAME LIBRARY words...`
+osu_by_us() {
+  local name="$1 by us: osu_latency" library=$2
+  shift 2
+  timeout 50 "$program" osu_latency --mpi "$library" "$@" -m 1:64 -i 50 -x 5 -c >"$work/out" 2>"$work/err"
+  if [ "$? $(grep -c ' Pass$' "$work/out") $(left)" = "0 7 0" ] && grep -q '^# OSU MPI Latency Test' "$work/out"; then
+    verdict ok "$name"
+  else
+    verdict FAILED "$name"
+    tail -5 "$work/out" "$work/err"
+  fi
 }
 two_at_once() { # NAME LAUNCHER...
   local name=$1 one two
@@ -322,9 +396,12 @@ on_gpus() {
     -b 8 -e 64 -f 2 -n 5 --batches 1 --fault rank=1,phase=timed,row=1,do=corrupt:1
   BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -c -m 1:64K -i 20 -x 2 D H >"$work/out" 2>"$work/err"
   if [ $? = 0 ] && grep -q '^# OSU MPI-CUDA Latency Test' "$work/out" && grep -qE '^65536 .*Pass' "$work/out"; then
-    BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -m 1:1 -i 20 --json D H 2>"$work/err" |
-      grep -q '"buffers":\["gpu","host"\]' && verdict ok "$name: osu_latency D H" ||
+    # By way of a file: grep -q goes at the first line, and Hydra does not like that.
+    BUSBW_MPI=$aware timeout 50 "$@" 2 "$program" osu_latency -m 1:1 -i 20 --json D H >"$work/out" 2>"$work/err"
+    if grep -q '"buffers":\["gpu","host"\]' "$work/out"; then verdict ok "$name: osu_latency D H"; else
       verdict FAILED "$name: osu_latency D H" "the record does not say where buffers were"
+      tail -5 "$work/err"
+    fi
   else
     verdict FAILED "$name: osu_latency D H"
     tail -5 "$work/out" "$work/err"
@@ -349,9 +426,72 @@ mpi_names() { # NAME: those of `through_mpi` and `on_gpus`
   done
 }
 
+# Two hosts: network namespaces with a wire between them, and names of their own. The shim NCCL goes through
+# memory of this machine; busbw's own way between processes goes over the wire.
+two_hosts() { # command...: process 0 on host a, process 1 on host b; the first code that is not 0
+  local code other a b
+  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=${FIRST-10.77.0.1} MASTER_PORT=$((port + 4))
+  ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" &
+  a=$!
+  # A GPU of its own: the shim has one machine's.
+  RANK=1 NCCL_TESTS_DEVICE=1 BUSBW_JOB_SECRET=${OTHER_SECRET-${BUSBW_JOB_SECRET-}} \
+    ip netns exec "$net-b" unshare --uts bash -c 'hostname host-b; exec "$@"' b "$@" &
+  b=$!
+  wait $a
+  code=$?
+  wait $b
+  other=$?
+  [ $code = 0 ] && code=$other
+  return $code
+}
+export -f two_hosts
+hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret"
+  "two hosts: a missing rank and its host" "two networks: the first one is dead" "two networks: --interface"
+  "two networks: an interface of one host only" "IPv6 only: by address" "IPv6 only: by name" "IPv6 only: link-local")
+# A wire between the hosts: `wire NAME ADDRESS-A ADDRESS-B`, an interface of that name on both.
+wire() {
+  ip link add ${wire}a type veth peer name ${wire}b && ip link set ${wire}a netns "$net-a" name "$1" &&
+    ip link set ${wire}b netns "$net-b" name "$1" && ip -n "$net-a" addr add "$2" dev "$1" &&
+    ip -n "$net-b" addr add "$3" dev "$1" && ip -n "$net-a" link set "$1" up && ip -n "$net-b" link set "$1" up
+}
+# What the hosts call host-a, for `ip netns exec`: `call ADDRESS...`
+call() {
+  local host
+  for host in a b; do
+    mkdir -p "/etc/netns/$net-$host" && { echo "127.0.0.1 localhost"; printf '%s host-a\n' "$@"; } >"/etc/netns/$net-$host/hosts"
+  done
+}
+# Addresses of IPv6 are there at once, without a second of looking for others of the same.
+at_once() {
+  local host
+  for host in a b; do ip netns exec "$net-$host" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad'; done
+}
+# Both take 30 s.
+absent() { # command...
+  # What Slurm says on two hosts with two processes each; rank 1 comes, ranks 2 and 3 do not.
+  export SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host-a,host-b \
+    SLURM_STEP_TASKS_PER_NODE="2(x2)" SLURM_JOB_ID=1 SLURM_STEP_ID=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 7))
+  SLURM_PROCID=1 SLURM_LOCALID=1 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" 2>/dev/null &
+  SLURM_PROCID=0 SLURM_LOCALID=0 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@"
+}
+export -f absent
+two=
+if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && at_once && ip -n "$net-a" link set lo up &&
+  ip -n "$net-b" link set lo up && wire eth0 10.77.0.1/24 10.77.0.2/24; then
+  two=yes
+  on_two=(bash -c 'two_hosts "$@"' two_hosts)
+  BUSBW_JOB_SECRET=word OTHER_SECRET=guess later "${hosts[3]}" 4 0 0 \
+    "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 waits|who listens there is of another job" \
+    "${on_two[@]}" "$beside" all_reduce $small
+  later "${hosts[4]}" 4 0 0 "2 of 4 processes did not come within 30 s: ranks 2, 3 on host-b. Rank 0 waits" \
+    bash -c 'absent "$@"' absent "$beside" all_reduce $small
+fi
+
 openmpi=$(command -v mpirun.openmpi || { mpirun --version 2>/dev/null | grep -q "Open MPI" && command -v mpirun; })
 if [ -n "$openmpi" ]; then
   launch=("$openmpi" --allow-run-as-root --oversubscribe -n)
+  later "Open MPI: a stopped guest" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
+    "${launch[@]}" 4 "$beside" all_reduce $small --fault rank=2,phase=timed,row=1,do=stop
   all "Open MPI" 1 "${launch[@]}"
   two_at_once "Open MPI" "${launch[@]}"
   through_mpi "Open MPI" libmpich.so.12 "${launch[@]}"
@@ -361,15 +501,15 @@ if [ -n "$openmpi" ]; then
     "$openmpi" --allow-run-as-root --bind-to core -n 2 "$program" all_reduce --backend host $small
   run "Open MPI: other words" 2 0 0 'was started with "all_gather" where rank 0' \
     "${launch[@]}" 1 "$program" all_reduce $small : -n 1 "$program" all_gather $small
-  by_us "Open MPI" "-H localhost:4" --launcher mpirun --launcher-command "$openmpi --allow-run-as-root --oversubscribe"
+  ours=(--launcher mpirun --launcher-command "$openmpi --allow-run-as-root --oversubscribe")
+  by_us "Open MPI" "-H localhost:4" "${ours[@]}"
+  osu_by_us "Open MPI" libmpi.so.40 "${ours[@]}" -H localhost:2
   run "Open MPI: one process is no launch" 0 8 4 "" "${launch[@]}" 1 "$program" all_reduce $small
   run "Open MPI: two runs of one shell" 0 0 0 "" "${launch[@]}" 1 sh -c '"$0" "$@" & one=$!; "$0" "$@" && wait $one' \
     "$program" all_reduce --csv -g 2 $small
-  run "Open MPI: a stopped guest" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
-    "${launch[@]}" 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=stop
 else
   mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI"; by_us_names "Open MPI")
-  waive "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI: each bound to a core, host" \
+  waive "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI by us: osu_latency" "Open MPI: each bound to a core, host" \
     "Open MPI: other words" "Open MPI: a stopped guest" "Open MPI: one process is no launch" "Open MPI: two runs of one shell" "${carried_names[@]}"
 fi
 
@@ -379,6 +519,7 @@ if command -v mpiexec.hydra >/dev/null; then
   two_at_once "Hydra" mpiexec.hydra -n
   KILLED="" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
   by_us Hydra "-H localhost:4" --launcher mpirun --launcher-command mpiexec.hydra
+  osu_by_us Hydra libmpich.so.12 --launcher mpirun --launcher-command mpiexec.hydra -H localhost:2
   on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
   carried "Hydra: what carried the data" "transports set up: device ch4:ucx \(MPICH's version\), lanes .* \(UCX's log\); not proven: within a host MPICH's own" \
     '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "what carried the messages is not proven " \
@@ -388,7 +529,7 @@ if command -v mpiexec.hydra >/dev/null; then
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
 else
   mapfile -t checks < <(names Hydra; mpi_names Hydra; by_us_names Hydra)
-  waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra: a killed guest, -disable-auto-cleanup" "Hydra: what carried the data"
+  waive "there is no mpiexec.hydra" "${checks[@]}" "Hydra by us: osu_latency" "Hydra: a killed guest, -disable-auto-cleanup" "Hydra: what carried the data"
 fi
 
 # Hydra's processes within a job of Open MPI's see the outer job's variables first, which say that it has one.
@@ -486,77 +627,19 @@ run "TCP: a killed supervisor's rank" 6 4 1 "rank 0 \(process [0-9]+ on [^ ]+\) 
   "${torch[@]}" 4 "$program" all_reduce $small --fault rank=0,phase=timed,row=1,do=kill
 unset ON_HOST
 
-# Two hosts: network namespaces with a wire between them, and names of their own. The shim NCCL goes through
-# memory of this machine; busbw's own way between processes goes over the wire.
-two_hosts() { # command...: process 0 on host a, process 1 on host b; the first code that is not 0
-  local code other a b
-  export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=${FIRST-10.77.0.1} MASTER_PORT=$((port + 4))
-  ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" &
-  a=$!
-  # A GPU of its own: the shim has one machine's.
-  RANK=1 NCCL_TESTS_DEVICE=1 BUSBW_JOB_SECRET=${OTHER_SECRET-${BUSBW_JOB_SECRET-}} \
-    ip netns exec "$net-b" unshare --uts bash -c 'hostname host-b; exec "$@"' b "$@" &
-  b=$!
-  wait $a
-  code=$?
-  wait $b
-  other=$?
-  [ $code = 0 ] && code=$other
-  return $code
-}
-export -f two_hosts
-hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret"
-  "two hosts: a missing rank and its host" "two networks: the first one is dead" "two networks: --interface"
-  "two networks: an interface of one host only" "IPv6 only: by address" "IPv6 only: by name" "IPv6 only: link-local")
-# A wire between the hosts: `wire NAME ADDRESS-A ADDRESS-B`, an interface of that name on both.
-wire() {
-  ip link add ${wire}a type veth peer name ${wire}b && ip link set ${wire}a netns "$net-a" name "$1" &&
-    ip link set ${wire}b netns "$net-b" name "$1" && ip -n "$net-a" addr add "$2" dev "$1" &&
-    ip -n "$net-b" addr add "$3" dev "$1" && ip -n "$net-a" link set "$1" up && ip -n "$net-b" link set "$1" up
-}
-# What the hosts call host-a, for `ip netns exec`: `call ADDRESS...`
-call() {
-  local host
-  for host in a b; do
-    mkdir -p "/etc/netns/$net-$host" && { echo "127.0.0.1 localhost"; printf '%s host-a\n' "$@"; } >"/etc/netns/$net-$host/hosts"
-  done
-}
-# Addresses of IPv6 are there at once, without a second of looking for others of the same.
-at_once() {
-  local host
-  for host in a b; do ip netns exec "$net-$host" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad'; done
-}
-if ip netns add "$net-a" 2>"$work/why" && ip netns add "$net-b" && at_once && ip -n "$net-a" link set lo up &&
-  ip -n "$net-b" link set lo up && wire eth0 10.77.0.1/24 10.77.0.2/24; then
-  on_two=(bash -c 'two_hosts "$@"' two_hosts)
+settle
+if [ -n "$two" ]; then
   export BUSBW_JOB_SECRET=word
   run "${hosts[0]}" 0 2 4 "control over eth0 \(10.77.0.1\)" "${on_two[@]}" "$program" all_reduce $small
   grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
     verdict FAILED "two hosts: names in the table" "$(grep '#  Rank' "$work/out")"
   run "${hosts[1]}" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
-  (sleep 3; ip -n "$net-a" link set eth0 down) &
+  rm "$work/out"
+  (measuring; ip -n "$net-a" link set eth0 down) &
   run "${hosts[2]}" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${on_two[@]}" "$program" all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:1000000
   ip -n "$net-a" link set eth0 up
-  # Beside the next one, since both take 30 s.
-  absent() { # command...
-    # What Slurm says on two hosts with two processes each; rank 1 comes, ranks 2 and 3 do not.
-    export SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host-a,host-b \
-      SLURM_STEP_TASKS_PER_NODE="2(x2)" SLURM_JOB_ID=1 SLURM_STEP_ID=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 7))
-    SLURM_PROCID=1 SLURM_LOCALID=1 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@" 2>/dev/null &
-    SLURM_PROCID=0 SLURM_LOCALID=0 ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@"
-  }
-  (absent "$program" all_reduce $small >"$work/absent.out" 2>"$work/absent"; echo "exit $?" >>"$work/absent") &
-  absent=$!
-  OTHER_SECRET=guess run "${hosts[3]}" 4 0 0 "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 waits|who listens there is of another job" \
-    "${on_two[@]}" "$program" all_reduce $small
-  wait $absent
-  if grep -q "^exit 4" "$work/absent" && grep -q "2 of 4 processes did not come within 30 s: ranks 2, 3 on host-b. Rank 0 waits" "$work/absent"; then
-    verdict ok "${hosts[4]}"
-  else
-    verdict FAILED "${hosts[4]}" "$(tail -2 "$work/absent")"
-  fi
 
   # A second network, and a name with an address on each.
   wire eth1 10.78.0.1/24 10.78.0.2/24
@@ -610,8 +693,9 @@ ssh_server() { # NAME ADDRESS VARIABLE=VALUE command...: a server called host-NA
 ssh_names() {
   local check
   for check in "a run" "the copy is used again" "a damaged copy" "two runs copy at once" host "-t 2 -g 2, perf" \
-    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "no such host" "no key" "two hosts" "two hosts: a killed guest" \
-    "two hosts: a killed ssh" "two hosts: a cut wire"; do echo "ssh: $check"; done
+    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "a sweep" "a sweep, Ctrl-C" "no such host" "no key" \
+    "two hosts" "two hosts: a killed guest" "two hosts: a killed ssh" "two hosts: a cut wire" "two hosts: a sweep" \
+    "two hosts: a sweep, Ctrl-C"; do echo "ssh: $check"; done
 }
 copies() { # NAME: size, inode and name of everything in a host's cache
   find "$remote-$1" -type f -printf '%s %i %f\n'
@@ -657,6 +741,7 @@ through_ssh() {
     "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small --fault rank=1,phase=timed,row=1,do=stop
   stopped "ssh: Ctrl-C" "${here[@]}"
   orphaned "ssh: killed" "${here[@]}"
+  swept ssh "${here[@]}"
   run "ssh: no such host" 3 0 0 "ssh to nowhere.invalid .*Could not resolve" "${by_ssh[@]}" 127.0.0.1:2,nowhere.invalid:2 all_reduce $small
   secure=${secure/$work\/user/$work\/stranger} run "ssh: no key" 3 0 0 "ssh to 127.0.0.1 .*Permission denied" \
     "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small
@@ -669,17 +754,81 @@ two_by_ssh() {
   run "ssh: two hosts" 0 2 4 "" "${by_ssh[@]}" $both all_reduce $small
   grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
     verdict FAILED "ssh: two hosts" "names in the table: $(grep '#  Rank' "$work/out")"
+  swept "ssh: two hosts" --launcher ssh --launcher-command "$secure" -H $both
   run "ssh: two hosts: a killed guest" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
-  (sleep 4; kill -9 "$(pgrep -f "^ssh .*$work/user .* 10.77.0.2 ")") &
+  rm "$work/out"
+  (measuring; kill -9 "$(pgrep -f "^ssh .*$work/user .* 10.77.0.2 ")") &
   run "ssh: two hosts: a killed ssh" 6 2 0 "connection to 10.77.0.2 is lost|rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 --fault rank=1,phase=timed,row=0,do=slow:$slow
-  (sleep 4; ip -n "$net-a" link set eth0 down) &
+  rm "$work/out"
+  (measuring; ip -n "$net-a" link set eth0 down) &
   run "ssh: two hosts: a cut wire" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:$slow
   ip -n "$net-a" link set eth0 up
 }
-two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed guest" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire")
+two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed guest" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire"
+  "ssh: two hosts: a sweep" "ssh: two hosts: a sweep, Ctrl-C")
+# mpirun and srun of ours on these two hosts, called on the first: mpirun comes to the other by its sshd.
+on_host_a() { ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@"; }
+export -f on_host_a
+launched_on_two() { # NAME LAUNCHER COMMAND
+  local name="$1 by us: two hosts"
+  run "$name" 0 2 4 "control over eth0 \(10.77.0.1\)" bash -c 'on_host_a "$@"' on_host_a \
+    "$program" all_reduce --launcher "$2" --launcher-command "$3" -H host-a:1,host-b:1 $small
+  grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
+    verdict FAILED "$name" "names in the table: $(grep '#  Rank' "$work/out")"
+}
+# A controller on host-a and a node on each, beside those of `slurm`.
+slurm_on_two() {
+  local s=$work/slurm host
+  sed -e 's/^SlurmctldHost=.*/SlurmctldHost=host-a(10.77.0.1)/' -e 's|/state$|/state-two|' -e 's|/spool$|/spool-%n|' \
+    -e 's|/slurmd\.|/slurmd-%n.|' -e 's|/slurmctld\.|/slurmctld-two.|' -e '/^NodeName=/d' "$s/slurm.conf" >"$s/two.conf"
+  mkdir -p "$s/state-two" "$s/spool-host-a" "$s/spool-host-b"
+  printf 'NodeName=host-%s NodeAddr=10.77.0.%s CPUs=2 State=UNKNOWN\n' a 1 b 2 >>"$s/two.conf"
+  # Its own GPU for the second host, as elsewhere its sshd says.
+  printf '#!/bin/sh\n[ "$SLURMD_NODENAME" != host-b ] || echo export NCCL_TESTS_DEVICE=1\n' >"$s/prolog"
+  chmod 755 "$s/prolog"
+  export SLURM_CONF=$s/two.conf
+  for host in a b; do
+    # As `ip netns exec` does it, but for a /sys without control groups.
+    nsenter --net="/run/netns/$net-$host" unshare --uts --mount bash -c 'hostname "$0"; mount --bind "$1" /etc/hosts; exec slurmd -D' \
+      "host-$host" "/etc/netns/$net-$host/hosts" >"$s/d-$host.out" 2>&1 &
+    started+=($!)
+  done
+  ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a slurmctld -D >"$s/ctld-two.out" 2>&1 &
+  started+=($!)
+  for _ in $(seq 100); do
+    [ "$(on_host_a sinfo -h -N -o %T 2>/dev/null | grep -c idle)" = 2 ] && return 0
+    sleep 0.1
+  done
+  echo "its nodes did not come up: $(tail -n 1 "$s"/slurmd-host-*.log "$s/slurmctld-two.log" 2>/dev/null | tr '\n' ' ')"
+  return 1
+}
+all_on_two() {
+  local host
+  for host in a b; do printf '%s\n' "127.0.0.1 localhost" "10.77.0.1 host-a" "10.77.0.2 host-b" >"/etc/netns/$net-$host/hosts"; done
+  printf '#!/bin/sh\nexec %s "$@"\n' "$secure" >"$work/rsh"
+  chmod 755 "$work/rsh"
+  if [ -n "$openmpi" ]; then
+    launched_on_two "Open MPI" mpirun "$openmpi --allow-run-as-root --mca plm_rsh_agent $work/rsh --mca oob_tcp_if_include eth0"
+  else
+    waive "there is no mpirun of Open MPI" "Open MPI by us: two hosts"
+  fi
+  if command -v mpiexec.hydra >/dev/null; then
+    launched_on_two Hydra mpirun "mpiexec.hydra -launcher ssh -launcher-exec $work/rsh"
+  else
+    waive "there is no mpiexec.hydra" "Hydra by us: two hosts"
+  fi
+  if [ ! -e "$work/slurm/munge" ]; then
+    waive "there is no munged" "Slurm by us: two hosts"
+  elif slurm_on_two >"$work/why" 2>&1; then
+    launched_on_two Slurm slurm "srun --overcommit --task-prolog=$work/slurm/prolog"
+  else
+    waive "$(tail -n 1 "$work/why")" "Slurm by us: two hosts"
+  fi
+}
+all_on_two_names=("Open MPI by us: two hosts" "Hydra by us: two hosts" "Slurm by us: two hosts")
 mapfile -t checks < <(ssh_names)
 if [ -n "$sshd" ] && command -v ssh >/dev/null && [ "$(id -u)" = 0 ]; then
   chmod 755 "$work"
@@ -687,20 +836,24 @@ if [ -n "$sshd" ] && command -v ssh >/dev/null && [ "$(id -u)" = 0 ]; then
   ssh-keygen -q -t ed25519 -N '' -f "$work/user"
   ssh-keygen -q -t ed25519 -N '' -f "$work/stranger"
   ssh_server loopback 127.0.0.1 A=1
-  ip netns pids "$net-b" >/dev/null 2>&1 && ssh_server a 10.77.0.1 A=1 ip netns exec "$net-a" &&
+  [ -n "$two" ] && ssh_server a 10.77.0.1 A=1 ip netns exec "$net-a" &&
     ssh_server b 10.77.0.2 NCCL_TESTS_DEVICE=1 ip netns exec "$net-b"
   sleep 0.5
   unset BUSBW_JOB_SECRET
   through_ssh
-  if ip netns pids "$net-b" >/dev/null 2>&1; then two_by_ssh; else
-    waive "network namespaces cannot be made" "${two_ssh_names[@]}"
+  if [ -n "$two" ]; then
+    two_by_ssh
+    all_on_two
+  else
+    waive "network namespaces cannot be made" "${two_ssh_names[@]}" "${all_on_two_names[@]}"
   fi
 else
-  waive "there is no sshd, or whoever runs this is not root" "${checks[@]}"
+  waive "there is no sshd, or whoever runs this is not root" "${checks[@]}" "${all_on_two_names[@]}"
 fi
 
 # The wrapper of the MPI library, under both launchers and under the wrong one.
-cargo test --release --quiet -p busbw-native --test mpi >"$work/mpi" 2>"$work/err" ||
+# Of the whole workspace, as `cargo test --release` has built it: one package alone would be built anew.
+cargo test --release --quiet --test mpi >"$work/mpi" 2>"$work/err" ||
   verdict FAILED "MPI's library" "$(grep -v '^ok ' "$work/mpi" "$work/err" | head -c 3000)"
 while read -r word name; do
   case $word in

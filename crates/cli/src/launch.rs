@@ -21,7 +21,7 @@ pub(crate) use party::end_with_parent;
 pub use party::{guest, roll};
 pub use rank::run as rank;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use engine::Buffers;
@@ -35,7 +35,7 @@ use crate::{
     Refusal,
     backend::{
         mpi,
-        nccl::{Gpus, Log},
+        nccl::{Gpus, Libraries, Log},
     },
     complain, lint_command, local_time, machine, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
@@ -63,6 +63,23 @@ pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
             _ => Err(OTHER.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
+    }
+}
+
+/// What planning believes of hosts that this process does not see: whatever is asked for is there.
+pub fn surroundings_elsewhere(arguments: &BenchArguments) -> Surroundings {
+    /// More ranks than these there cannot be.
+    const PLENTY: usize = 4096;
+    let (nowhere, memory) = (PathBuf::new, u64::MAX);
+    let libraries = Libraries { amd: false, driver: nowhere(), nccl: nowhere() };
+    let gpus = Gpus { count: PLENTY, memory, libraries };
+    let gpus_of_mpi = mpi::Gpus { amd: false, driver: nowhere(), count: PLENTY, memory };
+    let is_on_gpus = matches!(arguments.backend, None | Some(BackendName::Nccl));
+    Surroundings {
+        cores: PLENTY,
+        gpus: if is_on_gpus { Ok(gpus) } else { Err(OTHER.to_owned()) },
+        mpi: Ok(mpi::Libraries { mpi: nowhere(), gpus: Some(gpus_of_mpi) }),
+        seed: 0,
     }
 }
 
@@ -169,9 +186,8 @@ impl Description {
                 let here = request.ranks_here;
                 let host = memory::cap(&mut request.plan, here, machine)?;
                 match request.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref()) {
-                    // Where ranks share a GPU, its memory is divided among them.
                     Some(gpus) => {
-                        let share = gpus.memory / here.div_ceil(gpus.count) as u64;
+                        let share = gpus.memory / gpus.ranks_on_one(here) as u64;
                         memory::cap_on_gpus(&mut request.plan, share, machine)?.or(host)
                     }
                     None => host,

@@ -27,7 +27,7 @@ use model::exit::Exit;
 use self::{command::Command, job::Job};
 use crate::{
     Refusal, answer,
-    options::{BenchArguments, Environment, LauncherName, RecordPlace},
+    options::{BenchArguments, Environment, Launched, LauncherName, RecordPlace},
 };
 
 /// Who starts processes for us.
@@ -107,20 +107,59 @@ pub fn run(
     }
     let dry_run = launching.dry_run;
     let job = Job::of(launching, args)?;
-    let launcher: Box<dyn Launcher> = match job.launcher(launching)? {
-        LauncherName::Local => {
-            local::seat(arguments, &job)?;
-            return if dry_run { print(&[local::command(&job)]).map(Some) } else { Ok(None) };
-        }
-        LauncherName::Ssh => Box::new(ssh::Ssh),
-        LauncherName::Mpirun => Box::new(mpirun::Mpirun),
-        LauncherName::Slurm => Box::new(slurm::Slurm),
+    let Some(launcher) = launcher(job.launcher(launching)?) else {
+        local::seat(arguments, &job)?;
+        return if dry_run { print(&[local::command(&job)]).map(Some) } else { Ok(None) };
     };
     if dry_run {
         return print(&launcher.commands(&job)?).map(Some);
     }
     let record = RecordPlace::of(arguments, environment);
     relay::run(launcher.as_ref(), &job, arguments, &record, program, args).map(Some)
+}
+
+/// Of that name; none where this process starts the ranks.
+fn launcher(name: LauncherName) -> Option<Box<dyn Launcher>> {
+    Some(match name {
+        LauncherName::Local => return None,
+        LauncherName::Ssh => Box::new(ssh::Ssh),
+        LauncherName::Mpirun => Box::new(mpirun::Mpirun),
+        LauncherName::Slurm => Box::new(slurm::Slurm),
+    })
+}
+
+/// A job that a launcher is to start later.
+pub(crate) struct Foreseen {
+    /// What its process 0 will be told; none where that is the only one.
+    pub(crate) launched: Option<Launched>,
+}
+
+/// What is known of the job of `args` before it is started, so that it can be planned here; nothing where this
+/// process is to start the ranks itself, with `arguments` as they are afterwards.
+///
+/// # Errors
+/// What cannot be asked together, and what the launcher cannot do or is not there for.
+pub(crate) fn foresee(
+    arguments: &mut BenchArguments,
+    args: &[OsString],
+) -> Result<Option<Foreseen>> {
+    let launching = &arguments.launching;
+    if !launching.is_asked() {
+        return Ok(None);
+    }
+    let job = Job::of(launching, args)?;
+    let Some(launcher) = launcher(job.launcher(launching)?) else {
+        local::seat(arguments, &job)?;
+        return Ok(None);
+    };
+    launcher.commands(&job)?;
+    let Some(processes) = job.processes else {
+        let text = "how many processes there will be is not known here, where the launches are planned: say --np N, or -H with places";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    };
+    let one_host = job.hosts.0.len() < 2;
+    let launched = (processes > 1).then(|| Launched::foreseen(processes, one_host));
+    Ok(Some(Foreseen { launched }))
 }
 
 fn print(commands: &[Command]) -> Result<Exit> {

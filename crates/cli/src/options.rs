@@ -22,7 +22,7 @@ pub use command_line::{
     AGENT_WORD, Command, FINGERPRINT_WORD, RANK_WORD, SIEVE_WORD, TIED_WORD, job_words, parse,
 };
 pub use environment::{Environment, RELAYED};
-pub use launched::Launched;
+pub use launched::{HOSTS, Launched};
 pub use launching::{Host, Hosts, LauncherName, LaunchingArguments};
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
 pub use reading_commands::{

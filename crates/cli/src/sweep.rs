@@ -170,7 +170,7 @@ impl Measured {
             args: args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect(),
             program: prepared.program().to_owned(),
             on: self.first().map_or_else(|| prepared.ranks(), |record| on(&record.run)),
-            show: arguments.show,
+            show: prepared.show(),
             baseline,
             launches: arguments.launches,
             time_limit_s: arguments.time,

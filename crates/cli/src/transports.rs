@@ -45,6 +45,10 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
         return Err(Refusal::new(Exit::Usage, text).into());
     }
+    if prepared.is_elsewhere() {
+        let text = "transports are those of this machine, whose devices it looks for, and it starts the ranks itself: leave out --launcher and -H, and run it on one of the hosts; between hosts `busbw sweep -x NCCL_…=… -H …` compares environments, and each run's closing sentence names the transports";
+        return Err(Refusal::new(Exit::Usage, text).into());
+    }
     let here = Here::look(&Root::system(), &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
     let running = chosen.iter().filter(|profile| profile.waived.is_none());

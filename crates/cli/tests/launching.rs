@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_busbw");
@@ -28,12 +29,13 @@ fn launchers() -> TempDir {
     write("mpirun", "echo 'mpirun (Open MPI) 4.1.4'");
     write("mpiexec.hydra", "echo 'HYDRA build details:'");
     write("odd", "echo 'somebody else'");
-    // ssh, but for another machine: everything behind `--` and the host's name is for a shell.
+    // ssh, but for another machine, with an environment of its own: everything behind `--` and the host's name
+    // is for a shell.
     let home = folder.path().join("home");
     write(
         "ssh",
         &format!(
-            "echo \"$*\" >>{0}/words\nwhile [ \"$1\" != -- ]; do shift; done\n[ \"$2\" = nowhere ] && echo 'no route to host' >&2 && exit 255\nHOME={0} XDG_CACHE_HOME= exec sh -c \"$3\"",
+            "echo \"$*\" >>{0}/words\nwhile [ \"$1\" != -- ]; do shift; done\n[ \"$2\" = nowhere ] && echo 'no route to host' >&2 && exit 255\nexec env -i PATH=/usr/bin:/bin HOME={0} NCCL_ALGO=Tree sh -c \"$3\"",
             home.display()
         ),
     );
@@ -188,6 +190,69 @@ fn what_fails_at_the_other_end() {
     assert!(said.contains("rank 1 (process "), "{said}");
 }
 
+/// Every launch of a sweep goes through the launcher, with the sweep's variables, whatever the host sets.
+#[test]
+fn a_sweep_through_ssh() {
+    let folder = launchers();
+    let here = folder.path();
+    let words = format!(
+        "sweep -x NCCL_ALGO=Ring,unset -x OMPI_MCA_btl=self all_reduce {JOB} -H node9:2 --launches 2 --record kept --json"
+    );
+    let output =
+        busbw(here, &words).env("NCCL_ALGO", "CollNet").current_dir(here).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(outcome["on"].as_str().unwrap().starts_with("2 ranks on host"), "{outcome}");
+    let rows = outcome["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{outcome}");
+    for (number, algorithm) in [Some("Ring"), None].into_iter().enumerate() {
+        for row in rows {
+            assert_eq!(row["cells"][number]["launches_us"].as_array().unwrap().len(), 2, "{row}");
+        }
+        for record in outcome["environments"][number]["records"].as_array().unwrap() {
+            let record = fs::read_to_string(here.join(record.as_str().unwrap())).unwrap();
+            let run: Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+            assert_eq!(run["environment"]["NCCL_ALGO"].as_str(), algorithm, "{run}");
+            assert_eq!(run["environment"]["OMPI_MCA_btl"], "self", "{run}");
+        }
+    }
+    let calls = fs::read_to_string(here.join("home/words")).unwrap();
+    assert_eq!(calls.lines().count(), 6, "look, copy, and a start for each launch: {calls}");
+}
+
+#[test]
+fn a_sweep_of_ranks_here() {
+    let folder = launchers();
+    let words = "sweep -x NCCL_ALGO=Ring all_reduce -H localhost:3 --backend host -b 8 -e 8 -n 5 --batches 1 --launches 1";
+    let output = busbw(folder.path(), words).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.contains(": all_reduce_perf, 3 ranks on host"), "{printed}");
+}
+
+/// Before anything is started anywhere.
+#[test]
+fn sweeps_that_cannot_be() {
+    let folder = launchers();
+    for (words, exit, why) in [
+        ("sweep -x A=1 all_reduce --launcher ssh -H a:2 -b 8 -e 4", 2, "-b is 8 bytes"),
+        ("sweep -x A=1 all_reduce --launcher ssh", 2, "needs hosts"),
+        ("sweep -x A=1 all_reduce --launcher slurm", 2, "say --np N"),
+        ("sweep -x A=1 all_reduce -H a:2 --dry-run", 2, "--dry-run cannot be used here"),
+        ("sweep -x A=1 all_reduce --launcher local -H a:2", 2, "-H names others"),
+        ("sweep -x A=1 all_reduce --launcher mpirun -H me@a:2", 2, "User me in"),
+        ("sweep -x A=1 all_reduce -H a:2,b:2 --backend host", 2, "of one machine"),
+        ("transports all_reduce -H a:2,b:2", 2, "leave out --launcher and -H"),
+    ] {
+        let output = busbw(folder.path(), words).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(exit), "{words}: {said}");
+        assert!(said.contains(why), "{words}: {said}");
+        assert_eq!(text(&output.stdout), "", "{words}");
+    }
+    assert!(!folder.path().join("home/words").exists(), "ssh was called");
+}
+
 /// A run without an end of its own, gone with this.
 struct Endless(Child);
 
@@ -201,15 +266,22 @@ impl Drop for Endless {
 /// After Ctrl-C, and after SIGKILL, nothing is left at the other end; Ctrl-C keeps the rows.
 #[test]
 fn nothing_outlives_us() {
-    for signal in [Signal::INT, Signal::KILL] {
+    let run = "all_reduce --launcher ssh --backend host -H node9:2 -b 8 -e 8 -n 5 -N 0 --record run.jsonl";
+    let sweep = "sweep -x A=1 all_reduce --launcher ssh --backend host -H node9:2 -b 8 -e 32M -f 2 -n 100 --record .";
+    for (signal, words, record) in [
+        (Signal::INT, run, "run.jsonl"),
+        (Signal::KILL, run, "run.jsonl"),
+        (Signal::INT, sweep, "1-1.jsonl"),
+        (Signal::KILL, sweep, "1-1.jsonl"),
+    ] {
         let folder = launchers();
-        let endless = "all_reduce --launcher ssh --backend host -H node9:2 -b 8 -e 8 -n 5 -N 0";
-        let mut command = busbw(folder.path(), endless);
+        let mut command = busbw(folder.path(), words);
+        command.current_dir(folder.path());
         command.stdout(fs::File::create(folder.path().join("out")).unwrap()).stderr(Stdio::null());
         let mut child = Endless(command.spawn().unwrap());
         let rows = || {
-            let out = fs::read_to_string(folder.path().join("out")).unwrap();
-            out.matches(" float ").count()
+            let record = fs::read_to_string(folder.path().join(record)).unwrap_or_default();
+            record.matches("\"kind\":\"row\"").count()
         };
         let wait = |what: &str, until: &mut dyn FnMut() -> bool| {
             let by = Instant::now() + Duration::from_secs(60);
@@ -223,7 +295,9 @@ fn nothing_outlives_us() {
         wait("end", &mut || child.0.try_wait().unwrap().is_some());
         let status = child.0.wait().unwrap();
         if signal == Signal::INT {
-            assert_eq!(status.code(), Some(130));
+            assert_eq!(status.code(), Some(130), "{words}");
+            let printed = fs::read_to_string(folder.path().join("out")).unwrap();
+            assert!(printed.lines().any(|line| !line.starts_with('#')), "{printed}");
         }
         let home = folder.path().join("home");
         let runs = |pid: &str| {

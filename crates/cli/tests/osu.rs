@@ -115,6 +115,39 @@ fn one_wrong_bit_fails_and_ends_the_sizes() {
     assert!(printed.ends_with(last), "{printed}");
 }
 
+/// Rows of a printed table, as cells.
+fn table(printed: &str) -> Vec<Vec<&str>> {
+    let rows = printed.lines().filter(|line| line.starts_with(|c: char| c.is_numeric()));
+    rows.map(|row| row.split_whitespace().collect()).collect()
+}
+
+/// OSU's has the headers alone (osu_multi_lat.c).
+#[test]
+fn multi_lat_has_percentiles_below_their_headers() {
+    let printed = osu("osu_multi_lat -g 4 -m 4:8 -i 50 -x 5 -z50,99");
+    let header = printed.lines().find(|line| line.starts_with("# Size")).unwrap();
+    assert!(header.ends_with("  P50 Tail Lat(us)  P99 Tail Lat(us)"), "{printed}");
+    let rows = table(&printed);
+    assert_eq!(rows.len(), 2, "{printed}");
+    for row in rows {
+        let cells: Vec<f64> = row.iter().map(|cell| cell.parse().unwrap()).collect();
+        let [_, mean, median, tail] = cells[..] else { panic!("{printed}") };
+        assert!(mean > 0.0 && median > 0.0 && tail >= median, "{printed}");
+    }
+}
+
+/// OSU prints the size that was asked for.
+#[test]
+fn sizes_are_those_that_moved() {
+    for line in
+        ["osu_allreduce -g 2 -T mpi_float", "osu_bcast -g 3 -T mpi_int", "osu_bw -T mpi_int"]
+    {
+        let printed = osu(&format!("{line} -m 5:40 -i 5 -x 1 -c"));
+        let sizes: Vec<&str> = table(&printed).iter().map(|row| row[0]).collect();
+        assert_eq!(sizes, ["4", "8", "20", "40"], "{line}: {printed}");
+    }
+}
+
 #[test]
 fn show_prints_what_the_run_printed() {
     let folder = tempfile::tempdir().unwrap();

@@ -122,7 +122,7 @@ pub struct Plan {
     pub warmup: u32,
     /// Sweeps, each printed; 0 = until interrupted (`-N`).
     pub cycles: u64,
-    /// Checked operations a row and placement; 0 = none (`-c`).
+    /// Checked operations a row and placement; 0 = none (`-c`). See [`Plan::checks`].
     pub check: u32,
     /// Element types, one sweep each.
     pub datatypes: Vec<DataType>,
@@ -314,6 +314,14 @@ impl Plan {
         match self.messaging.large {
             Some(large) if bytes > large.above => (large.iterations, large.warmup),
             _ => (self.iterations, self.warmup),
+        }
+    }
+
+    /// Checked operations of a row whose batches have `timed` iterations: under OSU's names as many.
+    pub fn checks(&self, timed: u32) -> u32 {
+        match self.style {
+            Style::Osu if self.check > 0 => timed,
+            _ => self.check,
         }
     }
 

@@ -39,13 +39,17 @@ pub struct Window {
 }
 
 impl Window {
-    /// Each message's part of the buffer.
+    /// Where each message begins, bytes.
     #[inline]
-    pub fn parts(self) -> impl Iterator<Item = Part> {
-        let Window { side, bytes, messages, apart } = self;
+    pub fn offsets(self) -> impl Iterator<Item = usize> {
+        let Window { bytes, messages, apart, .. } = self;
         // A division would take a tenth of a short message's time.
-        let offset = move |n: u32| if apart == 1 { 0 } else { n as usize % apart * bytes };
-        (0..messages).map(move |n| Part { side, offset: offset(n), bytes })
+        (0..messages).map(move |n| if apart == 1 { 0 } else { n as usize % apart * bytes })
+    }
+
+    fn parts(self) -> impl Iterator<Item = Part> {
+        let Window { side, bytes, .. } = self;
+        self.offsets().map(move |offset| Part { side, offset, bytes })
     }
 }
 
@@ -75,7 +79,7 @@ pub trait Channel {
     /// [`BackendError`].
     fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
 
-    /// Begins to send a window of messages. Here, so that a backend's loop has its calls and no others.
+    /// Begins to send a window of messages.
     ///
     /// # Errors
     /// [`BackendError`].

@@ -208,3 +208,43 @@ pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     tables.retain(|t| Some(t.collective) == collective && sizes.contains(&t.ranks));
     tables
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Benchmark, messages::Messages};
+
+    use super::*;
+    use crate::options::{self, Command, Environment, Surroundings};
+
+    #[test]
+    fn the_end_of_a_pair_says_whether_a_process_has_a_gpu() {
+        let words = ["busbw", "bw", "--backend", "host"].map(std::ffi::OsString::from);
+        let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("it does not parse");
+        };
+        let (gpus, mpi) = (Err(String::new()), Err(String::new()));
+        let surroundings = Surroundings { cores: 2, gpus, mpi, seed: 1 };
+        let environment = Environment::default();
+        let request =
+            options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
+        let plan = Plan {
+            benchmark: Benchmark::Messages(Messages::MultiBandwidth),
+            devices: 4,
+            first_device: 3,
+            buffers: Some([Memory::Gpu, Memory::Host]),
+            ..request.unwrap().plan
+        };
+        let of = |gpus| {
+            let cpu = Cpu { model: "a processor".to_owned(), ..Cpu::default() };
+            match Devices::of_mpi(&plan, &mpi::Libraries { mpi: "m".into(), gpus }, &cpu) {
+                Devices::Mpi { ordinals, .. } => ordinals,
+                other => panic!("{other:?}"),
+            }
+        };
+        let gpus = mpi::Gpus { amd: false, driver: "d".into(), count: 2, memory: 1 << 30 };
+        // Process 3 of its host has the second of two, if its rank is one that begins.
+        assert_eq!(of(Some(gpus)), [Some(1), Some(1), None, None]);
+        assert_eq!(of(None), [None; 4]);
+    }
+}

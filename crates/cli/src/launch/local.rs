@@ -8,6 +8,7 @@ mod events;
 mod guests;
 mod loss;
 mod patience;
+mod sharing;
 mod whereabouts;
 
 use std::{

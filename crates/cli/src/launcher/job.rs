@@ -9,7 +9,8 @@ use model::exit::Exit;
 use super::{quoting, variables};
 use crate::{
     Refusal, launch, machine,
-    options::{Hosts, LauncherName, LaunchingArguments, RELAYED, job_words},
+    options::{HOSTS, Host, Hosts, LauncherName, LaunchingArguments, RELAYED, job_words},
+    sweep::SWEPT,
 };
 
 /// Ports for processes to meet at: below those that the kernel gives away by itself (32768 and up).
@@ -33,6 +34,8 @@ pub(super) struct Job {
     pub(super) command: Vec<String>,
     /// Variables for every process.
     pub(super) variables: Vec<(String, String)>,
+    /// Variables that no process is to have, whatever its host sets: those that a sweep takes away.
+    pub(super) unset: Vec<String>,
     /// More of them, for processes that we start and not for who types the same command; never on a command
     /// line, which everybody on a machine can read.
     pub(super) ours: Vec<(&'static str, String)>,
@@ -69,15 +72,27 @@ impl Job {
             None if !launching.dry_run => Some(launch::token()?),
             theirs => theirs,
         };
+        let swept: Vec<String> =
+            variable(SWEPT).iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
+        let is_set = |name: &String| std::env::var_os(name).is_some();
         let relayed = (!launching.dry_run).then(|| (RELAYED, "1".to_owned()));
+        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.places);
+        let places: Vec<String> = hosts.0.iter().map(place).collect();
+        let places = (!launching.dry_run && !places.is_empty()).then(|| (HOSTS, places.join(",")));
         Ok(Job {
             program: std::env::current_exe().context("cannot find our own program file")?,
             words: job_words(args),
             hosts,
             processes,
             command,
-            variables: variables::that_matter(launch::environment_variables()),
-            ours: secret.map(|secret| (SECRET, secret)).into_iter().chain(relayed).collect(),
+            variables: variables::that_matter(launch::environment_variables(), &swept),
+            unset: swept.into_iter().filter(|name| !is_set(name)).collect(),
+            ours: secret
+                .map(|secret| (SECRET, secret))
+                .into_iter()
+                .chain(relayed)
+                .chain(places)
+                .collect(),
             master: [variable("MASTER_ADDR"), variable("MASTER_PORT")],
         })
     }
@@ -106,10 +121,12 @@ impl Job {
         }
     }
 
-    /// Our program and the words of the job.
+    /// Our program and the words of the job, behind `env` where a variable is to be taken away.
     pub(super) fn busbw(&self) -> impl Iterator<Item = OsString> {
+        let without = self.unset.iter().flat_map(|name| ["-u".into(), name.into()]);
+        let env = (!self.unset.is_empty()).then(|| OsString::from("env"));
         let program = self.program.clone().into_os_string();
-        std::iter::once(program).chain(self.words.iter().cloned())
+        env.into_iter().chain(without).chain([program]).chain(self.words.iter().cloned())
     }
 
     /// Where processes on several hosts meet: the variables that are not set yet.

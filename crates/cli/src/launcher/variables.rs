@@ -1,8 +1,11 @@
-//! Which variables of our environment go to every process: those of the libraries and of busbw.
+//! Which variables of our environment go to every process: those of the libraries, of busbw, and of a sweep.
 //! Not those that name the machine or the user: each host has its own.
 
 use super::job::SECRET;
-use crate::{options::RELAYED, sweep::SWEPT};
+use crate::{
+    options::{HOSTS, RELAYED},
+    sweep::SWEPT,
+};
 
 /// Beginnings of names, and whole names.
 const BEGINNINGS: [&str; 14] = [
@@ -11,12 +14,17 @@ const BEGINNINGS: [&str; 14] = [
 ];
 const NAMES: [&str; 3] = ["LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT"];
 /// What tells our own processes something, set anew for each of them.
-const OURS: [&str; 4] = ["BUSBW_RANK", SWEPT, SECRET, RELAYED];
+const OURS: [&str; 5] = ["BUSBW_RANK", SWEPT, SECRET, RELAYED, HOSTS];
 
-/// Those of `all`, by name.
-pub(super) fn that_matter(all: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+/// Those of `all`, by name; `swept` are the names that a sweep sets.
+pub(super) fn that_matter(
+    all: impl Iterator<Item = (String, String)>,
+    swept: &[String],
+) -> Vec<(String, String)> {
     let matters = |name: &str| {
-        NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        NAMES.contains(&name)
+            || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+            || swept.iter().any(|own| own == name)
     };
     let mut variables: Vec<(String, String)> =
         all.filter(|(name, _)| matters(name) && !OURS.contains(&name.as_str())).collect();
@@ -42,13 +50,17 @@ mod tests {
             "OMPI_MCA_btl",
             "CUDA_VISIBLE_DEVICES",
             "LD_PRELOAD",
+            "MY_PLUGIN",
         ];
         let all = all.map(|name| (name.to_owned(), String::new()));
-        let names: Vec<String> = that_matter(all.into_iter()).into_iter().map(|(n, _)| n).collect();
+        let swept = ["MY_PLUGIN".to_owned(), "NCCL_ALGO".to_owned()];
+        let matter = that_matter(all.into_iter(), &swept);
+        let names: Vec<String> = matter.into_iter().map(|(name, _)| name).collect();
         let expected = [
             "BUSBW_NCCL",
             "CUDA_VISIBLE_DEVICES",
             "LD_LIBRARY_PATH",
+            "MY_PLUGIN",
             "NCCL_DEBUG",
             "NCCL_TESTS_DEVICE",
             "UCX_TLS",

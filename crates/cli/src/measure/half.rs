@@ -198,7 +198,7 @@ impl Session<'_> {
         findings: &mut Findings,
     ) -> Result<(), MeasureError> {
         let operation = Operation { place, iteration: 0, proof: false };
-        for number in 1..=u64::from(self.plan.check) {
+        for number in 1..=u64::from(self.plan.checks(self.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
             self.backend.prepare(case).fill(operation, seed)?;
             self.enter(Phase::Verify);

@@ -28,6 +28,11 @@ use crate::{
 /// How much later than asked for a sleep may end: the kernel's slack for timers, and a bit.
 const SLEEP: Duration = Duration::from_micros(60);
 
+/// Windows of messages up to so many bytes are rehearsed: OSU's hundred of them are over in half a millisecond,
+/// in which a processor is still slow that has slept until the last row was written. OSU's do not sleep.
+const SMALL: usize = 8192;
+const REHEARSED: u32 = 1000;
+
 /// What is to be measured.
 pub(super) struct Task {
     pub(super) test: Messages,
@@ -95,7 +100,10 @@ impl Session<'_> {
             _ => None,
         });
         let answer = plan.answer_offset();
-        let (iterations, warmup) = plan.loops(bytes as u64);
+        let (iterations, mut warmup) = plan.loops(bytes as u64);
+        if !test.is_latency() && !test.is_multiple() && bytes <= SMALL {
+            warmup += iterations.min(REHEARSED);
+        }
         Task {
             test,
             sweep,
@@ -165,6 +173,9 @@ impl Session<'_> {
     ) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0;
         let seed = self.seed(Place::OutOfPlace);
+        let (least, iterations) = self.afford_messages(task)?;
+        let wanted = task.iterations;
+        let task = &Task { iterations, warmup: task.warmup.min(iterations), ..*task };
         let begun = Instant::now();
         let (mut samples, mut batches) = (Samples::new(), Vec::new());
         let mut findings = Findings::default();
@@ -184,7 +195,7 @@ impl Session<'_> {
                 let name = format!("last timed iteration of batch {}", batches.len());
                 self.collect(&found, &name, &mut findings)?;
             }
-            let content = self.messages_rule().decide(&figures, spent) != Decision::Continue;
+            let content = self.messages_rule(least).decide(&figures, spent) != Decision::Continue;
             if content || findings.wrong_anywhere > 0 {
                 break;
             }
@@ -207,7 +218,7 @@ impl Session<'_> {
             wrong_places: findings.places,
             summary: summarise(&figures),
             batches_us: batches,
-            fewer_iterations: None,
+            fewer_iterations: (iterations < wanted).then_some(iterations),
             launches_us: Vec::new(),
             iterations: None,
             messages: Some(messages),
@@ -215,10 +226,26 @@ impl Session<'_> {
         })
     }
 
-    fn messages_rule(&self) -> StoppingRule {
+    /// Batches and iterations that there is time for: one iteration is timed, where there is a limit, and the
+    /// slowest rank's time counts for all.
+    fn afford_messages(&mut self, task: &Task) -> Result<(u32, u32), MeasureError> {
+        let sampling = self.plan.sampling;
+        if sampling.row_time.is_none() {
+            return Ok((sampling.min_batches, task.iterations));
+        }
+        self.world.barrier(self.deadline())?;
+        let times = self.time_messages(&Task { iterations: 1, warmup: 0, ..*task })?;
+        let mine: Duration = times.iter().sum();
+        let all = self.world.allgather(&mine.as_secs_f64().to_le_bytes(), self.deadline())?;
+        let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
+        let slowest = times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max);
+        Ok(sampling.afforded(task.iterations, slowest))
+    }
+
+    fn messages_rule(&self, min_batches: u32) -> StoppingRule {
         let sampling = self.plan.sampling;
         StoppingRule {
-            min_batches: sampling.min_batches as usize,
+            min_batches: min_batches as usize,
             precision: sampling.precision,
             max_time_seconds: Some(
                 sampling.max_time.min(sampling.row_time.unwrap_or(f64::INFINITY)),

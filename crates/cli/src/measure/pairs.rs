@@ -95,7 +95,7 @@ impl Session<'_> {
                 let again = self.look(test, sweep, &retest.schedule, retest.passes, pace)?;
                 let figures = figures(&again, test, bytes, neighbours)?;
                 (
-                    confirm(&verdict, &figures, &Rule::strict(Unit::of(test), neighbours.mover())),
+                    confirm(&verdict, &figures, &Rule::strict(Unit::of(test), self.mover())),
                     Some(again),
                 )
             }
@@ -116,11 +116,19 @@ impl Session<'_> {
         })
     }
 
+    /// Who moves the bytes. Through MPI processors take part, and how much healthy GPUs differ then is not
+    /// known: the cautious answer.
+    fn mover(&self) -> Mover {
+        match self.plan.backend {
+            BackendChoice::Nccl(_) => Mover::Devices,
+            _ => Mover::Processors,
+        }
+    }
+
     /// What has to be known to read a matrix.
     fn notes(&self, neighbours: &Neighbours, verdict: &Verdict, test: Messages) -> Vec<String> {
-        let on_processors = neighbours.mover() == Mover::Processors;
-        let on_gpus = matches!(self.plan.backend, BackendChoice::Nccl(_));
-        let divided = on_gpus && self.plan.ranks() > 2 && !test.is_latency();
+        let on_processors = self.mover() == Mover::Processors;
+        let divided = !on_processors && self.plan.ranks() > 2 && !test.is_latency();
         let said = [
             (
                 neighbours.crowded(),
@@ -151,7 +159,7 @@ impl Session<'_> {
         if self.world.rank() == 0 {
             let verdict = judge(
                 &figures(first, test, bytes, neighbours)?,
-                &Rule::liberal(Unit::of(test), neighbours.mover()),
+                &Rule::liberal(Unit::of(test), self.mover()),
             );
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {

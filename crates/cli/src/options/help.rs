@@ -66,6 +66,7 @@ pub(super) const SWEEP_HELP: &str = "Every launch is a run of its own with a rec
 Examples:
   busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4,16 -x NCCL_MAX_NCHANNELS=8,16 all_reduce -b 1M -e 1G -f 4
   busbw sweep -x NCCL_ALGO=unset,Ring,Tree all_reduce -b 8 -e 64K -f 2 --show time --baseline 1 --time 120s
+  busbw sweep -x UCX_TLS=rc,tcp latency --backend mpi --launcher mpirun -H hostA:1,hostB:1
 Exit codes: 0 every environment ran, else that of the first that failed; 2 usage, 130 interrupted";
 
 /// Below the options of `busbw transports`.

@@ -9,6 +9,9 @@ use std::ops::Range;
 
 use native::mpi::Launcher;
 
+/// Set by a busbw that has a launcher start these processes: its -H, in the order in which hosts are filled.
+pub const HOSTS: &str = "BUSBW_HOSTS";
+
 /// What a launcher says of one of its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
@@ -144,9 +147,29 @@ impl Launched {
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
             first: first(lookup),
-            hosts: hosts::of_slurm(size, lookup).filter(|_| slurm).unwrap_or_default(),
+            hosts: hosts::of_ours(size, lookup)
+                .or_else(|| hosts::of_slurm(size, lookup).filter(|_| slurm))
+                .unwrap_or_default(),
             interface: lookup("BUSBW_INTERFACE").map(|word| word.trim().to_owned()),
         })
+    }
+
+    /// What process 0 of a job will be told that we have not started yet.
+    pub fn foreseen(size: usize, one_host: bool) -> Launched {
+        Launched {
+            said: format!("{size} processes of --launcher or -H"),
+            rank: 0,
+            size,
+            local_rank: Some(0),
+            local_size: one_host.then_some(size),
+            one_host,
+            by: Launcher::Other,
+            job: None,
+            secret: None,
+            first: None,
+            hosts: Vec::new(),
+            interface: None,
+        }
     }
 
     /// The launcher's numbers of all processes of this host, if it numbers them host by host.
@@ -219,6 +242,15 @@ mod tests {
         assert_eq!(launched.job.as_deref(), Some("761397249"));
         assert!(launched.secret.is_some() && launched.first.is_none());
         assert_eq!(launched.said, "OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3");
+    }
+
+    /// Our own -H tells where those are who do not come.
+    #[test]
+    fn hosts_of_ours() {
+        let of = |hosts| read(&[&OPEN_MPI[..], &[(HOSTS, hosts)]].concat()).unwrap().hosts;
+        assert_eq!(of("a:3,[fd00::1]:1"), ["a", "a", "a", "fd00::1"]);
+        assert_eq!(of("a:3"), [""; 0]);
+        assert_eq!(of("a:x"), [""; 0]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 27] = [
+const OURS: [&str; 28] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -35,6 +35,7 @@ const OURS: [&str; 27] = [
     "no-record",
     "backend",
     "nccl",
+    "mpi",
     "bind",
     "share-gpus",
     "virtual-nodes",

@@ -4,7 +4,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use model::Collective;
+use model::{Benchmark, Collective, messages::Messages, osu::Program};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::seconds;
@@ -46,9 +46,9 @@ pub struct TurnArguments {
     /// Seconds for everything: cuts batches, iterations and launches, never sizes
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
-    /// What a cell shows
-    #[arg(long, value_name = "WHAT", default_value = "busbw")]
-    pub show: Show,
+    /// What a cell shows (default: busbw; of messages their time or bandwidth)
+    #[arg(long, value_name = "WHAT")]
+    pub show: Option<Show>,
     /// Compare with this one: its number, or its name
     #[arg(long, value_name = "WHICH")]
     pub baseline: Option<String>,
@@ -64,9 +64,9 @@ pub struct TurnArguments {
     /// Keep no record
     #[arg(long = "no-record")]
     pub no_record: bool,
-    /// The collective
-    #[arg(value_name = "COLLECTIVE")]
-    pub collective: String,
+    /// A collective, or a test of messages between two ranks
+    #[arg(value_name = "BENCHMARK")]
+    pub benchmark: String,
     /// The benchmark's own options, such as -b 1M -e 1G -f 4
     #[arg(value_name = "OPTIONS", last = true)]
     pub bench: Vec<OsString>,
@@ -109,15 +109,15 @@ const VALUED: [&str; 8] =
 /// Those that stand alone.
 const ALONE: [&str; 4] = ["csv", "json", "no-record", "help"];
 
-/// Puts the command's own words first, then the collective, then `--` and the benchmark's words: users
+/// Puts the command's own words first, then the benchmark, then `--` and the benchmark's words: users
 /// write them in any order. `-x` is the command's where an assignment follows; `-x 1` is nccl-tests' own.
 pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
-    let (mut own, mut collective, mut bench) = (Vec::new(), None, Vec::new());
+    let (mut own, mut benchmark, mut bench) = (Vec::new(), None, Vec::new());
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
         if text == "--" {
-            // Users write it before or behind the collective; every word has its place without.
+            // Users write it before or behind the benchmark; every word has its place without.
             continue;
         }
         let name = text.strip_prefix("--").map(|long| long.split('=').next().unwrap_or(long));
@@ -129,23 +129,23 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
             Some(name) if ALONE.contains(&name) => (true, false),
             _ if text == "-h" => (true, false),
             _ if text == "-x" => {
-                let ours = collective.is_none() || assigns(rest.peek());
+                let ours = benchmark.is_none() || assigns(rest.peek());
                 (ours, ours)
             }
             _ if text.starts_with("-x") && text.contains('=') => (true, false),
-            // Before the collective there is nothing but our own: clap says what is wrong with it.
-            _ => (collective.is_none() && text.starts_with('-'), false),
+            // Before the benchmark there is nothing but our own: clap says what is wrong with it.
+            _ => (benchmark.is_none() && text.starts_with('-'), false),
         };
-        match (is_own, &collective) {
+        match (is_own, &benchmark) {
             (true, _) => {
                 own.push(word.clone());
                 own.extend(rest.next_if(|_| takes_next).cloned());
             }
-            (false, None) => collective = Some(word.clone()),
+            (false, None) => benchmark = Some(word.clone()),
             (false, Some(_)) => bench.push(word.clone()),
         }
     }
-    own.extend(collective);
+    own.extend(benchmark);
     if !bench.is_empty() {
         own.push("--".into());
         own.append(&mut bench);
@@ -154,25 +154,57 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
 }
 
 impl TurnArguments {
-    /// The collective of that name, with nccl-tests' `_perf` or without.
+    /// The benchmark of that name, with nccl-tests' `_perf` or without.
     ///
     /// # Errors
-    /// The names there are.
-    pub fn collective(&self) -> Result<Collective, String> {
-        let name = self.collective.split("_perf").next().unwrap_or("");
-        Collective::from_name(name).ok_or_else(|| {
-            let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
-            match nearest(name, names.iter().copied()) {
-                Some((_, near)) => format!(
-                    "{} is no collective: did you mean {}?",
-                    self.collective,
-                    near.join(" or ")
-                ),
-                None => {
-                    format!("{} is no collective: one of {}", self.collective, names.join(", "))
-                }
+    /// The names there are, or why this one cannot be compared.
+    pub fn benchmark(&self) -> Result<Benchmark, String> {
+        let typed = &self.benchmark;
+        let name = typed.split("_perf").next().unwrap_or("");
+        match Benchmark::from_name(name) {
+            Some(Benchmark::Pairs) => Err(format!(
+                "{typed} gives a matrix, and this compares rows of sizes: run it in each environment by itself, or name latency or bw"
+            )),
+            Some(benchmark) => Ok(benchmark),
+            None if let Some(program) = Program::find(typed) => Err(format!(
+                "{typed} prints as OSU does, and this prints a table of its own: name {}, the same test",
+                program.benchmark.name()
+            )),
+            None => {
+                let collectives = Collective::ALL.into_iter().chain([Collective::Barrier]);
+                let names =
+                    collectives.map(Collective::name).chain(Messages::ALL.map(Messages::name));
+                Err(match nearest(name, names.clone()) {
+                    Some((_, near)) => {
+                        format!("{typed} is no benchmark: did you mean {}?", near.join(" or "))
+                    }
+                    None => format!(
+                        "{typed} is no benchmark: one of {}",
+                        names.collect::<Vec<_>>().join(", ")
+                    ),
+                })
             }
-        })
+        }
+    }
+
+    /// What cells show of a benchmark.
+    ///
+    /// # Errors
+    /// When it has no such figure.
+    pub fn shown(&self, benchmark: Benchmark) -> Result<Show, String> {
+        let messages = benchmark.messages();
+        let is_time = messages.is_some_and(Messages::is_latency)
+            || benchmark == Benchmark::Collective(Collective::Barrier);
+        match self.show {
+            Some(Show::Busbw) if messages.is_some() => Err(format!(
+                "--show busbw: that is a figure of collectives; {} has algbw and time",
+                benchmark.name()
+            )),
+            Some(show) => Ok(show),
+            None if is_time => Ok(Show::Time),
+            None if messages.is_some() => Ok(Show::Algbw),
+            None => Ok(Show::Busbw),
+        }
     }
 }
 

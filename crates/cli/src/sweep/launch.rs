@@ -20,7 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Environment, interruption::Interruption};
 use crate::store;
 
-/// The variable by which a launch knows that it belongs to a sweep, and ends with it.
+/// The variable by which a launch knows that it belongs to a sweep, and ends with it: the names of those that
+/// are its environment, so that a launcher takes them along.
 pub const SWEPT: &str = "BUSBW_SWEPT";
 /// How often it is looked whether a launch has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -57,7 +58,8 @@ pub fn run(
     let program = std::env::current_exe().context("cannot find our own program file")?;
     let begun = Instant::now();
     let mut command = Command::new(&program);
-    command.args(words).arg("--record").arg(path).env(SWEPT, &environment.name);
+    let names: Vec<&str> = environment.variables.iter().map(|one| one.name.as_str()).collect();
+    command.args(words).arg("--record").arg(path).env(SWEPT, names.join(","));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     for variable in &environment.variables {
         match &variable.value {

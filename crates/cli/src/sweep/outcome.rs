@@ -114,7 +114,7 @@ pub struct Cell {
     pub interval_us: Option<Interval>,
     /// Algorithm bandwidth, GB/s.
     pub algbw: f64,
-    /// Bus bandwidth, GB/s.
+    /// Bus bandwidth, GB/s; of messages the same as `algbw`.
     pub busbw: f64,
     /// Batches of each launch, and iterations of each batch: the fewest.
     pub batches: usize,
@@ -151,8 +151,11 @@ pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
         let Some(Measured { row: first, .. }) = columns.iter().flatten().next() else { continue };
         let mut cells: Vec<Option<Cell>> = columns.iter().map(|launches| cell(launches)).collect();
         compare_with(baseline, &mut cells);
-        let case = [first.datatype.name().to_owned(), first.redop.clone(), first.root.to_string()];
-        rows.push(SizeRow { size: first.size, case: case.into(), cells });
+        let mut case = vec![first.datatype.name().to_owned()];
+        if first.benchmark.collective().is_some() {
+            case.extend([first.redop.clone(), first.root.to_string()]);
+        }
+        rows.push(SizeRow { size: first.size, case, cells });
     }
     // Where all rows are of one case, its name says nothing.
     if rows.windows(2).all(|pair| pair[0].case == pair[1].case) {
@@ -170,26 +173,28 @@ struct Measured<'a> {
 
 /// One environment's launches of one row.
 fn cell(launches: &[Measured<'_>]) -> Option<Cell> {
-    let halves: Vec<(&Half, &Plan)> = launches
+    let halves: Vec<(&Half, &Plan, u64)> = launches
         .iter()
-        .filter_map(|launch| Some((launch.row.out_of_place.as_ref()?, launch.plan)))
-        .filter(|(half, _)| half.time_us.is_finite())
+        .filter_map(|Measured { row, plan }| Some((row.out_of_place.as_ref()?, *plan, row.size)))
+        .filter(|(half, ..)| half.time_us.is_finite())
         .collect();
-    let launches_us: Vec<f64> = halves.iter().map(|(half, _)| half.time_us).collect();
+    let launches_us: Vec<f64> = halves.iter().map(|(half, ..)| half.time_us).collect();
     let time_us = median(&launches_us)?;
-    let (first, _) = halves.first()?;
+    let (first, ..) = halves.first()?;
     // Bandwidth is bytes over time, whatever the bytes were.
     let faster = first.time_us / time_us;
-    let iterations =
-        |(half, plan): &(&Half, &Plan)| half.fewer_iterations.unwrap_or(plan.iterations);
+    let busbw = if first.messages.is_some() { first.algbw } else { first.busbw };
+    let iterations = |(half, plan, size): &(&Half, &Plan, u64)| {
+        half.fewer_iterations.unwrap_or(plan.loops(*size).0)
+    };
     Some(Cell {
         time_us,
         interval_us: median_interval(&launches_us),
         algbw: first.algbw * faster,
-        busbw: first.busbw * faster,
-        batches: halves.iter().map(|(half, _)| half.batches_us.len()).min()?,
+        busbw: busbw * faster,
+        batches: halves.iter().map(|(half, ..)| half.batches_us.len()).min()?,
         iterations: halves.iter().map(iterations).min()?,
-        cut: halves.iter().any(|(half, plan)| {
+        cut: halves.iter().any(|(half, plan, _)| {
             half.fewer_iterations.is_some()
                 || half.batches_us.len() < plan.sampling.min_batches as usize
         }),

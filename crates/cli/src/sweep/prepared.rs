@@ -4,20 +4,24 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{Collective, exit::Exit, plan::Plan};
+use model::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
-    Refusal, launch,
-    options::{self, BenchArguments, Command, Environment, RecordPlace, Request, TurnArguments},
+    Refusal, launch, launcher,
+    options::{
+        self, BenchArguments, Command, Environment, RecordPlace, Request, Show, TurnArguments,
+    },
 };
 
 /// The job.
 pub(crate) struct Prepared {
-    collective: Collective,
+    benchmark: Benchmark,
+    show: Show,
     /// The benchmark's name and its options.
     pub(crate) words: Vec<OsString>,
     arguments: Box<BenchArguments>,
     request: Request,
+    is_elsewhere: bool,
 }
 
 impl Prepared {
@@ -27,14 +31,17 @@ impl Prepared {
     /// What cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
         let usage = |text: String| Refusal::new(Exit::Usage, text);
-        let collective = turns.collective().map_err(usage)?;
-        let mut words = vec![OsString::from(&turns.collective)];
+        let benchmark = turns.benchmark().map_err(usage)?;
+        let show = turns.shown(benchmark).map_err(usage)?;
+        let mut words = vec![OsString::from(&turns.benchmark)];
         words.extend(turns.bench.iter().cloned());
-        let line = std::iter::once(OsString::from("busbw")).chain(words.iter().cloned());
-        let Command::Bench { benchmark, style, program, arguments } = options::parse(line)? else {
-            return Err(usage(format!("{} is no benchmark", turns.collective)).into());
+        let line: Vec<OsString> =
+            std::iter::once(OsString::from("busbw")).chain(words.iter().cloned()).collect();
+        let parsed = options::parse(line.clone())?;
+        let Command::Bench { style, program, mut arguments, .. } = parsed else {
+            return Err(usage(format!("{} is no benchmark", turns.benchmark)).into());
         };
-        let environment = Environment::read(|name| std::env::var(name).ok());
+        let mut environment = Environment::read(|name| std::env::var(name).ok());
         if let Some(launched) = &environment.launched {
             return Err(usage(format!(
                 "under a launcher ({}) its processes would each start launches of their own: start this without it, or each environment by itself",
@@ -46,6 +53,7 @@ impl Prepared {
             (arguments.repeat.is_some(), "--repeat", "--launches counts launches"),
             (arguments.cycles.is_some_and(|n| n != 1), "-N", "--launches counts launches"),
             (arguments.json_report.is_some(), "-J", "every launch would write it; use --json"),
+            (arguments.launching.dry_run, "--dry-run", "it prints the command of a single run"),
             (
                 arguments.row_time.is_some() && turns.time.is_some(),
                 "--row-time",
@@ -56,16 +64,34 @@ impl Prepared {
                 return Err(usage(format!("{option} cannot be used here: {instead}")).into());
             }
         }
-        let surroundings = launch::surroundings(&arguments);
+        let foreseen = launcher::foresee(&mut arguments, &line)?;
+        let is_elsewhere = foreseen.is_some();
+        let surroundings = match foreseen {
+            None => launch::surroundings(&arguments),
+            Some(foreseen) => {
+                environment.launched = foreseen.launched;
+                launch::surroundings_elsewhere(&arguments)
+            }
+        };
         let request =
             options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
                 .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
-        Ok(Prepared { collective, words, arguments, request })
+        Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
+    }
+
+    /// Whether a launcher is to start the ranks, be it on this machine.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
     }
 
     /// What is measured.
-    pub(crate) fn collective(&self) -> Collective {
-        self.collective
+    pub(crate) fn benchmark(&self) -> Benchmark {
+        self.benchmark
+    }
+
+    /// What cells show of it.
+    pub(crate) fn show(&self) -> Show {
+        self.show
     }
 
     /// What a launch in the user's own environment would run.
@@ -100,6 +126,9 @@ impl Prepared {
 
     /// What it would run on.
     pub(crate) fn ranks(&self) -> String {
+        if self.is_elsewhere {
+            return "ranks of a launcher".to_owned();
+        }
         let plan = self.plan();
         format!("{} ranks on {}", plan.ranks(), plan.backend.name())
     }

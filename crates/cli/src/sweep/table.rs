@@ -3,7 +3,10 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
-use model::stats::{Comparison, Verdict};
+use model::{
+    messages::Messages,
+    stats::{Comparison, Verdict},
+};
 
 use super::{
     best,
@@ -28,13 +31,16 @@ pub fn table(outcome: &Outcome) -> String {
 
 /// The first line: what was measured how.
 pub fn head(outcome: &Outcome) -> String {
+    let is_messages = Messages::from_name(&outcome.program).is_some();
     let what = match outcome.show {
-        Show::Busbw => "busbw in GB/s",
-        Show::Algbw => "algbw in GB/s",
-        Show::Time => "time in us",
+        Show::Algbw if is_messages => "bandwidth in GB/s",
+        Show::Time if is_messages => "time of a message in us",
+        Show::Busbw => "busbw in GB/s, out of place",
+        Show::Algbw => "algbw in GB/s, out of place",
+        Show::Time => "time in us, out of place",
     };
     let mut text = format!(
-        "# busbw {}: {}, {}\n# {what}, out of place; {}\n",
+        "# busbw {}: {}, {}\n# {what}; {}\n",
         outcome.command,
         outcome.program,
         outcome.on,

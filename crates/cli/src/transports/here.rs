@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use model::{Collective, plan::BackendChoice};
+use model::{Benchmark, plan::BackendChoice};
 
 use crate::{
     machine::{self, Root},
@@ -16,8 +16,8 @@ use crate::{
 pub struct Here {
     /// Whether NCCL moves the bytes.
     pub is_nccl: bool,
-    /// The collective.
-    pub collective: Collective,
+    /// What is measured.
+    pub benchmark: Benchmark,
     /// Ranks.
     pub ranks: usize,
     /// Nodes that this host poses as.
@@ -78,7 +78,7 @@ impl Here {
         });
         Here {
             is_nccl: matches!(plan.backend, BackendChoice::Nccl(_)),
-            collective: prepared.collective(),
+            benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
             nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
             multicast: prepared.gpus().and_then(crate::backend::nccl::Gpus::multicast),
@@ -134,8 +134,18 @@ impl Here {
 
     /// Why nothing goes within a node.
     pub(super) fn lone_ranks(&self) -> Option<String> {
-        (self.nodes > 1 && self.ranks <= self.nodes)
-            .then(|| "each virtual node has one rank: nothing goes within it".to_owned())
+        let why = match self.benchmark.messages() {
+            _ if self.nodes < 2 => return None,
+            // Rank i and rank i + n/2.
+            Some(_) => {
+                "the ranks of a pair are on different virtual nodes: nothing goes within one"
+            }
+            None if self.ranks <= self.nodes => {
+                "each virtual node has one rank: nothing goes within it"
+            }
+            None => return None,
+        };
+        Some(why.to_owned())
     }
 }
 
@@ -198,7 +208,7 @@ impl Here {
         let interface = |name: &str| Interface { name: name.to_owned(), why_not: None };
         Here {
             is_nccl: true,
-            collective: Collective::AllReduce,
+            benchmark: model::Collective::AllReduce.into(),
             ranks,
             nodes: 1,
             multicast: Some(true),

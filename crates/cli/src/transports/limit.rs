@@ -38,6 +38,11 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
         let text = "nodes of one host meet in its memory, and what of their bytes crosses which link is not known";
         return Err(text.to_owned());
     }
+    let Some(collective) = here.benchmark.collective() else {
+        let text =
+            format!("limits are of collectives: none is known for {}", here.benchmark.name());
+        return Err(text);
+    };
     let inside = match way {
         Way::P2p | Way::Nvls | Way::Default => Inside::Best,
         Way::Shm => Inside::HostMemory,
@@ -55,7 +60,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
         !matches!(candidate.possible, Possible::No(_)) && is_meant
     };
     let candidates: Vec<Candidate> =
-        candidates(machine, here.collective, &placement).into_iter().filter(fits).collect();
+        candidates(machine, collective, &placement).into_iter().filter(fits).collect();
     let bound = |candidate: &Candidate| Some(candidate.limit.payload.as_ref()?.busbw);
     let missing = || {
         let names = candidates.iter().flat_map(|candidate| &candidate.limit.missing);
@@ -63,7 +68,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
         names.sort_unstable();
         names.dedup();
         match names.as_slice() {
-            [] => format!("no bound is known for {}", here.collective.name()),
+            [] => format!("no bound is known for {}", collective.name()),
             names => format!("not known of this host: {}", names.join(", ")),
         }
     };
@@ -87,7 +92,7 @@ mod tests {
     fn here(collective: Collective, ranks: usize) -> Here {
         Here {
             is_nccl: true,
-            collective,
+            benchmark: collective.into(),
             ranks,
             nodes: 1,
             multicast: None,

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::record::{DeviceKind, Folded, Meaning, Unread};
+use model::{
+    Benchmark, Collective,
+    record::{DeviceKind, Folded, Meaning, Row, Unread},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{profile::Scope, required};
@@ -19,6 +22,19 @@ pub struct Moved {
     pub network: BTreeMap<String, u64>,
     /// Network devices that were read in every launch: of others nothing is known.
     pub read: BTreeSet<String>,
+}
+
+/// The least that ranks in question receive in one operation.
+fn of_ranks(collective: Collective, row: &Row, scope: Scope, nodes: usize) -> f64 {
+    let received = |ranks, groups| required::received(collective, row.size, ranks, groups);
+    match scope {
+        Scope::All => received(row.ranks, row.ranks),
+        Scope::Between => received(row.ranks, nodes),
+        Scope::Within => {
+            let here = row.ranks / nodes.max(1);
+            received(here, here) * nodes as f64
+        }
+    }
 }
 
 impl Moved {
@@ -40,19 +56,15 @@ impl Moved {
             all.read = if any { all.read.intersection(&read).cloned().collect() } else { read };
             let plan = &record.run.plan;
             for row in record.rows.iter().filter(|row| row.group == plan.colour(0)) {
-                let Some(collective) = row.benchmark.collective() else { continue };
-                any = true;
-                let received =
-                    |ranks, groups| required::received(collective, row.size, ranks, groups);
-                let each = match scope {
-                    Scope::All => received(row.ranks, row.ranks),
-                    Scope::Between => received(row.ranks, nodes),
-                    Scope::Within => {
-                        let here = row.ranks / nodes.max(1);
-                        received(here, here) * nodes as f64
+                all.required += match row.benchmark {
+                    Benchmark::Collective(collective) => {
+                        of_ranks(collective, row, scope, nodes) * required::operations(row, plan)
                     }
+                    // Of pairs within nodes there are none: `Here::lone_ranks`.
+                    Benchmark::Messages(test) => required::exchanged(test, row, plan),
+                    Benchmark::Pairs => continue,
                 };
-                all.required += each * required::operations(row, plan);
+                any = true;
                 for device in &row.counters {
                     if !device.reset.is_empty() || device.lost {
                         return None;

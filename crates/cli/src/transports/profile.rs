@@ -152,15 +152,15 @@ fn on_host(here: &Here) -> Vec<Profile> {
 
 fn nvls(here: &Here) -> Profile {
     let reduces = matches!(
-        here.collective,
-        Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter
+        here.benchmark.collective(),
+        Some(Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
     );
     // NCCL_NVLS_ENABLE is not set: 2, its default, means where it is possible.
     Profile::new("nvls", Way::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
         .unless(here.chooses_without("NCCL_ALGO", "nvls"))
-        .unless((!reduces).then(|| format!("NCCL has no NVLS for {}", here.collective.name())))
+        .unless((!reduces).then(|| format!("NCCL has no NVLS for {}", here.benchmark.name())))
         .unless(
             (here.multicast == Some(false))
                 .then(|| "the driver offers no NVLink multicast on these GPUs".to_owned()),
@@ -247,6 +247,7 @@ fn sharp(here: &Here) -> Profile {
     Profile::new("sharp", Way::CollNet, Scope::All, &set)
         .unless(why)
         .unless((here.nodes < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
+        .unless(here.benchmark.messages().map(|test| format!("{} reduces nothing", test.name())))
         .unless(here.is_set_to("NCCL_COLLNET_ENABLE", &["0"]))
         .unless(here.chooses_without("NCCL_ALGO", "collnet"))
 }

@@ -3,6 +3,7 @@
 
 use model::{
     Collective,
+    messages::Messages,
     plan::Plan,
     record::{Half, Row},
 };
@@ -35,12 +36,27 @@ pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) 
 /// Operations that were run while a row's counters were read: timed ones, those that settle, checks.
 pub fn operations(row: &Row, plan: &Plan) -> f64 {
     let of_half = |half: &Half| {
-        let iterations = f64::from(half.fewer_iterations.unwrap_or(plan.iterations));
-        let each = iterations * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
-        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.check));
+        let iterations = half.fewer_iterations.unwrap_or(plan.iterations);
+        let each =
+            f64::from(iterations) * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
+        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.checks(iterations)));
         half.batches_us.len() as f64 * each + checks
     };
     row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()
+}
+
+/// The bytes of messages, timed and untimed, that pairs of ranks exchanged while a row's counters were read.
+/// Checks come on top.
+pub fn exchanged(test: Messages, row: &Row, plan: &Plan) -> f64 {
+    let pairs = plan.pairs(test).len();
+    let (asked, untimed) = plan.loops(row.size);
+    let of_half = |half: &Half| {
+        let timed = half.fewer_iterations.unwrap_or(asked);
+        let window = half.messages.as_ref().map_or(plan.messaging.window, |found| found.window);
+        let each = f64::from(timed + untimed.min(timed)) * test.messages(window) as f64;
+        half.batches_us.len() as f64 * each * row.size as f64
+    };
+    pairs as f64 * row.out_of_place.iter().map(of_half).sum::<f64>()
 }
 
 #[cfg(test)]

@@ -8,6 +8,19 @@ use crate::cells::{all_passed, run_cells};
 
 const SIZES: &str = "-b 1K -e 4K -f 2 -n 3 -w 1";
 
+/// OSU's stops its clock before the answer is there, and its windows are no groups (osu_xccl_bw.c).
+#[test]
+fn windows_of_osu_are_groups_and_end_with_the_answer() {
+    // Every operation takes so long on the GPU.
+    let slow = [("BUSBW_SHIM_OPERATION_US", "20000")];
+    let bw = well("osu_xccl_bw -m 4:4 -i 3 -x 0 -W 2", &slow).read_record();
+    let message = bw.rows[0].out_of_place.as_ref().unwrap().time_us;
+    assert!(2.0 * message >= 3.0 * 20_000.0, "two messages and an answer: {message} us each");
+    // Both ends receive first: one by one they would wait for each other.
+    let both = well("osu_xccl_bibw -m 4:8 -i 3 -x 0 -W 4", &[]).read_record();
+    assert_eq!(both.rows.len(), 2);
+}
+
 /// Graphs, launched once and often, in both places, by threads and by processes.
 #[test]
 fn graphs_of_every_collective() {

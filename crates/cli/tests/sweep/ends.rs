@@ -15,9 +15,20 @@ use crate::command::{LIMIT, command, end, run};
 
 #[test]
 fn time_cuts_iterations_and_launches_never_sizes() {
+    cut("all_reduce");
+}
+
+#[test]
+fn time_cuts_messages_too() {
+    cut("bw");
+}
+
+fn cut(benchmark: &str) {
     let begun = Instant::now();
     let ended = run(
-        "sweep -x NCCL_ALGO=Ring,Tree all_reduce --backend host -g 2 -b 64K -e 4M -f 8 -n 100000 --launches 20 --time 4 --json",
+        &format!(
+            "sweep -x NCCL_ALGO=Ring,Tree {benchmark} --backend host -g 2 -b 64K -e 4M -f 8 -n 100000 --launches 20 --time 4 --json"
+        ),
         &[],
     );
     let outcome = ended.exits(0).json();

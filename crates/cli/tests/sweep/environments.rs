@@ -133,6 +133,33 @@ fn slower_and_faster() {
     }
 }
 
+/// Messages have times and bandwidths, and a barrier has no bytes; what is kept is read back.
+#[test]
+fn messages_and_barriers() {
+    for (words, head, cell) in [
+        ("latency -b 8 -e 64 -f 8", "# time of a message in us; one launch each", "time_us"),
+        ("bw -b 8 -e 64 -f 8 -W 8", "# bandwidth in GB/s; one launch each", "algbw"),
+        ("mbw_mr -g 4 -b 8 -e 8", "# bandwidth in GB/s; one launch each", "algbw"),
+        ("barrier -g 2", "# time in us, out of place; one launch each", "time_us"),
+    ] {
+        let ended = run(
+            &format!(
+                "sweep -x A=1,2 {words} --backend host -n 20 --batches 1 --launches 1 --baseline 1 --record {{home}}/kept"
+            ),
+            &[],
+        );
+        ended.exits(0).prints(head);
+        let kept = format!("{}/kept", ended.home.path().display());
+        assert_eq!(run(&format!("show {kept}"), &[]).exits(0).stdout, ended.stdout);
+        let outcome = run(&format!("show {kept} --json"), &[]).json();
+        for row in outcome["rows"].as_array().unwrap() {
+            let shown = row["cells"][1][cell].as_f64().unwrap();
+            assert!(shown > 0.0, "{row}");
+            assert!(ended.stdout.contains(&format!("  {shown:.2}")) || shown < 0.1, "{ended}");
+        }
+    }
+}
+
 #[test]
 fn what_nccl_does_not_read_is_said_once() {
     let ended = run(
@@ -150,8 +177,12 @@ fn refused_before_anything_is_started() {
     for (words, text) in [
         ("sweep all_reduce", "-x"),
         ("sweep -x A all_reduce", "write it as NAME=VALUE,VALUE"),
-        ("sweep -x A=1 all_rduce", "all_rduce is no collective: did you mean all_reduce?"),
-        ("sweep -x A=1 show", "show is no collective"),
+        ("sweep -x A=1 all_rduce", "all_rduce is no benchmark: did you mean all_reduce?"),
+        ("sweep -x A=1 show", "show is no benchmark: one of all_reduce"),
+        ("sweep -x A=1 pairs", "run it in each environment by itself"),
+        ("sweep -x A=1 osu_xccl_bw", "name bw, the same test"),
+        ("sweep -x A=1 osu_allreduce", "name all_reduce, the same test"),
+        ("sweep -x A=1 bw --show busbw", "bw has algbw and time"),
         ("sweep -x A=1 all_reduce --repeat 2", "--launches counts launches"),
         ("sweep -x A=1 all_reduce -N 0", "--launches counts launches"),
         ("sweep -x A=1 all_reduce --bogus", "--bogus"),

@@ -139,6 +139,33 @@ fn two_virtual_nodes() {
     );
 }
 
+/// Messages of two ranks: what must have moved are the windows that were sent.
+#[test]
+fn messages_between_two_ranks() {
+    let (_keep, file) = busy_nvlink();
+    let two = |options: &str| {
+        let words = format!("transports bw -g 2 {SIZES} {options}");
+        on_shims(&words, &[("BUSBW_SHIM_NVML_FILE", &file)]).exits(0).json()
+    };
+    let outcome = two("--only p2p,nvls");
+    let p2p = &of(&outcome, "p2p")["transport"];
+    let said = (&p2p["verdict"], &p2p["log"]["says"], &p2p["counters"]["says"]);
+    assert_eq!(said, (&"proven".into(), &"yes".into(), &"yes".into()), "{p2p}");
+    // Windows of 64 messages, two timed and one untimed.
+    let sizes = f64::from((64 << 10) + (256 << 10) + (1 << 20));
+    assert_eq!(p2p["moved"]["required"].as_f64(), Some(3.0 * 64.0 * sizes), "{p2p}");
+    assert!(p2p["limit"].as_str().unwrap().contains("none is known for bw"), "{p2p}");
+    assert_eq!(outcome["show"], "algbw");
+    assert_eq!(of(&outcome, "nvls")["waived"], "NCCL has no NVLS for bw");
+    let apart = two("--virtual-nodes 2 --only p2p,socket");
+    assert!(of(&apart, "p2p")["waived"].as_str().unwrap().contains("different virtual nodes"));
+    let all = apart["environments"].as_array().unwrap();
+    let is_named = |one: &&Value| one["transport"]["log"]["says"] == "yes";
+    assert_eq!(all.iter().filter(is_named).count(), 1, "{apart}");
+    let here = run(&format!("transports latency --backend host {SIZES}"), &[]).exits(0).json();
+    assert_eq!(of(&here, "shm")["transport"]["verdict"], "proven");
+}
+
 #[test]
 fn virtual_nodes_must_come_out_even() {
     let words = "transports all_reduce -g 3 -b 1K -e 1K --launches 1 --virtual-nodes 2 --only p2p";

@@ -2,11 +2,13 @@
 //! Not the record's reading (`store` of the program).
 
 use super::{
-    Device, Figure, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of, plan,
+    Device, Figure, Form, Half, Known, Measurement, Memory, Row, Source, Test, first_group,
+    hosts_of, plan,
 };
 use crate::{
     Benchmark,
     pairs::Pairs,
+    plan::BackendChoice,
     record::{self, Folded},
 };
 
@@ -38,7 +40,7 @@ impl Measurement {
                     Benchmark::Messages(test) => test.figure(),
                     Benchmark::Pairs => Figure::PointToPoint,
                 },
-                memory: None,
+                memory: memory(&run.plan.backend, run.plan.buffers),
             },
             ranks: ranks.map(Known::said),
             hosts,
@@ -76,6 +78,23 @@ impl Measurement {
         measurement.settle_groups();
         measurement
     }
+}
+
+/// Where both ends of MPI had their buffers; with one here and one there it is neither. Records from before
+/// there was a choice are of host memory.
+fn memory(
+    backend: &BackendChoice,
+    buffers: Option<[crate::plan::Memory; 2]>,
+) -> Option<Known<Memory>> {
+    if *backend != BackendChoice::Mpi {
+        return None;
+    }
+    let [begins, answers] = buffers.unwrap_or_default();
+    let memory = match begins {
+        crate::plan::Memory::Host => Memory::Host,
+        crate::plan::Memory::Gpu => Memory::Device,
+    };
+    (begins == answers).then_some(Known::said(memory))
 }
 
 /// `22809` as `2.28.9` (NCCL's src/nccl.h.in, NCCL_VERSION): since 2.9 two digits each for minor
@@ -138,5 +157,21 @@ impl From<record::Half> for Half {
             samples_us,
             launches,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Memory::{Gpu, Host};
+
+    #[test]
+    fn both_ends_say_where_memory_is() {
+        let of = |backend, buffers| memory(&backend, buffers).map(|known| known.value);
+        let mpi = |buffers| of(BackendChoice::Mpi, buffers);
+        assert_eq!(mpi(Some([Gpu; 2])), Some(Memory::Device));
+        assert_eq!(mpi(Some([Gpu, Host])), None);
+        assert_eq!(mpi(None), Some(Memory::Host));
+        assert_eq!(of(BackendChoice::Host, None), None);
     }
 }

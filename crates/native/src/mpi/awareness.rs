@@ -2,10 +2,7 @@
 //! does not know ends in a segmentation fault, or in a wrong result.
 //! Not where buffers are (`memory`), and not how the library moves what is in them.
 
-use std::{
-    ffi::{CStr, c_int},
-    fmt::Write as _,
-};
+use std::ffi::{CStr, c_int};
 
 use super::{
     library::{Implementation, Mpi},
@@ -18,19 +15,35 @@ type Query = unsafe extern "C" fn() -> c_int;
 /// MPIX_GPU_query_support (MPICH from 4.0, Cray MPICH): which GPUs, and 0 in return for no.
 type QueryOf = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 
-/// What it said: `name() is 0`, several by commas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    text: String,
-    yes: bool,
+/// What there is to ask.
+trait Answers {
+    /// What a function of no arguments returns; none where the library has no such function.
+    fn query(&self, name: &CStr) -> Option<c_int>;
+    /// Whether MPIX_GPU_query_support knows GPUs of that number; none as above.
+    fn supports(&self, gpus: c_int) -> Option<bool>;
+    /// Whether a variable of the environment is 1.
+    fn is_set(&self, variable: &str) -> bool;
 }
 
-impl Said {
-    /// One answer more. Several must agree: one no is a no.
-    fn add(&mut self, what: &str, yes: bool) {
-        let comma = if self.text.is_empty() { "" } else { ", " };
-        let _ = write!(self.text, "{comma}{what}");
-        self.yes &= yes;
+impl Answers for Mpi {
+    fn query(&self, name: &CStr) -> Option<c_int> {
+        // SAFETY: the type is that of mpi-ext.h and of MPICH's mpi.h.
+        let query = unsafe { self.library().function::<Query>(name) }?;
+        // SAFETY: it takes nothing; MPI has been started.
+        Some(unsafe { query() })
+    }
+
+    fn supports(&self, gpus: c_int) -> Option<bool> {
+        // SAFETY: the type is that of MPICH's mpi.h.
+        let query = unsafe { self.library().function::<QueryOf>(c"MPIX_GPU_query_support") }?;
+        let mut answer = 0;
+        // SAFETY: it writes one int; MPI has been started.
+        let status = unsafe { query(gpus, &mut answer) };
+        Some(status == 0 && answer != 0)
+    }
+
+    fn is_set(&self, variable: &str) -> bool {
+        std::env::var(variable).is_ok_and(|value| value == "1")
     }
 }
 
@@ -42,51 +55,43 @@ impl Session {
     /// What it said, and what to do: no, or nothing at all.
     pub fn takes_memory_of(&self, vendor: Vendor) -> Result<(), String> {
         let mpi = self.mpi();
-        let said = mpi.says_of(vendor);
-        match said {
-            Some(Said { yes: true, .. }) => Ok(()),
-            said => Err(refusal(mpi, vendor, said.as_ref())),
-        }
+        decide(mpi, mpi.implementation(), vendor).map_err(|said| refusal(mpi, vendor, &said))
     }
 }
 
-impl Mpi {
-    /// Every answer that it has; none where it has no such function.
-    fn says_of(&self, vendor: Vendor) -> Option<Said> {
-        let mut said = Said { text: String::new(), yes: true };
-        // The numbers are MPICH's MPIX_GPU_SUPPORT_CUDA and MPIX_GPU_SUPPORT_HIP.
-        let (number, queries): (c_int, &[&CStr]) = match vendor {
-            Vendor::Nvidia => (0, &[c"MPIX_Query_cuda_support"]),
-            Vendor::Amd => (2, &[c"MPIX_Query_rocm_support", c"MPIX_Query_hip_support"]),
-        };
-        for name in queries {
-            // SAFETY: the type is that of mpi-ext.h and of MPICH's mpi.h.
-            let Some(query) = (unsafe { self.library().function::<Query>(name) }) else { continue };
-            // SAFETY: it takes nothing; MPI has been started.
-            let answer = unsafe { query() };
-            said.add(&format!("{}() is {answer}", name.to_string_lossy()), answer != 0);
+/// Every function that the library has must say yes, and without any it is no: what was said then.
+fn decide(
+    answers: &impl Answers,
+    implementation: Implementation,
+    vendor: Vendor,
+) -> Result<(), String> {
+    // The numbers are MPICH's MPIX_GPU_SUPPORT_CUDA and MPIX_GPU_SUPPORT_HIP.
+    let (number, queries): (c_int, &[&CStr]) = match vendor {
+        Vendor::Nvidia => (0, &[c"MPIX_Query_cuda_support"]),
+        Vendor::Amd => (2, &[c"MPIX_Query_rocm_support", c"MPIX_Query_hip_support"]),
+    };
+    let mut said: Vec<(String, bool)> = Vec::new();
+    for name in queries {
+        if let Some(answer) = answers.query(name) {
+            said.push((format!("{}() is {answer}", name.to_string_lossy()), answer != 0));
         }
-        // SAFETY: the type is that of MPICH's mpi.h.
-        let query = unsafe { self.library().function::<QueryOf>(c"MPIX_GPU_query_support") };
-        if let Some(query) = query {
-            let mut answer = 0;
-            // SAFETY: it writes one int; MPI has been started.
-            let status = unsafe { query(number, &mut answer) };
-            let yes = status == 0 && answer != 0;
-            said.add(&format!("MPIX_GPU_query_support({number}) says {}", c_int::from(yes)), yes);
-        }
-        if said.text.is_empty() {
-            return None;
-        }
-        // MVAPICH's function tells how it was built; whether it looks at addresses at all is this variable's.
-        if self.implementation() == Implementation::Mvapich {
-            let names = variables_of_mvapich(vendor);
-            let on = names.iter().any(|name| std::env::var(name).is_ok_and(|value| value == "1"));
-            let word = if on { "1" } else { "not 1" };
-            said.add(&format!("{} is {word}", names.join(" or ")), on);
-        }
-        Some(said)
     }
+    if let Some(yes) = answers.supports(number) {
+        said.push((format!("MPIX_GPU_query_support({number}) says {}", c_int::from(yes)), yes));
+    }
+    if said.is_empty() {
+        return Err("it has no function that would say so".to_owned());
+    }
+    // MVAPICH's function tells how it was built; whether it looks at addresses at all is this variable's.
+    if implementation == Implementation::Mvapich {
+        let names = variables_of_mvapich(vendor);
+        let on = names.iter().any(|name| answers.is_set(name));
+        said.push((format!("{} is {}", names.join(" or "), if on { "1" } else { "not 1" }), on));
+    }
+    if said.iter().all(|(_, yes)| *yes) {
+        return Ok(());
+    }
+    Err(said.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(", "))
 }
 
 /// Of MVAPICH2, and of MVAPICH from 3.0 on.
@@ -97,12 +102,11 @@ fn variables_of_mvapich(vendor: Vendor) -> [&'static str; 2] {
     }
 }
 
-fn refusal(mpi: &Mpi, vendor: Vendor, said: Option<&Said>) -> String {
+fn refusal(mpi: &Mpi, vendor: Vendor, said: &str) -> String {
     let (gpus, with) = match vendor {
         Vendor::Nvidia => ("CUDA", "--with-cuda"),
         Vendor::Amd => ("ROCm", "--with-rocm"),
     };
-    let said = said.map_or("it has no function that would say so", |said| &said.text);
     let advice = match mpi.implementation() {
         Implementation::OpenMpi | Implementation::Other => format!("one configured {with}"),
         Implementation::Mpich => format!("one configured {with}, without MPIR_CVAR_ENABLE_GPU=0"),
@@ -122,16 +126,74 @@ fn refusal(mpi: &Mpi, vendor: Vendor, said: Option<&Said>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use Implementation::{Cray, Mpich, Mvapich, OpenMpi};
+    use Vendor::{Amd, Nvidia};
+
     use super::*;
+
+    /// Functions with what they return, and variables that are 1.
+    #[derive(Default)]
+    struct Says {
+        queries: &'static [(&'static CStr, c_int)],
+        supported: Option<&'static [c_int]>,
+        set: &'static [&'static str],
+    }
+
+    impl Answers for Says {
+        fn query(&self, name: &CStr) -> Option<c_int> {
+            self.queries.iter().find(|(known, _)| *known == name).map(|(_, answer)| *answer)
+        }
+
+        fn supports(&self, gpus: c_int) -> Option<bool> {
+            self.supported.map(|numbers| numbers.contains(&gpus))
+        }
+
+        fn is_set(&self, variable: &str) -> bool {
+            self.set.contains(&variable)
+        }
+    }
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        let cuda =
+            |answer: &'static [(&'static CStr, c_int)]| Says { queries: answer, ..Says::default() };
+        let yes = &[(c"MPIX_Query_cuda_support", 1)];
+        assert_eq!(decide(&cuda(yes), OpenMpi, Nvidia), Ok(()));
+        let no = decide(&cuda(&[(c"MPIX_Query_cuda_support", 0)]), OpenMpi, Nvidia);
+        assert_eq!(no, Err("MPIX_Query_cuda_support() is 0".to_owned()));
+        // It was asked about the other vendor's, of which it says nothing.
+        let silent = Err("it has no function that would say so".to_owned());
+        assert_eq!(decide(&cuda(yes), OpenMpi, Amd), silent);
+        assert_eq!(decide(&Says::default(), Mpich, Nvidia), silent);
+        let hip = cuda(&[(c"MPIX_Query_hip_support", 1), (c"MPIX_Query_cuda_support", 0)]);
+        assert_eq!(decide(&hip, Mpich, Amd), Ok(()));
+    }
 
     #[test]
     fn one_no_is_a_no() {
-        let mut said = Said { text: String::new(), yes: true };
-        said.add("MPIX_Query_cuda_support() is 1", true);
-        assert!(said.yes);
-        said.add("MPIX_GPU_query_support(0) says 0", false);
-        said.add("MV2_USE_CUDA or MVP_USE_CUDA is 1", true);
-        assert!(!said.yes);
-        assert_eq!(said.text.matches(", ").count(), 2, "{}", said.text);
+        let both = |supported: &'static [c_int]| Says {
+            queries: &[(c"MPIX_Query_cuda_support", 1), (c"MPIX_Query_rocm_support", 1)],
+            supported: Some(supported),
+            set: &[],
+        };
+        assert_eq!(decide(&both(&[0]), Cray, Nvidia), Ok(()));
+        assert_eq!(decide(&both(&[2]), Cray, Amd), Ok(()));
+        // Intel's GPUs are number 1.
+        let no = decide(&both(&[1]), Cray, Nvidia).unwrap_err();
+        assert_eq!(no, "MPIX_Query_cuda_support() is 1, MPIX_GPU_query_support(0) says 0");
+    }
+
+    #[test]
+    fn mvapich_looks_at_addresses_only_when_told_to() {
+        let built =
+            |set| Says { queries: &[(c"MPIX_Query_cuda_support", 1)], supported: None, set };
+        let no = decide(&built(&["MV2_USE_ROCM"]), Mvapich, Nvidia).unwrap_err();
+        assert!(no.ends_with("MV2_USE_CUDA or MVP_USE_CUDA is not 1"), "{no}");
+        for variable in [&["MV2_USE_CUDA"], &["MVP_USE_CUDA"]] {
+            assert_eq!(decide(&built(variable), Mvapich, Nvidia), Ok(()));
+        }
+        // The variable alone makes no library aware.
+        let only = Says { set: &["MV2_USE_CUDA"], ..Says::default() };
+        assert!(decide(&only, Mvapich, Nvidia).is_err());
     }
 }

@@ -257,6 +257,46 @@ impl Rank {
         Ok(self.requests.recv(&self.world, buffer, elements, Source::Rank(from), TAG)?)
     }
 
+    /// MPI_Isend of messages of `bytes` each, one at each offset.
+    ///
+    /// # Errors
+    /// [`RankError`]: those before the one that failed are under way.
+    #[inline]
+    pub fn start_sends(
+        &mut self,
+        to: usize,
+        which: Which,
+        bytes: usize,
+        offsets: impl Iterator<Item = usize>,
+    ) -> Result<(), RankError> {
+        let elements = self.bytes(Part { which, offset: 0, bytes })?;
+        for offset in offsets {
+            let buffer = self.buffer(Part { which, offset, bytes })?;
+            self.requests.send(&self.world, buffer, elements, to, TAG)?;
+        }
+        Ok(())
+    }
+
+    /// MPI_Irecv of messages of `bytes` each, one at each offset.
+    ///
+    /// # Errors
+    /// [`RankError`]: those before the one that failed are under way.
+    #[inline]
+    pub fn start_recvs(
+        &mut self,
+        from: usize,
+        which: Which,
+        bytes: usize,
+        offsets: impl Iterator<Item = usize>,
+    ) -> Result<(), RankError> {
+        let elements = self.bytes(Part { which, offset: 0, bytes })?;
+        for offset in offsets {
+            let buffer = self.buffer(Part { which, offset, bytes })?;
+            self.requests.recv(&self.world, buffer, elements, Source::Rank(from), TAG)?;
+        }
+        Ok(())
+    }
+
     /// MPI_Waitall, or with a deadline the same by looking.
     ///
     /// # Errors

@@ -5,14 +5,17 @@ use model::pattern::{self, Content, Mismatch, Pattern};
 use native::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
-use crate::backend::{BackendError, Channel, Part, Side};
+use crate::backend::{BackendError, Channel, Part, Side, Window};
 
-fn part(part: Part) -> mpi::Part {
-    let which = match part.side {
+fn which(side: Side) -> Which {
+    match side {
         Side::Send => Which::Send,
         Side::Recv => Which::Recv,
-    };
-    mpi::Part { which, offset: part.offset, bytes: part.bytes }
+    }
+}
+
+fn part(part: Part) -> mpi::Part {
+    mpi::Part { which: which(part.side), offset: part.offset, bytes: part.bytes }
 }
 
 impl Channel for Mpi<'_> {
@@ -30,6 +33,18 @@ impl Channel for Mpi<'_> {
 
     fn start_recv(&mut self, from: usize, what: Part) -> Result<(), BackendError> {
         self.rank.start_recv(from, part(what)).map_err(failed)
+    }
+
+    // Windows of small messages are nothing but calls: whatever lies between two of them is in their time.
+    fn start_sends(&mut self, to: usize, window: Window) -> Result<(), BackendError> {
+        let started = self.rank.start_sends(to, which(window.side), window.bytes, window.offsets());
+        started.map_err(failed)
+    }
+
+    fn start_recvs(&mut self, from: usize, window: Window) -> Result<(), BackendError> {
+        let started =
+            self.rank.start_recvs(from, which(window.side), window.bytes, window.offsets());
+        started.map_err(failed)
     }
 
     fn complete(&mut self) -> Result<(), BackendError> {

@@ -33,15 +33,10 @@ pub(super) fn join(
 ) -> Result<Rank, MeasureError> {
     let refused = |text: String, exit| BackendError::Refused { text, exit };
     let mpi = libraries.open().map_err(|error| refused(error.to_string(), Exit::Library))?;
+    let take = |gpu: &Gpu| Context::take(gpu.runtime, gpu.facts.ordinal as usize).map(Arc::new);
+    let context = gpu.map(take).transpose().map_err(|error| nccl::gpu(world.rank(), error))?;
     // As MPI_Init, which OSU's programs call. We have other threads, but none of them calls MPI; asked for
     // MPI_THREAD_FUNNELED, Open MPI 4.1 takes a lock around every look for messages (22 % of the time of 8 B).
-    let context = match gpu {
-        Some(gpu) => {
-            let taken = Context::take(gpu.runtime, gpu.facts.ordinal as usize);
-            Some(Arc::new(taken.map_err(|error| nccl::gpu(world.rank(), error))?))
-        }
-        None => None,
-    };
     let session = Session::join(mpi, Threads::Single)
         .map_err(|error| refused(error.to_string(), Exit::Library))?;
     let (rank, ranks) = session

@@ -29,7 +29,7 @@ pub struct Gpus {
     /// Whether they are AMD's.
     pub amd: bool,
     /// Their driver.
-    driver: PathBuf,
+    pub driver: PathBuf,
     /// How many.
     pub count: usize,
     /// Bytes of the smallest one's memory.
@@ -54,15 +54,9 @@ impl Libraries {
         if let Some(path) = mpi {
             environment = environment.with(Kind::Mpi.variable(), path);
         }
-        let gpus = if on_gpus {
-            let found = Gpus::find(&environment);
-            Some(
-                found
-                    .map_err(|why| format!("{why}; leave buffers on the host (--buffers host)"))?,
-            )
-        } else {
-            None
-        };
+        let gpus = on_gpus.then(|| Gpus::find(&environment)).transpose().map_err(|why| {
+            format!("{why}; or leave buffers on the host (--buffers host; H under OSU's names)")
+        })?;
         Ok(Libraries { mpi: used(Kind::Mpi, &environment)?, gpus })
     }
 
@@ -86,6 +80,12 @@ impl Gpus {
         };
         // Without AMD's driver, NVIDIA's story is the one to tell.
         of(Kind::Cuda, false).or_else(|why| of(Kind::Hip, true).map_err(|_| why))
+    }
+
+    /// How many of so many ranks of this host have one GPU: its memory is divided among them. Who sees a
+    /// single one is taken to have been dealt it (`planning::launcher::first_device`).
+    pub fn ranks_on_one(&self, here: usize) -> usize {
+        if self.count == 1 { 1 } else { here.div_ceil(self.count) }
     }
 
     fn open(&self) -> Result<&'static Runtime, LoadError> {

@@ -11,7 +11,7 @@ use model::{
 };
 use rustix::process::WaitStatus;
 
-use super::{Job, Loss, PATIENCE, counting::larger};
+use super::{Job, Loss, PATIENCE, counting::larger, sharing};
 use crate::{
     launch::{guard, party::News},
     measure::Report,
@@ -50,7 +50,11 @@ impl Job<'_> {
                 self.facts[rank] = serde_json::from_slice(&facts).ok();
                 if !self.begun && self.facts.iter().all(Option::is_some) {
                     self.begun = true;
-                    let run = Run { counted: self.watch(), ..self.run() };
+                    let mut run = Run { counted: self.watch(), ..self.run() };
+                    if let Some(remark) = sharing::remark(self.plan, &run.devices) {
+                        outputs.say(&remark);
+                        run.remarks.push(remark);
+                    }
                     let flow = outputs.begin(run)?;
                     self.mind(flow);
                     if let Some(text) = self.disagreement() {

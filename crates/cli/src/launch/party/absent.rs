@@ -1,7 +1,7 @@
 //! Who has not come to the door: which ranks, and on which host each of them is, as far as the launcher's
 //! variables and those who came tell. Not how long they were waited for.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
 use crate::launch::naming;
 
@@ -115,8 +115,7 @@ fn hosts<'a>(
     seen: &[Seen<'a>],
 ) -> Vec<Option<&'a str>> {
     let mut hosts = came.to_vec();
-    // Whoever came elsewhere than was told shows that the launcher's variables do not mean that.
-    if told.len() == came.len() && seen.iter().all(|one| is_one(one.host, &told[one.process])) {
+    if told.len() == came.len() && agree(told, seen) {
         for (host, told) in hosts.iter_mut().zip(told) {
             host.get_or_insert(told);
         }
@@ -134,10 +133,33 @@ fn hosts<'a>(
     hosts
 }
 
+/// Whether processes came from where the launcher's variables say, or from hosts that it calls otherwise (by
+/// an address, or a name of ~/.ssh/config): then one name stands for one other, and for nobody's of its list.
+/// Who came from elsewhere shows that its variables do not mean that.
+fn agree(told: &[String], seen: &[Seen<'_>]) -> bool {
+    let others = |one: &Seen<'_>| {
+        let name = &told[one.process];
+        is_one(one.host, name) || !told.iter().any(|other| is_one(one.host, other))
+    };
+    let mut host_of = BTreeMap::new();
+    let mut name_of = BTreeMap::new();
+    seen.iter().all(|one| {
+        let (name, host) = (short(&told[one.process]), short(one.host));
+        let is_same = *host_of.entry(name.clone()).or_insert(host.clone()) == host
+            && *name_of.entry(host).or_insert(name.clone()) == name;
+        is_same && others(one)
+    })
+}
+
 /// Whether two names are of one host, with or without its domain.
 fn is_one(one: &str, other: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     short(one) == short(other)
+}
+
+/// A name without its domain; an address as it is.
+fn short(name: &str) -> String {
+    let first = if name.parse::<IpAddr>().is_ok() { Some(name) } else { name.split('.').next() };
+    first.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// What is said of processes whose host nobody knows: where the nearest ones are that came.
@@ -211,6 +233,19 @@ mod tests {
         assert!(describe(4, &told, &round, RANKS).contains("does not name"));
         let right = [seen(0, "A.example.org", None), seen(2, "b", None)];
         assert_eq!(describe(4, &told, &right, RANKS), "rank 1 on a, rank 3 on b");
+    }
+
+    /// -H names addresses, and hosts their own names.
+    #[test]
+    fn other_names_of_the_same_hosts() {
+        let told = ["10.77.0.1", "10.77.0.1", "10.77.0.2", "10.77.0.2"].map(str::to_owned);
+        let right = [seen(0, "node1", None), seen(2, "node2", None)];
+        let named = "rank 1 on 10.77.0.1, rank 3 on 10.77.0.2";
+        assert_eq!(describe(4, &told, &right, RANKS), named);
+        for wrong in [[(0, "node1"), (2, "node1")], [(0, "node1"), (1, "node2")]] {
+            let wrong = wrong.map(|(process, host)| seen(process, host, None));
+            assert!(describe(4, &told, &wrong, RANKS).contains("does not name"));
+        }
     }
 
     proptest! {

@@ -118,6 +118,9 @@ fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
         .env("MASTER_ADDR", master)
         .env("MASTER_PORT", orders.port.to_string())
         .stdin(Stdio::null());
+    for name in &orders.unset {
+        command.env_remove(name);
+    }
     if rank > 0 {
         command.stdout(io::stderr());
     }

@@ -28,6 +28,8 @@ pub(super) struct Orders {
     /// Behind the program's name.
     pub(super) words: Vec<String>,
     pub(super) variables: Vec<(String, String)>,
+    /// Variables of the host that processes are not to have.
+    pub(super) unset: Vec<String>,
     /// A folder to be in, where the host has it.
     pub(super) folder: Option<String>,
     /// Number of its first process, how many there are here, and in all.
@@ -59,6 +61,7 @@ impl Orders {
             let orders = Orders {
                 words: words.clone(),
                 variables: variables.clone(),
+                unset: job.unset.clone(),
                 folder: folder.clone(),
                 first,
                 count: host.places,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// `-c` windows with fresh data each, every byte verified; ends at the first wrong one.
+    /// Iterations with fresh data each (`-c`), every byte verified; ends at the first wrong one.
     pub(super) fn check_messages(
         &mut self,
         task: &Task,
@@ -23,7 +23,7 @@ impl Session<'_> {
         findings: &mut Findings,
     ) -> Result<(), MeasureError> {
         let apart = self.apart(task);
-        for number in 1..=u64::from(self.plan.check) {
+        for number in 1..=u64::from(self.plan.checks(task.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
             self.fill_messages(task, seed, apart)?;
             self.world.barrier(self.deadline())?;

@@ -5,10 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use model::{
-    pairs::{
-        figures::{BETWEEN_HOSTS, WITHIN_HOSTS},
-        verdict::Mover,
-    },
+    pairs::figures::{BETWEEN_HOSTS, WITHIN_HOSTS},
     topology::{Paths, Target, Word},
 };
 use native::nvml;
@@ -99,12 +96,6 @@ impl Neighbours {
         let joints: BTreeSet<Joint> = pairs.map(|(a, b)| all.joint(a, b)).collect();
         all.joints = joints.into_iter().collect();
         all
-    }
-
-    /// Who moves the bytes.
-    pub(super) fn mover(&self) -> Mover {
-        let on_gpus = self.seats.iter().all(|seat| matches!(seat.spot, Spot::Gpu(_)));
-        if on_gpus { Mover::Devices } else { Mover::Processors }
     }
 
     /// Whether some host has fewer cores than ranks that need one each.

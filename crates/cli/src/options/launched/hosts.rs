@@ -1,7 +1,15 @@
 //! Which process a launcher put on which host, as far as its variables tell.
 //! Not which hosts those who came say they are on.
 
-use super::nodes;
+use super::{HOSTS, nodes};
+use crate::options::Hosts;
+
+/// The host of each of `size` processes that were started for a -H of ours.
+pub(super) fn of_ours(size: usize, lookup: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
+    let hosts: Hosts = lookup(HOSTS)?.parse().ok()?;
+    let each = hosts.0.into_iter().flat_map(|host| std::iter::repeat_n(host.name, host.places));
+    Some(each.collect::<Vec<_>>()).filter(|each| each.len() == size)
+}
 
 /// The host of each of `size` processes of a Slurm step: its hosts, the processes on each, and in which order
 /// they were dealt out (man srun, SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_DISTRIBUTION).

@@ -64,7 +64,9 @@ pub(super) fn text(program: &Program) -> String {
 /// What does not differ between programs.
 const OURS: &str = "Options of busbw's own:
   -g, --ngpus N                        ranks, where no launcher says how many
-  --backend host|nccl                  who moves the bytes (osu_xccl_*: nccl)
+  --backend host|mpi|nccl              who moves the bytes (osu_xccl_*: nccl)
+  --mpi PATH, --nccl PATH              its library
+  -H HOSTS, --launcher NAME, --np N    have busbw start the ranks: docs/launchers.md
   --csv, --json                        instead of the table
   --record PATH, --no-record           where the record goes; busbw show prints it again
   --batches N, --precision PERCENT     several batches of -i iterations; figures are medians

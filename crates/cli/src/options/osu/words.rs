@@ -38,6 +38,9 @@ const LONG: [(&str, char); 26] = [
     ("root-rank", 'k'),
 ];
 
+/// Short options of ours, each with a value.
+const OURS: [(char, &str); 2] = [('g', "ngpus"), ('H', "hosts")];
+
 /// Words by what they are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
@@ -108,10 +111,13 @@ fn letters<'a>(
 ) -> Result<(), String> {
     for (at, letter) in cluster.char_indices() {
         let rest = &cluster[at + letter.len_utf8()..];
-        if letter == 'g' {
-            // Ours: OSU's number of ranks is its launcher's.
-            let value = if rest.is_empty() { next(words, "-g")? } else { rest.to_owned() };
-            sorted.ours.push(format!("--ngpus={value}").into());
+        // Ours: OSU's ranks and hosts are its launcher's.
+        if let Some((_, long)) = OURS.iter().find(|(ours, _)| *ours == letter) {
+            let value = match rest {
+                "" => next(words, &format!("-{letter}"))?,
+                rest => rest.to_owned(),
+            };
+            sorted.ours.push(format!("--{long}={value}").into());
             return Ok(());
         }
         let takes = program
@@ -196,9 +202,9 @@ mod tests {
         );
         assert_eq!(words.plain, ["D", "H"]);
         assert_eq!(words.ours, ["--backend", "host", "--json"]);
-        let words = sorted("osu_allreduce", "-fclog:x -g 4 -g2").unwrap();
+        let words = sorted("osu_allreduce", "-fclog:x -g 4 -g2 -Ha:1,b -H c").unwrap();
         assert_eq!(words.theirs, [('f', None), ('c', value("log:x"))]);
-        assert_eq!(words.ours, ["--ngpus=4", "--ngpus=2"]);
+        assert_eq!(words.ours, ["--ngpus=4", "--ngpus=2", "--hosts=a:1,b", "--hosts=c"]);
         let words = sorted("osu_mbw_mr", "-V -R 0 --vary-window 1 -x -5").unwrap();
         assert_eq!(
             words.theirs,

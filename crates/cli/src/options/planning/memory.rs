@@ -35,8 +35,13 @@ pub(super) fn buffers(
 
 #[cfg(test)]
 mod tests {
+    use model::{exit::Exit, plan::Plan};
+
     use super::*;
-    use crate::options::{self, Command};
+    use crate::{
+        backend::mpi::{Gpus, Libraries},
+        options::{self, Command, Environment, Surroundings},
+    };
 
     fn planned(line: &str, backend: BackendChoice) -> Result<Option<[Memory; 2]>, BadOption> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);
@@ -57,6 +62,8 @@ mod tests {
             ("busbw osu_latency D H", [Gpu, Host]),
             ("busbw osu_bw H H", [Host; 2]),
             ("busbw osu_allreduce -d cuda", [Gpu; 2]),
+            ("busbw osu_latency -d cuda", [Gpu; 2]),
+            ("busbw osu_latency -d cuda H D", [Host, Gpu]),
         ] {
             assert_eq!(planned(line, BackendChoice::Mpi), Ok(Some(want)), "{line}");
         }
@@ -73,5 +80,56 @@ mod tests {
         }
         let typo = ["busbw", "bw", "--buffers", "gpu,cpu"].map(std::ffi::OsString::from);
         assert!(options::parse(typo).is_err());
+    }
+    /// As process 1 of 2 on a host with so many GPUs, or none.
+    fn launched(line: &str, gpus: Option<usize>) -> Result<Plan, BadOption> {
+        let words = line.split_whitespace().map(std::ffi::OsString::from);
+        let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
+        else {
+            panic!("{line} does not parse");
+        };
+        let variables = ["SIZE", "RANK", "LOCAL_SIZE", "LOCAL_RANK"]
+            .map(|end| format!("OMPI_COMM_WORLD_{end}"));
+        let environment = Environment::read(|name| {
+            let at = variables.iter().position(|variable| variable == name)?;
+            Some(["2", "1", "2", "1"][at].to_owned())
+        });
+        let gpus =
+            gpus.map(|count| Gpus { amd: false, driver: "d".into(), count, memory: 1 << 34 });
+        let mpi = match gpus {
+            None if arguments.wants_gpus() => Err("there is no driver".to_owned()),
+            gpus => Ok(Libraries { mpi: "m".into(), gpus }),
+        };
+        let surroundings = Surroundings { cores: 8, gpus: Err("none".to_owned()), mpi, seed: 1 };
+        options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+            .map(|request| request.plan)
+    }
+
+    #[test]
+    fn each_process_has_the_gpu_of_its_place() {
+        use Memory::{Gpu, Host};
+        let sides = launched("busbw osu_latency D H", Some(8)).unwrap();
+        assert_eq!((sides.backend, sides.buffers), (BackendChoice::Mpi, Some([Gpu, Host])));
+        assert_eq!(
+            (sides.first_device, sides.osu.map(|osu| osu.on_gpus)),
+            (1, Some([true, false]))
+        );
+        // Its launcher has dealt it one.
+        let dealt = launched("busbw bw --backend mpi --buffers gpu", Some(1)).unwrap();
+        assert_eq!((dealt.first_device, dealt.buffers), (0, Some([Gpu; 2])));
+        let host = launched("busbw bw --backend mpi", None).unwrap();
+        assert_eq!((host.first_device, host.buffers), (0, Some([Host; 2])));
+    }
+
+    #[test]
+    fn without_a_gpu_no_run_goes_to_the_host_instead() {
+        for line in
+            ["busbw osu_latency D D", "busbw osu_bw H D", "busbw bw --backend mpi --buffers gpu"]
+        {
+            let refused = launched(line, None).unwrap_err();
+            assert_eq!(refused.exit, Exit::Impossible, "{line}");
+            let text = "--backend mpi cannot run here: there is no driver";
+            assert!(refused.to_string().contains(text), "{line}: {refused}");
+        }
     }
 }

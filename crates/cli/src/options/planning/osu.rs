@@ -23,8 +23,6 @@ const BANDWIDTH: [u32; 4] = [100, 10, 20, 2];
 const COLLECTIVES: [u32; 4] = [1000, 100, 100, 10];
 /// Windows of `-V` (c/util/osu_util_mpi.h: WINDOW_SIZES).
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Operations that `-c` checks beside the last timed one, at every size.
-const CHECKS: u32 = 10;
 
 /// Who moves the bytes where nobody says so: MPI, where its launcher and its library are there.
 pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendName {
@@ -173,7 +171,7 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
     // NCCL reduces floats in osu_xccl_*, and moves characters.
     let usual = if program.is_xccl() && reduces { DataType::Float } else { DataType::Int8 };
     Ok(Plan {
-        check: if checks { CHECKS } else { 0 },
+        check: u32::from(checks),
         datatypes: if osu.types.is_empty() { vec![usual] } else { osu.types.clone() },
         roots: vec![osu.root],
         traffic: if collective == Some(Collective::AllToAllV) {
