@@ -2,7 +2,7 @@
 //! record. Not who captures it, and not what the facts mean for a user.
 //!
 //! It reads the lines that the `mpi` backend asks for (docs/mpi.md). Nothing is guessed: where no line
-//! tells, `MpiFacts::unknown` says so. Time is linear and memory bounded.
+//! tells, [`MpiFacts::unknown`](crate::mpi_log::MpiFacts::unknown) says so. Time is linear and memory bounded.
 
 mod facts;
 mod open_mpi;
