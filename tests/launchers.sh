@@ -354,7 +354,7 @@ carried_by_open_mpi() {
     "slow: ranks of one host exchange messages over TCP .* went to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
     "${start[@]}" --mca btl tcp,self "${words[@]}"
   carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
-    "UCX carried Open MPI's messages, by its lanes " \
+    "Open MPI's messages went to UCX, whose lanes are " \
     "${start[@]}" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "${words[@]}"
   # Lines that Open MPI writes where it was told to write those that are kept back.
   run "${carried_names[3]}" 0 2 0 "^\[.*\] mpi_show_mca_params=enviro" "${start[@]}" --mca mpi_show_mca_params enviro "${words[@]}"

@@ -284,7 +284,7 @@ fn transports_as_mpi_names_them() {
     ] {
         let (found, last) = rules_of_mpi(&(ucx.clone() + &lines), open_mpi, "infiniband");
         assert_eq!(found, rules, "{lines}");
-        assert!(last.starts_with("UCX carried Open MPI's messages, by its lanes "), "{last}");
+        assert!(last.starts_with("Open MPI's messages went to UCX, whose lanes are "), "{last}");
     }
     let mpich = "MPICH Version: 4.0.2\nMPICH Device: ch4:ucx";
     let (found, last) = rules_of_mpi(&lanes("sysv/memory"), mpich, "ethernet");

@@ -46,7 +46,7 @@ pub(super) fn is_chatter(line: &str) -> bool {
     text(line).is_some_and(|text| BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)))
 }
 
-/// What follows "[host:process] ".
+/// What follows `[host:process] `.
 fn text(line: &str) -> Option<&str> {
     let (process, text) = line.strip_prefix('[')?.split_once("] ")?;
     let (_, number) = process.rsplit_once(':')?;

@@ -24,19 +24,22 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{FdFlags, fcntl_setfd},
     pipe::{PipeFlags, pipe_with},
+    stdio::dup2_stdout,
 };
 
 use crate::{launch::terminating, options::SIEVE_WORD};
 
-/// Open MPI's variables: where its messages go, and which PML and BTLs say what they do. At these levels
-/// they do so once a process and once a peer.
+/// Where Open MPI's messages go, and what its PML and BTLs say. At these levels they speak once a process and
+/// once a peer.
 const OPEN_MPI: [(&str, &str); 3] = [
-    ("OPAL_OUTPUT_STDERR_FD", ""),
+    ("OPAL_OUTPUT_STDERR_FD", PIPE),
     ("OMPI_MCA_pml_base_verbose", "10"),
     ("OMPI_MCA_btl_base_verbose", "1"),
 ];
-/// UCX's: the same. At this level it tells each kind of endpoint once.
-const UCX: [(&str, &str); 2] = [("UCX_LOG_FILE", ""), ("UCX_LOG_LEVEL", "info")];
+/// Stands for our pipe's number.
+const PIPE: &str = "";
+/// What UCX says, on stdout unless UCX_LOG_FILE is set. At this level it tells each kind of endpoint once.
+const UCX: (&str, &str) = ("UCX_LOG_LEVEL", "info");
 /// Begins a line of ours, which tells that everything before it has been read.
 const MARK: &str = "busbw read so far ";
 /// How long the child may take to read what is said.
@@ -55,26 +58,21 @@ impl Log {
     /// Lets libraries, which must not be loaded yet, write into a pipe of ours; those for which the user has
     /// settings of their own write as these say. Only while this process has one thread.
     pub fn capture() -> Log {
-        let chosen = |variables: &[(&str, &str)]| {
-            let (name, _) = variables.iter().find(|(name, _)| std::env::var_os(name).is_some())?;
+        let chosen = |names: &[&str]| {
+            let name = names.iter().find(|name| std::env::var_os(name).is_some())?;
             Some(format!("{name} is set, and what is said goes where that says: unset it"))
         };
-        let deaf = Deaf { open_mpi: chosen(&OPEN_MPI), ucx: chosen(&UCX) };
-        let files = match start() {
+        let open_mpi = chosen(&OPEN_MPI.map(|(name, _)| name));
+        let deaf = Deaf { open_mpi, ucx: chosen(&["UCX_LOG_LEVEL", "UCX_LOG_FILE"]) };
+        let files = match start(deaf.ucx.is_none()) {
             Ok(files) => files,
             Err(error) => return Log { files: None, deaf: deafened(&error) },
         };
-        let number = files.0.as_raw_fd();
-        let set = |variables: &[(&str, &str)], place: &str| {
-            for (name, value) in variables {
-                environment::set(name, if value.is_empty() { place } else { value });
-            }
-        };
-        if deaf.open_mpi.is_none() {
-            set(&OPEN_MPI, &number.to_string());
-        }
-        if deaf.ucx.is_none() {
-            set(&UCX, &format!("/proc/self/fd/{number}"));
+        let pipe = files.0.as_raw_fd().to_string();
+        let open_mpi = OPEN_MPI.iter().filter(|_| deaf.open_mpi.is_none());
+        let ucx = deaf.ucx.is_none().then_some(&UCX);
+        for (name, value) in open_mpi.chain(ucx) {
+            environment::set(name, if *value == PIPE { &pipe } else { *value });
         }
         Log { files: Some(files), deaf }
     }
@@ -96,8 +94,9 @@ fn deafened(error: &anyhow::Error) -> Deaf {
     Deaf { open_mpi: why.clone(), ucx: why }
 }
 
-/// Starts the child: the pipe's end for the libraries, and what is kept.
-fn start() -> Result<(File, File)> {
+/// Starts the child: the pipe's end for the libraries, which is our stdout as well if `stdout`, and what is
+/// kept.
+fn start(stdout: bool) -> Result<(File, File)> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
     let kept = memfd_create("busbw-mpi-log", MemfdFlags::CLOEXEC)?;
     let program = std::env::current_exe().context("cannot find our own program file")?;
@@ -109,13 +108,15 @@ fn start() -> Result<(File, File)> {
         .with_context(|| format!("cannot start {}", program.display()))?;
     // Without a launcher Open MPI starts a daemon, which writes where the variable says, too.
     fcntl_setfd(&to, FdFlags::empty()).context("cannot pass the pipe on")?;
+    if stdout {
+        dup2_stdout(&to).context("cannot redirect stdout")?;
+        streams::write_stdout_by_lines();
+    }
     Ok((File::from(to), File::from(kept)))
 }
 
 /// Everything that was kept of what was written until now.
 fn read((to, kept): &(File, File)) -> Result<String> {
-    // UCX's lines wait in a stream of C's library.
-    streams::flush();
     static MARKS: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{MARK}{}\n", MARKS.fetch_add(1, Ordering::Relaxed));
     (&*to).write_all(mark.as_bytes())?;

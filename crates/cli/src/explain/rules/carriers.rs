@@ -39,7 +39,7 @@ fn carriers(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding> {
     let named = if !btls.is_empty() {
         Some(format!("Open MPI's messages between ranks went to its BTL {}", list(&btls, "and")))
     } else if facts.iter().any(MpiFacts::is_all_ucx) && !lanes.is_empty() {
-        Some(format!("UCX carried Open MPI's messages, by its lanes {}", list(&lanes, "and")))
+        Some(format!("Open MPI's messages went to UCX, whose lanes are {}", list(&lanes, "and")))
     } else {
         None
     };
