@@ -2,6 +2,8 @@
 //! No I/O, no clock, no unsafe: everything here is a function of its arguments.
 #![forbid(unsafe_code)]
 
+/// What NCCL and its plugins share in memory.
+pub mod abi;
 /// Ways to run a collective on one host, and which is fastest at which size.
 pub mod algorithm;
 /// Who sends how much to whom in alltoallv.
