@@ -6,6 +6,7 @@
 //! Whoever calls moves the bytes.
 
 mod events;
+pub mod fault;
 mod frame;
 mod handle;
 mod keeper;
@@ -25,6 +26,7 @@ use std::{
 };
 
 use self::{
+    fault::Fault,
     handle::Whereabouts,
     keeper::{Keeper, lock},
     receiver::Listening,
@@ -47,6 +49,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The network.
 pub struct Multipath {
     devices: Vec<Device>,
+    fault: Option<Fault>,
     keeper: OnceLock<Arc<Keeper>>,
     starting: Mutex<()>,
     /// Connections that are being made, by what is in their handle.
@@ -55,11 +58,12 @@ pub struct Multipath {
 }
 
 impl Multipath {
-    /// Over these devices.
+    /// Over these devices, of which paths are broken if a fault says so.
     #[must_use]
-    pub fn new(devices: Vec<Device>) -> Multipath {
+    pub fn new(devices: Vec<Device>, fault: Option<Fault>) -> Multipath {
         Multipath {
             devices,
+            fault,
             keeper: OnceLock::new(),
             starting: Mutex::default(),
             pending: Mutex::default(),
@@ -74,7 +78,7 @@ impl Multipath {
             return Ok(keeper.clone());
         }
         let interfaces = self.devices.iter().flat_map(|device| device.interfaces.clone());
-        let keeper = Keeper::start(&interfaces.collect::<Vec<_>>())?;
+        let keeper = Keeper::start(&interfaces.collect::<Vec<_>>(), self.fault)?;
         Ok(self.keeper.get_or_init(|| keeper).clone())
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use plugin::{
     devices::{Device, Interface},
-    multipath::Multipath,
+    multipath::{Multipath, fault::Fault},
     network::{Network, Receiver, Result, Sender},
 };
 
@@ -21,9 +21,9 @@ fn loopback(last: u8) -> Interface {
     Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None }
 }
 
-fn network(interfaces: Vec<Interface>) -> Multipath {
+fn network(interfaces: Vec<Interface>, fault: Option<Fault>) -> Multipath {
     let name = c"busbw".to_owned();
-    Multipath::new(vec![Device { name, path: None, guid: 0, speed: 10_000, interfaces }])
+    Multipath::new(vec![Device { name, path: None, guid: 0, speed: 10_000, interfaces }], fault)
 }
 
 fn connected(network: &Multipath) -> (Box<dyn Sender>, Box<dyn Receiver>) {
@@ -135,7 +135,16 @@ fn receive_all(
 }
 
 fn pass(interfaces: Vec<Interface>, sizes: Vec<usize>, windows: (usize, usize)) {
-    let network = network(interfaces);
+    pass_under(None, interfaces, sizes, windows);
+}
+
+fn pass_under(
+    fault: Option<Fault>,
+    interfaces: Vec<Interface>,
+    sizes: Vec<usize>,
+    windows: (usize, usize),
+) {
+    let network = network(interfaces, fault);
     let (mut sender, mut receiver) = connected(&network);
     let ready = Arc::new(Barrier::new(2));
     thread::scope(|scope| {
@@ -177,4 +186,21 @@ fn many_messages_in_any_windows() {
 #[test]
 fn only_small_ones() {
     pass(vec![loopback(1)], (0..20_000).map(|number| number % 300).collect(), (32, 32));
+}
+
+#[test]
+fn paths_that_break_all_the_time() {
+    for (seed, millis) in [(1, 2), (2, 5), (3, 20), (4, 50)] {
+        let mut chance = Chance(seed);
+        let sizes = (0..300).map(|_| chance.next(2_000_000) as usize).collect();
+        let fault = Fault { every: Duration::from_millis(millis) };
+        pass_under(Some(fault), vec![loopback(1), loopback(2)], sizes, (8, 4));
+    }
+}
+
+#[test]
+fn small_ones_while_paths_break() {
+    let fault = Fault { every: Duration::from_millis(3) };
+    let sizes = (0..50_000).map(|number| number % 9000).collect();
+    pass_under(Some(fault), vec![loopback(1)], sizes, (16, 16));
 }

@@ -38,7 +38,9 @@ fn make() -> Result<Box<dyn Network>> {
                 speed: 10_000,
                 interfaces,
             };
-            Ok(Box::new(crate::multipath::Multipath::new(vec![device])))
+            let fault = std::env::var(crate::multipath::fault::VARIABLE).ok();
+            let fault = fault.and_then(|text| crate::multipath::fault::Fault::parsed(&text));
+            Ok(Box::new(crate::multipath::Multipath::new(vec![device], fault)))
         }
     }
 }

@@ -20,6 +20,7 @@ use rustix::{
 };
 
 use super::{
+    fault::{Draws, Fault},
     frame::{Answer, Header, Hello, SECRET_BYTES},
     handle::Whereabouts,
     receiver, sender, sockets,
@@ -53,6 +54,9 @@ pub(super) trait Charge: Send + Sync {
 
     /// Nobody looks any more; false if something came in between.
     fn unwatch(&self) -> bool;
+
+    /// Breaks the path of this number, or another one if there are not so many.
+    fn cut(&self, path: usize);
 }
 
 /// A path to connect.
@@ -78,7 +82,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system does not let us.
-    pub(super) fn start(interfaces: &[Interface]) -> Result<Arc<Keeper>> {
+    pub(super) fn start(interfaces: &[Interface], fault: Option<Fault>) -> Result<Arc<Keeper>> {
         let mut doors = Vec::new();
         let mut addresses = Vec::new();
         for Interface { name, address, prefix, .. } in interfaces {
@@ -118,6 +122,8 @@ impl Keeper {
             leaving: Vec::new(),
             watched: Vec::new(),
             closing: Vec::new(),
+            fault: fault.map(|fault| (fault, Instant::now() + fault.every)),
+            draws: Draws(u64::from(std::process::id())),
         };
         super::threads::spawn("busbw-keeper", move || thread.run())?;
         Ok(keeper)
@@ -181,6 +187,9 @@ struct Thread {
     leaving: Vec<(OwnedFd, Instant)>,
     watched: Vec<Weak<dyn Charge>>,
     closing: Vec<(Arc<sender::Shared>, Instant)>,
+    /// And when the next path is cut.
+    fault: Option<(Fault, Instant)>,
+    draws: Draws,
 }
 
 impl Thread {
@@ -195,9 +204,11 @@ impl Thread {
                 self.round(now);
                 next_round = now + ROUND;
             }
+            self.cut(now);
             let mut until: Option<Instant> = looked_after.then_some(next_round);
             let waits = self.guests.iter().map(|guest| guest.until);
             let waits = waits.chain(self.dials.iter().map(|dial| dial.until));
+            let waits = waits.chain(self.fault.map(|(_, at)| at));
             for wait in waits.chain(self.leaving.iter().map(|(_, until)| *until)) {
                 until = Some(until.map_or(wait, |until| until.min(wait)));
             }
@@ -220,6 +231,19 @@ impl Thread {
                 }),
                 Err(error) => not_reached(&order, error),
             },
+        }
+    }
+
+    /// Breaks a path, if that is asked for.
+    fn cut(&mut self, now: Instant) {
+        let Some((fault, at)) = &mut self.fault else { return };
+        if now < *at {
+            return;
+        }
+        *at = now + fault.every;
+        let whom = self.watched.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        if !whom.is_empty() {
+            whom[self.draws.below(whom.len())].cut(self.draws.below(super::MOST_PATHS));
         }
     }
 

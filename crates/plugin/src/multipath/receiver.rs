@@ -22,6 +22,7 @@ use super::{
     events::Events,
     frame::Hello,
     keeper::{Charge, Keeper, Order, lock},
+    sockets,
 };
 use crate::{
     log,
@@ -262,6 +263,12 @@ impl Charge for Shared {
             owes || link.readable.load(Ordering::Acquire)
         };
         !self.links.iter().any(busy) || self.watched.swap(true, Ordering::SeqCst)
+    }
+
+    fn cut(&self, path: usize) {
+        if let Some(live) = &*lock(&self.links[path].end) {
+            sockets::cut(&live.socket);
+        }
     }
 }
 

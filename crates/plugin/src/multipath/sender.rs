@@ -471,6 +471,12 @@ impl Charge for Shared {
         }
         self.watched.swap(true, Ordering::SeqCst)
     }
+
+    fn cut(&self, path: usize) {
+        if let End::Live(live) = &*lock(&self.links[path % self.links.len()].end) {
+            sockets::cut(&live.socket);
+        }
+    }
 }
 
 /// Why a path must be given up, if it must; asks for acknowledgements that are late.

@@ -64,6 +64,11 @@ pub(super) fn reset_at_close(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
+/// Breaks the connection, for both ends.
+pub(super) fn cut(socket: &OwnedFd) {
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
 /// Sends what the kernel takes now, in bytes; nothing if it takes nothing.
 pub(super) fn send(socket: impl AsFd, parts: &[IoSlice<'_>]) -> Io<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;

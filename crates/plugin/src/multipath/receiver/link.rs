@@ -26,7 +26,7 @@ const AHEAD: usize = Header::BYTES + SMALL;
 
 /// A path that is up.
 pub(super) struct Live {
-    socket: OwnedFd,
+    pub(super) socket: OwnedFd,
     path: usize,
     /// How often it was connected before.
     pub(super) epoch: u32,
