@@ -247,7 +247,7 @@ impl Charge for Shared {
         for link in &self.links {
             let mut end = lock(&link.end);
             let Some(live) = &mut *end else { continue };
-            if live.settle_up(&self.requests).is_err() {
+            if live.settle_up().is_err() {
                 self.lose(&mut end);
             } else {
                 owes |= live.owes();
@@ -325,15 +325,12 @@ impl crate::network::Receiver for Receiving {
         let shared = &*self.shared;
         shared.failure()?;
         let Some(request) = self.free.pop() else { return Ok(None) };
-        let early = lock(&shared.requests).post(data, bytes, request, shared.done())?;
+        lock(&shared.requests).post(data, bytes, request, shared.done())?;
         for link in &shared.links {
-            // What waited for a request, or to be acknowledged once there was one.
-            if early || link.waits.load(Ordering::Acquire) {
+            // What waited for a request.
+            if link.waits.load(Ordering::Acquire) {
                 link.readable.store(true, Ordering::Release);
             }
-        }
-        if early {
-            shared.read_on();
         }
 
         Ok(Some(request))

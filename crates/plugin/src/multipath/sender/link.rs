@@ -15,7 +15,6 @@ use super::{
     queue::{Bytes, Piece},
 };
 use crate::multipath::{
-    IN_FLIGHT,
     frame::{Answer, Chunk, Header},
     sockets,
 };
@@ -92,7 +91,9 @@ impl Live {
     ) -> Io<bool> {
         loop {
             if self.writing.is_none() {
-                let Some(piece) = next(self.bytes < IN_FLIGHT) else { return Ok(true) };
+                let Some(piece) = next(self.bytes < load.window()) else {
+                    return Ok(true);
+                };
                 self.bytes += piece.length();
                 load.set_queued(self.bytes);
                 self.begin(Header::Chunk(piece.chunk), Some(piece));
