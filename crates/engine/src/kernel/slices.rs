@@ -22,3 +22,32 @@ pub fn sum_slices(from: &[&[f32]], to: &mut [f32], store: Store) {
     // overlaps no source.
     unsafe { reduce(DataType::Float, ReduceOp::Sum, &to, &sources, count, store) };
 }
+
+/// One side of [`combine_slices`]: elements as bytes, and their scalar for `mulsum`.
+pub type Side<'a> = (&'a [u8], u8);
+
+/// Combines `one` with `other` into `to`, or with what `to` holds where there is no `one`; as many elements as
+/// the shortest has. Averages are sums: who divides is the caller's affair.
+///
+/// # Panics
+/// When something does not lie where elements of the type may.
+pub fn combine_slices(
+    datatype: DataType,
+    op: ReduceOp,
+    (one, scalar): (Option<&[u8]>, u8),
+    other: Side<'_>,
+    to: &mut [u8],
+) {
+    let element = datatype.bytes();
+    let op = if op == ReduceOp::Avg { ReduceOp::Sum } else { op };
+    let to_address = to.as_mut_ptr();
+    let first = one.map_or(to_address.cast_const(), <[u8]>::as_ptr);
+    let shortest = one.map_or(to.len(), <[u8]>::len).min(other.0.len()).min(to.len());
+    for at in [first, other.0.as_ptr(), to_address.cast_const()] {
+        assert!(at.addr().is_multiple_of(element), "elements of {element} bytes at an odd place");
+    }
+    let sources = [Source { at: first, scalar }, Source { at: other.0.as_ptr(), scalar: other.1 }];
+    // SAFETY: all are valid and aligned for as many elements; `to` was borrowed exclusively, so it overlaps no
+    // source, or is the first one.
+    unsafe { reduce(datatype, op, &[to_address], &sources, shortest / element, Store::Cached) };
+}
