@@ -18,7 +18,7 @@ use self::{
     child::{Asked, Described},
     rules::RULES,
 };
-use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments};
+use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments, printable::Printable};
 
 /// What came of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -138,7 +138,7 @@ fn line(finding: &Finding) -> String {
 
 /// Lines come as they are known: a rule may take seconds.
 fn say(text: &str) {
-    let mut out = io::stdout().lock();
+    let mut out = Printable::new(io::stdout().lock(), false);
     // Whoever reads may have gone; the exit code is still to come.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -168,6 +168,29 @@ fn what_cannot_be() {
     assert!(collective.stderr.contains("all_reduce and sendrecv"), "{}", collective.stderr);
 }
 
+/// On GPUs it is NCCL that loads the plugin: its ranks' processes have the variable.
+#[test]
+fn nccl_is_told_of_a_plugin() {
+    for (words, wanted) in [
+        ("--net /x/libnccl-net-y.so", "NCCL_NET_PLUGIN=/x/libnccl-net-y.so"),
+        ("--net busbw", "/libnccl-net-busbw.so"),
+        ("--reference socket:4x4", "BUSBW_NET_REFERENCE=socket:4x4"),
+    ] {
+        let mut bench = Bench::new(&format!("all_reduce -g 2 -b 8 -e 16 -N 0 {words}"));
+        bench.looks_for_sockets = false;
+        bench.command.env("LD_LIBRARY_PATH", folder());
+        let mut running = bench.start();
+        let ranks = running.at_row(2);
+        assert_eq!(ranks.len(), 2, "{words}");
+        for pid in ranks {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+            let environment = String::from_utf8_lossy(&environment).into_owned();
+            let has = environment.split('\0').any(|one| one.ends_with(wanted));
+            assert!(has, "{words}: {environment}");
+        }
+    }
+}
+
 /// Processes of a launcher, each with one rank.
 #[test]
 fn under_a_launcher() {

@@ -7,7 +7,13 @@ use std::{
 };
 
 use engine::World;
-use model::{Benchmark, abi::net::HANDLE_BYTES, exit::Exit, plan::Plan, record::NetFacts};
+use model::{
+    Benchmark,
+    abi::{level, net::HANDLE_BYTES},
+    exit::Exit,
+    plan::Plan,
+    record::NetFacts,
+};
 use native::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
 
 use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH};
@@ -32,6 +38,7 @@ pub(super) fn join<'p>(
     let refused =
         |text: String, exit| BackendError::Refused { text: format!("rank {me}: {text}"), exit };
     let file = wanted.file().map_err(|error| refused(format!("{error:#}"), Exit::Internal))?;
+    native::net::pass_on(shown(std::env::var("NCCL_DEBUG").ok().as_deref()));
     let plugin =
         Plugin::open(&file, None).map_err(|error| refused(error.to_string(), Exit::Impossible))?;
     let wrong = |error| failed(me, error);
@@ -109,6 +116,15 @@ pub(super) fn join<'p>(
     let place = members.iter().position(|member| *member == me).unwrap_or(0);
     let facts = Some(facts);
     Ok(Net { plan, world_rank: me, members, me: place, links, buffers, most, facts, stopped })
+}
+
+/// Up to which level lines of the plugin go to stderr: what NCCL_DEBUG asks NCCL for.
+fn shown(debug: Option<&str>) -> i32 {
+    match debug.unwrap_or("").to_ascii_uppercase().as_str() {
+        "WARN" => level::WARN,
+        "INFO" | "ABORT" | "TRACE" => level::INFO,
+        _ => 0,
+    }
 }
 
 /// Bytes of a message at most. Sizes come back as 31 bits, whatever properties say.

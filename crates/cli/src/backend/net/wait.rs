@@ -45,7 +45,7 @@ impl<'a> Patience<'a> {
             return Ok(());
         }
         std::thread::yield_now();
-        if self.idle % BETWEEN != 0 {
+        if !self.idle.is_multiple_of(BETWEEN) {
             return Ok(());
         }
         if (self.stopped)() {
