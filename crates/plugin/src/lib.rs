@@ -9,5 +9,7 @@ pub mod devices;
 pub mod exported;
 /// Lines in NCCL's log.
 pub mod log;
+/// busbw's own network.
+pub mod multipath;
 /// What a network is.
 pub mod network;

@@ -1,0 +1,290 @@
+//! The receiving end of one path: headers and bytes come in, acknowledgements go out.
+//! Not where bytes belong (`requests`).
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    os::fd::OwnedFd,
+    sync::Mutex,
+};
+
+use super::requests::{Place, Requests};
+use crate::{
+    multipath::{
+        SMALL,
+        frame::{Answer, Chunk, Header, take},
+        keeper::lock,
+        sockets,
+    },
+    network::{Request, Result},
+};
+
+/// Chunks of small messages that are acknowledged together.
+const TOGETHER: u32 = 16;
+/// Bytes that are read beyond a header: a small message with it.
+const AHEAD: usize = Header::BYTES + SMALL;
+
+/// A path that is up.
+pub(super) struct Live {
+    pub(super) socket: OwnedFd,
+    path: usize,
+    /// How often it was connected before.
+    pub(super) epoch: u32,
+    /// What was read, and not looked at yet.
+    ahead: Box<[u8; AHEAD]>,
+    start: usize,
+    end: usize,
+    coming: Option<Coming>,
+    /// A chunk whose request is waited for.
+    pub(super) waits: Option<Chunk>,
+    /// Chunks that are to be acknowledged.
+    owed: u32,
+    /// Whether that cannot wait for more.
+    urgent: bool,
+    answer: [u8; Answer::BYTES],
+    answered: usize,
+    /// The other side has said that nothing more comes.
+    pub(super) bye: bool,
+}
+
+/// A chunk of which not everything was read.
+struct Coming {
+    chunk: Chunk,
+    read: usize,
+    to: To,
+}
+
+enum To {
+    There(*mut u8),
+    Aside(Vec<u8>),
+    Nowhere,
+}
+
+// SAFETY: NCCL leaves the memory to us, whichever thread it is, until the request is done or the connection ends.
+unsafe impl Send for Coming {}
+
+/// Why a path is not read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Nothing is there.
+    Empty,
+    /// A request must come first.
+    Request,
+    /// The other end has closed, after a farewell or without one.
+    End,
+}
+
+impl Live {
+    pub(super) fn new(socket: OwnedFd, path: usize, epoch: u32) -> Live {
+        Live {
+            socket,
+            path,
+            epoch,
+            ahead: Box::new([0; AHEAD]),
+            start: 0,
+            end: 0,
+            coming: None,
+            waits: None,
+            owed: 0,
+            urgent: false,
+            answer: [0; Answer::BYTES],
+            answered: Answer::BYTES,
+            bye: false,
+        }
+    }
+
+    /// Reads until nothing is there. Calls `done(request, bytes)` for messages that are complete.
+    ///
+    /// # Errors
+    /// `Ok(Err(error))` when the path is broken; `Err` when the connection is: it says what cannot be.
+    pub(super) fn read(
+        &mut self,
+        requests: &Mutex<Requests>,
+        mut done: impl FnMut(Request, u64),
+    ) -> Result<rustix::io::Result<Pause>> {
+        let mut all = false;
+        let pause = loop {
+            if let Some(chunk) = self.waits.take()
+                && !self.place(requests, chunk)?
+            {
+                break Pause::Request;
+            }
+            // What was read ahead first.
+            self.copy_ahead();
+            if self.is_complete() {
+                self.complete(requests, &mut done)?;
+            } else if self.coming.is_none() && self.end - self.start >= Header::BYTES {
+                self.header(requests, &mut done)?;
+            } else if all {
+                break Pause::Empty;
+            } else {
+                match self.fill() {
+                    Ok(Some((0, _))) => break Pause::End,
+                    Ok(Some((_, less))) => all = less,
+                    Ok(None) => break Pause::Empty,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        };
+        if let Err(error) = self.acknowledge() {
+            return Ok(Err(error));
+        }
+        Ok(Ok(pause))
+    }
+
+    /// Reads from the socket, in bytes: the rest of the chunk to where it belongs, and the next header; or a
+    /// header and a small message. Also whether it was less than there was room for, so that nothing is left.
+    fn fill(&mut self) -> rustix::io::Result<Option<(usize, bool)>> {
+        let Some(coming) = &mut self.coming else {
+            if self.start > 0 {
+                self.ahead.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            let room = &mut self.ahead[self.end..];
+            let most = room.len();
+            let read = sockets::receive(&self.socket, &mut [IoSliceMut::new(room)])?;
+            self.end += read.unwrap_or(0);
+            return Ok(read.map(|bytes| (bytes, bytes < most)));
+        };
+        // Nothing is ahead: it was copied.
+        (self.start, self.end) = (0, 0);
+        let rest = coming.chunk.bytes() - coming.read;
+        let mut nowhere;
+        let place: &mut [u8] = match &mut coming.to {
+            // SAFETY: so many bytes of the chunk are left of its place.
+            To::There(to) => unsafe { std::slice::from_raw_parts_mut(to.add(coming.read), rest) },
+            To::Aside(bytes) => &mut bytes[coming.read..],
+            To::Nowhere => {
+                nowhere = vec![0; rest];
+                &mut nowhere
+            }
+        };
+        let next = &mut self.ahead[..Header::BYTES];
+        let read =
+            sockets::receive(&self.socket, &mut [IoSliceMut::new(place), IoSliceMut::new(next)])?;
+        let bytes = read.unwrap_or(0);
+        coming.read += bytes.min(rest);
+        self.end = bytes.saturating_sub(rest);
+        Ok(read.map(|bytes| (bytes, bytes < rest + Header::BYTES)))
+    }
+
+    fn copy_ahead(&mut self) {
+        let Some(coming) = &mut self.coming else { return };
+        let count = (self.end - self.start).min(coming.chunk.bytes() - coming.read);
+        let bytes = &self.ahead[self.start..self.start + count];
+        match &mut coming.to {
+            // SAFETY: so many bytes of the chunk are left of its place.
+            To::There(to) => unsafe {
+                to.add(coming.read).copy_from_nonoverlapping(bytes.as_ptr(), count)
+            },
+            To::Aside(aside) => aside[coming.read..coming.read + count].copy_from_slice(bytes),
+            To::Nowhere => {}
+        }
+        coming.read += count;
+        self.start += count;
+    }
+
+    fn is_complete(&self) -> bool {
+        self.coming.as_ref().is_some_and(|coming| coming.read == coming.chunk.bytes())
+    }
+
+    fn header(
+        &mut self,
+        requests: &Mutex<Requests>,
+        done: &mut impl FnMut(Request, u64),
+    ) -> Result<()> {
+        let header = Header::decoded(&take(&self.ahead[..], self.start))?;
+        self.start += Header::BYTES;
+        match header {
+            Header::Ping => self.urgent = true,
+            Header::Bye => self.bye = true,
+            Header::Chunk(chunk) => {
+                let bytes = chunk.bytes();
+                if self.end - self.start >= bytes && bytes <= SMALL {
+                    let data = &self.ahead[self.start..self.start + bytes];
+                    lock(requests).put(&chunk, data, done)?;
+                    self.start += bytes;
+                    self.owed += 1;
+                } else {
+                    self.waits = Some(chunk);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out where a chunk is to be written; false if that is not known yet.
+    fn place(&mut self, requests: &Mutex<Requests>, chunk: Chunk) -> Result<bool> {
+        let to = match lock(requests).place(&chunk, self.path)? {
+            Place::There(to) => To::There(to),
+            Place::Aside => To::Aside(vec![0; chunk.bytes()]),
+            Place::Nowhere => To::Nowhere,
+            Place::Later => {
+                self.waits = Some(chunk);
+                return Ok(false);
+            }
+        };
+        self.coming = Some(Coming { chunk, read: 0, to });
+        Ok(true)
+    }
+
+    fn complete(
+        &mut self,
+        requests: &Mutex<Requests>,
+        done: &mut impl FnMut(Request, u64),
+    ) -> Result<()> {
+        let Some(Coming { chunk, to, .. }) = self.coming.take() else { return Ok(()) };
+        self.urgent |= chunk.bytes() > SMALL;
+        match to {
+            To::There(_) => lock(requests).come(&chunk, done),
+            To::Aside(bytes) => lock(requests).aside(chunk, bytes, done)?,
+            To::Nowhere => {}
+        }
+        self.owed += 1;
+        Ok(())
+    }
+
+    /// Whether acknowledgements wait for more to come.
+    pub(super) fn owes(&self) -> bool {
+        self.owed > 0 || self.answered < Answer::BYTES
+    }
+
+    /// Acknowledges what it can.
+    pub(super) fn settle_up(&mut self) -> rustix::io::Result<()> {
+        self.urgent = true;
+        self.acknowledge()
+    }
+
+    /// Somebody else has the chunk: if this path is writing it where it belongs, it does not any more.
+    pub(super) fn give_way(&mut self, chunk: &Chunk) {
+        if let Some(coming) = self.coming.as_mut().filter(|coming| coming.chunk == *chunk) {
+            coming.to = To::Nowhere;
+        }
+    }
+
+    /// The path is gone: what it was writing.
+    pub(super) fn ended(self) -> Option<Chunk> {
+        self.coming.filter(|coming| matches!(coming.to, To::There(_))).map(|coming| coming.chunk)
+    }
+
+    /// Acknowledges what is here, if that cannot wait or is much.
+    fn acknowledge(&mut self) -> rustix::io::Result<()> {
+        if self.owed >= TOGETHER || self.urgent && self.owed > 0 {
+            if !self.go_on_answering()? {
+                return Ok(());
+            }
+            self.answer = Answer::Delivered(self.owed).encoded();
+            (self.answered, self.owed, self.urgent) = (0, 0, false);
+        }
+        self.go_on_answering().map(drop)
+    }
+
+    /// Whether the last answer is on its way completely.
+    fn go_on_answering(&mut self) -> rustix::io::Result<bool> {
+        if self.answered < Answer::BYTES {
+            let rest = IoSlice::new(&self.answer[self.answered..]);
+            self.answered += sockets::send(&self.socket, &[rest])?.unwrap_or(0);
+        }
+        Ok(self.answered == Answer::BYTES)
+    }
+}
