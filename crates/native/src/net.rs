@@ -8,13 +8,15 @@ mod calls;
 mod connection;
 mod error;
 mod library;
+mod listener;
 mod logger;
 mod memory;
 mod properties;
 
-pub use connection::{Listener, Receiver, Sender, Ticket};
+pub use connection::{Receiver, Sender, Ticket};
 pub use error::NetError;
 pub use library::{Handle, Plugin, VERSIONS};
+pub use listener::Listener;
 pub use logger::{Line, pass_on, take_lines};
 pub use memory::{Busy, Guard, Memory};
 pub use properties::Properties;

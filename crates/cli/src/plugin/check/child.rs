@@ -112,7 +112,7 @@ pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
         .arg(word)
         .args(more)
         .arg(serde_json::to_string(asked)?)
-        .stdin(Stdio::piped())
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
