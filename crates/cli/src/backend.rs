@@ -11,6 +11,8 @@ mod in_memory;
 pub mod mpi;
 /// GPUs, by NCCL or RCCL.
 pub mod nccl;
+/// Any net plugin.
+pub mod net;
 
 pub use channel::{Channel, Part, Side, Window};
 

@@ -36,6 +36,7 @@ use crate::{
     backend::{
         mpi,
         nccl::{Gpus, Libraries, Log},
+        net,
     },
     complain, lint_command, local_time, machine, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
@@ -142,7 +143,7 @@ fn supervise(
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.backend {
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi => {
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
             local::run(&request.plan, &mut describe, &guard, &mut outputs, door)
         }
         BackendChoice::Fake(model) => {
@@ -166,6 +167,8 @@ struct Description {
     gpus: Option<Gpus>,
     /// The MPI, if it uses one.
     mpi: Option<mpi::Libraries>,
+    /// The net plugin, if it uses one.
+    net: Option<net::Wanted>,
 }
 
 impl Description {
@@ -181,6 +184,10 @@ impl Description {
             BackendChoice::Host => {
                 let ranks = request.plan.ranks();
                 memory::cap(&mut request.plan, ranks, machine)?
+            }
+            BackendChoice::Net => {
+                let here = request.ranks_here;
+                memory::cap(&mut request.plan, here, machine)?
             }
             BackendChoice::Mpi => {
                 let here = request.ranks_here;
@@ -228,7 +235,8 @@ impl Description {
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };
-        Ok(Description { run, gpus: request.gpus.clone(), mpi: request.mpi.clone() })
+        let (gpus, mpi, net) = (request.gpus.clone(), request.mpi.clone(), request.net.clone());
+        Ok(Description { run, gpus, mpi, net })
     }
 
     /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
@@ -239,10 +247,12 @@ impl Description {
 
     /// What the plan's drivers drive.
     fn devices(&self, plan: &Plan) -> Devices {
-        match (&self.gpus, &self.mpi) {
-            (Some(gpus), _) => Devices::of_gpus(plan, gpus),
-            (_, Some(libraries)) => Devices::of_mpi(plan, libraries, &self.run.machine.cpu),
-            (None, None) => Devices::of_cores(plan, &self.run.machine.cpu),
+        let cpu = &self.run.machine.cpu;
+        match (&self.gpus, &self.mpi, &self.net) {
+            (Some(gpus), _, net) => Devices::of_gpus(plan, gpus, net.clone()),
+            (_, Some(libraries), _) => Devices::of_mpi(plan, libraries, cpu),
+            (_, _, Some(wanted)) => Devices::of_net(wanted, cpu),
+            (None, None, None) => Devices::of_cores(plan, cpu),
         }
     }
 }

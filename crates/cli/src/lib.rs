@@ -40,6 +40,7 @@ mod nearest;
 pub mod options;
 mod output_file;
 mod outputs;
+mod plugin;
 mod printable;
 mod quantity;
 /// What others measured.
@@ -152,11 +153,14 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),
         Command::Report(arguments) => report_command::run(&arguments),
+        Command::Plugin(arguments) => plugin::run(&arguments),
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Agent => launcher::agent(),
+        Command::PluginRule { name, asked } => plugin::rule(&name, &asked),
+        Command::PluginPartner { asked } => plugin::partner(&asked),
         Command::Sieve => backend::mpi::sieve(),
         Command::Tied(words) => launcher::tied(&words),
         Command::Rank { .. } => launch::rank(),

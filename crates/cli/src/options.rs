@@ -11,6 +11,7 @@ mod launching;
 mod osu;
 mod pairing;
 mod planning;
+mod plugins;
 mod questions;
 mod reading_commands;
 mod record_commands;
@@ -19,12 +20,14 @@ mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AGENT_WORD, Command, FINGERPRINT_WORD, RANK_WORD, SIEVE_WORD, TIED_WORD, job_words, parse,
+    AGENT_WORD, Command, FINGERPRINT_WORD, PARTNER_WORD, RANK_WORD, RULE_WORD, SIEVE_WORD,
+    TIED_WORD, job_words, parse,
 };
 pub use environment::{Environment, RELAYED};
 pub use launched::{HOSTS, Launched};
 pub use launching::{Host, Hosts, LauncherName, LaunchingArguments};
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use plugins::{CheckArguments, PluginArguments, PluginCommand};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,

@@ -96,12 +96,12 @@ fn fold(lines: &str) -> Folded {
         match serde_json::from_str(line).unwrap() {
             Line::Run(found) => run = Some(*found),
             Line::Library(facts) => library.push(*facts),
-            Line::Mpi(_) => {}
+            Line::Mpi(_) | Line::Net(_) => {}
             Line::Row(row) => rows.push(*row),
             Line::End(found) => end = Some(*found),
         }
     }
-    Folded { run: run.unwrap(), library, mpi: Vec::new(), rows, end }
+    Folded { run: run.unwrap(), library, mpi: Vec::new(), net: Vec::new(), rows, end }
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn run(words: &str, split: &str, planted: &str) -> Option<Planted> {
     for line in fs::read_to_string(record).unwrap().lines() {
         match serde_json::from_str(line).unwrap() {
             Line::Run(found) => run = Some(*found),
-            Line::Library(_) | Line::Mpi(_) => {}
+            Line::Library(_) | Line::Mpi(_) | Line::Net(_) => {}
             Line::Row(row) => rows.push(*row),
             Line::End(found) => end = Some(*found),
         }

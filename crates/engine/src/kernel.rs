@@ -18,7 +18,7 @@ mod tests;
 use model::{DataType, ReduceOp};
 
 use isa::Level;
-pub use slices::{copy_slice, sum_slices};
+pub use slices::{Side, combine_slices, copy_slice, sum_slices};
 
 /// One rank's contribution: where it starts, and its scalar for `mulsum`.
 #[derive(Debug, Clone, Copy)]

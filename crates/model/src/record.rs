@@ -3,11 +3,13 @@
 
 mod counters;
 mod end;
+mod net;
 mod row;
 mod run;
 
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
+pub use net::{NetFacts, plugins_used};
 pub use row::{
     Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, PairsFigures, Row, Spread,
     WrongPlace,
@@ -31,6 +33,8 @@ pub enum Line {
     Library(Box<NcclFacts>),
     /// What a process's MPI said of who carries messages; of several of one rank the last counts.
     Mpi(Box<MpiFacts>),
+    /// What a process's net plugin is, and which of its devices is used.
+    Net(Box<NetFacts>),
     /// One row.
     Row(Box<Row>),
     /// The last line: how it ended.
@@ -44,6 +48,8 @@ pub enum Said {
     Nccl(Box<NcclFacts>),
     /// MPI, with UCX below it.
     Mpi(Box<MpiFacts>),
+    /// A net plugin.
+    Net(Box<NetFacts>),
 }
 
 impl From<Said> for Line {
@@ -51,6 +57,7 @@ impl From<Said> for Line {
         match said {
             Said::Nccl(facts) => Line::Library(facts),
             Said::Mpi(facts) => Line::Mpi(facts),
+            Said::Net(facts) => Line::Net(facts),
         }
     }
 }
@@ -66,6 +73,9 @@ pub struct Folded {
     /// What the processes' MPI said of who carries messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
+    /// The net plugin of each process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub net: Vec<NetFacts>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// How it ended; missing when the writer was killed.

@@ -1,5 +1,5 @@
 //! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL), MPI,
-//! NVML; and what network drivers count. Not what is done with them: backends, the preflight and the counters are the program's.
+//! NVML, net plugins; and what network drivers count. Not what is done with them: backends, the preflight and the counters are the program's.
 
 /// Variables of this process's own environment.
 pub mod environment;
@@ -14,6 +14,8 @@ mod library;
 pub mod mpi;
 /// NCCL or RCCL.
 pub mod nccl;
+/// Net plugins of NCCL's kind.
+pub mod net;
 /// NVIDIA's management library.
 pub mod nvml;
 /// Where the machine keeps a library, and which copy is used.

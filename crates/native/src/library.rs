@@ -79,8 +79,8 @@ impl Library {
     }
 
     fn open_with(path: &Path, flags: c_int) -> Result<Library, LoadError> {
-        // SAFETY: the libraries that are opened here (CUDA's driver, NCCL, their HIP twins, MPI) run
-        // initialisers that every program linked against them runs.
+        // SAFETY: the libraries that are opened here (CUDA's driver, NCCL, their HIP twins, MPI, net plugins)
+        // run initialisers that every program linked against them, or that loads them, runs.
         let handle = unsafe { unix::Library::open(Some(path), flags) };
         let handle = handle.map_err(|error| LoadError::Refused {
             path: path.display().to_string(),

@@ -41,8 +41,6 @@ use crate::{
 const MOST_PATHS: usize = 16;
 /// Messages up to so many bytes are copied, and leave at once.
 const SMALL: usize = 8 << 10;
-/// Bytes of a path that are not acknowledged, at most, but for one more chunk.
-const IN_FLIGHT: usize = 256 << 10;
 /// A connection without any path for so long is broken.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -131,6 +129,11 @@ impl Multipath {
             paths: ways.len() as u16,
             epoch: 0,
         };
-        sender::Shared::new(&self.keeper()?, hello, ways, 128 << 10)
+        sender::Shared::new(
+            &self.keeper()?,
+            hello,
+            ways,
+            if std::env::var("CH").is_ok() { 128 << 10 } else { 64 << 10 },
+        )
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     backend::{
         mpi,
         nccl::{Gpus, Libraries},
+        net,
     },
     store,
 };
@@ -90,6 +91,13 @@ pub(super) enum Devices {
         /// GPU of every driver whose buffers are on one, were it a process of this place.
         ordinals: Vec<Option<usize>>,
     },
+    /// Memory of hosts, between which a net plugin sends.
+    Net {
+        /// Which.
+        wanted: net::Wanted,
+        /// The processor's name.
+        name: String,
+    },
     /// GPUs of every driver, and the libraries that reach them.
     Gpus {
         /// Ordinals by driver.
@@ -100,12 +108,14 @@ pub(super) enum Devices {
         bind: bool,
         /// Whether several ranks may sit on one GPU.
         shared: bool,
+        /// The net plugin that NCCL is to load, if one is asked for.
+        net: Option<net::Wanted>,
     },
 }
 
 impl Devices {
     /// GPUs for every driver, from the plan's first one on. Where ranks share GPUs, numbers begin again.
-    pub(super) fn of_gpus(plan: &Plan, gpus: &Gpus) -> Devices {
+    pub(super) fn of_gpus(plan: &Plan, gpus: &Gpus, net: Option<net::Wanted>) -> Devices {
         let each = plan.ranks_each();
         let ordinal = |rank| (plan.first_device + rank % each) % gpus.count;
         let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
@@ -114,6 +124,7 @@ impl Devices {
             libraries: gpus.libraries.clone(),
             bind: plan.bind,
             shared: plan.first_device + each > gpus.count,
+            net,
         }
     }
 
@@ -123,6 +134,11 @@ impl Devices {
         let ordinal = |rank| gpu.filter(|_| plan.memory_of(rank) == Memory::Gpu);
         let ordinals = (0..plan.drivers()).map(ordinal).collect();
         Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone(), ordinals }
+    }
+
+    /// Wherever each process is: a plugin's threads need processors, too.
+    pub(super) fn of_net(wanted: &net::Wanted, cpu: &Cpu) -> Devices {
+        Devices::Net { wanted: wanted.clone(), name: cpu.model.clone() }
     }
 
     /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.
@@ -147,20 +163,26 @@ impl Invite {
     /// as a host of its own: NCCL refuses two ranks of one host on one GPU, and only those (nccl's
     /// src/init.cc, the check of busId within a hostHash). Virtual nodes are as many hosts; without
     /// NCCL_MNNVL_ENABLE=0 GPUs of one NVLink fabric would be joined again.
-    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
-        let Devices::Gpus { shared, .. } = self.devices else { return Vec::new() };
+    ///
+    /// # Errors
+    /// A net plugin of ours that cannot be written out.
+    pub(super) fn environment(&self) -> Result<Vec<(&'static str, String)>> {
+        let (shared, net) = match &self.devices {
+            Devices::Gpus { shared, net, .. } => (*shared, net),
+            Devices::Net { wanted, .. } => return Ok(Vec::from_iter(wanted.for_plugin())),
+            Devices::Cores { .. } | Devices::Mpi { .. } => return Ok(Vec::new()),
+        };
+        let mut variables = net.as_ref().map_or(Ok(Vec::new()), net::Wanted::for_nccl)?;
         if shared {
-            return vec![(HOST_ID, format!("{}-{}", self.host, self.process))];
+            variables.push((HOST_ID, format!("{}-{}", self.host, self.process)));
+        } else if self.virtual_nodes > 1 {
+            let node = self.process * self.virtual_nodes / self.processes.max(1);
+            variables.push((HOST_ID, format!("{}-node{node}", self.host)));
+            if std::env::var_os(MNNVL).is_none() {
+                variables.push((MNNVL, "0".to_owned()));
+            }
         }
-        if self.virtual_nodes < 2 {
-            return Vec::new();
-        }
-        let node = self.process * self.virtual_nodes / self.processes.max(1);
-        let mut variables = vec![(HOST_ID, format!("{}-node{node}", self.host))];
-        if std::env::var_os(MNNVL).is_none() {
-            variables.push((MNNVL, "0".to_owned()));
-        }
-        variables
+        Ok(variables)
     }
 }
 

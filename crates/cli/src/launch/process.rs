@@ -80,7 +80,7 @@ pub(super) fn spawn<E: Send + 'static>(
         .arg(RANK_WORD)
         .arg(invite.process.to_string())
         .env(VARIABLE, serde_json::to_string(invite).context("cannot serialise an invitation")?)
-        .envs(invite.environment())
+        .envs(invite.environment()?)
         .stdin(Stdio::null())
         .stdout(std::io::stderr())
         .spawn()

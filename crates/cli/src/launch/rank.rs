@@ -25,7 +25,7 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use self::station::Station;
 use super::invite::{Devices, Facts, Invite, VARIABLE};
 use crate::{
-    backend::{Backend, BackendError, host::Host, mpi, nccl},
+    backend::{Backend, BackendError, host::Host, mpi, nccl, net},
     machine,
     measure::{Failure, MeasureError, Report, Session},
 };
@@ -71,7 +71,7 @@ pub(super) fn drive(
         None => None,
     };
     let log = match &invite.devices {
-        Devices::Cores { .. } => Log::None,
+        Devices::Cores { .. } | Devices::Net { .. } => Log::None,
         Devices::Mpi { .. } => Log::Mpi(Arc::new(mpi::Log::capture())),
         Devices::Gpus { .. } => {
             let log = nccl::Log::capture().context("cannot make a file for NCCL's log")?;
@@ -254,6 +254,10 @@ fn backend<'a>(
         (Station::Mpi { libraries, gpu }, _, Log::Mpi(log), BackendChoice::Mpi) => {
             let log = Arc::clone(log);
             let joined = mpi::Mpi::new(plan, &libraries, gpu, log, member, stopped);
+            Ok(Box::new(joined.map_err(|error| explain(&error))?))
+        }
+        (Station::Net { wanted }, _, _, BackendChoice::Net) => {
+            let joined = net::Net::new(plan, &wanted, member, stopped);
             Ok(Box::new(joined.map_err(|error| explain(&error))?))
         }
         // The supervisor invited to other devices than its plan needs.

@@ -16,6 +16,7 @@ use super::{
     launching::without_launching,
     osu,
     pairing::PairingArguments,
+    plugins::{self, PluginArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -63,6 +64,8 @@ pub enum Command {
     Explain(ExplainArguments),
     /// Write runs as a page.
     Report(ReportArguments),
+    /// busbw's net plugin, or a look at any.
+    Plugin(PluginArguments),
     /// Show the tree of a host's devices.
     Topo(TopoArguments),
     /// Measure one job under several environments.
@@ -78,6 +81,18 @@ pub enum Command {
     Agent,
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
     Sieve,
+    /// Walk one rule of `plugin check`.
+    PluginRule {
+        /// Which.
+        name: String,
+        /// The plugin.
+        asked: String,
+    },
+    /// Be the other process of such a rule.
+    PluginPartner {
+        /// The plugin.
+        asked: String,
+    },
     /// Become another program, which ends with the process that started us.
     Tied(Vec<OsString>),
     /// Be a rank: started by a supervisor only.
@@ -95,6 +110,11 @@ pub const RANK_WORD: &str = "__rank";
 
 /// The hidden word that a rank starts the reader of its libraries' words with (`backend::mpi`).
 pub const SIEVE_WORD: &str = "__sieve";
+
+/// The hidden word that walks a rule of `plugin check`.
+pub const RULE_WORD: &str = "__plugin_rule";
+/// The hidden word that is another process for such a rule.
+pub const PARTNER_WORD: &str = "__plugin_partner";
 
 /// The hidden word that starts a host's processes (`launcher::ssh`).
 pub const AGENT_WORD: &str = "__agent";
@@ -141,6 +161,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "explain" => Command::Explain(ExplainArguments::from_arg_matches(matches)?),
         "doctor" => Command::Doctor(DoctorArguments::from_arg_matches(matches)?),
         "report" => Command::Report(ReportArguments::from_arg_matches(matches)?),
+        "plugin" => Command::Plugin(PluginArguments::from_arg_matches(matches)?),
         "topo" => Command::Topo(TopoArguments::from_arg_matches(matches)?),
         "sweep" => Command::Sweep(Box::new(SweepArguments::from_arg_matches(matches)?)),
         "transports" => {
@@ -149,6 +170,10 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT_WORD => Command::Agent,
         SIEVE_WORD => Command::Sieve,
+        RULE_WORD => {
+            Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") }
+        }
+        PARTNER_WORD => Command::PluginPartner { asked: text(matches, "asked") },
         TIED_WORD => {
             let words = matches.get_many::<OsString>("command").unwrap_or_default();
             Command::Tied(words.cloned().collect())
@@ -176,6 +201,11 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
             Command::Bench { benchmark, style, program, arguments }
         }
     })
+}
+
+/// An argument of a hidden word.
+fn text(matches: &ArgMatches, name: &str) -> String {
+    matches.get_one::<String>(name).cloned().unwrap_or_default()
 }
 
 /// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
@@ -221,6 +251,7 @@ fn grammar() -> Grammar {
     let transports = TransportsArguments::augment_args(Grammar::new("transports"))
         .about("Measure one job over each transport of this machine, and prove which one ran")
         .after_help(TRANSPORTS_HELP);
+    let required = |name: &'static str| clap::Arg::new(name).required(true);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
     let command = clap::Arg::new("command")
@@ -247,12 +278,15 @@ fn grammar() -> Grammar {
         .subcommand(doctor)
         .subcommand(explain)
         .subcommand(reporting::grammar())
+        .subcommand(plugins::grammar())
         .subcommand(topo)
         .subcommand(sweep)
         .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(AGENT_WORD).hide(true))
         .subcommand(Grammar::new(SIEVE_WORD).hide(true))
+        .subcommand(Grammar::new(RULE_WORD).hide(true).args([required("name"), required("asked")]))
+        .subcommand(Grammar::new(PARTNER_WORD).hide(true).arg(required("asked")))
         .subcommand(Grammar::new(TIED_WORD).hide(true).arg(command))
         .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
 }

@@ -105,6 +105,7 @@ fn library(program: &Program, backend: Option<BackendName>) -> &'static str {
         Some(BackendName::Nccl) => "nccl",
         Some(BackendName::Fake) => "fake",
         Some(BackendName::Mpi) => "mpi",
+        Some(BackendName::Net) => "net",
         None if program.is_xccl() => "nccl",
         None => "mpi",
     }

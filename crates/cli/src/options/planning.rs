@@ -6,6 +6,7 @@ mod latency;
 mod launcher;
 mod memory;
 mod messages;
+mod net;
 mod osu;
 mod pairs;
 mod request;
@@ -82,6 +83,10 @@ pub fn plan(
     if is_mpi {
         launcher::of_mpi(launched, threads * devices)?;
     }
+    let net = net::wanted(a, benchmark, &backend)?;
+    if backend == BackendChoice::Net {
+        net::one_each(launched.is_some(), threads, devices)?;
+    }
     let buffers = memory::buffers(a, benchmark, &backend)?;
     let on_gpus =
         surroundings.mpi.as_ref().ok().and_then(|mpi| mpi.gpus.as_ref()).filter(|_| is_mpi);
@@ -151,7 +156,7 @@ pub fn plan(
     };
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
     let graph = match backend {
-        BackendChoice::Host | BackendChoice::Mpi => 0,
+        BackendChoice::Host | BackendChoice::Mpi | BackendChoice::Net => 0,
         _ if latency => 0,
         _ => graph,
     };
@@ -208,8 +213,8 @@ pub fn plan(
         BackendChoice::Fake(_) => Seating::Alone,
         BackendChoice::Nccl(_) if !ours => Seating::Threads,
         BackendChoice::Mpi => Seating::Launched,
-        BackendChoice::Host | BackendChoice::Nccl(_) if launched.is_some() => Seating::Launched,
-        BackendChoice::Host | BackendChoice::Nccl(_) => Seating::Processes,
+        _ if launched.is_some() => Seating::Launched,
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => Seating::Processes,
     };
     let plan = Plan {
         benchmark,
@@ -297,7 +302,9 @@ pub fn plan(
         remarks.extend(gpus::unproven(&plan));
     }
     let mut waived = match plan.backend {
-        BackendChoice::Host | BackendChoice::Mpi => waived_on_host(a, &plan.backend),
+        BackendChoice::Host | BackendChoice::Mpi | BackendChoice::Net => {
+            waived_on_host(a, &plan.backend)
+        }
         BackendChoice::Nccl(_) => gpus::waived(a),
         BackendChoice::Fake(_) => Vec::new(),
     };
@@ -319,6 +326,7 @@ pub fn plan(
         remarks,
         gpus: gpus.cloned(),
         mpi: surroundings.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
+        net,
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),
         record: RecordPlace::of(a, environment),

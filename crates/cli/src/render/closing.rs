@@ -1,4 +1,4 @@
-//! The last sentence on stderr: which transports NCCL or MPI set up, and where devices counted bytes.
+//! The last sentence on stderr: which transports NCCL or MPI set up, or which net plugin was used, and where devices counted bytes.
 //! It says what the counters show and nothing more: neither whose bytes they are, nor by which way
 //! bytes went that nobody counted.
 
@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use model::{
     mpi_log::{MpiFacts, transports_named},
     nccl_log::{NcclFacts, transports_set_up},
-    record::{Counted, DeviceCounters, DeviceKind, Meaning, Row, Said, Unread},
+    record::{
+        Counted, DeviceCounters, DeviceKind, Meaning, NetFacts, Row, Said, Unread, plugins_used,
+    },
 };
 
 /// A network device that moved less than this part of the most that anything moved is not named.
@@ -20,6 +22,8 @@ pub struct Closing {
     libraries: Vec<NcclFacts>,
     /// What their MPI said last, by rank.
     mpi: BTreeMap<usize, MpiFacts>,
+    /// Their net plugins.
+    net: Vec<NetFacts>,
     /// Bytes that left all GPUs over NVLink.
     nvlink: u64,
     /// Bytes that each network device moved in its busier direction.
@@ -37,6 +41,7 @@ impl Closing {
                 self.libraries.push(NcclFacts { choices, graphs, ..(**facts).clone() });
             }
             Said::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
+            Said::Net(facts) => self.net.push((**facts).clone()),
         }
     }
 
@@ -69,6 +74,9 @@ impl Closing {
         if !self.mpi.is_empty() {
             let all: Vec<MpiFacts> = self.mpi.values().cloned().collect();
             parts.push(transports_named(&all));
+        }
+        if !self.net.is_empty() {
+            parts.push(plugins_used(&self.net));
         }
         if let Some(counted) = counted.filter(|_| self.rows) {
             parts.push(format!("counters: {}", self.moved(counted)));

@@ -95,7 +95,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         return serde_json::from_str(text).map_err(|e| refuse(e.line(), e.to_string()));
     }
     let mut run: Option<Run> = None;
-    let (mut library, mut rows) = (Vec::new(), Vec::new());
+    let (mut library, mut net, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let mut mpi = BTreeMap::new();
     let mut end: Option<End> = None;
     for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
@@ -103,6 +103,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
             Ok(Line::Run(found)) => run = Some(*found),
             Ok(Line::Library(facts)) => library.push(*facts),
             Ok(Line::Mpi(facts)) => drop(mpi.insert(facts.rank, *facts)),
+            Ok(Line::Net(facts)) => net.push(*facts),
             Ok(Line::Row(row)) => rows.push(*row),
             Ok(Line::End(found)) => end = Some(*found),
             // Only the last line can be cut, and only when it has no newline.
@@ -111,7 +112,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         }
     }
     let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
-    Ok(Folded { run, library, mpi: mpi.into_values().collect(), rows, end })
+    Ok(Folded { run, library, mpi: mpi.into_values().collect(), net, rows, end })
 }
 
 /// Enough of a first line to tell the two forms and the schema.

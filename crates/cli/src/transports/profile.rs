@@ -138,8 +138,7 @@ fn on_host(here: &Here) -> Vec<Profile> {
     let gpus = "the host backend moves memory; this needs GPUs";
     let mut all = vec![Profile::new("shm", Way::Host, Scope::All, &[]).unless(nodes)];
     all.extend(["p2p", "nvls"].map(|name| Profile::waived(name, Way::P2p, gpus)));
-    let later =
-        "between processes by TCP comes with the net backend, which this busbw does not have";
+    let later = "between processes by TCP comes with the net backend: --backend net";
     all.push(Profile::waived("net", Way::Socket("lo".to_owned()), later));
     if here.net_plugin.is_some() {
         all.push(Profile::waived("plugin", Way::Plugin(String::new()), gpus));

@@ -374,7 +374,7 @@ fn parse(text: &str) -> Record {
     for line in text.lines() {
         match serde_json::from_str(line).unwrap() {
             Line::Run(found) => run = Some(*found),
-            Line::Library(_) | Line::Mpi(_) => {}
+            Line::Library(_) | Line::Mpi(_) | Line::Net(_) => {}
             Line::Row(row) => rows.push(*row),
             Line::End(found) => end = Some(*found),
         }

@@ -15,6 +15,8 @@ pub enum BackendChoice {
     Nccl(GpuOptions),
     /// Processes of an MPI.
     Mpi,
+    /// A net plugin of NCCL's kind, between memory of hosts.
+    Net,
     /// A cost model; nothing moves.
     Fake(CostModel),
 }
@@ -26,6 +28,7 @@ impl BackendChoice {
             BackendChoice::Host => "host",
             BackendChoice::Nccl(_) => "nccl",
             BackendChoice::Mpi => "mpi",
+            BackendChoice::Net => "net",
             BackendChoice::Fake(_) => "fake",
         }
     }

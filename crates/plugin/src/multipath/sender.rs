@@ -18,6 +18,7 @@ use std::{
 use model::abi::Status;
 use rustix::io::Errno;
 
+pub(super) use self::queue::AHEAD;
 use self::{choice::Load, link::Live, queue::Queue};
 use super::{
     LIMIT, SMALL,
@@ -66,7 +67,6 @@ pub(super) struct Shared {
     /// Microseconds since `started` of the last look for doubts, and of the last acknowledgement.
     looked: AtomicU64,
     heard: AtomicU64,
-    draws: AtomicUsize,
     /// Bytes of a chunk of a long message.
     chunk: u32,
 }
@@ -79,8 +79,20 @@ struct Link {
     load: Load,
     /// How often it was dialled.
     epoch: AtomicU32,
+    counts: Counts,
     from: Option<IpAddr>,
     to: SocketAddr,
+}
+
+/// What a path has done.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Bytes of chunks that came by it.
+    bytes: AtomicU64,
+    /// Chunks that went over another one as well, since this one was late.
+    doubled: AtomicU64,
+    /// How often it was lost.
+    lost: AtomicU64,
 }
 
 enum End {
@@ -108,6 +120,7 @@ impl Shared {
             writable: AtomicBool::new(false),
             load: Load::default(),
             epoch: AtomicU32::new(0),
+            counts: Counts::default(),
             from,
             to,
         });
@@ -128,7 +141,6 @@ impl Shared {
             started: now,
             looked: AtomicU64::new(0),
             heard: AtomicU64::new(0),
-            draws: AtomicUsize::new(0),
             chunk,
         });
         keeper.watch(shared.itself.clone());
@@ -240,12 +252,11 @@ impl Shared {
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
     fn abort(&self) {
         self.fail("the connection was closed".to_owned());
-        for link in &self.links {
-            if let Some(live) = self.take_away(link) {
-                drop(live.lost());
-            }
-        }
+        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
         *lock(&self.queue) = Queue::default();
+        let Link { from, to, .. } = self.links[0];
+        let hello = Hello { epoch: Hello::OVER, ..self.hello };
+        self.keeper.dial(Order { whom: Weak::new(), from, to, hello });
     }
 
     fn take_away(&self, link: &Link) -> Option<Live> {
@@ -301,6 +312,7 @@ impl Shared {
         let mut queue = None;
         let doubted = live.doubted;
         let heard = live.read(&link.load, |chunk| {
+            link.counts.bytes.fetch_add(chunk.bytes() as u64, Ordering::Relaxed);
             queue.get_or_insert_with(|| lock(&self.queue)).came(chunk, |request, bytes| {
                 self.results[request].store(1 + bytes as u64, Ordering::Release);
             });
@@ -340,9 +352,7 @@ impl Shared {
                 return None;
             }
             queue.take(|bytes, waiting| {
-                let draw = self.draws.fetch_add(1, Ordering::Relaxed);
-                let loads = self.links.iter().map(|link| &link.load);
-                choice::should_take(loads, path, bytes, waiting, draw)
+                choice::skipped(self.links.iter().map(|link| &link.load), path, bytes, waiting)
             })
         })
     }
@@ -355,12 +365,16 @@ impl Shared {
         self.up.fetch_sub(1, Ordering::AcqRel);
         link.load.set_open(false);
         let lost = live.lost();
+        link.counts.lost.fetch_add(1, Ordering::Relaxed);
         log::info(&format!(
             "NET/busbw: path {path} to {} is lost ({why}); {} pieces go over others, and it is tried again",
             link.to,
             lost.len()
         ));
         lock(&self.queue).again(lost);
+        let mut orders = Vec::new();
+        self.dial(path, end, &mut orders);
+        orders.into_iter().for_each(|order| self.keeper.dial(order));
         self.watch();
     }
 
@@ -378,12 +392,12 @@ impl Shared {
 
     /// Takes what the kernel has to say.
     fn collect(&self) {
-        self.events.collect(|path, readable, writable| {
-            let link = &self.links[path];
-            if readable {
+        self.events.collect(|event| {
+            let link = &self.links[event.path];
+            if event.readable {
                 link.readable.store(true, Ordering::Release);
             }
-            if writable {
+            if event.writable {
                 link.writable.store(true, Ordering::Release);
             }
         });
@@ -419,12 +433,19 @@ impl Shared {
         for link in &self.links {
             let Ok(mut end) = link.end.try_lock() else { continue };
             let End::Live(live) = &mut *end else { continue };
-            let Some((oldest, last)) = live.since().filter(|_| !live.doubted) else { continue };
+            let Some((oldest, last)) = live.since() else {
+                link.load.fade();
+                continue;
+            };
+            if live.doubted {
+                continue;
+            }
             let from = oldest.max(last);
             let limit = DOUBT.max(4 * Duration::from_nanos(link.load.expected(0)));
             // Others were heard of while this one was not: the receiver reads.
             if now.saturating_duration_since(from) > limit && heard > from + limit / 2 {
                 let copies = live.double();
+                link.counts.doubled.fetch_add(copies.len() as u64, Ordering::Relaxed);
                 link.load.set_open(false);
                 lock(&self.queue).again(copies);
             }
@@ -445,7 +466,6 @@ impl Charge for Shared {
                 End::Live(live) => {
                     if let Some(why) = stuck(live, now) {
                         self.lose(path, &mut end, why);
-                        self.dial(path, &mut end, orders);
                     } else {
                         self.pump(path, &mut end);
                     }

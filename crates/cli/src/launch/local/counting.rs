@@ -1,7 +1,10 @@
 //! What the supervisor learns of GPUs and of the network besides what ranks report.
 //! Not the counters themselves (`counters`).
 
-use model::record::{Counted, GpuMemory, Status};
+use model::{
+    plan::BackendChoice,
+    record::{Counted, GpuMemory, Status},
+};
 
 use super::Job;
 use crate::{
@@ -16,6 +19,7 @@ impl Job<'_> {
         let amd = match (&self.describe.gpus, &self.describe.mpi) {
             (Some(gpus), _) => gpus.libraries.amd,
             (None, Some(mpi)) => mpi.gpus.as_ref().is_some_and(|gpus| gpus.amd),
+            (None, None) if self.plan.backend == BackendChoice::Net => false,
             (None, None) => return None,
         };
         let addresses = self.devices().into_iter().map(|device| device.address);

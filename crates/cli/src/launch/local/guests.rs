@@ -34,7 +34,7 @@ pub(super) fn devices(
             cores.clear();
             usable
         }
-        Devices::Gpus { .. } | Devices::Mpi { .. } => usable,
+        Devices::Gpus { .. } | Devices::Mpi { .. } | Devices::Net { .. } => usable,
     };
     (devices, cores)
 }

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use engine::Control;
-use model::exit::Exit;
+use model::{exit::Exit, plan::BackendChoice};
 use rustix::process::{Pid, getppid};
 use signal_hook::{iterator::Signals, low_level};
 
@@ -71,14 +71,18 @@ pub fn run(
     let (mut invite, descriptors) = hear(&line, parent)?;
     let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
     if let Some(gpus) = &request.gpus {
-        invite.devices = Devices::of_gpus(&request.plan, gpus);
+        invite.devices = Devices::of_gpus(&request.plan, gpus, request.net.clone());
     }
     if let Some(libraries) = &request.mpi {
         let cpu = machine::read(&machine::Root::system()).cpu;
         invite.devices = Devices::of_mpi(&request.plan, libraries, &cpu);
     }
+    if let (BackendChoice::Net, Some(wanted)) = (&request.plan.backend, &request.net) {
+        let cpu = machine::read(&machine::Root::system()).cpu;
+        invite.devices = Devices::of_net(wanted, &cpu);
+    }
     invite.host.clone_from(&hello.host);
-    for (name, value) in invite.environment() {
+    for (name, value) in invite.environment()? {
         native::environment::set(name, value);
     }
     // As received, and opened again to be mapped.

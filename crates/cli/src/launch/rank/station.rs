@@ -9,6 +9,7 @@ use crate::{
     backend::{
         mpi::{self, Gpu},
         nccl::Opened,
+        net,
     },
     launch::invite::{Devices, NO_ADDRESS, Seat},
     machine,
@@ -21,6 +22,8 @@ pub(super) enum Station {
     Core,
     /// Whatever core the launcher has put us on, the MPI, and the GPU that buffers are on, if they are.
     Mpi { libraries: mpi::Libraries, gpu: Option<Gpu> },
+    /// Wherever the process is, and the net plugin.
+    Net { wanted: net::Wanted },
     /// GPUs by number.
     Gpus { opened: Opened, ordinals: Vec<usize> },
 }
@@ -61,6 +64,15 @@ impl Station {
                 };
                 Ok((Station::Mpi { libraries, gpu: None }, vec![seat]))
             }
+            Devices::Net { wanted, name } => {
+                let seat = Seat {
+                    device: machine::usable_cores().first().copied().unwrap_or(0),
+                    address: NO_ADDRESS.to_owned(),
+                    name: name.clone(),
+                    bound: None,
+                };
+                Ok((Station::Net { wanted: wanted.clone() }, vec![seat]))
+            }
             Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
                 let opened = libraries.open().map_err(|e| refused(e.to_string()))?;
@@ -80,7 +92,7 @@ impl Station {
     /// NCCL's version code; 0 without it.
     pub(super) fn nccl(&self) -> u32 {
         match self {
-            Station::Core | Station::Mpi { .. } => 0,
+            Station::Core | Station::Mpi { .. } | Station::Net { .. } => 0,
             Station::Gpus { opened, .. } => opened.nccl.version().0,
         }
     }

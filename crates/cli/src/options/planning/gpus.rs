@@ -59,6 +59,7 @@ pub(super) fn backend(
         (None, Err(why)) if a.nccl.is_some() => {
             Err(BadOption::impossible(format!("--nccl cannot be used here: {why}")))
         }
+        (Some(BackendName::Net), _) => Ok(BackendChoice::Net),
         (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
         (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
     }

@@ -32,7 +32,9 @@ pub(super) fn possible(
                 "--backend host measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
             )))
         }
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi => Ok(()),
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
+            Ok(())
+        }
     }
 }
 

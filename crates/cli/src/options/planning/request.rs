@@ -7,7 +7,7 @@ use model::{exit::Exit, plan::Plan, record::Waiver};
 use thiserror::Error;
 
 use crate::{
-    backend::{mpi, nccl::Gpus},
+    backend::{mpi, nccl::Gpus, net},
     options::{BenchArguments, Environment, Output},
 };
 
@@ -24,6 +24,8 @@ pub struct Request {
     pub gpus: Option<Gpus>,
     /// The MPI, if it uses one.
     pub mpi: Option<mpi::Libraries>,
+    /// The net plugin, if one is asked for.
+    pub net: Option<net::Wanted>,
     /// Ranks on this host, as far as that is known.
     pub ranks_here: usize,
     /// What stdout carries.

@@ -12,6 +12,7 @@ pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec
     let streams = &format!("there are no streams on the {name} backend");
     let memory = match backend {
         BackendChoice::Mpi => "MPI registers buffers itself, where it does",
+        BackendChoice::Net => "every buffer is registered with the plugin",
         _ => "host buffers are shared memory already: nothing is registered",
     };
     let kernels = &format!("the {name} backend runs no device kernels");

@@ -2,7 +2,6 @@
 //! Not where bytes belong (`requests`).
 
 use std::{
-    collections::VecDeque,
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
     sync::Mutex,
@@ -41,8 +40,6 @@ pub(super) struct Live {
     owed: u32,
     /// Whether that cannot wait for more.
     urgent: bool,
-    /// Behind those, in the order in which they came: what came before its request, and what came after such.
-    held: VecDeque<Held>,
     answer: [u8; Answer::BYTES],
     answered: usize,
     /// The other side has said that nothing more comes.
@@ -54,14 +51,6 @@ struct Coming {
     chunk: Chunk,
     read: usize,
     to: To,
-}
-
-/// A chunk that is not acknowledged yet: the sender sends only so much that is not, so what is held is bounded.
-enum Held {
-    /// It waits for its request.
-    Early(Chunk),
-    /// It is where it belongs.
-    Settled,
 }
 
 enum To {
@@ -97,20 +86,20 @@ impl Live {
             waits: None,
             owed: 0,
             urgent: false,
-            held: VecDeque::new(),
             answer: [0; Answer::BYTES],
             answered: Answer::BYTES,
             bye: false,
         }
     }
 
-    /// Reads until nothing is there. Calls `done(request, bytes)` for messages that are complete.
+    /// Reads until nothing is there, or to the end if there is one. Calls `done(request, bytes)` for messages that are complete.
     ///
     /// # Errors
     /// `Ok(Err(error))` when the path is broken; `Err` when the connection is: it says what cannot be.
     pub(super) fn read(
         &mut self,
         requests: &Mutex<Requests>,
+        ended: bool,
         mut done: impl FnMut(Request, u64),
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
@@ -131,13 +120,13 @@ impl Live {
             } else {
                 match self.fill() {
                     Ok(Some((0, _))) => break Pause::End,
-                    Ok(Some((_, less))) => all = less,
+                    Ok(Some((_, less))) => all = less && !ended,
                     Ok(None) => break Pause::Empty,
                     Err(error) => return Ok(Err(error)),
                 }
             }
         };
-        if let Err(error) = self.acknowledge(requests) {
+        if let Err(error) = self.acknowledge() {
             return Ok(Err(error));
         }
         Ok(Ok(pause))
@@ -214,9 +203,9 @@ impl Live {
                 let bytes = chunk.bytes();
                 if self.end - self.start >= bytes && bytes <= SMALL {
                     let data = &self.ahead[self.start..self.start + bytes];
-                    let early = lock(requests).put(&chunk, data, done)?;
+                    lock(requests).put(&chunk, data, done)?;
                     self.start += bytes;
-                    self.settle(chunk, early);
+                    self.owed += 1;
                 } else {
                     self.waits = Some(chunk);
                 }
@@ -247,26 +236,13 @@ impl Live {
     ) -> Result<()> {
         let Some(Coming { chunk, to, .. }) = self.coming.take() else { return Ok(()) };
         self.urgent |= chunk.bytes() > SMALL;
-        let early = match to {
-            To::There(_) => {
-                lock(requests).come(&chunk, done);
-                false
-            }
+        match to {
+            To::There(_) => lock(requests).come(&chunk, done),
             To::Aside(bytes) => lock(requests).aside(chunk, bytes, done)?,
-            To::Nowhere => false,
-        };
-        self.settle(chunk, early);
-        Ok(())
-    }
-
-    fn settle(&mut self, chunk: Chunk, early: bool) {
-        if early {
-            self.held.push_back(Held::Early(chunk));
-        } else if self.held.is_empty() {
-            self.owed += 1;
-        } else {
-            self.held.push_back(Held::Settled);
+            To::Nowhere => {}
         }
+        self.owed += 1;
+        Ok(())
     }
 
     /// Whether acknowledgements wait for more to come.
@@ -275,9 +251,9 @@ impl Live {
     }
 
     /// Acknowledges what it can.
-    pub(super) fn settle_up(&mut self, requests: &Mutex<Requests>) -> rustix::io::Result<()> {
+    pub(super) fn settle_up(&mut self) -> rustix::io::Result<()> {
         self.urgent = true;
-        self.acknowledge(requests)
+        self.acknowledge()
     }
 
     /// Somebody else has the chunk: if this path is writing it where it belongs, it does not any more.
@@ -292,19 +268,8 @@ impl Live {
         self.coming.filter(|coming| matches!(coming.to, To::There(_))).map(|coming| coming.chunk)
     }
 
-    /// Acknowledges what is where it belongs, if that cannot wait or is much.
-    fn acknowledge(&mut self, requests: &Mutex<Requests>) -> rustix::io::Result<()> {
-        if !self.held.is_empty() {
-            let requests = lock(requests);
-            while let Some(held) = self.held.front() {
-                if matches!(held, Held::Early(chunk) if requests.is_early(chunk)) {
-                    break;
-                }
-                self.held.pop_front();
-                self.owed += 1;
-                self.urgent = true;
-            }
-        }
+    /// Acknowledges what is here, if that cannot wait or is much.
+    fn acknowledge(&mut self) -> rustix::io::Result<()> {
         if self.owed >= TOGETHER || self.urgent && self.owed > 0 {
             if !self.go_on_answering()? {
                 return Ok(());

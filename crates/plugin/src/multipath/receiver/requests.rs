@@ -9,12 +9,13 @@ use std::{
 use model::abi::Status;
 
 use crate::{
-    multipath::frame::Chunk,
+    multipath::{SMALL, frame::Chunk, sender::AHEAD},
     network::{Failure, Request, Result},
 };
 
-/// Bytes that come before their request, at most: more than any sender sends unacknowledged.
-const EARLY_BYTES: usize = 16 << 20;
+/// Bytes that are kept before their request, at most: more than any sender of ours sends while we wait for something
+/// older, so that what we wait for is never behind what we cannot keep.
+const EARLY_BYTES: usize = 2 * AHEAD;
 
 /// A request for one message.
 struct Posted {
@@ -70,15 +71,17 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// A request for the next message. Calls `done(request, bytes)` if it is there already. Whether anything of it
-    /// was.
+    /// A request for the next message. Calls `done(request, bytes)` if it is there already.
+    ///
+    /// # Errors
+    /// As [`Requests::place`].
     pub(super) fn post(
         &mut self,
         data: *mut u8,
         room: usize,
         request: Request,
         mut done: impl FnMut(Request, u64),
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let message = self.first + self.posted.len() as u64;
         self.posted.push_back(Posted {
             data,
@@ -89,16 +92,16 @@ impl Requests {
             missing: 1,
         });
         if self.early.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let keys: Vec<_> =
             self.early.keys().filter(|(number, _)| *number == message).copied().collect();
-        for &key in &keys {
+        for key in keys {
             let Some((chunk, bytes)) = self.early.remove(&key) else { continue };
             self.early_bytes -= bytes.len();
             self.put(&chunk, &bytes, &mut done)?;
         }
-        Ok(!keys.is_empty())
+        Ok(())
     }
 
     /// Where `path` is to write a chunk that it is about to read.
@@ -113,13 +116,16 @@ impl Requests {
             if self.early.contains_key(&(chunk.message, chunk.index)) {
                 return Ok(Place::Nowhere);
             }
-            if self.early_bytes + bytes > EARLY_BYTES {
-                let text = format!("{} bytes came before their request", self.early_bytes);
-                return Err(Failure::new(Status::REMOTE, text));
-            }
+            let kept = self.early_bytes + bytes <= EARLY_BYTES;
             // What it hides may be what we wait for. Small ones hide much for little.
-            let taken = waited || chunk.total <= crate::multipath::SMALL as u64;
-            return Ok(if taken { Place::Aside } else { Place::Later });
+            return match waited || chunk.total <= SMALL as u64 {
+                true if kept => Ok(Place::Aside),
+                true if waited => {
+                    let text = format!("{} bytes came before their request", self.early_bytes);
+                    Err(Failure::new(Status::REMOTE, text))
+                }
+                _ => Ok(Place::Later),
+            };
         };
         posted.accept(chunk)?;
         let state = &mut posted.chunks[chunk.index as usize];
@@ -154,7 +160,7 @@ impl Requests {
         }
     }
 
-    /// A chunk was read completely, but not to where it belongs. Whether it waits for its request.
+    /// A chunk was read completely, but not to where it belongs.
     ///
     /// # Errors
     /// As [`Requests::place`].
@@ -163,8 +169,8 @@ impl Requests {
         chunk: Chunk,
         bytes: Vec<u8>,
         done: impl FnMut(Request, u64),
-    ) -> Result<bool> {
-        let Some(place) = chunk.message.checked_sub(self.first) else { return Ok(false) };
+    ) -> Result<()> {
+        let Some(place) = chunk.message.checked_sub(self.first) else { return Ok(()) };
         match self.posted.get_mut(place as usize) {
             None => {
                 self.early_bytes += bytes.len();
@@ -173,20 +179,17 @@ impl Requests {
                 {
                     self.early_bytes -= old.len();
                 }
-                return Ok(true);
             }
             Some(posted) => {
                 posted.accept(&chunk)?;
                 match posted.chunks[chunk.index as usize] {
                     State::Come => {}
                     State::Taken(_) => self.spares.push(Spare { chunk, bytes }),
-                    State::Missing => {
-                        self.put(&chunk, &bytes, done)?;
-                    }
+                    State::Missing => self.put(&chunk, &bytes, done)?,
                 }
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// The path that is writing a chunk where it belongs, if any is.
@@ -206,7 +209,7 @@ impl Requests {
         }
     }
 
-    /// Writes a chunk to where it belongs, if nobody else is writing it. Whether it waits for its request.
+    /// Writes a chunk to where it belongs, if nobody else is writing it.
     ///
     /// # Errors
     /// As [`Requests::place`].
@@ -215,7 +218,7 @@ impl Requests {
         chunk: &Chunk,
         bytes: &[u8],
         done: impl FnMut(Request, u64),
-    ) -> Result<bool> {
+    ) -> Result<()> {
         match self.place(chunk, usize::MAX)? {
             Place::There(to) => {
                 let Range { start, end } = bytes.as_ptr_range();
@@ -227,12 +230,7 @@ impl Requests {
             Place::Nowhere => {}
             Place::Aside | Place::Later => return self.aside(*chunk, bytes.to_vec(), done),
         }
-        Ok(false)
-    }
-
-    /// Whether it waits for its request.
-    pub(super) fn is_early(&self, chunk: &Chunk) -> bool {
-        self.early.contains_key(&(chunk.message, chunk.index))
+        Ok(())
     }
 
     fn state(&self, chunk: &Chunk) -> Option<State> {

@@ -1,11 +1,14 @@
-//! Whether a path that could take a piece should: by when each would have delivered it.
+//! Which of the waiting bytes a path should take, by when each path would deliver them.
 //! Not the pieces.
 //!
-//! A path that has room takes a piece if it would have delivered it before all paths together have delivered
-//! everything that waits (then it helps), or before another path, drawn at random, would: the power of two
-//! choices, by expected completion. So a slow path stops taking towards the end of a message.
+//! The path that would deliver a piece first takes the oldest one. A path that would deliver it so much later takes
+//! one from so far behind that the others would not have delivered that any sooner; nothing, if nothing waits there.
+//! So a slow path helps while much waits, never holds up the oldest message, and stops towards the end.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    time::Duration,
+};
 
 /// What is known of a path, to be read by everybody.
 #[derive(Debug, Default)]
@@ -18,6 +21,13 @@ pub(super) struct Load {
     open: AtomicU32,
 }
 
+/// What is on its way on a path is to arrive within this: more would wait in the network, where no other path
+/// can take it.
+const SOON: Duration = Duration::from_millis(3);
+/// But so many may always be: with less TCP does not find out how fast it could be.
+const LEAST: usize = 128 << 10;
+/// Bytes on their way on a path, at most.
+const MOST: usize = 512 << 10;
 /// How much of the newest measurement goes into the pace: 1 / 2^this.
 const SMOOTHING: u32 = 3;
 
@@ -57,6 +67,18 @@ impl Load {
         bytes.saturating_mul(self.pace.load(Ordering::Relaxed).into()) / 1024
     }
 
+    /// Nothing was sent for a while: it may be faster now than it was.
+    pub(super) fn fade(&self) {
+        let pace = self.pace.load(Ordering::Relaxed);
+        self.pace.store(pace - pace / 64, Ordering::Relaxed);
+    }
+
+    /// Bytes that may be on their way, so that each arrives soon.
+    pub(super) fn window(&self) -> usize {
+        let bytes = self.rate().map_or(0.0, |rate| rate * 1024.0 * SOON.as_secs_f64());
+        (bytes as usize).clamp(LEAST, MOST)
+    }
+
     /// KiB a second, if known.
     fn rate(&self) -> Option<f64> {
         let pace = self.pace.load(Ordering::Relaxed);
@@ -64,30 +86,24 @@ impl Load {
     }
 }
 
-/// Whether `path` of these should take a piece of so many bytes, when so many wait in all, it included; `draw`
-/// is any number.
-pub(super) fn should_take<'a>(
-    loads: impl ExactSizeIterator<Item = &'a Load> + Clone,
+/// How many of the waiting bytes `path` of these should leave to the others before its piece of so many bytes;
+/// nothing if it should take none.
+pub(super) fn skipped<'a>(
+    loads: impl Iterator<Item = &'a Load> + Clone,
     path: usize,
     bytes: usize,
     waiting: usize,
-    draw: usize,
-) -> bool {
-    let count = loads.len();
-    let mut all = loads.clone();
-    let Some(own) = all.nth(path).map(|load| load.expected(bytes)) else { return false };
-    if own == 0 || count < 2 {
-        return true;
+) -> Option<usize> {
+    let own = loads.clone().nth(path)?.expected(bytes);
+    if own == 0 {
+        return Some(0);
     }
-    let other = (path + 1 + draw % (count - 1)) % count;
-    if let Some(other) = loads.clone().nth(other)
-        && (!other.is_open() || own <= other.expected(bytes))
-    {
-        return true;
-    }
-    let rate: f64 = loads.filter(|load| load.is_open()).filter_map(Load::rate).sum();
-    // Nanoseconds until all paths have delivered everything.
-    own as f64 <= waiting as f64 / 1024.0 / rate.max(f64::MIN_POSITIVE) * 1e9
+    let known = loads.filter(|load| load.is_open() && load.rate().is_some());
+    let first = known.clone().map(|load| load.expected(bytes)).min()?.min(own);
+    let rate: f64 = known.filter_map(Load::rate).sum();
+    // What all of them deliver until this one has, in bytes.
+    let skipped = ((own - first) as f64 * rate / 1e9 * 1024.0) as usize;
+    (skipped == 0 || skipped < waiting).then_some(skipped)
 }
 
 #[cfg(test)]
@@ -105,26 +121,35 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_path_helps_only_while_much_waits() {
+    fn a_slow_path_takes_what_the_others_would_not_deliver_sooner() {
         let loads = [load(0, 8), load(0, 32)];
-        let take = |path, waiting| should_take(loads.iter(), path, 131_072, waiting, 0);
-        assert!(take(0, 131_072));
-        // 128 KiB take 4.1 ms there; both together deliver 1 MiB in 6.6 ms, but 256 KiB in 1.6.
-        assert!(take(1, 1 << 20));
-        assert!(!take(1, 1 << 18));
+        let skipped = |path, waiting| skipped(loads.iter(), path, 131_072, waiting);
+        assert_eq!(skipped(0, 131_072), Some(0));
+        // 128 KiB take 4.1 ms there and 1 ms here; in 3.1 ms both together deliver 480 KiB.
+        assert_eq!(skipped(1, 1 << 20), Some(480 << 10));
+        assert_eq!(skipped(1, 480 << 10), None);
     }
 
     #[test]
     fn what_nobody_knows_is_tried() {
         let loads = [load(1 << 20, 0), load(0, 8)];
-        assert!(should_take(loads.iter(), 0, 131_072, 131_072, 5));
-        assert!(should_take(loads[..1].iter(), 0, 131_072, 131_072, 5));
+        assert_eq!(skipped(loads.iter(), 0, 131_072, 131_072), Some(0));
+        assert_eq!(skipped(loads[..1].iter(), 0, 131_072, 131_072), Some(0));
     }
 
     #[test]
-    fn the_pace_follows() {
+    fn the_pace_follows_and_fades() {
         let load = load(0, 8);
         (0..100).for_each(|_| load.measured(1024, 32_000));
         assert!((31_000..=32_000).contains(&load.expected(1024)), "{}", load.expected(1024));
+        (0..1000).for_each(|_| load.fade());
+        assert!(load.expected(1024) < 100);
+    }
+
+    #[test]
+    fn windows_hold_what_a_path_delivers_soon() {
+        assert_eq!(load(0, 0).window(), LEAST);
+        assert_eq!(load(0, 8).window(), 384_000);
+        assert_eq!(load(0, 1).window(), MOST);
     }
 }

@@ -5,6 +5,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{multipath::frame::Chunk, network::Request};
 
+/// Bytes behind the oldest message that may be on their way before that is complete: the receiver may have to keep
+/// what comes before its request.
+pub(in crate::multipath) const AHEAD: usize = 16 << 20;
+
 /// A part of a message, to be sent by one path.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
@@ -159,27 +163,43 @@ impl Queue {
         None
     }
 
-    /// The next piece, if `wanted(its bytes, all bytes that wait)`.
-    pub(super) fn take(&mut self, wanted: impl FnOnce(usize, usize) -> bool) -> Option<Piece> {
-        let message = self.messages.get_mut(self.untaken)?;
-        let chunk = Chunk {
-            message: self.first + self.untaken as u64,
-            total: message.total as u64,
-            chunk: message.chunk,
-            index: message.next,
-        };
-        let length = chunk.bytes();
-        if !wanted(length, self.waiting) {
+    /// The next piece behind so many bytes as `skipped(the oldest's bytes, all bytes that wait)` says.
+    pub(super) fn take(
+        &mut self,
+        skipped: impl FnOnce(usize, usize) -> Option<usize>,
+    ) -> Option<Piece> {
+        let oldest = self.next_of(self.untaken)?;
+        let mut skipped = skipped(oldest.bytes(), self.waiting)?;
+        let mut place = self.untaken;
+        // A message behind others may be taken completely.
+        while let Some(message) = self.messages.get(place)
+            && (message.is_taken() || skipped >= message.waiting())
+        {
+            skipped -= message.waiting().min(skipped);
+            place += 1;
+        }
+        let chunk = self.next_of(place)?;
+        let between: usize =
+            self.messages.range(1.min(place)..place).map(|message| message.total).sum();
+        if place > 0 && between + chunk.offset() as usize + chunk.bytes() > AHEAD {
             return None;
         }
+        let message = self.messages.get_mut(place)?;
         // SAFETY: the offset is within the message.
         let data = unsafe { message.data.add(chunk.offset() as usize) };
         message.next += 1;
-        self.waiting -= length;
+        self.waiting -= chunk.bytes();
         while self.messages.get(self.untaken).is_some_and(Message::is_taken) {
             self.untaken += 1;
         }
         Some(Piece { chunk, bytes: Bytes::Theirs(data) })
+    }
+
+    /// The first chunk of a message that no path has taken.
+    fn next_of(&self, place: usize) -> Option<Chunk> {
+        let Message { total, chunk, next, .. } = self.messages.get(place)?;
+        let message = self.first + place as u64;
+        Some(Chunk { message, total: *total as u64, chunk: *chunk, index: *next })
     }
 
     /// What a path had taken, and has lost: it goes before everything else.
@@ -223,6 +243,11 @@ impl Queue {
 }
 
 impl Message {
+    /// Bytes that no path has taken.
+    fn waiting(&self) -> usize {
+        self.total.saturating_sub(self.next as usize * self.chunk as usize)
+    }
+
     fn is_taken(&self) -> bool {
         // An empty message has one chunk.
         self.next > 0 && u64::from(self.next) * u64::from(self.chunk) >= self.total as u64
@@ -264,10 +289,10 @@ mod tests {
                 match fate {
                     0 if !flying.is_empty() => { let lost = flying.remove(0); queue.again([lost]); }
                     1 if !flying.is_empty() => { let twin = flying[0].clone(); queue.again([twin]); }
-                    2 => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, _| true))),
+                    2 => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     _ => match flying.pop() {
                         Some(piece) => queue.came(&piece.chunk, |request, bytes| done.push((request, bytes))),
-                        None => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, _| true))),
+                        None => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     },
                 }
             }
@@ -279,13 +304,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_that_nobody_wants() {
+    fn pieces_from_behind() {
         let data = vec![0u8; 100_000];
         let mut queue = Queue::default();
-        queue.push(data.as_ptr(), data.len(), 1 << 16, 0);
-        assert!(queue.take(|length, waiting| (length, waiting) != (65_536, 100_000)).is_none());
-        assert_eq!(queue.take(|_, _| true).unwrap().length(), 65_536);
-        assert_eq!(queue.take(|_, waiting| waiting == 34_464).unwrap().length(), 34_464);
-        assert!(queue.take(|_, _| true).is_none());
+        (0..3).for_each(|request| queue.push(data.as_ptr(), data.len(), 1 << 16, request));
+        let mut taken = |skipped| {
+            queue.take(|_, _| skipped).map(|piece| (piece.chunk.message, piece.chunk.index))
+        };
+        assert_eq!(taken(None), None);
+        assert_eq!(taken(Some(0)), Some((0, 0)));
+        assert_eq!(taken(Some(34_463)), Some((0, 1)));
+        assert_eq!(taken(Some(100_000)), Some((2, 0)));
+        assert_eq!(taken(Some(100_000)), Some((2, 1)));
+        assert_eq!(taken(Some(0)), Some((1, 0)));
+        assert_eq!(taken(Some(50_000)), None);
+        assert_eq!(taken(Some(0)), Some((1, 1)));
+        assert_eq!(taken(Some(0)), None);
     }
 }

@@ -1,0 +1,67 @@
+//! Builds busbw's net plugin (crates/plugin), which this program carries: cargo gives a program no other
+//! crate's shared library.
+//! Not what is done with it (`plugin::embedded`).
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What the library is made of, from the workspace's folder.
+const SOURCES: [&str; 6] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "crates/plugin/Cargo.toml",
+    "crates/plugin/src",
+    "crates/model/Cargo.toml",
+    "crates/model/src",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let workspace = here.join("../..").canonicalize()?;
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={}", workspace.join(source).display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let library = out.join("net_plugin.so");
+    let dynamic = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if dynamic.split(',').any(|feature| feature == "crt-static") {
+        // No shared library can be made for such a target.
+        fs::write(&library, [])?;
+    } else {
+        fs::copy(build(&workspace, &out.join("plugin"))?, &library)?;
+    }
+    println!("cargo:rustc-env=BUSBW_NET_PLUGIN={}", library.display());
+    Ok(())
+}
+
+/// Builds the library below `target`, in the profile of this build; its file.
+fn build(workspace: &Path, target: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let triple = env::var("TARGET")?;
+    let is_release = env::var("PROFILE")? == "release";
+    let (profile, folder) = if is_release { ("release", "release") } else { ("dev", "debug") };
+    let mut cargo = Command::new(env::var_os("CARGO").ok_or("cargo does not say where it is")?);
+    cargo
+        .current_dir(workspace)
+        .args(["build", "--locked", "--quiet", "--package", "busbw-plugin", "--lib"])
+        .args(["--profile", profile, "--target", &triple])
+        .arg("--target-dir")
+        .arg(target)
+        // It is carried by every program, and its own lines say what went wrong.
+        .args(["--config", &format!("profile.{profile}.debug=false")])
+        .args(["--config", &format!("profile.{profile}.strip=true")]);
+    // clippy and its like look at our sources, not at this; sanitizers do not go into other programs.
+    for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
+        cargo.env_remove(name);
+    }
+    let status = cargo.status()?;
+    if !status.success() {
+        return Err(format!("busbw's net plugin cannot be built: cargo ended with {status}").into());
+    }
+    Ok(target.join(triple).join(folder).join("libplugin.so"))
+}

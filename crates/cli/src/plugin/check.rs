@@ -1,0 +1,144 @@
+//! `busbw plugin check`: a net plugin against what NCCL expects of it (docs/net.md), each rule in a process of
+//! its own, so that one that hangs or crashes fails that rule and no other.
+//! Not the rules (`rules`).
+
+mod child;
+mod rules;
+mod subject;
+
+pub use child::{partner, rule};
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use model::exit::Exit;
+use serde::Serialize;
+
+use self::{
+    child::{Asked, Described},
+    rules::RULES,
+};
+use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments, printable::Printable};
+
+/// What came of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
+pub enum Verdict {
+    /// It is kept.
+    Pass,
+    /// It is broken, and how.
+    Fail(String),
+    /// It says nothing about this plugin, and why.
+    Waived(String),
+}
+
+impl Verdict {
+    fn words(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Verdict::Pass => ("pass", None),
+            Verdict::Fail(why) => ("fail", Some(why)),
+            Verdict::Waived(why) => ("waived", Some(why)),
+        }
+    }
+}
+
+/// A rule and what came of it.
+#[derive(Debug, Serialize)]
+struct Finding {
+    rule: &'static str,
+    what: &'static str,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+/// Everything, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Findings {
+    plugin: String,
+    path: String,
+    versions: Vec<u32>,
+    checked: u32,
+    passed: usize,
+    failed: usize,
+    waived: usize,
+    rules: Vec<Finding>,
+}
+
+/// Checks a plugin.
+///
+/// # Errors
+/// A plugin that cannot be loaded, or rules that there are not.
+pub fn run(arguments: &CheckArguments) -> Result<Exit> {
+    for name in &arguments.rule {
+        if !RULES.iter().any(|rule| rule.name == name) {
+            let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+            let text =
+                format!("--rule {name}: there is none of this name; there are {}", all.join(", "));
+            return Err(Refusal::new(Exit::Usage, text).into());
+        }
+    }
+    let wanted = Wanted { word: arguments.plugin.clone(), reference: None };
+    let asked = Asked { word: wanted.file()?, version: arguments.table };
+    let described: Described = child::describe(&asked)
+        .map_err(|why| Refusal::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
+    let chosen =
+        |name: &str| arguments.rule.is_empty() || arguments.rule.iter().any(|rule| rule == name);
+    let mut findings = Findings {
+        plugin: described.name.clone(),
+        path: asked.word.clone(),
+        versions: described.versions.clone(),
+        checked: described.version,
+        passed: 0,
+        failed: 0,
+        waived: 0,
+        rules: Vec::new(),
+    };
+    if !arguments.json {
+        say(&head(&findings));
+    }
+    for rule in RULES.iter().filter(|rule| chosen(rule.name)) {
+        let verdict = child::judge(rule.name, &asked);
+        match verdict {
+            Verdict::Pass => findings.passed += 1,
+            Verdict::Fail(_) => findings.failed += 1,
+            Verdict::Waived(_) => findings.waived += 1,
+        }
+        let finding = Finding { rule: rule.name, what: rule.what, verdict };
+        if !arguments.json {
+            say(&line(&finding));
+        }
+        findings.rules.push(finding);
+    }
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&findings)?;
+        answer::answer(|out, _| writeln!(out, "{text}"))?;
+    } else {
+        let Findings { passed, failed, waived, .. } = findings;
+        say(&format!("# {passed} passed, {failed} failed, {waived} waived\n"));
+    }
+    Ok(if findings.failed == 0 { Exit::Ok } else { Exit::Internal })
+}
+
+fn head(findings: &Findings) -> String {
+    let versions: Vec<String> = findings.versions.iter().map(|v| format!("v{v}")).collect();
+    format!(
+        "# net plugin {} ({}), tables {}; checked by v{}\n",
+        findings.plugin,
+        findings.path,
+        versions.join(" "),
+        findings.checked
+    )
+}
+
+fn line(finding: &Finding) -> String {
+    let (word, why) = finding.verdict.words();
+    let why = why.map_or_else(String::new, |why| format!("\n        {why}"));
+    format!("{word:<7} {:<22} {}{why}\n", finding.rule, finding.what)
+}
+
+/// Lines come as they are known: a rule may take seconds.
+fn say(text: &str) {
+    let mut out = Printable::new(io::stdout().lock(), false);
+    // Whoever reads may have gone; the exit code is still to come.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,92 @@
+//! How connections end, and what they leave.
+//! Not how they begin.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use super::with_device;
+use crate::plugin::check::{
+    Verdict,
+    subject::{Message, Outcome, Subject, words},
+};
+
+/// Connections that are made and closed; before them a few, after which everything has been made that stays.
+const CYCLES: usize = 50;
+const FIRST: usize = 5;
+/// Entries that may have come for other reasons than connections.
+const STRAY: usize = 5;
+/// How long threads may take to end.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// After an abort NCCL closes what is open.
+pub(super) fn with_open_requests(subject: &Subject) -> Outcome<Verdict> {
+    const LARGE: usize = 8 << 20;
+    with_device(subject, || {
+        for sender_first in [true, false] {
+            let mut line = subject.line(LARGE)?;
+            // More than fits between them, and nobody asks how it goes; and a receive that nothing comes for.
+            let sent = line.sender.isend(&line.out, 0..LARGE, 0).map_err(words)?;
+            let mut other = subject.line(4096)?;
+            let waits = other.receiver.irecv(&other.back, 0..4096, 0).map_err(words)?;
+            if let Some(ticket) = sent {
+                line.sender.test(ticket).map_err(words)?;
+            }
+            if let Some(ticket) = waits {
+                other.receiver.test(ticket).map_err(words)?;
+            }
+            for line in [line, other] {
+                if sender_first {
+                    line.close()?;
+                } else {
+                    line.receiver.close().map_err(words)?;
+                    line.sender.close().map_err(words)?;
+                }
+            }
+        }
+        // And it goes on.
+        let mut line = subject.line(4096)?;
+        line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
+        line.close()
+    })
+}
+
+pub(super) fn descriptors(subject: &Subject) -> Outcome<Verdict> {
+    leaves_nothing(subject, "/proc/self/fd", "file descriptors")
+}
+
+pub(super) fn threads(subject: &Subject) -> Outcome<Verdict> {
+    leaves_nothing(subject, "/proc/self/task", "threads")
+}
+
+fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<Verdict> {
+    with_device(subject, || {
+        let count = || fs::read_dir(folder).map(Iterator::count).map_err(|error| error.to_string());
+        cycles(subject, FIRST)?;
+        let before = count()?;
+        cycles(subject, CYCLES)?;
+        let by = Instant::now() + SETTLING;
+        loop {
+            let after = count()?;
+            if after <= before + STRAY {
+                return Ok(());
+            }
+            if Instant::now() > by {
+                return Err(format!(
+                    "after {CYCLES} connections that were closed there are {after} {what}, {before} before"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    })
+}
+
+fn cycles(subject: &Subject, count: usize) -> Outcome {
+    for _ in 0..count {
+        let mut line = subject.line(4096)?;
+        line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
+        line.close()?;
+    }
+    Ok(())
+}

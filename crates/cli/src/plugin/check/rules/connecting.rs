@@ -1,0 +1,226 @@
+//! How connections begin. One service thread of NCCL's begins all of them in turns: whoever makes it wait for one
+//! keeps others waiting that are needed first.
+//! Not messages.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    time::{Duration, Instant},
+};
+
+use model::abi::net::HANDLE_BYTES;
+use native::net::Handle;
+
+use super::with_device;
+use crate::{
+    options::PARTNER_WORD,
+    plugin::check::{
+        Verdict,
+        child::{self, Asked},
+        subject::{Line, Message, Outcome, Subject, until, words},
+    },
+};
+
+/// How long a call may take that is not to wait; this often another process may have been in its way.
+const AT_ONCE: Duration = Duration::from_millis(100);
+const FORGIVEN: usize = 2;
+/// How long it is asked.
+const ASKED_FOR: Duration = Duration::from_secs(2);
+
+/// Asks again and again, and says how long calls took where that was too long too often. Nothing more is
+/// asked once there is a result.
+fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<Option<T>> {
+    let (by, mut slow) = (Instant::now() + ASKED_FOR, Vec::new());
+    loop {
+        let begun = Instant::now();
+        let there = ask()?;
+        let took = begun.elapsed();
+        if took > AT_ONCE {
+            slow.push(took.as_millis().to_string());
+        }
+        if slow.len() > FORGIVEN {
+            return Err(format!("{what} took {} ms", slow.join(", ")));
+        }
+        if there.is_some() || Instant::now() > by {
+            return Ok(there);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(super) fn connect_returns(subject: &Subject) -> Outcome<Verdict> {
+    with_device(subject, || {
+        // Nobody accepts; it may be done without. Several, since one may be done at its first call.
+        let mut kept = Vec::new();
+        for _ in 0..=FORGIVEN {
+            let (listener, mut handle) = subject.listen()?;
+            let begun = Instant::now();
+            let first = subject.connect(&mut handle)?;
+            kept.push((listener, handle, first, begun.elapsed()));
+        }
+        let slow: Vec<Duration> = kept.iter().map(|one| one.3).filter(|t| *t > AT_ONCE).collect();
+        if slow.len() > FORGIVEN {
+            return Err(format!("each first call took {slow:?}"));
+        }
+        if let Some((_, handle, None, _)) = kept.iter_mut().find(|one| one.2.is_none()) {
+            returns("connect to who does not accept", || subject.connect(handle))?;
+        }
+        drop(kept);
+        // Nobody is there at all: an error is as good as nothing yet.
+        let (listener, mut handle) = subject.listen()?;
+        listener.close().map_err(words)?;
+        let mut over = false;
+        returns("connect to who is gone", || {
+            over = over || subject.connect(&mut handle).is_err();
+            Ok(over.then_some(()))
+        })?;
+        Ok(())
+    })
+}
+
+pub(super) fn accept_returns(subject: &Subject) -> Outcome<Verdict> {
+    with_device(subject, || {
+        let (mut listener, _) = subject.listen()?;
+        match returns("accept of nobody", || listener.accept().map_err(words))? {
+            None => Ok(()),
+            Some(_) => Err("accept made a connection, and nobody had connected".to_owned()),
+        }
+    })
+}
+
+pub(super) fn same_handle(subject: &Subject) -> Outcome<Verdict> {
+    with_device(subject, || {
+        let (mut listener, mut handle) = subject.listen()?;
+        let mut sender = None;
+        // Several calls before anybody accepts.
+        for _ in 0..10 {
+            sender = sender.or(subject.connect(&mut handle)?);
+            if sender.is_some() {
+                break;
+            }
+        }
+        let mut receiver = None;
+        until("connecting with the same handle", || {
+            if sender.is_none() {
+                sender = subject.connect(&mut handle)?;
+            }
+            receiver = match receiver.take() {
+                None => listener.accept().map_err(words)?,
+                there => there,
+            };
+            Ok((sender.is_some() && receiver.is_some()).then_some(()))
+        })?;
+        let (sender, receiver) = sender.zip(receiver).ok_or("no connection")?;
+        carries(Line::new(sender, receiver, 4096)?)
+    })
+}
+
+/// A message goes through, and everything ends.
+fn carries(mut line: Line) -> Outcome {
+    line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
+    line.close()
+}
+
+pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
+    const PEERS: usize = 4;
+    with_device(subject, || {
+        let mut listeners = Vec::new();
+        for _ in 0..PEERS {
+            listeners.push(subject.listen()?);
+        }
+        // The last one first, whatever the others' connections wait for.
+        let mut senders: Vec<_> = (0..PEERS).map(|_| None).collect();
+        let mut lines = Vec::new();
+        for at in (0..PEERS).rev() {
+            let mut receiver = None;
+            until(&format!("accepting connection {at} of {PEERS} before those before it"), || {
+                for (sender, (_, handle)) in senders.iter_mut().zip(&mut listeners) {
+                    if sender.is_none() {
+                        *sender = subject.connect(handle)?.map(Some);
+                    }
+                }
+                if receiver.is_none() {
+                    receiver = listeners[at].0.accept().map_err(words)?;
+                }
+                Ok((senders[at].is_some() && receiver.is_some()).then_some(()))
+            })?;
+            let (sender, receiver) =
+                senders[at].take().flatten().zip(receiver).ok_or("no connection")?;
+            // Not asked for again.
+            senders[at] = Some(None);
+            lines.push(Line::new(sender, receiver, 4096)?);
+        }
+        drop(listeners);
+        // Each leads to whom it belongs.
+        for mut line in lines {
+            line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
+            line.close()?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn close_listener(subject: &Subject) -> Outcome<Verdict> {
+    with_device(subject, || carries(subject.line(4096)?))
+}
+
+/// The partner listens; this process never does.
+pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
+    const GARBLED: &str = "the other process did not tell its handle";
+    with_device(subject, || {
+        let other = child::start(PARTNER_WORD, &[], &subject.asked);
+        let mut other = other.map_err(|error| format!("{error:#}"))?;
+        let mut lines = BufReader::new(other.stdout.take().ok_or(GARBLED)?).lines();
+        let mut next = move || lines.next().and_then(Result::ok);
+        // Plugins may print, too.
+        let text = std::iter::from_fn(&mut next).find_map(|line| handle_of(&line));
+        let mut handle = text.ok_or(GARBLED)?;
+        let mut sender = until("connecting to another process", || subject.connect(&mut handle))?;
+        let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+        sender.register(&memory).map_err(words)?;
+        memory.part(0..1000).map_err(|busy| busy.to_string())?.fill(7);
+        let ticket = until("a request", || sender.isend(&memory, 0..1000, 0).map_err(words))?;
+        until("sending to another process", || {
+            Ok(sender.test(ticket).map_err(words)?.then_some(()))
+        })?;
+        let said = std::iter::from_fn(&mut next).find(|line| line.starts_with(ARRIVED));
+        let _ = other.kill();
+        let _ = other.wait();
+        said.map(|_| ()).ok_or_else(|| "the message did not arrive there".to_owned())
+    })
+}
+
+const HANDLE: &str = "handle ";
+const ARRIVED: &str = "arrived";
+
+fn handle_of(line: &str) -> Option<Handle> {
+    let text = line.strip_prefix(HANDLE)?;
+    let mut bytes = [0; HANDLE_BYTES];
+    for (at, to) in bytes.iter_mut().enumerate() {
+        *to = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(Handle(bytes))
+}
+
+/// The other process of `before_listen`: listens, and receives one message.
+pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
+    let subject = Subject::open(asked)?;
+    let (mut listener, handle) = subject.listen()?;
+    let text: String = handle.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let say = |text: &str| {
+        let mut out = std::io::stdout();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| error.to_string())
+    };
+    say(&format!("{HANDLE}{text}"))?;
+    let mut receiver = until("accepting", || listener.accept().map_err(words))?;
+    let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+    receiver.register(&memory).map_err(words)?;
+    let ticket = until("a request", || receiver.irecv(&memory, 0..1000, 0).map_err(words))?;
+    let bytes = until("receiving", || receiver.test(ticket).map_err(words))?;
+    let came = memory.part(0..1000).map_err(|busy| busy.to_string())?;
+    if bytes == 1000 && came.iter().all(|byte| *byte == 7) {
+        say(ARRIVED)?;
+    }
+    // Who sent may still ask for its request.
+    std::thread::sleep(Duration::from_secs(5));
+    Ok(())
+}

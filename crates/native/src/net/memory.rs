@@ -1,0 +1,220 @@
+//! Memory that requests of a plugin read and write, and that we look at in between, never at once.
+//! Not the requests (`connection`).
+
+use std::{
+    cell::RefCell,
+    io,
+    ops::{Deref, DerefMut, Range},
+    rc::Rc,
+};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use thiserror::Error;
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// Bytes of some memory that are used otherwise, or are not there.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a bug of busbw: bytes {} to {} {why}", .bytes.start, .bytes.end)]
+pub struct Busy {
+    bytes: Range<usize>,
+    why: &'static str,
+}
+
+/// What uses a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A request that sends it.
+    Sent,
+    /// A request that receives there.
+    Received,
+    /// Somebody here looks at it, or changes it.
+    Looked,
+}
+
+impl Use {
+    /// Messages from one place, and messages to one place, may be under way at once.
+    fn bears(self, other: Use) -> bool {
+        self == other && self != Use::Looked
+    }
+}
+
+/// Some memory: pages of this process, zeros at first.
+#[derive(Debug)]
+pub struct Memory {
+    address: *mut u8,
+    bytes: usize,
+    used: RefCell<Vec<(Range<usize>, Use)>>,
+}
+
+impl Memory {
+    /// `bytes` zeros, every page touched by the calling thread, so that they lie near it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(bytes: usize) -> io::Result<Rc<Memory>> {
+        let whole = bytes.max(1).next_multiple_of(PAGE);
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let address = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                whole,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )?
+        };
+        let address = address.cast::<u8>();
+        for at in (0..whole).step_by(PAGE) {
+            // SAFETY: within the mapping, which nobody else knows yet.
+            unsafe { address.add(at).write_volatile(0) };
+        }
+        Ok(Rc::new(Memory { address, bytes, used: RefCell::default() }))
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A part to look at and to change, while nobody else can use it.
+    ///
+    /// # Errors
+    /// [`Busy`]: a request uses some of it, or somebody here; or it is not there.
+    pub fn part(&self, bytes: Range<usize>) -> Result<Guard<'_>, Busy> {
+        self.take(&bytes, Use::Looked)?;
+        Ok(Guard { memory: self, bytes })
+    }
+
+    /// The first byte of the whole.
+    pub(super) fn address(&self) -> *mut u8 {
+        self.address
+    }
+
+    /// Notes a use, if it can be.
+    fn take(&self, bytes: &Range<usize>, how: Use) -> Result<(), Busy> {
+        let refused = |why| Err(Busy { bytes: bytes.clone(), why });
+        if bytes.start > bytes.end || bytes.end > self.bytes {
+            return refused("do not lie within the memory");
+        }
+        let mut used = self.used.borrow_mut();
+        let meets = |other: &Range<usize>| other.start < bytes.end && bytes.start < other.end;
+        if used.iter().any(|(other, its)| meets(other) && !how.bears(*its)) {
+            return refused("are used by a request, or looked at");
+        }
+        used.push((bytes.clone(), how));
+        Ok(())
+    }
+
+    fn release(&self, bytes: &Range<usize>, how: Use) {
+        let mut used = self.used.borrow_mut();
+        if let Some(at) = used.iter().position(|(other, its)| other == bytes && *its == how) {
+            used.swap_remove(at);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let whole = self.bytes.max(1).next_multiple_of(PAGE);
+        // SAFETY: what `new` mapped. Requests and guards hold on to the memory: there are none.
+        let _ = unsafe { munmap(self.address.cast(), whole) };
+    }
+}
+
+/// A part of some memory that nobody else uses.
+#[derive(Debug)]
+pub struct Guard<'m> {
+    memory: &'m Memory,
+    bytes: Range<usize>,
+}
+
+impl Deref for Guard<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let (at, len) = (self.bytes.start, self.bytes.len());
+        // SAFETY: within the mapping, initialised, and noted as ours alone until this is dropped.
+        unsafe { std::slice::from_raw_parts(self.memory.address.add(at), len) }
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let (at, len) = (self.bytes.start, self.bytes.len());
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.address.add(at), len) }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.memory.release(&self.bytes, Use::Looked);
+    }
+}
+
+/// A part that a request uses: the memory lives, and nobody looks at the part, as long as this does.
+#[derive(Debug)]
+pub(super) struct Hold {
+    memory: Rc<Memory>,
+    bytes: Range<usize>,
+    how: Use,
+}
+
+impl Hold {
+    /// Takes a part for a request.
+    ///
+    /// # Errors
+    /// [`Busy`].
+    pub(super) fn new(memory: &Rc<Memory>, bytes: Range<usize>, how: Use) -> Result<Hold, Busy> {
+        memory.take(&bytes, how)?;
+        Ok(Hold { memory: Rc::clone(memory), bytes, how })
+    }
+
+    /// Its first byte.
+    pub(super) fn address(&self) -> *mut u8 {
+        self.memory.address.wrapping_add(self.bytes.start)
+    }
+
+    /// How many bytes it has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.memory.release(&self.bytes, self.how);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_looks_at_what_a_request_uses() {
+        let memory = Memory::new(100).unwrap();
+        let hold = Hold::new(&memory, 10..20, Use::Sent).unwrap();
+        assert!(memory.part(19..30).is_err());
+        assert!(Hold::new(&memory, 15..16, Use::Received).is_err());
+        let again = Hold::new(&memory, 10..20, Use::Sent).unwrap();
+        let mut beside = memory.part(20..30).unwrap();
+        beside.fill(7);
+        assert!(memory.part(29..31).is_err());
+        assert!(Hold::new(&memory, 25..26, Use::Sent).is_err());
+        drop((beside, hold));
+        assert!(memory.part(10..11).is_err());
+        drop(again);
+        assert_eq!(memory.part(10..30).unwrap()[9..12], [0, 7, 7]);
+        assert!(memory.part(90..101).is_err());
+    }
+
+    /// Nothing is nowhere in particular.
+    #[test]
+    fn no_bytes_meet_nobody() {
+        let memory = Memory::new(8).unwrap();
+        let _all = memory.part(0..8).unwrap();
+        assert_eq!(Hold::new(&memory, 4..4, Use::Sent).unwrap().bytes(), 0);
+    }
+}
