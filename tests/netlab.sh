@@ -99,7 +99,7 @@ bed() { # PATHS
   # shellcheck disable=SC2086
   ip -n "$net-la" route add 10.77.2.0/24 $to_b && ip -n "$net-lb" route add 10.77.1.0/24 $to_a || return 1
   for name in la lb; do
-    inside $name nft 'table ip lab { chain lab { type filter hook forward priority 0; } }' || return 1
+    inside $name nft add table ip lab && inside $name nft add chain ip lab lab '{ type filter hook forward priority 0; }' || return 1
   done
 }
 unbed() {
