@@ -5,7 +5,7 @@
 #   tests/netlab.sh              everything completes, verified and in time: under three minutes; needs root
 #   tests/netlab.sh --bars [N]   how fast: N (5) repetitions, the reference in turn with busbw's network; a table of
 #                                medians for docs/benchmarks.md
-# With PAIR=PROGRAM that program instead of crates/plugin/examples/pair.rs, freshly built.
+# PAIR=PROGRAM and BUSBW=PROGRAM stand for crates/plugin/examples/pair.rs and busbw, which else are built.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bars=${1:-} repetitions=${2:-5}
@@ -28,10 +28,14 @@ if ! command -v nft >/dev/null || ! command -v tc >/dev/null; then
   apt-get update -qq >"$work/apt" 2>&1
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nftables iproute2 >"$work/apt" 2>&1 || tail -3 "$work/apt"
 fi
-pair=${PAIR:-}
+pair=${PAIR:-} busbw=${BUSBW:-}
 if [ -z "$pair" ]; then
   cargo build --release --quiet -p busbw-plugin --example pair || exit 1
   pair=${CARGO_TARGET_DIR:-target}/release/examples/pair
+fi
+if [ -z "$busbw" ]; then
+  cargo build --release --quiet || exit 1
+  busbw=$(realpath "${CARGO_TARGET_DIR:-target}")/release/busbw
 fi
 
 failed=0
@@ -115,6 +119,8 @@ met() { { inside la nft list chain ip lab lab; inside lb nft list chain ip lab l
 # Bytes that have left by a path from a to b.
 carried() { inside la tc -s qdisc show dev "p$1" | awk '$1 == "Sent" {print $2}'; }
 
+all_carried() { local path; for path in $(seq "$paths"); do carried "$path"; done | awk '{n += $1} END {print n}'; }
+
 # --- messages ------------------------------------------------------------------------------------------------------
 # addresses SIDE: those of its paths, for sockets that are pinned one to a path.
 addresses() { seq -f "10.77.$1.1%g" -s, "$paths"; }
@@ -133,7 +139,20 @@ talk() {
   wait $listens && return $code
   return $((code ? code : $?))
 }
-# Seconds from the first byte to what is done to the bed in between; so that connecting takes no part.
+# reduce ITERATIONS: an all_reduce of 16 MiB between a and b by `--backend net`; as `talk` otherwise.
+reduce() {
+  local other code command=("$busbw" all_reduce --backend net -b 16M -e 16M -n "$1" -w 1 -c 1 --batches 1)
+  local ranks=(WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.1.1 MASTER_PORT=4444 BUSBW_NO_RECORD=1 BUSBW_NET_FORCE=1)
+  inside b unshare --uts sh -c 'hostname host-b; exec "$@"' b env "${ranks[@]}" RANK=1 timeout -k 1 55 "${command[@]}" >"$work/listens" 2>&1 &
+  other=$!
+  inside a unshare --uts sh -c 'hostname host-a; exec "$@"' a env "${ranks[@]}" RANK=0 timeout -k 1 55 "${command[@]}" >"$work/table" 2>"$work/err"
+  code=$?
+  # As the program of `talk` says it.
+  awk '$1 == 16777216 {print "size", $1, "wrong", $9 + $13}' "$work/table" >"$work/out"
+  wait $other && return $code
+  return $((code ? code : $?))
+}
+# soon SECONDS: waits so long from the first bytes on, before something is done to the bed.
 soon() {
   local begun tries
   begun=$(carried 1)
@@ -189,6 +208,12 @@ correctness() {
   wait $!
   complete "a path silent for 3 s" "$([ "$(cat "$work/met")" -gt 0 ] || echo "nothing was dropped")"
 
+  (soon 1; rule oifname p1 counter drop; sleep 3; met >"$work/met"; no_rules) &
+  reduce 60
+  code=$?
+  wait $!
+  complete "all_reduce, a path silent for 3 s" "$([ "$(cat "$work/met")" -gt 0 ] || echo "nothing was dropped")"
+
   (soon 1; ip -n "$net-la" link set p2 down; sleep 3; ip -n "$net-la" link set p2 up) &
   talk busbw --sizes 1M --seconds 7
   code=$?
@@ -242,15 +267,15 @@ correctness() {
   code=$?
   wait $!
   no_rules
-  if [ "$code" = 3 ] && [ $((SECONDS - began)) -lt 40 ]; then verdict ok "every path gone"; else
-    verdict FAILED "every path gone" "exit $code after $((SECONDS - began)) s"
+  if [ "$code" = 3 ] && grep -q '^pair: test: code 6' "$work/listens" && [ $((SECONDS - began)) -lt 45 ]; then verdict ok "every path gone"; else
+    verdict FAILED "every path gone" "exit $code after $((SECONDS - began)) s: $(tail -1 "$work/listens")"
   fi
 
   (soon 1; ip netns pids "$net-b" | xargs -r kill -9) &
   began=$SECONDS
   talk busbw --sizes 1M --seconds 5
   wait $!
-  if [ $((SECONDS - began)) -lt 40 ] && ! grep -q '^size' "$work/out"; then verdict ok "the other end killed"; else
+  if [ $((SECONDS - began)) -lt 45 ] && ! grep -q '^size' "$work/out"; then verdict ok "the other end killed"; else
     verdict FAILED "the other end killed" "after $((SECONDS - began)) s: $(head -1 "$work/out")"
   fi
 }
@@ -300,14 +325,25 @@ measure() {
     for network in busbw $references; do stream loss "$network" 4; done
     no_rules
     ip -n "$net-a" link set eth0 gso_max_segs 65535
-    # Seconds 2 to 5 of 9.
-    (soon 2; rule oifname p1 counter drop; sleep 3; no_rules) &
-    if talk busbw --sizes 1M --seconds 9 --every 0.25; then
-      awk '/^rates/ {for (i = 5; i <= NF; i++) v[i - 5] = $i; for (i = 8; i < 20; i++) d += v[i]; for (i = 28; i < 34; i++) u += v[i]; print d / 12, u / 6}' "$work/out" >"$work/down"
+    # What leaves by the paths in these 3 s, and from 2 s after them on for 2 s.
+    (
+      soon 2
+      rule oifname p1 counter drop
+      before=$(all_carried)
+      sleep 3
+      no_rules
+      between=$(all_carried)
+      sleep 2
+      after=$(all_carried)
+      sleep 2
+      awk -v a="$before" -v b="$between" -v c="$after" -v d="$(all_carried)" 'BEGIN {print (b - a) / 3e9, (d - c) / 2e9}' >"$work/down"
+    ) &
+    if reduce 150; then
+      wait $!
       note down busbw "$(cut -d' ' -f1 "$work/down")"
       note after busbw "$(cut -d' ' -f2 "$work/down")"
     else
-      echo "FAILED  path down: $(tail -1 "$work/err")"
+      echo "FAILED  a path silent: $(tail -1 "$work/err")"
       failed=1
     fi
     wait $!
@@ -317,8 +353,8 @@ measure() {
   for network in busbw $references; do row even "$network" "4 paths × 1 Gb/s"; done
   for network in busbw $references; do row quarter "$network" "one path at a quarter"; done
   for network in busbw $references; do row loss "$network" "1 % loss on one path"; done
-  row down busbw "a path silent, the 3 s"
-  row after busbw "from 2 s after them"
+  row down busbw "all_reduce, a path silent: these 3 s"
+  row after busbw "from 2 s after them on"
   printf '\n'
   bar "4 paths" "$(median "$work/bar.even.busbw")" 3.6
   bar "one path at a quarter, of the sum" "$(median "$work/bar.quarter.busbw")" "$(awk 'BEGIN {print 0.85 * 3.25}')"
