@@ -179,10 +179,16 @@ fn network() -> Table {
     table
 }
 
+/// Asks again until there is an answer; whoever still listens for one after 15 s has been left alone.
 fn patiently<T>(what: &str, mut ask: impl FnMut() -> table::Outcome<Option<T>>) -> T {
+    let until = Instant::now() + Duration::from_secs(15);
     loop {
         if let Some(answer) = or_end(what, ask()) {
             return answer;
+        }
+        if Instant::now() > until && what == "accept" {
+            eprintln!("pair: nobody connects");
+            std::process::exit(6);
         }
         thread::yield_now();
     }

@@ -59,12 +59,12 @@ pub fn devices() -> Result<Vec<Device>> {
         && std::env::var(FORCE).as_deref() != Ok("1")
     {
         log::info(&format!(
-            "NET/busbw : no device, since RDMA port {port} is active and faster than TCP ({FORCE}=1 offers it anyway)"
+            "NET/busbw: no device, since RDMA port {port} is active and faster than TCP ({FORCE}=1 offers it anyway)"
         ));
         return Ok(Vec::new());
     }
     let interfaces = interfaces()?;
-    log::info(&format!("NET/busbw : one device over {}", spelled(&interfaces)));
+    log::info(&format!("NET/busbw: one device over {}", spelled(&interfaces)));
     Ok(vec![together(root, interfaces)])
 }
 

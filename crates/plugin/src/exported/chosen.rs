@@ -31,7 +31,7 @@ pub(super) fn network() -> Result<&'static dyn Network> {
 
 fn make() -> Result<Box<dyn Network>> {
     if let Some(settings) = Settings::of_environment()? {
-        log::info("NET/busbw : NCCL's own way with sockets, for comparison");
+        log::info("NET/busbw: NCCL's own way with sockets, for comparison");
         return Ok(Box::new(Reference::new(settings, devices::one_each()?)));
     }
     let fault = std::env::var(fault::VARIABLE).ok().and_then(|text| Fault::parsed(&text));

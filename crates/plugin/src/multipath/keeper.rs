@@ -321,7 +321,9 @@ impl Thread {
         }));
         for (door, _) in self.doors.iter().zip(doors).filter(|(_, came)| *came) {
             while let Ok(socket) = accept_with(door, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                if self.guests.len() < STRANGERS && sockets::tune(&socket).is_ok() {
+                let tuned =
+                    sockets::tune(&socket).and_then(|()| sockets::give_up_acknowledging(&socket));
+                if self.guests.len() < STRANGERS && tuned.is_ok() {
                     let said = [0; Hello::BYTES];
                     self.guests.push(Guest { socket, said, bytes: 0, until: now + FAREWELL });
                 }

@@ -59,6 +59,13 @@ pub(super) fn tune(socket: &OwnedFd) -> Io<()> {
     sockopt::set_tcp_keepcnt(socket, KEEP_ALIVE.2)
 }
 
+/// For the end that only acknowledges: keep-alive says nothing while an acknowledgement is on its way, for minutes where
+/// nothing comes through any more. Not for the end that sends: a receiver that does not read yet would be lost, too.
+pub(super) fn give_up_acknowledging(socket: &OwnedFd) -> Io<()> {
+    let (idle, each, times) = KEEP_ALIVE;
+    sockopt::set_tcp_user_timeout(socket, (idle + each * times).as_millis() as u32)
+}
+
 /// Has the socket reset its connection when it is closed: what it still holds is sent elsewhere.
 pub(super) fn reset_at_close(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));

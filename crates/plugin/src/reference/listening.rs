@@ -110,7 +110,7 @@ impl Listening {
         let place = self.known.get_mut(usize::from(index)).filter(|place| place.is_none());
         match place {
             Some(place) if words == greeting(self.settings.magic, index) => *place = Some(socket),
-            _ => log::info(&format!("NET/busbw : {} is none of ours: refused", socket.peer)),
+            _ => log::info(&format!("NET/busbw: {} is none of ours: refused", socket.peer)),
         }
     }
 }
