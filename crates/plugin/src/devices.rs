@@ -1,7 +1,17 @@
 //! Interfaces of this host, and the devices that NCCL is told of.
 //! Not connections.
 
-use std::{ffi::CString, net::IpAddr};
+/// Which interfaces are taken.
+mod choice;
+/// What /sys says of them.
+mod sys;
+
+use std::{ffi::CString, net::IpAddr, path::Path};
+
+use crate::{
+    log,
+    network::{Failure, Result},
+};
 
 /// An interface with an address of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,20 +46,135 @@ pub struct Device {
 /// Mb/s of an interface whose speed nobody knows, as NCCL takes it (src/transport/net_socket.cc:74).
 pub const UNKNOWN_SPEED: u32 = 10_000;
 
+/// Offers a device although there is RDMA.
+const FORCE: &str = "BUSBW_NET_FORCE";
+
+/// One device over all interfaces that may be used, or none where NCCL has RDMA.
+///
+/// # Errors
+/// When the system does not tell of its interfaces, or NCCL_SOCKET_IFNAME names none of them.
+pub fn devices() -> Result<Vec<Device>> {
+    let root = Path::new("/");
+    if let Some(port) = sys::active_rdma_port(root)
+        && std::env::var(FORCE).as_deref() != Ok("1")
+    {
+        log::info(&format!(
+            "NET/busbw : no device, since RDMA port {port} is active and faster than TCP ({FORCE}=1 offers it anyway)"
+        ));
+        return Ok(Vec::new());
+    }
+    let interfaces = interfaces()?;
+    log::info(&format!("NET/busbw : one device over {}", spelled(&interfaces)));
+    Ok(vec![together(root, interfaces)])
+}
+
+/// A device for each interface, as NCCL's own sockets have it.
+///
+/// # Errors
+/// As [`devices`].
+pub fn one_each() -> Result<Vec<Device>> {
+    let device = |(number, interface): (usize, Interface)| Device {
+        guid: number as u64,
+        name: CString::new(interface.name.as_str()).unwrap_or_default(),
+        ..together(Path::new("/"), vec![interface])
+    };
+    Ok(interfaces()?.into_iter().enumerate().map(device).collect())
+}
+
 /// Interfaces that are up, as NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose among them.
 ///
 /// # Errors
-/// When the system does not tell.
-pub fn interfaces() -> std::io::Result<Vec<Interface>> {
-    let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| Interface {
+/// When the system does not tell, or the variables leave none.
+pub fn interfaces() -> Result<Vec<Interface>> {
+    let root = Path::new("/");
+    let all = if_addrs::get_if_addrs()
+        .map_err(|error| Failure::system("cannot list this host's interfaces", &error))?;
+    let up = all.into_iter().filter(if_addrs::Interface::is_oper_up).map(|interface| Interface {
         prefix: match &interface.addr {
             if_addrs::IfAddr::V4(v4) => v4.prefixlen,
             if_addrs::IfAddr::V6(v6) => v6.prefixlen,
         },
         address: interface.ip(),
-        speed: None,
-        path: None,
+        speed: sys::speed(root, &interface.name),
+        path: sys::path(root, &interface.name),
         name: interface.name,
     });
-    Ok(all.collect())
+    let variable = |name| std::env::var(name).ok();
+    choice::chosen(
+        up.collect(),
+        variable("NCCL_SOCKET_IFNAME").as_deref(),
+        variable("NCCL_SOCKET_FAMILY").as_deref(),
+    )
+}
+
+/// All of them as one device, which is where the first one is.
+fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
+    let first = interfaces.first();
+    Device {
+        name: c"busbw".to_owned(),
+        path: first
+            .and_then(|first| first.path.as_deref())
+            .and_then(|path| CString::new(path).ok()),
+        guid: first.map_or(0, |first| sys::hardware_address(root, &first.name)),
+        speed: sum_of_speeds(root, &interfaces),
+        interfaces,
+    }
+}
+
+/// Mb/s of all of them; one that lies on another, as a VLAN does, adds nothing.
+fn sum_of_speeds(root: &Path, interfaces: &[Interface]) -> i32 {
+    let listed = |name: &String| interfaces.iter().any(|interface| interface.name == *name);
+    let own = interfaces
+        .iter()
+        .filter(|interface| !sys::below(root, &interface.name).any(|name| listed(&name)));
+    let sum: u64 = own.map(|interface| u64::from(interface.speed.unwrap_or(UNKNOWN_SPEED))).sum();
+    i32::try_from(sum).unwrap_or(i32::MAX)
+}
+
+/// "eth0:10.0.0.1 (100000 Mb/s) eth1:…".
+fn spelled(interfaces: &[Interface]) -> String {
+    let words = interfaces.iter().map(|Interface { name, address, speed, .. }| match speed {
+        Some(speed) => format!("{name}:{address} ({speed} Mb/s)"),
+        None => format!("{name}:{address} (speed unknown)"),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vlan_adds_no_speed_to_that_of_what_it_lies_on() {
+        let root = tempfile::tempdir().unwrap();
+        let net = root.path().join("sys/class/net");
+        for folder in ["eth0", "eth0.7/lower_eth0", "eth1"] {
+            std::fs::create_dir_all(net.join(folder)).unwrap();
+        }
+        let interface = |name: &str, speed| Interface {
+            name: name.to_owned(),
+            address: [10, 0, 0, 1].into(),
+            prefix: 24,
+            speed,
+            path: None,
+        };
+        let all = [
+            interface("eth0", Some(25_000)),
+            interface("eth0.7", Some(25_000)),
+            interface("eth1", None),
+        ];
+        assert_eq!(sum_of_speeds(root.path(), &all), 35_000);
+        assert_eq!(sum_of_speeds(root.path(), &all[1..2]), 25_000);
+        assert_eq!(sum_of_speeds(root.path(), &vec![interface("x", Some(u32::MAX)); 3]), i32::MAX);
+    }
+
+    #[test]
+    fn this_host_has_an_interface() {
+        let devices = one_each().unwrap();
+        assert!(!devices.is_empty());
+        for device in devices {
+            assert!(device.speed > 0, "{device:?}");
+            assert_eq!(device.interfaces.len(), 1);
+        }
+    }
 }

@@ -13,3 +13,5 @@ pub mod log;
 pub mod multipath;
 /// What a network is.
 pub mod network;
+/// NCCL's own way with sockets, for comparison.
+pub mod reference;

@@ -4,7 +4,8 @@
 
 use std::{
     collections::VecDeque,
-    net::{IpAddr, Ipv4Addr},
+    io::{Read, Write},
+    net::{IpAddr, Ipv4Addr, Shutdown, TcpStream},
     sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
@@ -203,4 +204,171 @@ fn small_ones_while_paths_break() {
     let fault = Fault { every: Duration::from_millis(3) };
     let sizes = (0..50_000).map(|number| number % 9000).collect();
     pass_under(Some(fault), vec![loopback(1)], sizes, (16, 16));
+}
+
+/// What `step` says at last, which is within 6 s.
+fn within_seconds<T>(mut step: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(6);
+    loop {
+        if let Some(outcome) = step() {
+            return outcome;
+        }
+        assert!(Instant::now() < until, "nothing after 6 s");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_receiver_that_ends_is_an_error() {
+    let network = network(vec![loopback(1)], None);
+    let (mut sender, receiver) = connected(&network);
+    let data = vec![1u8; 4 << 20];
+    // SAFETY: the data outlive the connection.
+    let request = unsafe { sender.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+    assert!(sender.test(request).unwrap().is_none());
+    drop(receiver);
+    let failure = within_seconds(|| sender.test(request).err());
+    assert!(failure.text.contains("closed the connection"), "{failure}");
+    drop(sender);
+}
+
+#[test]
+fn a_sender_that_ends_in_a_message_is_an_error() {
+    let network = network(vec![loopback(1)], None);
+    let (mut sender, mut receiver) = connected(&network);
+    let data = vec![1u8; 64 << 20];
+    let mut place = vec![0u8; 64 << 20];
+    // SAFETY: the data outlive the connection.
+    let (sent, received) = unsafe {
+        let sent = sender.send(data.as_ptr(), data.len()).unwrap().unwrap();
+        (sent, receiver.receive(place.as_mut_ptr(), place.len()).unwrap().unwrap())
+    };
+    for _ in 0..20 {
+        assert!(sender.test(sent).unwrap().is_none());
+        assert!(receiver.test(received).unwrap().is_none());
+    }
+    drop(sender);
+    let failure = within_seconds(|| receiver.test(received).err());
+    assert!(failure.text.contains("closed the connection"), "{failure}");
+}
+
+#[test]
+fn what_was_sent_comes_also_after_the_sender_has_ended() {
+    let network = network(vec![loopback(1)], None);
+    let (mut sender, mut receiver) = connected(&network);
+    let sizes: Vec<usize> = (0..40).map(|number| number * 100).collect();
+    send_all(sender.as_mut(), &sizes, 1).unwrap();
+    drop(sender);
+    receive_all(receiver.as_mut(), &sizes, 4, &mut Chance(3)).unwrap();
+}
+
+#[test]
+fn a_message_longer_than_its_place_is_an_error() {
+    let network = network(vec![loopback(1)], None);
+    for bytes in [100, 1 << 20] {
+        let (mut sender, mut receiver) = connected(&network);
+        let data = vec![1u8; bytes];
+        let mut place = vec![0u8; bytes - 1];
+        // SAFETY: the data outlive the connection.
+        let received = unsafe {
+            sender.send(data.as_ptr(), data.len()).unwrap().unwrap();
+            receiver.receive(place.as_mut_ptr(), place.len()).unwrap().unwrap()
+        };
+        let failure = within_seconds(|| receiver.test(received).err());
+        assert!(failure.text.contains("the two sides disagree"), "{failure}");
+        assert!(place.iter().all(|byte| *byte == 0));
+    }
+}
+
+/// Where a handle says its first listener is (`handle.rs`).
+fn address(handle: &[u8; 128]) -> std::net::SocketAddr {
+    let port = u16::from_le_bytes([handle[30], handle[31]]);
+    (Ipv4Addr::new(handle[32], handle[33], handle[34], handle[35]), port).into()
+}
+
+/// A hello for path 0 of 1 (`frame.rs`), with the handle's secret and listener.
+fn hello(handle: &[u8; 128]) -> [u8; 48] {
+    let mut hello = [0; 48];
+    hello[..3].copy_from_slice(&[0x62, 0x7b, 1]);
+    hello[8..32].copy_from_slice(&handle[4..28]);
+    hello[34] = 1;
+    hello
+}
+
+#[test]
+fn strangers_are_not_let_in() {
+    let network = network(vec![loopback(1)], None);
+    let mut handle = [0; 128];
+    let mut listener = network.listen(0, &mut handle).unwrap();
+    let right = hello(&handle);
+    let altered = |at: usize| {
+        let mut other = right;
+        other[at] ^= 1;
+        other.to_vec()
+    };
+    // Another mark, version, secret, number of paths; noise; nothing more than a beginning.
+    let strangers = [
+        altered(0),
+        altered(2),
+        altered(8),
+        altered(23),
+        altered(34),
+        vec![7; 48],
+        right[..20].to_vec(),
+    ];
+    for said in strangers {
+        let mut stranger = TcpStream::connect(address(&handle)).unwrap();
+        stranger.write_all(&said).unwrap();
+        stranger.shutdown(Shutdown::Write).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
+        let mut answer = Vec::new();
+        let _ = stranger.read_to_end(&mut answer);
+        assert_eq!(answer, [], "{said:?}");
+        assert!(listener.accept().unwrap().is_none());
+    }
+    // A listener that is not there.
+    let mut stranger = TcpStream::connect(address(&handle)).unwrap();
+    stranger.write_all(&altered(24)).unwrap();
+    let mut answer = [0; 8];
+    stranger.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0x62, 0x7b, 2, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_path_that_says_what_cannot_be_is_an_error() {
+    // Noise; kind 9; chunk 1 of 1; chunks of 1 byte; a message longer than its place.
+    let chunk = |message: u64, total: u64, chunk: u32, index: u32| {
+        let mut header = vec![0x62, 0x7b, 1, 0];
+        header.extend(index.to_le_bytes());
+        header.extend(message.to_le_bytes());
+        header.extend(total.to_le_bytes());
+        header.extend(chunk.to_le_bytes());
+        header.extend([0; 4]);
+        header
+    };
+    let wrong = [
+        vec![1; 32],
+        [&[0x62, 0x7b, 9][..], &[0; 29]].concat(),
+        chunk(0, 100, 1 << 14, 1),
+        chunk(0, 100, 1, 0),
+        chunk(0, u64::MAX, 1 << 14, 0),
+        chunk(0, 101, 1 << 14, 0),
+    ];
+    let network = network(vec![loopback(1)], None);
+    for said in wrong {
+        let mut handle = [0; 128];
+        let mut listener = network.listen(0, &mut handle).unwrap();
+        let mut guest = TcpStream::connect(address(&handle)).unwrap();
+        guest.write_all(&[&hello(&handle)[..], &said].concat()).unwrap();
+        let mut receiver = within_seconds(|| listener.accept().unwrap());
+        let mut place = [0u8; 100];
+        // SAFETY: the place outlives the connection.
+        let request = unsafe { receiver.receive(place.as_mut_ptr(), place.len()) };
+        let failure = match request {
+            Err(failure) => failure,
+            Ok(request) => within_seconds(|| receiver.test(request.unwrap()).err()),
+        };
+        assert!(!failure.text.is_empty(), "{said:?}");
+        assert_eq!(place, [0; 100], "{said:?}");
+    }
 }

@@ -4,10 +4,15 @@
 use std::sync::{Mutex, OnceLock};
 
 use super::internal;
-use crate::network::{Network, Result};
-
-/// Its variable, for comparison: NCCL's own way with sockets instead of ours.
-const REFERENCE: &str = "BUSBW_NET_REFERENCE";
+use crate::{
+    devices, log,
+    multipath::{
+        Multipath,
+        fault::{self, Fault},
+    },
+    network::{Network, Result},
+    reference::{Reference, Settings},
+};
 
 static NETWORK: OnceLock<Box<dyn Network>> = OnceLock::new();
 static CHOOSING: Mutex<()> = Mutex::new(());
@@ -25,22 +30,10 @@ pub(super) fn network() -> Result<&'static dyn Network> {
 }
 
 fn make() -> Result<Box<dyn Network>> {
-    match std::env::var(REFERENCE) {
-        Ok(_) => todo!("reference"),
-        Err(_) => {
-            let interfaces = crate::devices::interfaces().map_err(|error| {
-                crate::network::Failure::system("cannot list interfaces", &error)
-            })?;
-            let device = crate::devices::Device {
-                name: c"busbw".to_owned(),
-                path: None,
-                guid: 0,
-                speed: 10_000,
-                interfaces,
-            };
-            let fault = std::env::var(crate::multipath::fault::VARIABLE).ok();
-            let fault = fault.and_then(|text| crate::multipath::fault::Fault::parsed(&text));
-            Ok(Box::new(crate::multipath::Multipath::new(vec![device], fault)))
-        }
+    if let Some(settings) = Settings::of_environment()? {
+        log::info("NET/busbw : NCCL's own way with sockets, for comparison");
+        return Ok(Box::new(Reference::new(settings, devices::one_each()?)));
     }
+    let fault = std::env::var(fault::VARIABLE).ok().and_then(|text| Fault::parsed(&text));
+    Ok(Box::new(Multipath::new(devices::devices()?, fault)))
 }

@@ -10,6 +10,15 @@ use rustix::event::{
 
 use crate::network::{Failure, Result};
 
+/// What has changed about a path.
+pub(super) struct Event {
+    pub path: usize,
+    pub readable: bool,
+    pub writable: bool,
+    /// Behind what can be read, there is the end.
+    pub ended: bool,
+}
+
 /// Edges: each is told once, to whoever asks first.
 pub(super) struct Events(OwnedFd);
 
@@ -30,15 +39,19 @@ impl Events {
         epoll::add(&self.0, socket, EventData::new_u64(path as u64), flags)
     }
 
-    /// Tells (path, whether it can be read, whether it can be written) of those that have changed.
-    pub(super) fn collect(&self, mut tell: impl FnMut(usize, bool, bool)) {
+    /// Tells of those that have changed.
+    pub(super) fn collect(&self, mut tell: impl FnMut(Event)) {
         let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((events, _)) = epoll::wait(&self.0, &mut room, Some(&now)) else { return };
         for &mut epoll::Event { flags, data } in events {
             let end = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
-            let readable = flags.intersects(EventFlags::IN | end);
-            tell(data.u64() as usize, readable, flags.intersects(EventFlags::OUT | end));
+            tell(Event {
+                path: data.u64() as usize,
+                readable: flags.intersects(EventFlags::IN | end),
+                writable: flags.intersects(EventFlags::OUT | end),
+                ended: flags.intersects(end),
+            });
         }
     }
 }

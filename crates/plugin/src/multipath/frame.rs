@@ -29,12 +29,14 @@ pub(super) struct Hello {
     pub path: u16,
     /// Paths of the connection.
     pub paths: u16,
-    /// How often this path was connected before.
+    /// How often this path was connected before, or [`Hello::OVER`].
     pub epoch: u32,
 }
 
 impl Hello {
     pub(super) const BYTES: usize = 48;
+    /// The connection has ended, in the middle of a message: no path says so.
+    pub(super) const OVER: u32 = u32::MAX;
 
     pub(super) fn encoded(&self) -> [u8; Hello::BYTES] {
         let mut bytes = [0; Hello::BYTES];

@@ -45,6 +45,7 @@ enum Job {
     Dial(Order),
     Watch(Weak<dyn Charge>),
     Close(Arc<sender::Shared>),
+    Leave(OwnedFd),
 }
 
 /// What is looked after as long as something is under way.
@@ -156,6 +157,11 @@ impl Keeper {
         self.ask(Job::Close(whom));
     }
 
+    /// Tells the other end of a path that nothing more comes, and closes when that has read everything.
+    pub(super) fn leave(&self, socket: OwnedFd) {
+        self.ask(Job::Leave(socket));
+    }
+
     fn ask(&self, job: Job) {
         lock(&self.jobs).push(job);
         // It fails only if it is set already, to near 2^64.
@@ -220,6 +226,7 @@ impl Thread {
         match job {
             Job::Watch(whom) => self.watched.push(whom),
             Job::Close(whom) => self.closing.push((whom, Instant::now() + FAREWELL)),
+            Job::Leave(socket) => self.leave(socket),
             Job::Dial(order) => match sockets::dialing(order.from, order.to) {
                 Ok(socket) => self.dials.push(Dial {
                     socket,
@@ -247,6 +254,13 @@ impl Thread {
         }
     }
 
+    fn leave(&mut self, socket: OwnedFd) {
+        let bye = Header::Bye.encoded();
+        let _ = sockets::send(&socket, &[IoSlice::new(&bye)]);
+        let _ = shutdown(&socket, Shutdown::Write);
+        self.leaving.push((socket, Instant::now() + FAREWELL));
+    }
+
     /// Looks at connections on which something may be stuck.
     fn round(&mut self, now: Instant) {
         let mut orders = Vec::new();
@@ -263,12 +277,7 @@ impl Thread {
             ended.extend(shared.end());
             false
         });
-        for socket in ended {
-            let bye = Header::Bye.encoded();
-            let _ = sockets::send(&socket, &[IoSlice::new(&bye)]);
-            let _ = shutdown(&socket, Shutdown::Write);
-            self.leaving.push((socket, now + FAREWELL));
-        }
+        ended.into_iter().for_each(|socket| self.leave(socket));
         for order in orders {
             self.take(Job::Dial(order));
         }

@@ -59,6 +59,8 @@ pub(super) struct Shared {
 struct Link {
     end: Mutex<Option<Live>>,
     readable: AtomicBool,
+    /// Whether behind what is there is the end.
+    ended: AtomicBool,
     /// Whether it stands before a chunk whose request is missing.
     waits: AtomicBool,
 }
@@ -93,6 +95,10 @@ impl Shared {
 
     /// A path is up.
     pub(super) fn arrived(&self, hello: &Hello, socket: OwnedFd) {
+        if hello.epoch == Hello::OVER {
+            self.bye.store(true, Ordering::Release);
+            return;
+        }
         let path = usize::from(hello.path);
         let link = &self.links[path];
         let mut end = lock(&link.end);
@@ -103,6 +109,7 @@ impl Shared {
         }
         self.lose(&mut end);
         *end = Some(Live::new(socket, path, hello.epoch));
+        link.ended.store(false, Ordering::Release);
         self.up.fetch_add(1, Ordering::AcqRel);
         self.came.fetch_add(1, Ordering::AcqRel);
         link.readable.store(true, Ordering::Release);
@@ -142,7 +149,8 @@ impl Shared {
 
     fn read(&self, path: usize, end: &mut Option<Live>) {
         let Some(live) = end else { return };
-        let outcome = live.read(&self.requests, self.done());
+        let ended = self.links[path].ended.load(Ordering::Acquire);
+        let outcome = live.read(&self.requests, ended, self.done());
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
             // Whoever posts a request sees to those that wait for it.
@@ -185,9 +193,13 @@ impl Shared {
 
     /// Asks the kernel, and reads what there is.
     fn progress(&self) {
-        self.events.collect(|path, readable, _| {
-            if readable {
-                self.links[path].readable.store(true, Ordering::Release);
+        self.events.collect(|event| {
+            let link = &self.links[event.path];
+            if event.ended {
+                link.ended.store(true, Ordering::Release);
+            }
+            if event.readable {
+                link.readable.store(true, Ordering::Release);
             }
         });
         self.read_on();

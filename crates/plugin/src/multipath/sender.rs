@@ -252,12 +252,11 @@ impl Shared {
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
     fn abort(&self) {
         self.fail("the connection was closed".to_owned());
-        for link in &self.links {
-            if let Some(live) = self.take_away(link) {
-                drop(live.lost());
-            }
-        }
+        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
         *lock(&self.queue) = Queue::default();
+        let Link { from, to, .. } = self.links[0];
+        let hello = Hello { epoch: Hello::OVER, ..self.hello };
+        self.keeper.dial(Order { whom: Weak::new(), from, to, hello });
     }
 
     fn take_away(&self, link: &Link) -> Option<Live> {
@@ -373,6 +372,9 @@ impl Shared {
             lost.len()
         ));
         lock(&self.queue).again(lost);
+        let mut orders = Vec::new();
+        self.dial(path, end, &mut orders);
+        orders.into_iter().for_each(|order| self.keeper.dial(order));
         self.watch();
     }
 
@@ -390,12 +392,12 @@ impl Shared {
 
     /// Takes what the kernel has to say.
     fn collect(&self) {
-        self.events.collect(|path, readable, writable| {
-            let link = &self.links[path];
-            if readable {
+        self.events.collect(|event| {
+            let link = &self.links[event.path];
+            if event.readable {
                 link.readable.store(true, Ordering::Release);
             }
-            if writable {
+            if event.writable {
                 link.writable.store(true, Ordering::Release);
             }
         });
@@ -464,7 +466,6 @@ impl Charge for Shared {
                 End::Live(live) => {
                     if let Some(why) = stuck(live, now) {
                         self.lose(path, &mut end, why);
-                        self.dial(path, &mut end, orders);
                     } else {
                         self.pump(path, &mut end);
                     }
@@ -605,11 +606,6 @@ impl Shared {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        if std::env::var_os("DBG").is_some() {
-            for link in &self.shared.links {
-                eprintln!("{:?} pace {} ns/128K", link.counts, link.load.expected(131072));
-            }
-        }
         if self.open > 0 {
             self.shared.abort();
         } else {

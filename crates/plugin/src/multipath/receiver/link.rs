@@ -92,13 +92,14 @@ impl Live {
         }
     }
 
-    /// Reads until nothing is there. Calls `done(request, bytes)` for messages that are complete.
+    /// Reads until nothing is there, or to the end if there is one. Calls `done(request, bytes)` for messages that are complete.
     ///
     /// # Errors
     /// `Ok(Err(error))` when the path is broken; `Err` when the connection is: it says what cannot be.
     pub(super) fn read(
         &mut self,
         requests: &Mutex<Requests>,
+        ended: bool,
         mut done: impl FnMut(Request, u64),
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
@@ -119,7 +120,7 @@ impl Live {
             } else {
                 match self.fill() {
                     Ok(Some((0, _))) => break Pause::End,
-                    Ok(Some((_, less))) => all = less,
+                    Ok(Some((_, less))) => all = less && !ended,
                     Ok(None) => break Pause::Empty,
                     Err(error) => return Ok(Err(error)),
                 }

@@ -25,7 +25,7 @@ pub(super) struct Load {
 /// can take it.
 const SOON: Duration = Duration::from_millis(3);
 /// But so many may always be: with less TCP does not find out how fast it could be.
-const LEAST: usize = 256 << 10;
+const LEAST: usize = 128 << 10;
 /// Bytes on their way on a path, at most.
 const MOST: usize = 512 << 10;
 /// How much of the newest measurement goes into the pace: 1 / 2^this.

@@ -10,10 +10,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{
-    choice::Load,
-    queue::{Bytes, Piece},
-};
+use super::{choice::Load, queue::Piece};
 use crate::multipath::{
     frame::{Answer, Chunk, Header},
     sockets,
@@ -174,9 +171,6 @@ impl Live {
                     _ => return Err(Errno::PROTO),
                 }
             }
-            if bytes < answers.len() {
-                break;
-            }
         }
         if delivered > 0 {
             self.delivered(delivered, load, &mut came)?;
@@ -238,12 +232,10 @@ impl Live {
         flying.map(|flying| flying.piece).chain(writing.and_then(|writing| writing.piece)).collect()
     }
 
-    /// Nothing is to be sent any more, and nothing read from NCCL's memory: the socket, if the other end can
-    /// still be told so, else nothing, and the connection is reset.
+    /// Nothing is to be sent any more, and nothing read from NCCL's memory: the socket, if the other end can still be
+    /// told so; nothing in the middle of a chunk, where the connection is reset.
     pub(super) fn ended(self) -> Option<OwnedFd> {
-        if self.writing.is_some()
-            || self.flying.iter().any(|flying| matches!(flying.piece.bytes, Bytes::Theirs(_)))
-        {
+        if self.writing.is_some() {
             sockets::reset_at_close(&self.socket);
             return None;
         }

@@ -7,7 +7,7 @@ use crate::{multipath::frame::Chunk, network::Request};
 
 /// Bytes behind the oldest message that may be on their way before that is complete: the receiver may have to keep
 /// what comes before its request.
-pub(in crate::multipath) const AHEAD: usize = 8 << 20;
+pub(in crate::multipath) const AHEAD: usize = 16 << 20;
 
 /// A part of a message, to be sent by one path.
 #[derive(Debug, Clone)]
