@@ -55,9 +55,15 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf, Box<dyn Error>> {
         // It is carried by every program, and its own lines say what went wrong.
         .args(["--config", &format!("profile.{profile}.debug=false")])
         .args(["--config", &format!("profile.{profile}.strip=true")]);
-    // clippy and its like look at our sources, not at this; sanitizers do not go into other programs.
-    for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
+    // clippy and its like look at our sources, not at this.
+    for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS"] {
         cargo.env_remove(name);
+    }
+    // Flags are the program's own, paths that are to be hidden among them; but what fuzzers and sanitizers look
+    // for stays in the program that brings their runtime.
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if flags.contains("sanitizer") || flags.contains("sancov") {
+        cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
     }
     let status = cargo.status()?;
     if !status.success() {

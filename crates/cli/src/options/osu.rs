@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, arguments::BackendName};
 use crate::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 28] = [
+const OURS: [&str; 30] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -36,6 +36,8 @@ const OURS: [&str; 28] = [
     "backend",
     "nccl",
     "mpi",
+    "net",
+    "reference",
     "bind",
     "share-gpus",
     "virtual-nodes",

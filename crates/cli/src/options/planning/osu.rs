@@ -192,9 +192,11 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
 /// Which side's buffers lie on GPUs, as far as the backend can put them there.
 fn on_gpus(osu: &OsuArguments, backend: &BackendChoice) -> Result<[bool; 2], BadOption> {
     match (backend, osu.on_gpus()) {
-        (BackendChoice::Host, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
-            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, --backend mpi under its launcher, or host memory (H)",
-        )),
+        (BackendChoice::Host | BackendChoice::Net, Some(sides)) if sides.contains(&true) => {
+            Err(BadOption::impossible(
+                "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, --backend mpi under its launcher, or host memory (H)",
+            ))
+        }
         (BackendChoice::Nccl(_), Some(sides)) if sides.contains(&false) => {
             Err(BadOption::impossible(
                 "NCCL moves memory of GPUs, and H asks for host memory: use D D, or --backend host",
