@@ -126,14 +126,9 @@ impl Multipath {
             listener: there.listener,
             path: 0,
             // There are at most MOST_PATHS.
-            paths: ways.len() as u16,
+            paths: ways.paths.len() as u16,
             epoch: 0,
         };
-        sender::Shared::new(
-            &self.keeper()?,
-            hello,
-            ways,
-            if std::env::var("CH").is_ok() { 128 << 10 } else { 64 << 10 },
-        )
+        sender::Shared::new(&self.keeper()?, hello, ways.paths, ways.chunk)
     }
 }

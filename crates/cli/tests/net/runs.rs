@@ -134,7 +134,7 @@ fn wrong_data_is_found() {
     let mut broken = bench("bw -b 65537 -e 65537 -n 2 --batches 1");
     broken.command.env("BUSBW_SHIM_NET_BREAK", "sizes");
     broken.start().end(LIMIT).exits(7, LIMIT);
-    let words = "all_reduce -g 2 -b 1M -e 1M -n 2 --batches 1 --fault rank=1,phase=timed,row=1,do=corrupt:77";
+    let words = "all_reduce -g 2 -b 1M -e 1M -n 2 --batches 1 --fault rank=1,phase=timed,row=0,do=corrupt:77";
     bench(words).start().end(LIMIT).exits(7, LIMIT);
 }
 

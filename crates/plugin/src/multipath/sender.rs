@@ -95,6 +95,20 @@ struct Counts {
     lost: AtomicU64,
 }
 
+impl Counts {
+    /// "12.3 MB, 4 chunks doubled, 1 times lost".
+    fn told(&self) -> String {
+        let mut told = format!("{:.1} MB", self.bytes.load(Ordering::Relaxed) as f64 / 1e6);
+        for (count, what) in [(&self.doubled, "chunks doubled"), (&self.lost, "times lost")] {
+            match count.load(Ordering::Relaxed) {
+                0 => {}
+                count => told += &format!(", {count} {what}"),
+            }
+        }
+        told
+    }
+}
+
 enum End {
     Live(Box<Live>),
     /// Since when, whether it is being connected, and since when the other side has refused it.
@@ -246,6 +260,8 @@ impl Shared {
 
     /// Ends every path; those on which the other side can be told so.
     pub(super) fn end(&self) -> Vec<OwnedFd> {
+        let told = self.links.iter().map(|link| link.counts.told()).collect::<Vec<_>>().join(", ");
+        log::info(&format!("NET/busbw: paths to {}: {told}", self.links[0].to.ip()));
         self.links.iter().filter_map(|link| self.take_away(link)?.ended()).collect()
     }
 

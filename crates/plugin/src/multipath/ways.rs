@@ -11,17 +11,27 @@ use crate::{
     network::{Failure, Result},
 };
 
-/// A path within this host: more of them only cost.
+/// Paths within this host: more of them only cost.
 const WITHIN: usize = 4;
+/// Bytes of a chunk there, where each costs a few calls to the kernel; and between hosts, where it is held up by those
+/// before it on its path.
+const CHUNKS: (u32, u32) = (128 << 10, 64 << 10);
 
 /// From where to where.
 pub(super) type Way = (Option<IpAddr>, SocketAddr);
+
+/// How two hosts are joined.
+pub(super) struct Ways {
+    pub paths: Vec<Way>,
+    /// Bytes of a chunk.
+    pub chunk: u32,
+}
 
 /// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share.
 ///
 /// # Errors
 /// When no two of them speak the same version of IP.
-pub(super) fn between(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Result<Vec<Way>> {
+pub(super) fn between(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Result<Ways> {
     let mut joined: Vec<Way> = Vec::new();
     for (to, prefix) in theirs {
         let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
@@ -43,8 +53,8 @@ pub(super) fn between(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Result
         return Err(Failure::new(Status::SYSTEM, text));
     }
     let within = joined.iter().all(|(_, to)| ours.iter().any(|from| from.address == to.ip()));
-    let count = if within { WITHIN } else { MOST_PATHS };
-    Ok(joined.into_iter().cycle().take(count).collect())
+    let (count, chunk) = if within { (WITHIN, CHUNKS.0) } else { (MOST_PATHS, CHUNKS.1) };
+    Ok(Ways { paths: joined.into_iter().cycle().take(count).collect(), chunk })
 }
 
 /// Whether two addresses have their first bits in common.
@@ -55,4 +65,47 @@ fn near(one: IpAddr, other: IpAddr, bits: u8) -> bool {
         _ => return false,
     };
     differ >= bits.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(address: &str, prefix: u8) -> Interface {
+        let address = address.parse().unwrap();
+        Interface { name: String::new(), address, prefix, speed: None, path: None }
+    }
+
+    fn ways(from: &[(&str, u8)], to: &[(&str, u8)]) -> Option<Vec<(String, String)>> {
+        let from: Vec<_> = from.iter().map(|(address, prefix)| ours(address, *prefix)).collect();
+        let to: Vec<_> = to.iter().map(|(to, prefix)| (to.parse().unwrap(), *prefix)).collect();
+        let said = |(from, to): Way| {
+            (from.map_or("any".to_owned(), |from| from.to_string()), to.to_string())
+        };
+        Some(between(&from, &to).ok()?.paths.into_iter().map(said).collect())
+    }
+
+    #[test]
+    fn same_subnets_are_joined() {
+        let both =
+            ways(&[("10.1.0.1", 24), ("10.2.0.1", 24)], &[("10.1.0.9:5", 24), ("10.2.0.9:6", 24)])
+                .unwrap();
+        assert_eq!(both.len(), MOST_PATHS);
+        let first = ("10.1.0.1".to_owned(), "10.1.0.9:5".to_owned());
+        assert_eq!(both.iter().filter(|way| **way == first).count(), MOST_PATHS / 2);
+    }
+
+    #[test]
+    fn other_subnets_are_left_to_the_kernel() {
+        let routed = ways(&[("10.1.0.1", 24)], &[("10.7.0.9:5", 24), ("[fd00::1]:6", 64)]).unwrap();
+        assert_eq!(routed, vec![("any".to_owned(), "10.7.0.9:5".to_owned()); MOST_PATHS]);
+        assert_eq!(ways(&[("10.1.0.1", 24)], &[("[fd00::1]:6", 64)]), None);
+        assert_eq!(ways(&[("10.1.0.1", 24)], &[("127.0.0.1:6", 8)]), None);
+    }
+
+    #[test]
+    fn within_a_host_there_are_few() {
+        let within = ways(&[("127.0.0.1", 8)], &[("127.0.0.1:5", 8)]).unwrap();
+        assert_eq!(within, vec![("127.0.0.1".to_owned(), "127.0.0.1:5".to_owned()); WITHIN]);
+    }
 }

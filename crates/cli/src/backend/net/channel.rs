@@ -6,7 +6,7 @@ use std::rc::Rc;
 use model::pattern::{self, Content, Mismatch, Pattern};
 use native::net::{Guard, Memory};
 
-use super::{Net, failed};
+use super::{Net, failed, wait::broken};
 use crate::backend::{BackendError, Channel, Part, Side};
 
 impl Net<'_> {
@@ -25,9 +25,10 @@ impl Net<'_> {
     /// Moves what was begun to or from a rank until it is through.
     fn settle(&mut self, with: usize) -> Result<(), BackendError> {
         let Net { links, stopped, plan, world_rank, .. } = self;
-        let mut patience = super::patience(plan, stopped.as_ref());
+        let stopped = stopped.as_ref();
+        let mut patience = super::patience(plan, stopped);
         while !links.are_idle(with, with) {
-            match links.advance(with, with).map_err(|error| failed(*world_rank, error))? {
+            match links.advance(with, with).map_err(|error| broken(stopped, *world_rank, error))? {
                 true => patience.renew(),
                 false => patience.rest(|| vec![with])?,
             }
@@ -61,9 +62,10 @@ impl Channel for Net<'_> {
 
     fn complete(&mut self) -> Result<(), BackendError> {
         let Net { links, stopped, plan, world_rank, .. } = self;
-        let mut patience = super::patience(plan, stopped.as_ref());
+        let stopped = stopped.as_ref();
+        let mut patience = super::patience(plan, stopped);
         loop {
-            let moved = links.advance_all().map_err(|error| failed(*world_rank, error))?;
+            let moved = links.advance_all().map_err(|error| broken(stopped, *world_rank, error))?;
             if links.is_everything_through() {
                 return Ok(());
             }

@@ -16,7 +16,7 @@ use model::{
 };
 use native::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
 
-use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH};
+use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
 use crate::{backend::BackendError, measure::MeasureError};
 
 /// How long ranks wait for connections, without -T.
@@ -76,8 +76,8 @@ pub(super) fn join<'p>(
         })
         .collect::<Result<_, BackendError>>()?;
 
-    let patience = Patience::new(stopped.as_ref(), Some(until));
-    let (senders, receivers) = connect(plugin, device, me, handles, listeners, patience)?;
+    let wait = (stopped.as_ref(), until);
+    let (senders, receivers) = connect(plugin, device, me, handles, listeners, wait)?;
     let no_memory =
         |error: std::io::Error| refused(format!("cannot make buffers: {error}"), Exit::Internal);
     let bytes = plan.buffer_bytes();
@@ -180,14 +180,16 @@ fn connect(
     me: usize,
     mut handles: Vec<(usize, Handle)>,
     mut listeners: Vec<(usize, Listener)>,
-    mut patience: Patience<'_>,
+    (stopped, until): (&dyn Fn() -> bool, Instant),
 ) -> Result<Ends, BackendError> {
+    let wrong = |error| broken(stopped, me, error);
+    let mut patience = Patience::new(stopped, Some(until));
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     while !handles.is_empty() || !listeners.is_empty() {
         let mut moved = false;
         let mut waiting = Vec::new();
         for (peer, mut handle) in handles {
-            match plugin.connect(device, &mut handle).map_err(|error| failed(me, error))? {
+            match plugin.connect(device, &mut handle).map_err(wrong)? {
                 Some(sender) => {
                     senders.push((peer, sender));
                     moved = true;
@@ -198,10 +200,10 @@ fn connect(
         handles = waiting;
         let mut waiting = Vec::new();
         for (peer, mut listener) in listeners {
-            match listener.accept().map_err(|error| failed(me, error))? {
+            match listener.accept().map_err(wrong)? {
                 Some(receiver) => {
                     receivers.push((peer, receiver));
-                    listener.close().map_err(|error| failed(me, error))?;
+                    listener.close().map_err(wrong)?;
                     moved = true;
                 }
                 None => waiting.push((peer, listener)),

@@ -7,7 +7,7 @@ use engine::kernel::combine_slices;
 use model::{Collective, DataType, ReduceOp, plan::Case};
 use native::net::Memory;
 
-use super::{At, Net, failed};
+use super::{At, Net, failed, wait::broken};
 use crate::backend::{BackendError, Reason};
 
 /// What there is.
@@ -52,13 +52,14 @@ pub(super) fn run(
     match case.collective {
         Collective::SendRecv => {
             let (next, last) = neighbours(net);
-            let (links, rank) = (&mut net.links, net.world_rank);
-            links.recv(last, &recv.memory, to).map_err(|error| failed(rank, error))?;
-            links.send(next, &send.memory, from).map_err(|error| failed(rank, error))?;
-            let mut patience = super::patience(net.plan, net.stopped.as_ref());
-            while !net.links.are_idle(next, last) {
-                let moved = net.links.advance(next, last);
-                match moved.map_err(|error| failed(rank, error))? {
+            let Net { links, stopped, plan, world_rank, .. } = net;
+            let stopped = stopped.as_ref();
+            let wrong = |error| broken(stopped, *world_rank, error);
+            links.recv(last, &recv.memory, to).map_err(wrong)?;
+            links.send(next, &send.memory, from).map_err(wrong)?;
+            let mut patience = super::patience(plan, stopped);
+            while !links.are_idle(next, last) {
+                match links.advance(next, last).map_err(wrong)? {
                     true => patience.renew(),
                     false => patience.rest(|| vec![last, next])?,
                 }
@@ -180,7 +181,8 @@ impl Ring {
         let mut n = Counters::default();
         let scratch = Rc::clone(&net.buffers.scratch);
         let mut patience = super::patience(net.plan, net.stopped.as_ref());
-        let wrong = |error| failed(rank, error);
+        let stopped = net.stopped.as_ref();
+        let wrong = |error| broken(stopped, rank, error);
         while n.recv_done < total || n.send_done < total {
             let mut moved = false;
             while n.recv_posted < total.min(n.recv_done + SLOTS) {

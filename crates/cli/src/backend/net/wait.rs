@@ -1,16 +1,38 @@
 //! Waiting for a plugin: asking again without end, but not longer than allowed, nor when the run is over.
 //! Not what is asked.
 
-use std::time::Instant;
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use engine::Wait;
+use native::net::NetError;
 
+use super::failed;
 use crate::backend::BackendError;
 
 /// Looks without giving way: a message that is on its way comes within these.
 const SPINS: u32 = 64;
 /// Looks between two at the clock and at the supervisor's word.
 const BETWEEN: u32 = 256;
+
+/// How long a plugin's failure may wait for the supervisor's word, and how often it is looked for.
+const REASON: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A failure of a connection as the run's. Where another rank was lost or gave up, its connections break, and
+/// it is not for us to say why: the supervisor does, who hears of it a moment later.
+pub(super) fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
+    let until = Instant::now() + REASON;
+    while matches!(error, NetError::Refused { .. }) && Instant::now() < until {
+        if stopped() {
+            return Wait::Aborted.into();
+        }
+        sleep(LOOK);
+    }
+    failed(rank, error)
+}
 
 /// One wait.
 pub(super) struct Patience<'a> {
