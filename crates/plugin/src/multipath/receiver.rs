@@ -136,9 +136,9 @@ impl Shared {
 
     fn lose(&self, end: &mut Option<Live>) {
         let Some(live) = end.take() else { return };
-        if self.up.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.down.store(self.millis(), Ordering::Release);
-        }
+        // Who sees that none is up is to see since when.
+        self.down.store(self.millis(), Ordering::Release);
+        self.up.fetch_sub(1, Ordering::AcqRel);
         if live.bye {
             self.bye.store(true, Ordering::Release);
         }
@@ -244,7 +244,9 @@ impl Shared {
         if self.bye.load(Ordering::Acquire) {
             let text = "the other side has closed the connection";
             self.fail(Failure::new(Status::REMOTE, text));
-        } else if self.millis() - self.down.load(Ordering::Acquire) > LIMIT.as_millis() as u64 {
+        } else if self.millis().saturating_sub(self.down.load(Ordering::Acquire))
+            > LIMIT.as_millis() as u64
+        {
             let text =
                 format!("all paths are gone, and none has come back for {} s", LIMIT.as_secs());
             self.fail(Failure::new(Status::REMOTE, text));

@@ -56,6 +56,8 @@ pub(super) struct Shared {
     hot: AtomicUsize,
     /// Paths that are up.
     up: AtomicUsize,
+    /// Since when none is, in microseconds after `started`.
+    down: AtomicU64,
     /// What became of requests: 0, or 1 + bytes.
     results: [AtomicU64; REQUESTS],
     watched: AtomicBool,
@@ -146,6 +148,7 @@ impl Shared {
             events,
             hot: AtomicUsize::new(0),
             up: AtomicUsize::new(0),
+            down: AtomicU64::new(0),
             results: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicBool::new(true),
             broken: OnceLock::new(),
@@ -233,22 +236,20 @@ impl Shared {
         if self.is_up() {
             return;
         }
-        let (mut longest, mut refused) = (Duration::MAX, Some(Duration::MAX));
+        let mut refused = Some(Duration::MAX);
         for link in &self.links {
             let End::Absent { refused: since_refused, .. } = &*lock(&link.end) else { return };
             refused = refused
                 .zip(*since_refused)
                 .map(|(all, since)| all.min(now.saturating_duration_since(since)));
-            longest = longest.min(Duration::from_micros(
-                self.micros(now).saturating_sub(self.heard.load(Ordering::Relaxed)),
-            ));
         }
+        let down = self.micros(now).saturating_sub(self.down.load(Ordering::Acquire));
         if refused.is_some_and(|refused| refused >= REFUSED) {
             self.fail(format!(
                 "the other side, {}, refuses connections: its process has ended",
                 self.links[0].to
             ));
-        } else if longest >= LIMIT {
+        } else if Duration::from_micros(down) >= LIMIT {
             self.fail(format!(
                 "none of {} paths to {} has come up for {} s",
                 self.links.len(),
@@ -378,6 +379,8 @@ impl Shared {
         let link = &self.links[path];
         let absent = End::Absent { since: Instant::now(), dialled: false, refused: None };
         let End::Live(live) = std::mem::replace(end, absent) else { return };
+        // Who sees that none is up is to see since when.
+        self.down.store(self.micros(Instant::now()), Ordering::Release);
         self.up.fetch_sub(1, Ordering::AcqRel);
         link.load.set_open(false);
         let lost = live.lost();
