@@ -375,9 +375,10 @@ impl Drop for Receiving {
     fn drop(&mut self) {
         self.keeper.shut(self.room);
         self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
+        // First, so that a path that is just being let in finds no place any more.
+        *lock(&self.shared.requests) = Requests::default();
         for link in &self.shared.links {
             self.shared.lose(&mut lock(&link.end));
         }
-        *lock(&self.shared.requests) = Requests::default();
     }
 }

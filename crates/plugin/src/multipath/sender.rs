@@ -269,8 +269,9 @@ impl Shared {
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
     fn abort(&self) {
         self.fail("the connection was closed".to_owned());
-        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
+        // First, so that a path that is just coming up finds nothing any more.
         *lock(&self.queue) = Queue::default();
+        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
         let Link { from, to, .. } = self.links[0];
         let hello = Hello { epoch: Hello::OVER, ..self.hello };
         self.keeper.dial(Order { whom: Weak::new(), from, to, hello });
