@@ -102,14 +102,16 @@ impl Shared {
         let path = usize::from(hello.path);
         let link = &self.links[path];
         let mut end = lock(&link.end);
-        if end.as_ref().is_some_and(|live| live.epoch >= hello.epoch)
-            || self.events.add(&socket, path).is_err()
-        {
+        if end.as_ref().is_some_and(|live| live.epoch >= hello.epoch) {
+            return;
+        }
+        // Before the kernel can tell of this one's.
+        link.ended.store(false, Ordering::Release);
+        if self.events.add(&socket, path).is_err() {
             return;
         }
         self.lose(&mut end);
         *end = Some(Live::new(socket, path, hello.epoch));
-        link.ended.store(false, Ordering::Release);
         self.up.fetch_add(1, Ordering::AcqRel);
         self.came.fetch_add(1, Ordering::AcqRel);
         link.readable.store(true, Ordering::Release);
@@ -154,9 +156,13 @@ impl Shared {
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
             // Whoever posts a request sees to those that wait for it.
-            Ok(Ok(Pause::Empty | Pause::Request)) => {
+            Ok(Ok(pause @ (Pause::Empty | Pause::Request))) => {
                 if live.owes() {
                     self.watch();
+                }
+                // Unless it was posted before it could see that this path waits.
+                if pause == Pause::Request && lock(&self.requests).is_waiting() {
+                    self.links[path].readable.store(true, Ordering::Release);
                 }
             }
             Ok(Ok(Pause::End)) => self.lose(end),
