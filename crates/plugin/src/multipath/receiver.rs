@@ -343,7 +343,10 @@ struct Receiving {
 impl crate::network::Receiver for Receiving {
     unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>> {
         let shared = &*self.shared;
-        shared.failure()?;
+        // What has come is there also after the other side has ended.
+        if !(shared.bye.load(Ordering::Acquire) && lock(&shared.requests).is_early()) {
+            shared.failure()?;
+        }
         let Some(request) = self.free.pop() else { return Ok(None) };
         lock(&shared.requests).post(data, bytes, request, shared.done())?;
         for link in &shared.links {

@@ -76,6 +76,11 @@ impl Requests {
         !self.posted.is_empty()
     }
 
+    /// Whether anything has come before its request.
+    pub(super) fn is_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// A request for the next message. Calls `done(request, bytes)` if it is there already.
     ///
     /// # Errors
