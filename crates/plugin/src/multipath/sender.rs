@@ -613,7 +613,11 @@ impl Shared {
     fn send_small(&self) {
         let first = self.hot.load(Ordering::Relaxed);
         for path in (first..self.links.len()).chain(0..first) {
-            if !self.links[path].writable.load(Ordering::Acquire) || !self.try_pump(path) {
+            // It may be absent, doubted, or full.
+            if !self.links[path].writable.load(Ordering::Acquire)
+                || !self.try_pump(path)
+                || lock(&self.queue).is_urgent()
+            {
                 continue;
             }
             if path != first {
@@ -631,5 +635,40 @@ impl Drop for Sending {
         } else {
             self.shared.keeper.close(self.shared.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, net::Ipv4Addr, os::unix::net::UnixStream};
+
+    use super::*;
+    use crate::{devices::Interface, network::Sender};
+
+    #[test]
+    fn a_small_message_takes_the_next_path_when_the_first_is_lost() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let interface =
+            Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
+        let keeper = Keeper::start(&[interface], None).unwrap();
+        // Where nobody listens: the paths are these.
+        let way = (None, SocketAddr::new(address, 1));
+        let hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 2, epoch: 0 };
+        let shared = Shared::new(&keeper, hello, vec![way, way], 1 << 16).unwrap();
+        let mut others = Vec::new();
+        for path in 0..2 {
+            let (one, other) = UnixStream::pair().unwrap();
+            one.set_nonblocking(true).unwrap();
+            other.set_nonblocking(true).unwrap();
+            shared.arrived(&Hello { path, ..hello }, one.into());
+            others.push(other);
+        }
+        drop(others.remove(0));
+        shared.progress();
+        assert!(matches!(*lock(&shared.links[0].end), End::Absent { .. }));
+        let mut sending = Sending::new(shared);
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        assert_eq!(others[0].read(&mut [0; 200]).unwrap(), 132);
     }
 }
