@@ -287,7 +287,9 @@ impl Thread {
     fn wait(&mut self, patience: Option<Duration>) {
         let keeper = self.keeper.clone();
         let mut files = vec![PollFd::new(&keeper.wake, PollFlags::IN)];
-        files.extend(self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)));
+        let room = self.guests.len() < STRANGERS;
+        let knock = if room { PollFlags::IN } else { PollFlags::empty() };
+        files.extend(self.doors.iter().map(|door| PollFd::new(door, knock)));
         files.extend(self.guests.iter().map(|guest| PollFd::new(&guest.socket, PollFlags::IN)));
         files.extend(self.dials.iter().map(|dial| {
             PollFd::new(&dial.socket, if dial.connected { PollFlags::IN } else { PollFlags::OUT })
@@ -320,10 +322,13 @@ impl Thread {
             (now < until && !(came && at_its_end(&socket))).then_some((socket, until))
         }));
         for (door, _) in self.doors.iter().zip(doors).filter(|(_, came)| *came) {
-            while let Ok(socket) = accept_with(door, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            // The others wait at the door: many ranks may come at once.
+            while self.guests.len() < STRANGERS
+                && let Ok(socket) = accept_with(door, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+            {
                 let tuned =
                     sockets::tune(&socket).and_then(|()| sockets::give_up_acknowledging(&socket));
-                if self.guests.len() < STRANGERS && tuned.is_ok() {
+                if tuned.is_ok() {
                     let said = [0; Hello::BYTES];
                     self.guests.push(Guest { socket, said, bytes: 0, until: now + FAREWELL });
                 }

@@ -102,14 +102,16 @@ impl Shared {
         let path = usize::from(hello.path);
         let link = &self.links[path];
         let mut end = lock(&link.end);
-        if end.as_ref().is_some_and(|live| live.epoch >= hello.epoch)
-            || self.events.add(&socket, path).is_err()
-        {
+        if end.as_ref().is_some_and(|live| live.epoch >= hello.epoch) {
+            return;
+        }
+        // Before the kernel can tell of this one's.
+        link.ended.store(false, Ordering::Release);
+        if self.events.add(&socket, path).is_err() {
             return;
         }
         self.lose(&mut end);
         *end = Some(Live::new(socket, path, hello.epoch));
-        link.ended.store(false, Ordering::Release);
         self.up.fetch_add(1, Ordering::AcqRel);
         self.came.fetch_add(1, Ordering::AcqRel);
         link.readable.store(true, Ordering::Release);
@@ -136,9 +138,9 @@ impl Shared {
 
     fn lose(&self, end: &mut Option<Live>) {
         let Some(live) = end.take() else { return };
-        if self.up.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.down.store(self.millis(), Ordering::Release);
-        }
+        // Who sees that none is up is to see since when.
+        self.down.store(self.millis(), Ordering::Release);
+        self.up.fetch_sub(1, Ordering::AcqRel);
         if live.bye {
             self.bye.store(true, Ordering::Release);
         }
@@ -154,9 +156,13 @@ impl Shared {
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
             // Whoever posts a request sees to those that wait for it.
-            Ok(Ok(Pause::Empty | Pause::Request)) => {
+            Ok(Ok(pause @ (Pause::Empty | Pause::Request))) => {
                 if live.owes() {
                     self.watch();
+                }
+                // Unless it was posted before it could see that this path waits.
+                if pause == Pause::Request && lock(&self.requests).is_waiting() {
+                    self.links[path].readable.store(true, Ordering::Release);
                 }
             }
             Ok(Ok(Pause::End)) => self.lose(end),
@@ -244,7 +250,9 @@ impl Shared {
         if self.bye.load(Ordering::Acquire) {
             let text = "the other side has closed the connection";
             self.fail(Failure::new(Status::REMOTE, text));
-        } else if self.millis() - self.down.load(Ordering::Acquire) > LIMIT.as_millis() as u64 {
+        } else if self.millis().saturating_sub(self.down.load(Ordering::Acquire))
+            > LIMIT.as_millis() as u64
+        {
             let text =
                 format!("all paths are gone, and none has come back for {} s", LIMIT.as_secs());
             self.fail(Failure::new(Status::REMOTE, text));
@@ -335,7 +343,10 @@ struct Receiving {
 impl crate::network::Receiver for Receiving {
     unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>> {
         let shared = &*self.shared;
-        shared.failure()?;
+        // What has come is there also after the other side has ended.
+        if !(shared.bye.load(Ordering::Acquire) && lock(&shared.requests).is_early()) {
+            shared.failure()?;
+        }
         let Some(request) = self.free.pop() else { return Ok(None) };
         lock(&shared.requests).post(data, bytes, request, shared.done())?;
         for link in &shared.links {
@@ -373,9 +384,10 @@ impl Drop for Receiving {
     fn drop(&mut self) {
         self.keeper.shut(self.room);
         self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
+        // First, so that a path that is just being let in finds no place any more.
+        *lock(&self.shared.requests) = Requests::default();
         for link in &self.shared.links {
             self.shared.lose(&mut lock(&link.end));
         }
-        *lock(&self.shared.requests) = Requests::default();
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Shared {
     hot: AtomicUsize,
     /// Paths that are up.
     up: AtomicUsize,
+    /// Since when none is, in microseconds after `started`.
+    down: AtomicU64,
     /// What became of requests: 0, or 1 + bytes.
     results: [AtomicU64; REQUESTS],
     watched: AtomicBool,
@@ -146,6 +148,7 @@ impl Shared {
             events,
             hot: AtomicUsize::new(0),
             up: AtomicUsize::new(0),
+            down: AtomicU64::new(0),
             results: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicBool::new(true),
             broken: OnceLock::new(),
@@ -233,22 +236,20 @@ impl Shared {
         if self.is_up() {
             return;
         }
-        let (mut longest, mut refused) = (Duration::MAX, Some(Duration::MAX));
+        let mut refused = Some(Duration::MAX);
         for link in &self.links {
             let End::Absent { refused: since_refused, .. } = &*lock(&link.end) else { return };
             refused = refused
                 .zip(*since_refused)
                 .map(|(all, since)| all.min(now.saturating_duration_since(since)));
-            longest = longest.min(Duration::from_micros(
-                self.micros(now).saturating_sub(self.heard.load(Ordering::Relaxed)),
-            ));
         }
+        let down = self.micros(now).saturating_sub(self.down.load(Ordering::Acquire));
         if refused.is_some_and(|refused| refused >= REFUSED) {
             self.fail(format!(
                 "the other side, {}, refuses connections: its process has ended",
                 self.links[0].to
             ));
-        } else if longest >= LIMIT {
+        } else if Duration::from_micros(down) >= LIMIT {
             self.fail(format!(
                 "none of {} paths to {} has come up for {} s",
                 self.links.len(),
@@ -268,8 +269,9 @@ impl Shared {
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
     fn abort(&self) {
         self.fail("the connection was closed".to_owned());
-        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
+        // First, so that a path that is just coming up finds nothing any more.
         *lock(&self.queue) = Queue::default();
+        self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
         let Link { from, to, .. } = self.links[0];
         let hello = Hello { epoch: Hello::OVER, ..self.hello };
         self.keeper.dial(Order { whom: Weak::new(), from, to, hello });
@@ -378,6 +380,8 @@ impl Shared {
         let link = &self.links[path];
         let absent = End::Absent { since: Instant::now(), dialled: false, refused: None };
         let End::Live(live) = std::mem::replace(end, absent) else { return };
+        // Who sees that none is up is to see since when.
+        self.down.store(self.micros(Instant::now()), Ordering::Release);
         self.up.fetch_sub(1, Ordering::AcqRel);
         link.load.set_open(false);
         let lost = live.lost();
@@ -609,7 +613,11 @@ impl Shared {
     fn send_small(&self) {
         let first = self.hot.load(Ordering::Relaxed);
         for path in (first..self.links.len()).chain(0..first) {
-            if !self.links[path].writable.load(Ordering::Acquire) || !self.try_pump(path) {
+            // It may be absent, doubted, or full.
+            if !self.links[path].writable.load(Ordering::Acquire)
+                || !self.try_pump(path)
+                || lock(&self.queue).is_urgent()
+            {
                 continue;
             }
             if path != first {
@@ -627,5 +635,40 @@ impl Drop for Sending {
         } else {
             self.shared.keeper.close(self.shared.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, net::Ipv4Addr, os::unix::net::UnixStream};
+
+    use super::*;
+    use crate::{devices::Interface, network::Sender};
+
+    #[test]
+    fn a_small_message_takes_the_next_path_when_the_first_is_lost() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let interface =
+            Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
+        let keeper = Keeper::start(&[interface], None).unwrap();
+        // Where nobody listens: the paths are these.
+        let way = (None, SocketAddr::new(address, 1));
+        let hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 2, epoch: 0 };
+        let shared = Shared::new(&keeper, hello, vec![way, way], 1 << 16).unwrap();
+        let mut others = Vec::new();
+        for path in 0..2 {
+            let (one, other) = UnixStream::pair().unwrap();
+            one.set_nonblocking(true).unwrap();
+            other.set_nonblocking(true).unwrap();
+            shared.arrived(&Hello { path, ..hello }, one.into());
+            others.push(other);
+        }
+        drop(others.remove(0));
+        shared.progress();
+        assert!(matches!(*lock(&shared.links[0].end), End::Absent { .. }));
+        let mut sending = Sending::new(shared);
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        assert_eq!(others[0].read(&mut [0; 200]).unwrap(), 132);
     }
 }

@@ -71,6 +71,16 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Whether any request is not done.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
+    /// Whether anything has come before its request.
+    pub(super) fn is_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// A request for the next message. Calls `done(request, bytes)` if it is there already.
     ///
     /// # Errors
@@ -109,7 +119,7 @@ impl Requests {
     /// # Errors
     /// When the chunk does not fit its request, or the rest of its message.
     pub(super) fn place(&mut self, chunk: &Chunk, path: usize) -> Result<Place> {
-        let waited = !self.posted.is_empty();
+        let waited = self.is_waiting();
         let Some(place) = chunk.message.checked_sub(self.first) else { return Ok(Place::Nowhere) };
         let Some(posted) = self.posted.get_mut(place as usize) else {
             let bytes = chunk.bytes();

@@ -149,12 +149,22 @@ impl Live {
     /// # Errors
     /// When the path has ended, or says what cannot be.
     pub(super) fn read(&mut self, load: &Load, mut came: impl FnMut(&Chunk)) -> Io<bool> {
-        let mut delivered = 0u32;
+        let mut delivered = 0;
+        let outcome = self.listen(&mut delivered);
+        // What was acknowledged before the end has come.
+        if delivered > 0 {
+            self.delivered(delivered, load, &mut came)?;
+        }
+        outcome.map(|()| delivered > 0)
+    }
+
+    /// Reads until nothing is there, and counts what was delivered.
+    fn listen(&mut self, delivered: &mut u32) -> Io<()> {
         loop {
             let mut answers = [0; 16 * Answer::BYTES];
             let Some(bytes) = sockets::receive(&self.socket, &mut [IoSliceMut::new(&mut answers)])?
             else {
-                break;
+                return Ok(());
             };
             if bytes == 0 {
                 return Err(Errno::PIPE);
@@ -167,15 +177,11 @@ impl Live {
                 }
                 self.said_bytes = 0;
                 match Answer::decoded(&self.said) {
-                    Some(Answer::Delivered(count)) => delivered = delivered.saturating_add(count),
+                    Some(Answer::Delivered(count)) => *delivered = delivered.saturating_add(count),
                     _ => return Err(Errno::PROTO),
                 }
             }
         }
-        if delivered > 0 {
-            self.delivered(delivered, load, &mut came)?;
-        }
-        Ok(delivered > 0)
     }
 
     fn delivered(&mut self, count: u32, load: &Load, came: &mut impl FnMut(&Chunk)) -> Io<()> {

@@ -112,6 +112,11 @@ impl Queue {
         !self.urgent.is_empty() || self.untaken < self.messages.len()
     }
 
+    /// Whether anything must go before everything else.
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
     fn number(&self) -> u64 {
         self.first + self.messages.len() as u64
     }
