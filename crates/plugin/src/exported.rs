@@ -1,5 +1,5 @@
 //! The symbols that NCCL finds, `ncclNetPlugin_v8` to `v12`, and the boundary behind them: raw pointers and
-//! codes on NCCL's side, a [`Network`] on ours. Nothing that happens here panics into NCCL.
+//! codes on NCCL's side, a network on ours. Nothing that happens here panics into NCCL.
 //! No network of its own.
 
 mod calls;

@@ -1,8 +1,8 @@
 //! busbw's own network: messages in chunks over many TCP connections to each peer.
 //! Not NCCL's tables (`exported`). docs/plugin.md tells the design.
 //!
-//! [`keeper`] is a thread that lets paths in and connects them. [`sender`] cuts messages into pieces, which go over
-//! whichever path delivers them first; [`receiver`] reads them straight to where they belong, and acknowledges them.
+//! `keeper` is a thread that lets paths in and connects them. `sender` cuts messages into pieces, which go over
+//! whichever path delivers them first; `receiver` reads them straight to where they belong, and acknowledges them.
 //! Whoever calls moves the bytes.
 
 mod events;

@@ -29,7 +29,7 @@ pub(super) struct Hello {
     pub path: u16,
     /// Paths of the connection.
     pub paths: u16,
-    /// How often this path was connected before, or [`Hello::OVER`].
+    /// How often this path was connected before, [`Hello::OVER`] or [`Hello::KNOCK`].
     pub epoch: u32,
 }
 
@@ -37,6 +37,8 @@ impl Hello {
     pub(super) const BYTES: usize = 48;
     /// The connection has ended, in the middle of a message: no path says so.
     pub(super) const OVER: u32 = u32::MAX;
+    /// Acknowledgements are late: the receiver may have nobody who reads, and is to look what is there.
+    pub(super) const KNOCK: u32 = u32::MAX - 1;
 
     pub(super) fn encoded(&self) -> [u8; Hello::BYTES] {
         let mut bytes = [0; Hello::BYTES];

@@ -231,6 +231,38 @@ impl Shared {
         lock(&self.queue).is_empty()
     }
 
+    /// Why a path must be given up, if it must; asks for acknowledgements that are late.
+    fn stuck(
+        &self,
+        path: usize,
+        live: &mut Live,
+        now: Instant,
+        orders: &mut Vec<Order>,
+    ) -> Option<String> {
+        let (oldest, heard) = live.since()?;
+        if now.saturating_duration_since(oldest.max(heard)) < ASK {
+            return None;
+        }
+        match live.ask(now) {
+            Err(error) => return Some(error.to_string()),
+            Ok(false) => {}
+            // There may be nobody who reads what this path brings.
+            Ok(true) => orders.push(self.order(path, Weak::new(), Hello::KNOCK)),
+        }
+        let health = sockets::health(&live.socket)?;
+        (health.unacknowledged > 0 && health.timeouts >= TIMEOUTS).then(|| {
+            let silence = health.silence.as_secs_f64();
+            format!("no acknowledgement for {silence:.1} s, {} timeouts", health.timeouts)
+        })
+    }
+
+    /// To connect a path.
+    fn order(&self, path: usize, whom: Weak<Shared>, epoch: u32) -> Order {
+        let Link { from, to, .. } = self.links[path];
+        // There are at most MOST_PATHS.
+        Order { whom, from, to, hello: Hello { path: path as u16, epoch, ..self.hello } }
+    }
+
     /// Is broken once no path has come up for too long.
     fn give_up(&self, now: Instant) {
         if self.is_up() {
@@ -272,9 +304,7 @@ impl Shared {
         // First, so that a path that is just coming up finds nothing any more.
         *lock(&self.queue) = Queue::default();
         self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
-        let Link { from, to, .. } = self.links[0];
-        let hello = Hello { epoch: Hello::OVER, ..self.hello };
-        self.keeper.dial(Order { whom: Weak::new(), from, to, hello });
+        self.keeper.dial(self.order(0, Weak::new(), Hello::OVER));
     }
 
     fn take_away(&self, link: &Link) -> Option<Live> {
@@ -289,13 +319,10 @@ impl Shared {
     }
 
     fn dial(&self, path: usize, end: &mut End, orders: &mut Vec<Order>) {
-        let Link { from, to, ref epoch, .. } = self.links[path];
         if let End::Absent { dialled, .. } = end {
             *dialled = true;
-            let epoch = epoch.fetch_add(1, Ordering::Relaxed);
-            // There are at most MOST_PATHS.
-            let hello = Hello { path: path as u16, epoch, ..self.hello };
-            orders.push(Order { whom: self.itself.clone(), from, to, hello });
+            let epoch = self.links[path].epoch.fetch_add(1, Ordering::Relaxed);
+            orders.push(self.order(path, self.itself.clone(), epoch));
         }
     }
 
@@ -484,7 +511,7 @@ impl Charge for Shared {
             let mut end = lock(&link.end);
             match &mut *end {
                 End::Live(live) => {
-                    if let Some(why) = stuck(live, now) {
+                    if let Some(why) = self.stuck(path, live, now, orders) {
                         self.lose(path, &mut end, why);
                     } else {
                         self.pump(path, &mut end);
@@ -517,26 +544,6 @@ impl Charge for Shared {
             sockets::cut(&live.socket);
         }
     }
-}
-
-/// Why a path must be given up, if it must; asks for acknowledgements that are late.
-fn stuck(live: &mut Live, now: Instant) -> Option<String> {
-    let (oldest, heard) = live.since()?;
-    let silence = now.saturating_duration_since(oldest.max(heard));
-    if silence < ASK {
-        return None;
-    }
-    if let Err(error) = live.ping() {
-        return Some(error.to_string());
-    }
-    let health = sockets::health(&live.socket)?;
-    (health.unacknowledged > 0 && health.timeouts >= TIMEOUTS).then(|| {
-        format!(
-            "no acknowledgement for {:.1} s, {} timeouts",
-            health.silence.as_secs_f64(),
-            health.timeouts
-        )
-    })
 }
 
 /// What the caller holds.

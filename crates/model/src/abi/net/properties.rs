@@ -37,7 +37,7 @@ pub struct PropertiesV8 {
     pub max_comms: c_int,
     /// Receives of one request at most.
     pub max_recvs: c_int,
-    /// [`DEVICE_HOST`], or a kind of offload.
+    /// [`super::DEVICE_HOST`], or a kind of offload.
     pub device_type: c_int,
     /// Version of the offload.
     pub device_version: c_int,
@@ -129,9 +129,9 @@ pub struct PropertiesV12 {
     pub max_coll_bytes: usize,
     /// Requests that one may consist of at most.
     pub max_multi_request: c_int,
-    /// Rail, or [`UNDEFINED`].
+    /// Rail, or [`super::UNDEFINED`].
     pub rail: i16,
-    /// Plane, or [`UNDEFINED`]; different planes are never connected.
+    /// Plane, or [`super::UNDEFINED`]; different planes are never connected.
     pub plane: i16,
 }
 
@@ -139,11 +139,11 @@ pub struct PropertiesV12 {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct CommConfig {
-    /// Traffic class, or [`UNDEFINED`].
+    /// Traffic class, or [`super::UNDEFINED`].
     pub traffic_class: c_int,
 }
 
-/// ncclNetCommAttr_v11_t and v12: what is known of one direction, or [`UNDEFINED`].
+/// ncclNetCommAttr_v11_t and v12: what is known of one direction, or [`super::UNDEFINED`].
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct DirectionHints {

@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustix::io::Errno;
@@ -15,6 +15,9 @@ use crate::multipath::{
     frame::{Answer, Chunk, Header},
     sockets,
 };
+
+/// Between two questions for acknowledgements.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 type Io<T> = rustix::io::Result<T>;
 
@@ -29,7 +32,7 @@ pub(super) struct Live {
     said_bytes: usize,
     /// When the last acknowledgement came.
     heard: Instant,
-    pinged: bool,
+    asked: Option<Instant>,
     /// Whether what is on its way was given to other paths as well.
     pub(super) doubted: bool,
 }
@@ -61,7 +64,7 @@ impl Live {
             said: [0; Answer::BYTES],
             said_bytes: 0,
             heard: now,
-            pinged: false,
+            asked: None,
             doubted: false,
         }
     }
@@ -134,14 +137,17 @@ impl Live {
         Ok(true)
     }
 
-    /// Asks for acknowledgements, once until one comes.
-    pub(super) fn ping(&mut self) -> Io<()> {
-        if self.writing.is_none() && !self.pinged {
-            self.pinged = true;
+    /// Asks for acknowledgements, every so often until one comes. Whether it was time to.
+    pub(super) fn ask(&mut self, now: Instant) -> Io<bool> {
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < ASK_AGAIN) {
+            return Ok(false);
+        }
+        self.asked = Some(now);
+        if self.writing.is_none() {
             self.begin(Header::Ping, None);
             self.go_on()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads acknowledgements, and tells which chunks have come. Whether any has.
@@ -204,7 +210,7 @@ impl Live {
             load.measured(bytes, u64::try_from(took).unwrap_or(u64::MAX));
         }
         self.heard = now;
-        self.pinged = false;
+        self.asked = None;
         self.doubted = false;
         Ok(())
     }
