@@ -286,13 +286,31 @@ fn what_has_come_is_done_also_after_the_receiver_has_ended() {
 #[test]
 fn who_receives_long_after_the_sender_has_ended_gets_everything() {
     let network = network(vec![loopback(1)], None);
-    let (mut sender, mut receiver) = connected(&network);
-    let sizes = [100, 200, 0, 300];
-    send_all(sender.as_mut(), &sizes, 1).unwrap();
-    drop(sender);
-    // Longer than the sender waits for acknowledgements.
+    let mut pairs: Vec<_> = (0..8).map(|_| connected(&network)).collect();
+    let mut place = [0u8; 100];
+    let mut post = |receiver: &mut Box<dyn Receiver>| {
+        // SAFETY: the place outlives the connection.
+        unsafe { receiver.receive(place.as_mut_ptr(), place.len()) }.unwrap().unwrap()
+    };
+    let mut first = Vec::new();
+    for (before, (_, receiver)) in pairs.iter_mut().enumerate() {
+        // However often it has asked before, it finds both messages and the end at once.
+        let request = post(receiver);
+        (0..before).for_each(|_| assert_eq!(receiver.test(request).unwrap(), None));
+        first.push(request);
+    }
+    let mut receivers = Vec::new();
+    for (mut sender, receiver) in pairs {
+        send_all(sender.as_mut(), &[100, 100], 1).unwrap();
+        receivers.push(receiver);
+    }
+    // Longer than a sender that has ended waits for acknowledgements.
     thread::sleep(Duration::from_millis(5500));
-    receive_all(receiver.as_mut(), &sizes, 1, &mut Chance(3)).unwrap();
+    for (mut receiver, first) in receivers.into_iter().zip(first) {
+        assert_eq!(within_seconds(|| receiver.test(first).unwrap()), 100);
+        let second = post(&mut receiver);
+        assert_eq!(within_seconds(|| receiver.test(second).unwrap()), 100);
+    }
 }
 
 /// Lets connections through to somewhere, until they are cut.
@@ -342,25 +360,25 @@ fn paths_that_are_lost_while_nothing_is_sent_come_back() {
     let mut sender = within_seconds(|| network.connect(0, &mut handle).unwrap());
     let mut receiver = within_seconds(|| listener.accept().unwrap());
     let (data, mut place) = ([7u8; 100], [0u8; 100]);
-    // SAFETY: both outlive the connection.
-    let mut pass = |receiver: &mut dyn Receiver, wait| unsafe {
-        let received = receiver.receive(place.as_mut_ptr(), 100).unwrap().unwrap();
+    for wait in [Duration::ZERO, Duration::from_secs(21)] {
+        // SAFETY: both outlive the connection.
+        let received =
+            unsafe { receiver.receive(place.as_mut_ptr(), place.len()) }.unwrap().unwrap();
+        // Longer than a connection may be without a path.
         let since = Instant::now();
         while since.elapsed() < wait {
             assert!(receiver.test(received).unwrap().is_none());
             thread::sleep(Duration::from_millis(1));
         }
-        sender.send(data.as_ptr(), 100).unwrap().unwrap();
+        if !wait.is_zero() {
+            between.cut();
+        }
+        // SAFETY: as above.
+        unsafe { sender.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
         assert_eq!(within_seconds(|| receiver.test(received).unwrap()), 100);
-    };
-    pass(receiver.as_mut(), Duration::ZERO);
-    thread::sleep(Duration::from_millis(100));
-    between.cut();
-    // The receiver waits longer than a connection may be without a path.
-    pass(receiver.as_mut(), Duration::from_secs(21));
-    thread::sleep(Duration::from_millis(100));
-    between.cut();
-    pass(receiver.as_mut(), Duration::ZERO);
+        thread::sleep(Duration::from_millis(100));
+        between.cut();
+    }
 }
 
 #[test]
