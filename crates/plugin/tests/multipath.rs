@@ -5,8 +5,8 @@
 use std::{
     collections::VecDeque,
     io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, Shutdown, TcpStream},
-    sync::{Arc, Barrier},
+    net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    sync::{Arc, Barrier, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -260,6 +260,125 @@ fn what_was_sent_comes_also_after_the_sender_has_ended() {
     send_all(sender.as_mut(), &sizes, 1).unwrap();
     drop(sender);
     receive_all(receiver.as_mut(), &sizes, 4, &mut Chance(3)).unwrap();
+}
+
+#[test]
+fn what_has_come_is_done_also_after_the_receiver_has_ended() {
+    let network = network(vec![loopback(1)], None);
+    for _ in 0..20 {
+        let (mut sender, mut receiver) = connected(&network);
+        let data = vec![1u8; 64 << 10];
+        let mut place = vec![0u8; 64 << 10];
+        // SAFETY: both outlive the connection.
+        let (sent, received) = unsafe {
+            let received = receiver.receive(place.as_mut_ptr(), place.len()).unwrap().unwrap();
+            (sender.send(data.as_ptr(), data.len()).unwrap().unwrap(), received)
+        };
+        let until = Instant::now() + Duration::from_secs(6);
+        while receiver.test(received).unwrap().is_none() {
+            assert!(Instant::now() < until, "nothing after 6 s");
+        }
+        drop(receiver);
+        assert_eq!(within_seconds(|| sender.test(sent).unwrap()), 64 << 10);
+    }
+}
+
+#[test]
+fn who_receives_long_after_the_sender_has_ended_gets_everything() {
+    let network = network(vec![loopback(1)], None);
+    let mut pairs: Vec<_> = (0..8).map(|_| connected(&network)).collect();
+    let mut place = [0u8; 100];
+    let mut post = |receiver: &mut Box<dyn Receiver>| {
+        // SAFETY: the place outlives the connection.
+        unsafe { receiver.receive(place.as_mut_ptr(), place.len()) }.unwrap().unwrap()
+    };
+    let mut first = Vec::new();
+    for (before, (_, receiver)) in pairs.iter_mut().enumerate() {
+        // However often it has asked before, it finds both messages and the end at once.
+        let request = post(receiver);
+        (0..before).for_each(|_| assert_eq!(receiver.test(request).unwrap(), None));
+        first.push(request);
+    }
+    let mut receivers = Vec::new();
+    for (mut sender, receiver) in pairs {
+        send_all(sender.as_mut(), &[100, 100], 1).unwrap();
+        receivers.push(receiver);
+    }
+    // Longer than a sender that has ended waits for acknowledgements.
+    thread::sleep(Duration::from_millis(5500));
+    for (mut receiver, first) in receivers.into_iter().zip(first) {
+        assert_eq!(within_seconds(|| receiver.test(first).unwrap()), 100);
+        let second = post(&mut receiver);
+        assert_eq!(within_seconds(|| receiver.test(second).unwrap()), 100);
+    }
+}
+
+/// Lets connections through to somewhere, until they are cut.
+struct Between {
+    at: std::net::SocketAddr,
+    through: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Between {
+    fn new(to: std::net::SocketAddr) -> Between {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = door.local_addr().unwrap();
+        let through: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let list = through.clone();
+        thread::spawn(move || {
+            for one in door.incoming() {
+                let (one, other) = (one.unwrap(), TcpStream::connect(to).unwrap());
+                for (mut from, mut to) in [
+                    (one.try_clone().unwrap(), other.try_clone().unwrap()),
+                    (other.try_clone().unwrap(), one.try_clone().unwrap()),
+                ] {
+                    thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Write);
+                    });
+                }
+                list.lock().unwrap().extend([one, other]);
+            }
+        });
+        Between { at, through }
+    }
+
+    fn cut(&self) {
+        for stream in self.through.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[test]
+fn paths_that_are_lost_while_nothing_is_sent_come_back() {
+    let network = network(vec![loopback(1)], None);
+    let mut handle = [0; 128];
+    let mut listener = network.listen(0, &mut handle).unwrap();
+    let between = Between::new(address(&handle));
+    handle[30..32].copy_from_slice(&between.at.port().to_le_bytes());
+    let mut sender = within_seconds(|| network.connect(0, &mut handle).unwrap());
+    let mut receiver = within_seconds(|| listener.accept().unwrap());
+    let (data, mut place) = ([7u8; 100], [0u8; 100]);
+    for wait in [Duration::ZERO, Duration::from_secs(21)] {
+        // SAFETY: both outlive the connection.
+        let received =
+            unsafe { receiver.receive(place.as_mut_ptr(), place.len()) }.unwrap().unwrap();
+        // Longer than a connection may be without a path.
+        let since = Instant::now();
+        while since.elapsed() < wait {
+            assert!(receiver.test(received).unwrap().is_none());
+            thread::sleep(Duration::from_millis(1));
+        }
+        if !wait.is_zero() {
+            between.cut();
+        }
+        // SAFETY: as above.
+        unsafe { sender.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+        assert_eq!(within_seconds(|| receiver.test(received).unwrap()), 100);
+        thread::sleep(Duration::from_millis(100));
+        between.cut();
+    }
 }
 
 #[test]

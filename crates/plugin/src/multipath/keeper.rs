@@ -37,6 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Between two looks at connections on which something is under way.
 const ROUND: Duration = Duration::from_millis(25);
+/// Between two looks at whether those on which nothing is under way still have their paths: the other end may wait for
+/// what is to be sent much later, and takes us for lost when they are gone.
+const REST: Duration = Duration::from_secs(2);
 /// Guests that have not said who they are, at most: a stranger cannot fill our table of files.
 const STRANGERS: usize = 256;
 
@@ -122,6 +125,7 @@ impl Keeper {
             dials: Vec::new(),
             leaving: Vec::new(),
             watched: Vec::new(),
+            resting: Vec::new(),
             closing: Vec::new(),
             fault: fault.map(|fault| (fault, Instant::now() + fault.every)),
             draws: Draws(u64::from(std::process::id())),
@@ -192,6 +196,8 @@ struct Thread {
     dials: Vec<Dial>,
     leaving: Vec<(OwnedFd, Instant)>,
     watched: Vec<Weak<dyn Charge>>,
+    /// On which nothing is under way.
+    resting: Vec<Weak<dyn Charge>>,
     closing: Vec<(Arc<sender::Shared>, Instant)>,
     /// And when the next path is cut.
     fault: Option<(Fault, Instant)>,
@@ -200,7 +206,7 @@ struct Thread {
 
 impl Thread {
     fn run(mut self) {
-        let mut next_round = Instant::now();
+        let (mut next_round, mut next_rest) = (Instant::now(), Instant::now());
         loop {
             let jobs = std::mem::take(&mut *lock(&self.keeper.jobs));
             jobs.into_iter().for_each(|job| self.take(job));
@@ -210,11 +216,16 @@ impl Thread {
                 self.round(now);
                 next_round = now + ROUND;
             }
+            if !self.resting.is_empty() && now >= next_rest {
+                self.rest(now);
+                next_rest = now + REST;
+            }
             self.cut(now);
             let mut until: Option<Instant> = looked_after.then_some(next_round);
+            let rest = (!self.resting.is_empty()).then_some(next_rest);
             let waits = self.guests.iter().map(|guest| guest.until);
             let waits = waits.chain(self.dials.iter().map(|dial| dial.until));
-            let waits = waits.chain(self.fault.map(|(_, at)| at));
+            let waits = waits.chain(self.fault.map(|(_, at)| at)).chain(rest);
             for wait in waits.chain(self.leaving.iter().map(|(_, until)| *until)) {
                 until = Some(until.map_or(wait, |until| until.min(wait)));
             }
@@ -224,7 +235,10 @@ impl Thread {
 
     fn take(&mut self, job: Job) {
         match job {
-            Job::Watch(whom) => self.watched.push(whom),
+            Job::Watch(whom) => {
+                self.resting.retain(|other| !other.ptr_eq(&whom));
+                self.watched.push(whom);
+            }
             Job::Close(whom) => self.closing.push((whom, Instant::now() + FAREWELL)),
             Job::Leave(socket) => self.leave(socket),
             Job::Dial(order) => match sockets::dialing(order.from, order.to) {
@@ -266,7 +280,11 @@ impl Thread {
         let mut orders = Vec::new();
         self.watched.retain(|whom| {
             let Some(shared) = whom.upgrade() else { return false };
-            shared.look(now, &mut orders) || !shared.unwatch()
+            let stays = shared.look(now, &mut orders) || !shared.unwatch();
+            if !stays {
+                self.resting.push(whom.clone());
+            }
+            stays
         });
         let mut ended = Vec::new();
         self.closing.retain(|(shared, until)| {
@@ -278,6 +296,22 @@ impl Thread {
             false
         });
         ended.into_iter().for_each(|socket| self.leave(socket));
+        self.order(orders);
+    }
+
+    /// Looks at the others: one that has lost a path is watched again.
+    fn rest(&mut self, now: Instant) {
+        let mut orders = Vec::new();
+        self.resting.retain(|whom| {
+            whom.upgrade().is_some_and(|shared| {
+                shared.look(now, &mut orders);
+                true
+            })
+        });
+        self.order(orders);
+    }
+
+    fn order(&mut self, orders: Vec<Order>) {
         for order in orders {
             self.take(Job::Dial(order));
         }
