@@ -96,10 +96,11 @@ fn words(args: &[OsString]) -> Vec<String> {
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Ends this process as if its terminal were gone, when the process that started it is.
+/// Ends this process as if it had been told to, when the process that started it is gone. Not by SIGHUP, which nohup
+/// has it ignore.
 pub(crate) fn end_with_parent() {
     watch_parent(|| {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::HUP);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
     });
 }
 
