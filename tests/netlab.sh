@@ -5,7 +5,7 @@
 #   tests/netlab.sh              everything completes, verified and in time: under three minutes; needs root
 #   tests/netlab.sh --bars [N]   how fast: N (5) repetitions, the reference in turn with busbw's network; a table of
 #                                medians for docs/benchmarks.md
-# PAIR=PROGRAM and BUSBW=PROGRAM stand for crates/plugin/examples/pair.rs and busbw, which else are built.
+# PAIR=PROGRAM and BUSBW=PROGRAM stand for crates/plugin/examples/pair and busbw, which else are built.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bars=${1:-} repetitions=${2:-5}
@@ -79,7 +79,7 @@ bed() { # PATHS
   unbed
   for name in a b la lb; do
     ip netns add "$net-$name" && ip -n "$net-$name" link set lo up &&
-      inside $name sysctl -qw net.ipv4.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 \
+      inside $name sysctl -qw net.ipv4.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=55 net.ipv4.ip_forward=1 \
         net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
         net.ipv4.conf.default.ignore_routes_with_linkdown=1 || return 1
   done
@@ -167,11 +167,11 @@ complete() {
   local why=
   [ "$code" = 0 ] || why="exit $code"
   grep -q '^size' "$work/out" || why=${why:-no message arrived}
-  grep '^size' "$work/out" | grep -vq ' wrong 0$' && why="wrong bytes"
+  grep '^size' "$work/out" | grep -Evq ' wrong 0( |$)' && why="wrong bytes"
   [ -z "$why" ] && [ -n "${2:-}" ] && why=$2
   if [ -z "$why" ]; then verdict ok "$1"; else
     verdict FAILED "$1" "$why"
-    tail -3 "$work/err" "$work/listens"
+    tail -n 3 "$work/err" "$work/listens"
   fi
 }
 
@@ -276,7 +276,7 @@ correctness() {
   code=$?
   wait $!
   no_rules
-  if [ "$code" = 3 ] && grep -q '^pair: test: code 6' "$work/listens" && [ $((SECONDS - began)) -lt 45 ]; then verdict ok "every path gone"; else
+  if [ "$code" = 3 ] && grep -q '^pair: test: code 6' "$work/listens" && [ $((SECONDS - began)) -lt 30 ]; then verdict ok "every path gone"; else
     verdict FAILED "every path gone" "exit $code after $((SECONDS - began)) s: $(tail -1 "$work/listens")"
   fi
 

@@ -1,4 +1,5 @@
-//! Logs of nccl-tests and OSU: whole, cut, torn, mixed, dressed by launchers; then what is said of them.
+//! Logs of nccl-tests and OSU: whole, cut, torn, mixed, dressed by launchers; statistics of busbw's net plugin; then what is
+//! said of them.
 //! Not whether a figure is right; the tests beside the code say that.
 #![no_main]
 
@@ -16,7 +17,8 @@ use model::{machine::ready::ready, measurement::Measurement};
 fuzz_target!(|data: &[u8]| {
     let read = import::read(data, "fuzz").ok();
     let rows = |read: &Imported| read.measurements.iter().map(|run| run.rows.len()).sum::<usize>();
-    share::count(read.as_ref().is_some_and(|read| rows(read) > 0));
+    let counted = |read: &Imported| read.measurements.iter().any(|run| !run.paths.is_empty());
+    share::count(read.as_ref().is_some_and(|read| rows(read) > 0 || counted(read)));
     let Some(read) = read else { return };
     for run in &read.measurements {
         let json = serde_json::to_string(run).expect("a measurement is JSON");
@@ -39,7 +41,8 @@ fuzz_target!(|data: &[u8]| {
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut draw = Draw::new(seed);
     let text = match draw.below(16) {
-        0..=4 => {
+        0 => stats(&mut draw),
+        1..=4 => {
             let mut lines = vec![head(&mut draw)];
             lines.extend((0..=draw.below(8)).map(|_| line(&mut draw)));
             lines.join("\n")
@@ -59,6 +62,54 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     };
     put(text.as_bytes(), data, max_size)
 });
+
+/// What a net plugin counted, mostly of the right form.
+fn stats(draw: &mut Draw) -> String {
+    let path = |draw: &mut Draw| {
+        let address = |draw: &mut Draw| {
+            format!("10.0.{}.{}:{}", draw.below(2), draw.below(3), draw.below(65536))
+        };
+        let (local, remote) = (address(draw), address(draw));
+        let state = draw.pick(&["up", "up", "doubted", "absent", "gone"]);
+        let mut number = || match draw.below(8) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => draw.number(40),
+        };
+        format!(
+            r#"{{"local":"{local}","remote":"{remote}","state":"{state}","bytes":{},"timed_bytes":{},"timed_us":{},"rtt_us":{},"segments":{},"retransmitted":{},"doubled":{},"again":{},"lost":{}}}"#,
+            number(),
+            number(),
+            number(),
+            number() % (1 << 32),
+            number(),
+            number(),
+            number(),
+            number(),
+            number()
+        )
+    };
+    let connection = |draw: &mut Draw| {
+        let paths: Vec<String> = (0..draw.below(6)).map(|_| path(draw)).collect();
+        let (last, opened, closed) = (draw.below(3), draw.number(12), draw.one_in(2));
+        format!(
+            r#"{{"peer":"10.0.0.{last}","opened":{opened},"closed":{closed},"paths":[{}]}}"#,
+            paths.join(",")
+        )
+    };
+    let connections: Vec<String> = (0..draw.below(4)).map(|_| connection(draw)).collect();
+    let interfaces = draw.pick(&[
+        "",
+        r#"{"name":"a","address":"10.0.0.1","speed_mbps":0}"#,
+        r#"{"name":"a","address":"10.0.0.1","speed_mbps":9},{"name":"b","address":"10.0.0.2"}"#,
+    ]);
+    format!(
+        r#"{{"busbw_net_stats":{},"host":"h","pid":1,"written":{},"interfaces":[{interfaces}],"connections":[{}]}}"#,
+        draw.pick(&[1, 1, 1, 2]),
+        draw.number(12),
+        connections.join(",")
+    )
+}
 
 /// A line that is cut, or into which another begins.
 fn damaged(draw: &mut Draw, old: &str) -> String {

@@ -4,6 +4,7 @@
 mod arguments;
 mod command_line;
 mod environment;
+mod getopt;
 mod help;
 mod integer;
 mod launched;

@@ -82,6 +82,10 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             let mut all = record.net.iter();
             all.try_for_each(|facts| output.library(&Line::Net(facts.clone().into())))
         })
+        .and_then(|()| {
+            let mut all = record.paths.iter();
+            all.try_for_each(|stats| output.library(&Line::Paths(stats.clone().into())))
+        })
         .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
     match printed {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use model::record::{Folded, Half, Line, Row};
+use model::record::{Half, Line, Row};
 
 fn busbw(line: &str) -> Output {
     command(line).output().unwrap()
@@ -82,26 +82,12 @@ fn show_prints_what_the_run_printed() {
             assert_eq!(text(&shown.stdout), text(&printed.stdout), "{run} {format}");
         }
         let lines = busbw(&format!("show {} --json", record.display()));
-        let folded = fold(&text(&lines.stdout));
+        let folded = busbw::store::parse(&text(&lines.stdout), "lines").unwrap();
         let path = folder.path().join("folded.json");
         fs::write(&path, serde_json::to_string_pretty(&folded).unwrap()).unwrap();
         let again = busbw(&format!("show {} --json", path.display()));
         assert_eq!(text(&again.stdout), text(&lines.stdout), "{run}");
     }
-}
-
-fn fold(lines: &str) -> Folded {
-    let (mut run, mut library, mut rows, mut end) = (None, Vec::new(), Vec::new(), None);
-    for line in lines.lines() {
-        match serde_json::from_str(line).unwrap() {
-            Line::Run(found) => run = Some(*found),
-            Line::Library(facts) => library.push(*facts),
-            Line::Mpi(_) | Line::Net(_) => {}
-            Line::Row(row) => rows.push(*row),
-            Line::End(found) => end = Some(*found),
-        }
-    }
-    Folded { run: run.unwrap(), library, mpi: Vec::new(), net: Vec::new(), rows, end }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
     sync::LazyLock,
 };
 
-use model::record::{DeviceKind, End, Line, Row, Run};
+use model::record::{DeviceKind, End, Folded, Row, Run};
 
 /// The shims, built once; none without a C++ compiler.
 static SHIMS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -54,16 +54,8 @@ fn run(words: &str, split: &str, planted: &str) -> Option<Planted> {
         .unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert_eq!(status.code(), Some(0), "{stderr}");
-    let (mut run, mut rows, mut end) = (None, Vec::new(), None);
-    for line in fs::read_to_string(record).unwrap().lines() {
-        match serde_json::from_str(line).unwrap() {
-            Line::Run(found) => run = Some(*found),
-            Line::Library(_) | Line::Mpi(_) | Line::Net(_) => {}
-            Line::Row(row) => rows.push(*row),
-            Line::End(found) => end = Some(*found),
-        }
-    }
-    Some(Planted { run: run.unwrap(), rows, end: end.unwrap(), stdout, stderr })
+    let Folded { run, rows, end, .. } = busbw::store::read(&record).unwrap();
+    Some(Planted { run, rows, end: end.unwrap(), stdout, stderr })
 }
 
 /// All ranks in one communicator.

@@ -46,7 +46,7 @@ fn read(path: &str) -> Result<Record, Box<dyn Error>> {
             Line::Run(first) => run = Some(*first),
             Line::Library(facts) => library.push(*facts),
             Line::Row(row) => rows.push(*row),
-            Line::Mpi(_) | Line::Net(_) | Line::End(_) => {}
+            Line::Mpi(_) | Line::Net(_) | Line::Paths(_) | Line::End(_) => {}
         }
     }
     Ok((run.ok_or("the record has no first line")?, library, rows))

@@ -38,6 +38,8 @@ pub mod messages;
 pub mod mpi_log;
 /// What NCCL says of itself.
 pub mod nccl_log;
+/// What busbw's net plugin counted.
+pub mod net_stats;
 /// Floating-point formats as integers: encoding, ordering, exact division.
 pub mod number;
 /// Reduction operators.

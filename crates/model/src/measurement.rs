@@ -27,6 +27,7 @@ use crate::{
     Collective, DataType,
     mpi_log::MpiFacts,
     nccl_log::NcclFacts,
+    net_stats::NetStats,
     pairs::Pairs,
     record::{DeviceCounters, Machine},
 };
@@ -96,6 +97,9 @@ pub struct Measurement {
     /// What the processes' MPI said of who carries messages, from a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
+    /// What busbw's net plugin counted, a process each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NetStats>,
 }
 
 /// Where a measurement was read.
@@ -125,6 +129,8 @@ pub enum Form {
     Osu,
     /// busbw's record.
     Record,
+    /// What busbw's net plugin counted, without a run.
+    NetStats,
 }
 
 /// What was run.

@@ -18,7 +18,7 @@ pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver}
 
 use serde::{Deserialize, Serialize};
 
-use crate::{mpi_log::MpiFacts, nccl_log::NcclFacts};
+use crate::{mpi_log::MpiFacts, nccl_log::NcclFacts, net_stats::NetStats};
 
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;
@@ -35,6 +35,8 @@ pub enum Line {
     Mpi(Box<MpiFacts>),
     /// What a process's net plugin is, and which of its devices is used.
     Net(Box<NetFacts>),
+    /// What busbw's net plugin counted in a process, at its end.
+    Paths(Box<NetStats>),
     /// One row.
     Row(Box<Row>),
     /// The last line: how it ended.
@@ -50,6 +52,8 @@ pub enum Said {
     Mpi(Box<MpiFacts>),
     /// A net plugin.
     Net(Box<NetFacts>),
+    /// busbw's own one, of its paths.
+    Paths(Box<NetStats>),
 }
 
 impl From<Said> for Line {
@@ -58,6 +62,7 @@ impl From<Said> for Line {
             Said::Nccl(facts) => Line::Library(facts),
             Said::Mpi(facts) => Line::Mpi(facts),
             Said::Net(facts) => Line::Net(facts),
+            Said::Paths(stats) => Line::Paths(stats),
         }
     }
 }
@@ -76,6 +81,9 @@ pub struct Folded {
     /// The net plugin of each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub net: Vec<NetFacts>,
+    /// What busbw's net plugin counted in each process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NetStats>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// How it ended; missing when the writer was killed.

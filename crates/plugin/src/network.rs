@@ -22,6 +22,11 @@ impl Failure {
         Failure { status, text: text.into() }
     }
 
+    /// A variable of the environment that says what it cannot.
+    pub fn variable(name: &str, value: &str, expected: &str) -> Failure {
+        Failure::new(Status::INVALID_USAGE, format!("{name}={value} is not {expected}"))
+    }
+
     /// A call to the system that failed: `attempted` reads like "cannot listen on 10.0.0.1".
     pub fn system(attempted: &str, error: &(impl std::error::Error + ?Sized)) -> Failure {
         Failure::new(Status::SYSTEM, format!("{attempted}: {error}"))

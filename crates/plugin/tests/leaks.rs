@@ -2,17 +2,15 @@
 //! Not what goes over them.
 #![allow(clippy::unwrap_used)]
 
+mod loopback;
+
 use std::{
-    net::{IpAddr, Ipv4Addr},
     thread,
     time::{Duration, Instant},
 };
 
-use plugin::{
-    devices::{Device, Interface},
-    multipath::Multipath,
-    network::Network,
-};
+use loopback::{lo, meet, over, soon};
+use plugin::network::Network;
 
 fn count(folder: &str) -> usize {
     std::fs::read_dir(folder).unwrap().count()
@@ -20,17 +18,7 @@ fn count(folder: &str) -> usize {
 
 #[test]
 fn nothing_is_left() {
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let interface =
-        Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
-    let device = Device {
-        name: c"busbw".to_owned(),
-        path: None,
-        guid: 0,
-        speed: 10_000,
-        interfaces: vec![interface],
-    };
-    let network = Multipath::new(vec![device], None);
+    let network = over(vec![lo(1)], 2, None);
     let mut before = None;
     for cycle in 0..1000 {
         let mut handle = [0; 128];
@@ -39,15 +27,8 @@ fn nothing_is_left() {
             // Nobody comes.
             continue;
         }
-        let until = Instant::now() + Duration::from_secs(10);
-        let (mut sender, mut receiver) = (None, None);
-        while sender.is_none() || receiver.is_none() {
-            assert!(Instant::now() < until, "no connection in cycle {cycle}");
-            sender = sender.or_else(|| network.connect(0, &mut handle).unwrap());
-            receiver = receiver.or_else(|| listener.accept().unwrap());
-        }
+        let (mut sender, mut receiver) = meet(&network, listener.as_mut(), &mut handle);
         drop(listener);
-        let (mut sender, mut receiver) = (sender.unwrap(), receiver.unwrap());
         let data = [7u8; 100];
         let mut place = [0u8; 100];
         // SAFETY: both outlive the requests.
@@ -55,9 +36,7 @@ fn nothing_is_left() {
             sender.send(data.as_ptr(), data.len()).unwrap().unwrap();
             receiver.receive(place.as_mut_ptr(), place.len()).unwrap().unwrap()
         };
-        while receiver.test(request).unwrap().is_none() {
-            assert!(Instant::now() < until, "no message in cycle {cycle}");
-        }
+        soon(|| receiver.test(request).unwrap());
         assert_eq!(place, data);
         if cycle % 2 == 0 {
             drop(receiver);

@@ -6,6 +6,7 @@ mod join;
 mod libraries;
 mod link;
 mod operations;
+mod stats;
 mod wait;
 
 use std::{
@@ -33,6 +34,7 @@ use crate::measure::MeasureError;
 
 pub use libraries::{OURS, Reference, Wanted};
 pub use operations::COLLECTIVES;
+pub use stats::Stats;
 
 /// The backend as one rank holds it.
 pub struct Net<'p> {

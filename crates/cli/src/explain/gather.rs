@@ -1,13 +1,17 @@
-//! What belongs together: NCCL's lines and the table they are about, tables of one size each; and what
+//! What belongs together: NCCL's lines or its plugin's counts and the table they are about, tables of one size each; and what
 //! does not: the communicators of one run.
 //! Not the reading (`import`).
 
-use model::measurement::{Measurement, deduce};
+use model::{
+    measurement::{Form, Measurement, deduce},
+    net_stats::NetStats,
+};
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
 /// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.
 pub(super) fn gather(runs: &mut Vec<Measurement>) {
     join_library(runs);
+    join_paths(runs);
     *runs = runs.drain(..).flat_map(Measurement::communicators).collect();
     join_sizes(runs);
 }
@@ -29,6 +33,27 @@ fn join_library(runs: &mut Vec<Measurement>) {
     if let Some(run) = runs.iter_mut().find(|run| table(run)) {
         run.library.append(&mut facts);
     }
+}
+
+/// What the net plugin counted in several processes is told together; of the table, where there is only one.
+fn join_paths(runs: &mut Vec<Measurement>) {
+    let apart = |run: &Measurement| run.source.form == Form::NetStats;
+    let (mut counted, mut others): (Vec<Measurement>, Vec<Measurement>) =
+        runs.drain(..).partition(apart);
+    let processes = counted.len();
+    let mut paths: Vec<NetStats> = counted.iter_mut().flat_map(|run| run.paths.drain(..)).collect();
+    if let ([run], false) = (others.as_mut_slice(), counted.is_empty()) {
+        run.paths.append(&mut paths);
+    } else if let Some(mut first) = counted.into_iter().next() {
+        if processes > 1 {
+            let name = format!("busbw's net plugin in {processes} processes");
+            first.test.name = Some(name);
+            first.source.name += &format!(" and {} more", processes - 1);
+        }
+        first.paths = paths;
+        others.push(first);
+    }
+    *runs = others;
 }
 
 fn join_sizes(runs: &mut Vec<Measurement>) {

@@ -6,7 +6,10 @@ use std::{
     io::{self, Write},
 };
 
-use model::limits::{Resource, Verdict};
+use model::{
+    limits::{Resource, Verdict},
+    measurement::Form,
+};
 
 use super::{Explanation, finding::Weight};
 use crate::quantity::{bytes, list, percent, rate, time};
@@ -88,32 +91,9 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         });
         field(out, "measured", &format!("{figure} at {}{peak}", bytes(measured.size)))?;
     }
-    let unknown = "unknown";
-    match &told.limit {
-        Some(limit) => {
-            let by = limit.choice.brief();
-            let line = if limit.figure == "payload" {
-                format!(", line {}", rate(limit.line))
-            } else {
-                String::new()
-            };
-            let expects = limit
-                .nccl_expects
-                .map_or(String::new(), |expects| format!("; NCCL expects {}", rate(expects)));
-            field(
-                out,
-                "limit",
-                &format!("{} {}{line} ({by}){expects}", both(limit.busbw), limit.figure),
-            )?;
-        }
-        None => field(out, "limit", unknown)?,
+    if told.source.form != Form::NetStats {
+        against_limit(out, told)?;
     }
-    field(
-        out,
-        "percent",
-        &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))),
-    )?;
-    field(out, "culprit", &culprit(told))?;
     writeln!(out)?;
     wrapped(out, "  ", &told.sentence)?;
     for finding in &told.findings {
@@ -157,6 +137,36 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         }
     }
     Ok(())
+}
+
+/// What the hardware allows, and how far that is.
+fn against_limit(out: &mut impl Write, told: &Explanation) -> io::Result<()> {
+    let unknown = "unknown";
+    match &told.limit {
+        Some(limit) => {
+            let by = limit.choice.brief();
+            let line = if limit.figure == "payload" {
+                format!(", line {}", rate(limit.line))
+            } else {
+                String::new()
+            };
+            let expects = limit
+                .nccl_expects
+                .map_or(String::new(), |expects| format!("; NCCL expects {}", rate(expects)));
+            field(
+                out,
+                "limit",
+                &format!("{} {}{line} ({by}){expects}", both(limit.busbw), limit.figure),
+            )?;
+        }
+        None => field(out, "limit", unknown)?,
+    }
+    field(
+        out,
+        "percent",
+        &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))),
+    )?;
+    field(out, "culprit", &culprit(told))
 }
 
 fn field(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {

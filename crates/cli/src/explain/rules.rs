@@ -13,6 +13,7 @@ mod machine;
 mod memory;
 mod network;
 mod pairs;
+mod paths;
 mod places;
 mod shortfall;
 mod slot;
@@ -23,7 +24,7 @@ use super::{context::Context, finding::Finding};
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
-    let rules: [fn(&Context<'_>) -> Vec<Finding>; 17] = [
+    let rules: [fn(&Context<'_>) -> Vec<Finding>; 18] = [
         wrong::look,
         failure::look,
         copies::look,
@@ -38,6 +39,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         dips::look,
         unsteady::look,
         pairs::look,
+        paths::look,
         places::look,
         algorithm::look,
         floor::look,

@@ -5,6 +5,7 @@ use model::{
     Collective,
     limits::{Resource, Standing, Verdict},
     machine::Nics,
+    measurement::Form,
 };
 
 use super::{
@@ -22,6 +23,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         return capital(&wrong.cause);
     }
     if context.measured.is_none() {
+        if let (Form::NetStats, Some(first)) = (context.run.source.form, findings.first()) {
+            return capital(&first.cause);
+        }
         return if context.run.library.is_empty() {
             "There is no figure to explain.".to_owned()
         } else {

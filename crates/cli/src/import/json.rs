@@ -1,11 +1,12 @@
-//! JSON: busbw's records in both forms, imported runs, and reports of nccl-tests' `-J`; several of them
-//! may follow each other, line by line. Any other JSON may hold the lines of a log (`wrapped`).
+//! JSON: busbw's records in both forms, imported runs, reports of nccl-tests' `-J`, and statistics of busbw's net
+//! plugin; several of them may follow each other, line by line. Any other JSON may hold the lines of a log (`wrapped`).
 //! Not what is in them (`store`, `model::measurement`, `nccl_report`).
 
 use std::io::{self, BufRead, Cursor, Read};
 
 use model::{
-    measurement::{Folded, Measurement},
+    measurement::{Folded, Form, Measurement, Source, Test},
+    net_stats::NetStats,
     record::SCHEMA,
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -80,15 +81,17 @@ struct Head {
     results: Option<IgnoredAny>,
     config: Option<IgnoredAny>,
     sweep_schema: Option<IgnoredAny>,
+    busbw_net_stats: Option<IgnoredAny>,
 }
 
 impl Head {
     /// Whether it is none of the forms that are read here.
     fn is_strange(&self) -> bool {
-        let Head { kind, run, results, config, sweep_schema } = self;
+        let Head { kind, run, results, config, sweep_schema, busbw_net_stats } = self;
         kind.is_none()
             && run.is_none()
             && sweep_schema.is_none()
+            && busbw_net_stats.is_none()
             && (results.is_none() || config.is_none())
     }
 }
@@ -159,6 +162,7 @@ impl Lines<'_> {
                 measurement.source.line = self.number.max(1);
                 Ok(measurement)
             }
+            Head { busbw_net_stats: Some(_), .. } => self.net_stats(self.parse(text)?),
             Head { results: Some(_), config: Some(_), .. } => report(&self.parse(text)?, self.name)
                 .ok_or_else(|| {
                     self.refuse("a report of nccl-tests without its results".to_owned())
@@ -171,10 +175,27 @@ impl Lines<'_> {
         }
     }
 
+    /// What busbw's net plugin counted in a process, without a run.
+    fn net_stats(&self, stats: NetStats) -> Result<Measurement, ImportError> {
+        stats.check().map_err(|why| self.refuse(why))?;
+        let name = format!("busbw's net plugin on {}, process {}", stats.host, stats.pid);
+        Ok(Measurement {
+            source: Source {
+                name: self.name.to_owned(),
+                line: self.number.max(1),
+                form: Form::NetStats,
+                version: None,
+            },
+            test: Test { name: Some(name), ..Test::default() },
+            paths: vec![stats],
+            ..Measurement::default()
+        })
+    }
+
     fn strange(&self) -> ImportError {
         self.refuse(
-            "JSON that is neither a record of busbw nor a report of nccl-tests (-J): it has neither \
-             `kind`, `run`, nor `results`, and holds no lines of a log"
+            "JSON that is neither a record of busbw, its net plugin's statistics, nor a report of nccl-tests (-J): \
+             it has neither `kind`, `run`, `busbw_net_stats`, nor `results`, and holds no lines of a log"
                 .to_owned(),
         )
     }

@@ -83,6 +83,7 @@ pub fn subject(run: &Measurement) -> String {
         Form::NcclTestsJson => "nccl-tests -J",
         Form::Osu => "OSU",
         Form::Record => "busbw",
+        Form::NetStats => "its statistics",
     };
     let version = run.source.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
     said.push(format!("{program}{version}"));

@@ -18,7 +18,7 @@ use model::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
-    record::GpuMemory,
+    record::{GpuMemory, Said},
 };
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -78,8 +78,14 @@ pub(super) fn drive(
             Log::Nccl(log.map(Arc::new))
         }
     };
+    let stats = match &invite.devices {
+        Devices::Net { .. } | Devices::Gpus { .. } => {
+            Some(net::Stats::capture().context("cannot make a file for the net plugin")?)
+        }
+        Devices::Cores { .. } | Devices::Mpi { .. } => None,
+    };
     begun(&control)?;
-    let shared = Shared { invite, control, buffers, mailboxes, log };
+    let shared = Shared { invite, control, buffers, mailboxes, log, stats };
     let failed = std::thread::scope(|scope| {
         let seats = shared.invite.seats.iter();
         let threads: Vec<_> = seats
@@ -102,6 +108,8 @@ struct Shared {
     /// All ranks' mailboxes, where messages go through them.
     mailboxes: Option<Arc<Mailboxes>>,
     log: Log,
+    /// What busbw's net plugin counts.
+    stats: Option<net::Stats>,
 }
 
 /// What libraries say of themselves.
@@ -169,7 +177,13 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
             let failure = Failure::new(Exit::Internal, "the plan is garbled".to_owned());
             Err(tell(&mut member, &failure))
         }
-        (Ok(station), Ok(plan)) => measure(&plan, &mut member, station, shared, policy),
+        (Ok(station), Ok(plan)) => {
+            let measured = measure(&plan, &mut member, station, shared, policy);
+            if measured.is_ok() && invite.seats.first() == Some(&driver) {
+                tell_paths(&plan, &mut member, shared);
+            }
+            measured
+        }
     };
     let Ok(gpu_memory) = measured else { return false };
     let peak_bytes = machine::peak_resident(&machine::Root::system());
@@ -187,6 +201,15 @@ struct Told;
 fn tell(member: &mut Member, failure: &Failure) -> Told {
     member.abort(&failure.to_text());
     Told
+}
+
+/// Tells what busbw's net plugin counted in this process, if it did.
+fn tell_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
+    let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
+    let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
+    let report = Report::Library(Said::Paths(counted.into()));
+    // Without it the record says less, and nothing else is wrong.
+    let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
 
 /// Measures everything on the station's devices; what became of GPUs' memory. A failure is told before

@@ -100,6 +100,7 @@ impl Reader {
             (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(Said::Nccl(facts))?,
             (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(Said::Mpi(facts))?,
             (Ok(Line::Net(facts)), Some(outputs)) => outputs.library(Said::Net(facts))?,
+            (Ok(Line::Paths(stats)), Some(outputs)) => outputs.library(Said::Paths(stats))?,
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
                 self.end = Some(*end);

@@ -1,14 +1,14 @@
-//! Which command was meant: by the name the program was called by, by the first word, and by getopt's
-//! habits that scripts rely on (prefixes of long options, the last of repeated options counts).
-//! Not the meaning of a benchmark's options (`arguments`, `planning`).
+//! Which command was meant: by the name the program was called by, and by the first word.
+//! Not getopt's habits (`getopt`), nor the meaning of a benchmark's options (`arguments`, `planning`).
 
-use std::{ffi::OsString, path::Path};
+use std::ffi::OsString;
 
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
 use model::{Benchmark, Collective, messages::Messages, plan::Style};
 
 use super::{
     arguments::BenchArguments,
+    getopt::canonical,
     help::{
         BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, PAIRS_EXAMPLES,
         SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
@@ -25,7 +25,7 @@ use super::{
         CompareArguments, ImportArguments, ListArguments, ReferencesArguments, record_commands,
     },
     reporting::{self, ReportArguments},
-    sweeping::{SWEEPING, SweepArguments, TransportsArguments, sorted},
+    sweeping::{SweepArguments, TransportsArguments},
 };
 
 /// What the program is to do.
@@ -209,7 +209,7 @@ fn text(matches: &ArgMatches, name: &str) -> String {
 }
 
 /// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
-fn old_name(name: &str) -> Option<(Collective, &str)> {
+pub(super) fn old_name(name: &str) -> Option<(Collective, &str)> {
     let at = name.find("_perf")?;
     // nccl-tests has no barrier.
     let collective = Collective::ALL.into_iter().find(|c| c.name() == &name[..at]);
@@ -321,62 +321,6 @@ fn about_messages(test: Messages) -> &'static str {
         }
         Messages::MultiLatency => "Measure the latency of messages of several pairs at once",
     }
-}
-
-/// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes
-/// of nccl-tests' long options out, as getopt_long does.
-fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
-    let called = args
-        .first()
-        .and_then(|path| Path::new(path).file_name())
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    if old_name(&called).is_some() || osu::is_name(&called) {
-        args.insert(1, called.into());
-    }
-    if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {
-        let words = sorted(&args.split_off(2));
-        args.extend(words);
-    }
-    let is_bench = args
-        .get(1)
-        .and_then(|word| word.to_str())
-        .is_some_and(|word| Benchmark::from_name(word).is_some() || old_name(word).is_some());
-    if is_bench {
-        for word in args.iter_mut().skip(2).take_while(|word| *word != "--") {
-            if let Some(whole) = word.to_str().and_then(write_out) {
-                *word = whole.into();
-            }
-        }
-    }
-    args
-}
-
-/// `--minb=8` as `--minbytes=8`: only where exactly one of nccl-tests' names begins like that and
-/// no option has that very name.
-fn write_out(word: &str) -> Option<String> {
-    let typed = word.strip_prefix("--").filter(|rest| !rest.is_empty())?;
-    let (name, value) = match typed.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (typed, None),
-    };
-    let grammar = BenchArguments::augment_args(Grammar::new(""));
-    let names: Vec<&str> = grammar.get_arguments().filter_map(|a| a.get_long()).collect();
-    if names.contains(&name) || name == "help" {
-        return None;
-    }
-    // nccl-tests' long options have a short form; of ours only --hosts.
-    let mut theirs = grammar
-        .get_arguments()
-        .filter(|a| a.get_short().is_some_and(|short| short != 'H'))
-        .filter_map(|a| a.get_long())
-        .chain(["help"])
-        .filter(|long| long.starts_with(name));
-    let (only, more) = (theirs.next()?, theirs.next());
-    if more.is_some() {
-        return None;
-    }
-    Some(value.map_or_else(|| format!("--{only}"), |value| format!("--{only}={value}")))
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ impl Closing {
             }
             Said::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
             Said::Net(facts) => self.net.push((**facts).clone()),
+            // For `explain`.
+            Said::Paths(_) => {}
         }
     }
 

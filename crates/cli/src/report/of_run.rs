@@ -195,7 +195,7 @@ fn versions(run: &Measurement) -> Vec<Fact> {
     let program = match run.source.form {
         Form::NcclTests | Form::NcclTestsJson => "nccl-tests",
         Form::Osu => "OSU Micro-Benchmarks",
-        Form::Record => "busbw",
+        Form::Record | Form::NetStats => "busbw",
     };
     let unknown = || "not stated".to_owned();
     let mut known = vec![(program.to_owned(), run.source.version.clone().unwrap_or_else(unknown))];

@@ -35,6 +35,7 @@ impl Known {
         for run in &sources.runs {
             run.devices.iter().for_each(|device| names.host(&device.host));
             run.machine.iter().for_each(|machine| names.host(&machine.host));
+            run.paths.iter().for_each(|stats| names.host(&stats.host));
             names.text(&run.source.name);
             run.command.iter().chain(&run.errors).for_each(|text| names.text(text));
         }

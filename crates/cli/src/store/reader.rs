@@ -95,7 +95,8 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         return serde_json::from_str(text).map_err(|e| refuse(e.line(), e.to_string()));
     }
     let mut run: Option<Run> = None;
-    let (mut library, mut net, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut library, mut net, mut paths, mut rows) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut mpi = BTreeMap::new();
     let mut end: Option<End> = None;
     for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
@@ -104,6 +105,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
             Ok(Line::Library(facts)) => library.push(*facts),
             Ok(Line::Mpi(facts)) => drop(mpi.insert(facts.rank, *facts)),
             Ok(Line::Net(facts)) => net.push(*facts),
+            Ok(Line::Paths(stats)) => paths.push(*stats),
             Ok(Line::Row(row)) => rows.push(*row),
             Ok(Line::End(found)) => end = Some(*found),
             // Only the last line can be cut, and only when it has no newline.
@@ -112,7 +114,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         }
     }
     let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
-    Ok(Folded { run, library, mpi: mpi.into_values().collect(), net, rows, end })
+    Ok(Folded { run, library, mpi: mpi.into_values().collect(), net, paths, rows, end })
 }
 
 /// Enough of a first line to tell the two forms and the schema.

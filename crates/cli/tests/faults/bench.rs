@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::record::{End, Line, Row, Run};
+use model::record::Folded;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -303,13 +303,6 @@ pub struct Ended {
     _home: TempDir,
 }
 
-/// A record's lines.
-pub struct Record {
-    pub run: Run,
-    pub rows: Vec<Row>,
-    pub end: Option<End>,
-}
-
 impl Ended {
     /// The exit code, and no more time than `limit`.
     #[track_caller]
@@ -338,9 +331,12 @@ impl Ended {
         rows(&self.stdout)
     }
 
+    /// The record, of which every line must be whole.
     #[track_caller]
-    pub fn read_record(&self) -> Record {
-        parse(&std::fs::read_to_string(&self.record).unwrap())
+    pub fn read_record(&self) -> Folded {
+        let text = std::fs::read_to_string(&self.record).unwrap();
+        assert!(text.ends_with('\n'), "{text}");
+        busbw::store::parse(&text, "the record").unwrap()
     }
 
     /// That nobody can take the table for a whole one, and that the record alone gives it again.
@@ -366,20 +362,6 @@ impl Ended {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&shown.stdout), text(&shown.stderr), shown.status.code())
     }
-}
-
-#[track_caller]
-fn parse(text: &str) -> Record {
-    let (mut run, mut rows, mut end) = (None, Vec::new(), None);
-    for line in text.lines() {
-        match serde_json::from_str(line).unwrap() {
-            Line::Run(found) => run = Some(*found),
-            Line::Library(_) | Line::Mpi(_) | Line::Net(_) => {}
-            Line::Row(row) => rows.push(*row),
-            Line::End(found) => end = Some(*found),
-        }
-    }
-    Record { run: run.unwrap(), rows, end }
 }
 
 /// The rows of a table.

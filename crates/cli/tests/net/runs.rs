@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use busbw::{
+    explain::{Hardware, explain},
+    import,
+};
 use serde_json::Value;
 
 use crate::{
@@ -126,6 +130,39 @@ fn the_record_says_which_plugin() {
         "{}",
         ended.stderr
     );
+}
+
+/// What busbw's own plugin counted, as the record keeps it and `explain` tells it.
+#[test]
+fn paths_are_in_the_record() {
+    let words = "bw -b 1M -e 1M -n 20 --batches 1 --backend net";
+    let well = |bench: Bench| {
+        let ended = bench.start().end(LIMIT);
+        ended.exits(0, LIMIT);
+        let run = import::read_path(&ended.record).unwrap().measurements.remove(0);
+        let ranks: Vec<Option<usize>> = run.paths.iter().map(|stats| stats.rank).collect();
+        assert_eq!(ranks.len(), 2, "{}", ended.stderr);
+        assert!(ranks.contains(&Some(0)) && ranks.contains(&Some(1)), "{ranks:?}");
+        assert!(run.paths[0].connections.iter().all(|one| one.closed), "{:?}", run.paths);
+        // Rank 0 sends all of it.
+        let first = run.paths.iter().find(|stats| stats.rank == Some(0)).unwrap();
+        assert!(first.totals().bytes >= 20 << 20, "{first:?}");
+        let told = explain(vec![run], &Hardware::read(None, None).unwrap());
+        let paths = told[0].findings.iter().find(|one| one.rule == "paths").unwrap();
+        assert!(paths.cause.contains("none was lost"), "{}", paths.cause);
+    };
+    let ours = || {
+        let mut bench = Bench::new(words);
+        bench.looks_for_sockets = false;
+        bench
+    };
+    well(ours());
+    // The user's own file is read as well, and stays.
+    let folder = tempfile::tempdir().unwrap();
+    let mut named = ours();
+    named.command.env("BUSBW_NET_STATS", folder.path().join("%p.json"));
+    well(named);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 /// What the plugin breaks on its way is found, by us and not by it.

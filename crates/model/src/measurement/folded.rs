@@ -12,6 +12,7 @@ use super::{Device, Known, Measurement, Row, Source, Test};
 use crate::{
     mpi_log::MpiFacts,
     nccl_log::NcclFacts,
+    net_stats::NetStats,
     pairs::Pairs,
     record::{Machine, SCHEMA},
 };
@@ -78,6 +79,9 @@ pub struct Imported {
     /// See [`Measurement::mpi`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
+    /// See [`Measurement::paths`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NetStats>,
 }
 
 /// What a source says of a run as a whole.
@@ -121,6 +125,7 @@ impl From<Measurement> for Folded {
             errors,
             library,
             mpi,
+            paths,
         } = measurement;
         Folded {
             run: Imported {
@@ -140,6 +145,7 @@ impl From<Measurement> for Folded {
                 copies,
                 library,
                 mpi,
+                paths,
             },
             rows,
             pairs,
@@ -172,6 +178,7 @@ impl From<Folded> for Measurement {
             errors: end.errors,
             library: run.library,
             mpi: run.mpi,
+            paths: run.paths,
         }
     }
 }

@@ -206,6 +206,7 @@ pub(super) unsafe extern "C" fn isend_v9(
         let End::Sends(sender) = &mut connection.end else {
             return Err(invalid("this connection receives"));
         };
+        told(bytes)?;
         // SAFETY: NCCL leaves the memory alone until the request is done.
         if let Some(number) = unsafe { sender.send(data.cast(), bytes)? } {
             // SAFETY: it was checked above.
@@ -293,6 +294,7 @@ unsafe fn receive(
     let End::Receives(receiver) = &mut connection.end else {
         return Err(invalid("this connection sends"));
     };
+    told(bytes)?;
     // SAFETY: NCCL leaves the memory to us until the request is done.
     if let Some(number) = unsafe { receiver.receive(data.cast(), bytes)? } {
         // SAFETY: it was checked above.
@@ -363,6 +365,11 @@ pub(super) unsafe extern "C" fn close_listen(listener: *mut c_void) -> Status {
 
 pub(super) unsafe extern "C" fn finalize(_: *mut c_void) -> Status {
     Status::SUCCESS
+}
+
+/// Refuses what `test` could not tell as an int. NCCL keeps to maxP2pBytes, half as much.
+fn told(bytes: usize) -> Result<()> {
+    counted::<c_int, _>(bytes, "number of bytes").map(drop)
 }
 
 /// The connection behind NCCL's pointer; only one thread at a time calls for it.

@@ -7,10 +7,10 @@ use super::internal;
 use crate::{
     devices, log,
     multipath::{
-        Multipath,
+        self, Multipath, engine,
         fault::{self, Fault},
     },
-    network::{Network, Result},
+    network::{Failure, Network, Result},
     reference::{Reference, Settings},
 };
 
@@ -34,6 +34,22 @@ fn make() -> Result<Box<dyn Network>> {
         log::info("NET/busbw: NCCL's own way with sockets, for comparison");
         return Ok(Box::new(Reference::new(settings, devices::one_each()?)));
     }
-    let fault = std::env::var(fault::VARIABLE).ok().and_then(|text| Fault::parsed(&text));
-    Ok(Box::new(Multipath::new(devices::devices()?, fault)))
+    let fault = variable(fault::VARIABLE, "kill:MILLISECONDS", Fault::parsed)?;
+    let threads = variable(engine::VARIABLE, "a number of threads, at most 64", |text| {
+        text.parse().ok().filter(|&threads: &usize| threads <= 64)
+    })?;
+    let network = Multipath::new(devices::devices()?, threads, fault);
+    Ok(Box::new(network.written_to(multipath::stats_file())))
+}
+
+/// What a variable says, unless it is unset or empty.
+fn variable<T>(
+    name: &str,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>> {
+    match std::env::var(name).ok().filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => read(&text).map(Some).ok_or_else(|| Failure::variable(name, &text, expected)),
+    }
 }

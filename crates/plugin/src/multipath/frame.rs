@@ -170,7 +170,8 @@ pub(super) enum Answer {
     Welcome,
     /// There is no such connection any more.
     Gone,
-    /// So many more chunks of this path, in its order, are where they belong.
+    /// So many more chunks of this path, in its order, are where they belong. None: it was asked for, and a message is
+    /// waited for.
     Delivered(u32),
 }
 

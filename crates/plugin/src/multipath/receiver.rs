@@ -2,36 +2,37 @@
 //! Not letting paths in (`keeper`).
 
 mod link;
+mod receiving;
 mod requests;
 
 use std::{
     os::fd::OwnedFd,
     sync::{
-        Arc, Mutex, OnceLock, TryLockError, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
+use model::abi::Status;
+
+pub(super) use self::receiving::Listening;
 use self::{
     link::{Live, Pause},
     requests::{Requests, Spare},
 };
 use super::{
     LIMIT, MOST_PATHS,
+    engine::{Open, Work},
     events::Events,
     frame::Hello,
-    keeper::{Charge, Keeper, Order, lock},
+    keeper::{Charge, Keeper, Order, lock, try_lock},
     sockets,
 };
 use crate::{
     log,
     network::{Failure, REQUESTS, Request, Result},
 };
-use model::abi::Status;
-
-/// Between two questions for all paths, the one that was used last is read so often.
-const HOT: usize = 4;
 
 /// Both for the caller and for the keeper.
 pub(super) struct Shared {
@@ -40,8 +41,12 @@ pub(super) struct Shared {
     events: Events,
     /// The path by which something came last.
     hot: AtomicUsize,
-    /// Paths that were there, and paths that are up.
-    came: AtomicUsize,
+    /// The path that owes acknowledgements of small messages.
+    owing: AtomicUsize,
+    /// The path that is looked at first.
+    turn: AtomicUsize,
+    /// Whether any path was there, and how many are up.
+    came: AtomicBool,
     up: AtomicUsize,
     /// Since when none is, in milliseconds after `started`.
     down: AtomicU64,
@@ -51,6 +56,8 @@ pub(super) struct Shared {
     results: [AtomicU64; REQUESTS],
     broken: OnceLock<(Status, String)>,
     watched: AtomicBool,
+    /// Receives that are not done.
+    open: Open,
     keeper: Arc<Keeper>,
     itself: Weak<Shared>,
 }
@@ -75,7 +82,9 @@ impl Shared {
             links: std::array::from_fn(|_| Link::default()),
             events,
             hot: AtomicUsize::new(0),
-            came: AtomicUsize::new(0),
+            owing: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            came: AtomicBool::new(false),
             up: AtomicUsize::new(0),
             down: AtomicU64::new(0),
             started: Instant::now(),
@@ -83,6 +92,7 @@ impl Shared {
             results: std::array::from_fn(|_| AtomicU64::new(0)),
             broken: OnceLock::new(),
             watched: AtomicBool::new(false),
+            open: Open::default(),
             keeper: keeper.clone(),
             itself: itself.clone(),
         }))
@@ -90,7 +100,7 @@ impl Shared {
 
     /// Whether any path has come.
     pub(super) fn has_come(&self) -> bool {
-        self.came.load(Ordering::Acquire) > 0
+        self.came.load(Ordering::Acquire)
     }
 
     /// A path is up.
@@ -100,7 +110,6 @@ impl Shared {
             return;
         }
         if hello.epoch == Hello::KNOCK {
-            self.progress();
             self.look(Instant::now(), &mut Vec::new());
             return;
         }
@@ -118,7 +127,7 @@ impl Shared {
         self.lose(&mut end);
         *end = Some(Live::new(socket, path, hello.epoch));
         self.up.fetch_add(1, Ordering::AcqRel);
-        self.came.fetch_add(1, Ordering::AcqRel);
+        self.came.store(true, Ordering::Release);
         link.readable.store(true, Ordering::Release);
     }
 
@@ -133,18 +142,28 @@ impl Shared {
         let _ = self.broken.set((failure.status, failure.text));
     }
 
+    /// As [`Requests::kept`].
+    #[cfg(fuzzing)]
+    pub(super) fn kept(&self) -> (usize, usize, usize) {
+        lock(&self.requests).kept()
+    }
+
     fn millis(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
     fn done(&self) -> impl FnMut(Request, u64) {
-        |request, bytes| self.results[request].store(1 + bytes, Ordering::Release)
+        |request, bytes| {
+            self.results[request].store(1 + bytes, Ordering::Release);
+            self.open.done();
+        }
     }
 
     fn lose(&self, end: &mut Option<Live>) {
         let Some(live) = end.take() else { return };
-        // Who sees that none is up is to see since when.
-        self.down.store(self.millis(), Ordering::Release);
+        // Who sees that none is up is to see since when: the other host may have vanished before.
+        let silence = sockets::silence(&live.socket).as_millis() as u64;
+        self.down.store(self.millis().saturating_sub(silence), Ordering::Release);
         self.up.fetch_sub(1, Ordering::AcqRel);
         if live.bye {
             self.bye.store(true, Ordering::Release);
@@ -163,6 +182,11 @@ impl Shared {
             // Whoever posts a request sees to those that wait for it.
             Ok(Ok(pause @ (Pause::Empty | Pause::Request))) => {
                 if live.owes() {
+                    self.watch();
+                    self.owes(path);
+                }
+                // A chunk that has come before, since its acknowledgement was lost: nobody asks for it.
+                if live.is_reading() && !self.open.is_any() {
                     self.watch();
                 }
                 // Unless it was posted before it could see that this path waits.
@@ -184,16 +208,32 @@ impl Shared {
         }
     }
 
-    /// Reads a path, unless somebody else does right now.
-    fn try_read(&self, path: usize) {
-        match self.links[path].end.try_lock() {
-            Ok(mut end) => self.read(path, &mut end),
-            Err(TryLockError::Poisoned(end)) => self.read(path, &mut end.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                self.links[path].readable.store(true, Ordering::Release);
-                self.watch();
-            }
+    /// A path owes acknowledgements: no other does for long. Else the sender, which keeps what is not acknowledged, would
+    /// wait for a few from each.
+    fn owes(&self, path: usize) {
+        let before = self.owing.swap(path, Ordering::Relaxed);
+        if before != path
+            && let Some(mut end) = try_lock(&self.links[before].end)
+            && let Some(live) = end.as_mut()
+            && live.settle_up().is_err()
+        {
+            self.lose(&mut end);
         }
+    }
+
+    /// Reads a path, unless somebody else does right now (then false).
+    fn try_read(&self, path: usize) -> bool {
+        let Some(mut end) = try_lock(&self.links[path].end) else { return false };
+        self.links[path].readable.swap(false, Ordering::AcqRel);
+        self.read(path, &mut end);
+        true
+    }
+
+    /// Whether this is so of any path; of one that somebody else has right now it may be.
+    fn any(&self, is_so: impl Fn(&Live) -> bool) -> bool {
+        self.links
+            .iter()
+            .any(|link| try_lock(&link.end).is_none_or(|end| end.as_ref().is_some_and(&is_so)))
     }
 
     fn watch(&self) {
@@ -202,8 +242,18 @@ impl Shared {
         }
     }
 
-    /// Asks the kernel, and reads what there is.
-    fn progress(&self) {
+    /// Has the engine look, too.
+    fn join(&self) {
+        self.keeper.engine.join(&self.open, || self.itself.clone());
+    }
+
+    /// Whether the engine moves what is here, so that the caller need not.
+    fn is_moved(&self) -> bool {
+        self.keeper.engine.moves(&self.open)
+    }
+
+    /// Asks the kernel, and reads what there is. Whether anything was.
+    fn progress(&self) -> bool {
         self.events.collect(|event| {
             let link = &self.links[event.path];
             if event.ended {
@@ -213,19 +263,36 @@ impl Shared {
                 link.readable.store(true, Ordering::Release);
             }
         });
-        self.read_on();
+        let moved = self.read_on();
         let spares = std::mem::take(&mut lock(&self.requests).spares);
         spares.into_iter().for_each(|spare| self.settle(spare));
         self.give_up();
+        moved
     }
 
-    fn read_on(&self) {
-        for (path, link) in self.links.iter().enumerate() {
-            if link.readable.swap(false, Ordering::AcqRel) {
+    /// Reads the paths on which something has come; where the engine helps, one of them.
+    fn read_on(&self) -> bool {
+        let mut moved = false;
+        let first = self.turn.load(Ordering::Relaxed);
+        for path in (first..MOST_PATHS).chain(0..first) {
+            let link = &self.links[path];
+            if !link.readable.load(Ordering::Acquire) {
+                continue;
+            }
+            if moved && self.open.is_listed() && self.open.is_any() {
+                self.turn.store(path, Ordering::Relaxed);
+                self.keeper.engine.call();
+                break;
+            }
+            if self.try_read(path) {
                 self.hot.store(path, Ordering::Relaxed);
-                self.try_read(path);
+                moved = true;
+            } else {
+                // Whoever reads may have seen its end already.
+                self.watch();
             }
         }
+        moved
     }
 
     /// A chunk that has come while another path was still writing it, which is now told not to.
@@ -265,134 +332,45 @@ impl Shared {
     }
 }
 
+impl Work for Shared {
+    fn advance(&self) -> bool {
+        self.open.is_any() && self.progress()
+    }
+
+    fn rest(&self) -> bool {
+        self.open.rest()
+    }
+}
+
 impl Charge for Shared {
     fn look(&self, _: Instant, _: &mut Vec<Order>) -> bool {
-        self.read_on();
-        let mut owes = false;
+        self.progress();
+        let mut again = false;
         for link in &self.links {
             let mut end = lock(&link.end);
             let Some(live) = &mut *end else { continue };
             if live.settle_up().is_err() {
                 self.lose(&mut end);
             } else {
-                owes |= live.owes();
+                again |= live.owes() || live.is_reading();
             }
         }
-        owes
+        again
+    }
+
+    fn is_behind(&self) -> bool {
+        self.any(Live::owes) || self.links.iter().any(|link| link.readable.load(Ordering::Acquire))
     }
 
     fn unwatch(&self) -> bool {
         self.watched.store(false, Ordering::SeqCst);
-        let busy = |link: &Link| {
-            let owes = !matches!(link.end.try_lock().as_deref(), Ok(end) if !end.as_ref().is_some_and(Live::owes));
-            owes || link.readable.load(Ordering::Acquire)
-        };
-        !self.links.iter().any(busy) || self.watched.swap(true, Ordering::SeqCst)
+        let again = self.is_behind() || self.any(Live::is_reading);
+        !again || self.watched.swap(true, Ordering::SeqCst)
     }
 
     fn cut(&self, path: usize) {
         if let Some(live) = &*lock(&self.links[path].end) {
             sockets::cut(&live.socket);
-        }
-    }
-}
-
-/// What waits for the connection to come.
-pub(super) struct Listening {
-    shared: Arc<Shared>,
-    keeper: Arc<Keeper>,
-    room: u64,
-    taken: bool,
-}
-
-impl Listening {
-    pub(super) fn new(shared: Arc<Shared>, keeper: Arc<Keeper>, room: u64) -> Listening {
-        Listening { shared, keeper, room, taken: false }
-    }
-}
-
-impl crate::network::Listener for Listening {
-    fn accept(&mut self) -> Result<Option<Box<dyn crate::network::Receiver>>> {
-        if self.taken || !self.shared.has_come() {
-            return Ok(None);
-        }
-        self.taken = true;
-        Ok(Some(Box::new(Receiving {
-            shared: self.shared.clone(),
-            keeper: self.keeper.clone(),
-            room: self.room,
-            free: (0..REQUESTS).rev().collect(),
-            tests: 0,
-        })))
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.keeper.shut(self.room);
-        }
-    }
-}
-
-/// What the caller holds.
-struct Receiving {
-    shared: Arc<Shared>,
-    keeper: Arc<Keeper>,
-    room: u64,
-    /// Numbers of requests that are not in use.
-    free: Vec<Request>,
-    tests: usize,
-}
-
-impl crate::network::Receiver for Receiving {
-    unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>> {
-        let shared = &*self.shared;
-        // What has come is there also after the other side has ended.
-        if !(shared.bye.load(Ordering::Acquire) && lock(&shared.requests).is_early()) {
-            shared.failure()?;
-        }
-        let Some(request) = self.free.pop() else { return Ok(None) };
-        lock(&shared.requests).post(data, bytes, request, shared.done())?;
-        for link in &shared.links {
-            // What waited for a request.
-            if link.waits.load(Ordering::Acquire) {
-                link.readable.store(true, Ordering::Release);
-            }
-        }
-
-        Ok(Some(request))
-    }
-
-    fn test(&mut self, request: Request) -> Result<Option<usize>> {
-        let shared = &*self.shared;
-        let result = &shared.results[request];
-        if result.load(Ordering::Acquire) == 0 {
-            self.tests += 1;
-            if self.tests.is_multiple_of(HOT) {
-                shared.progress();
-            } else {
-                shared.try_read(shared.hot.load(Ordering::Relaxed));
-            }
-        }
-        match result.swap(0, Ordering::AcqRel) {
-            0 => shared.failure().map(|()| None),
-            bytes => {
-                self.free.push(request);
-                Ok(Some((bytes - 1) as usize))
-            }
-        }
-    }
-}
-
-impl Drop for Receiving {
-    fn drop(&mut self) {
-        self.keeper.shut(self.room);
-        self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
-        // First, so that a path that is just being let in finds no place any more.
-        *lock(&self.shared.requests) = Requests::default();
-        for link in &self.shared.links {
-            self.shared.lose(&mut lock(&link.end));
         }
     }
 }

@@ -37,16 +37,38 @@ pub(super) fn listening(address: IpAddr) -> Io<(OwnedFd, SocketAddr)> {
     Ok((socket, at))
 }
 
-/// Begins to connect from a port of the kernel's choice.
-pub(super) fn dialing(from: Option<IpAddr>, to: SocketAddr) -> Io<OwnedFd> {
+/// Begins to connect, from a port of the kernel's choice unless there is another than 0.
+pub(super) fn dialing(from: Option<SocketAddr>, to: SocketAddr) -> Io<OwnedFd> {
     let socket = stream(to.ip())?;
+    // A port may be had once more while others have it with other peers.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
     if let Some(from) = from {
-        bind(&socket, &SocketAddr::new(from, 0))?;
+        if from.port() == 0 {
+            choose_late(&socket);
+        }
+        bind(&socket, &from)?;
     }
     tune(&socket)?;
     match connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),
+    }
+}
+
+/// Has the kernel choose the port where the socket connects: one that is in use with another peer will do, so that ports
+/// do not run out before each peer has had all of them.
+fn choose_late(socket: &OwnedFd) {
+    let yes: libc::c_int = 1;
+    // SAFETY: the kernel reads an int; the socket is open. Both versions of IP take it; a kernel that does not know it
+    // chooses the port at once.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const yes).cast(),
+            size_of_val(&yes) as libc::socklen_t,
+        );
     }
 }
 
@@ -67,11 +89,13 @@ pub(super) fn give_up_acknowledging(socket: &OwnedFd) -> Io<()> {
 }
 
 /// Has the socket reset its connection when it is closed: what it still holds is sent elsewhere.
-pub(super) fn reset_at_close(socket: &OwnedFd) {
+pub(super) fn give_up(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+    cut(socket);
 }
 
-/// Breaks the connection, for both ends.
+/// Breaks the connection, for both ends; also where a child of this process has a copy of the socket, for which
+/// closing it does nothing.
 pub(super) fn cut(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
@@ -80,7 +104,12 @@ pub(super) fn cut(socket: &OwnedFd) {
 pub(super) fn send(socket: impl AsFd, parts: &[IoSlice<'_>]) -> Io<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     loop {
-        match sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags) {
+        let sent = match parts {
+            // The kernel has less to do for it.
+            [all] => rustix::net::send(&socket, all, flags),
+            _ => sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags),
+        };
+        match sent {
             Ok(bytes) => return Ok(Some(bytes)),
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR) => {}
@@ -92,8 +121,15 @@ pub(super) fn send(socket: impl AsFd, parts: &[IoSlice<'_>]) -> Io<Option<usize>
 /// Receives what is there, in bytes: 0 at the end, nothing if nothing is there yet.
 pub(super) fn receive(socket: impl AsFd, parts: &mut [IoSliceMut<'_>]) -> Io<Option<usize>> {
     loop {
-        match recvmsg(&socket, parts, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT) {
-            Ok(message) => return Ok(Some(message.bytes)),
+        let flags = RecvFlags::DONTWAIT;
+        let received = match parts {
+            // The kernel has less to do for it.
+            [all] => rustix::net::recv(&socket, &mut **all, flags).map(|(bytes, _)| bytes),
+            _ => recvmsg(&socket, parts, &mut RecvAncillaryBuffer::default(), flags)
+                .map(|message| message.bytes),
+        };
+        match received {
+            Ok(bytes) => return Ok(Some(bytes)),
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -110,6 +146,19 @@ pub(super) struct Health {
     pub timeouts: u8,
     /// Time since the last acknowledgement came.
     pub silence: Duration,
+    /// Smoothed round trip, and the shortest seen lately, microseconds; 0 if there was none.
+    pub rtt: u32,
+    pub min_rtt: u32,
+    /// Segments with data that were sent, and those of them that were sent again.
+    pub segments: u32,
+    pub retransmitted: u32,
+}
+
+/// How long nothing has been heard of the other end, if that is why the connection was given up.
+pub(super) fn silence(socket: &OwnedFd) -> Duration {
+    let (idle, each, times) = KEEP_ALIVE;
+    let silence = health(socket).map_or(Duration::ZERO, |health| health.silence);
+    if silence < idle + each * times { Duration::ZERO } else { silence }
 }
 
 /// Nothing if the kernel does not say.
@@ -131,5 +180,55 @@ pub(super) fn health(socket: &OwnedFd) -> Option<Health> {
         unacknowledged: info.tcpi_unacked,
         timeouts: info.tcpi_retransmits,
         silence: Duration::from_millis(info.tcpi_last_ack_recv.into()),
+        rtt: info.tcpi_rtt,
+        // An older kernel leaves zeros from here on.
+        min_rtt: info.tcpi_min_rtt,
+        segments: info.tcpi_data_segs_out,
+        retransmitted: info.tcpi_total_retrans,
     })
+}
+
+/// Our end of a connection.
+pub(super) fn local(socket: &OwnedFd) -> Option<SocketAddr> {
+    SocketAddr::try_from(getsockname(socket).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    #[test]
+    fn an_address_alone_takes_no_port() {
+        for from in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            // There may be no IPv6 here.
+            let Ok((_door, to)) = listening(from) else { continue };
+            let from = SocketAddr::new(from, 0);
+            let socket = stream(from.ip()).unwrap();
+            choose_late(&socket);
+            bind(&socket, &from).unwrap();
+            assert_eq!(local(&socket), Some(from));
+            let socket = dialing(Some(from), to).unwrap();
+            let at = local(&socket).unwrap();
+            assert_eq!(at.ip(), from.ip());
+            assert_ne!(at.port(), 0);
+        }
+    }
+
+    #[test]
+    fn a_port_can_be_had_once_more() {
+        let (_door, to) = listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        let (_other_door, elsewhere) = listening(to.ip()).unwrap();
+        let first = dialing(Some(SocketAddr::new(to.ip(), 0)), to).unwrap();
+        let at = local(&first).unwrap();
+        // With another peer at once, with the same one when the first is over.
+        let _other = dialing(Some(at), elsewhere).unwrap();
+        let unbound = dialing(None, elsewhere).unwrap();
+        let _beside = dialing(local(&unbound), to).unwrap();
+        assert_eq!(dialing(Some(at), to).unwrap_err(), Errno::ADDRNOTAVAIL);
+        give_up(&first);
+        drop(first);
+        assert_eq!(local(&dialing(Some(at), to).unwrap()), Some(at));
+    }
 }

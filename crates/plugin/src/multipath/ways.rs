@@ -13,9 +13,9 @@ use crate::{
 
 /// Paths within this host: more of them only cost.
 const WITHIN: usize = 4;
-/// Bytes of a chunk there, where each costs a few calls to the kernel; and between hosts, where it is held up by those
-/// before it on its path.
-const CHUNKS: (u32, u32) = (128 << 10, 64 << 10);
+/// Bytes of a chunk there, where each costs a few calls to the kernel, and where several threads share a message; and
+/// between hosts, where a chunk is held up by those before it on its path.
+const CHUNKS: (u32, u32, u32) = (256 << 10, 128 << 10, 64 << 10);
 
 /// From where to where.
 pub(super) type Way = (Option<IpAddr>, SocketAddr);
@@ -27,11 +27,16 @@ pub(super) struct Ways {
     pub chunk: u32,
 }
 
-/// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share.
+/// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share;
+/// whether threads share what is to be moved.
 ///
 /// # Errors
 /// When no two of them speak the same version of IP.
-pub(super) fn between(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Result<Ways> {
+pub(super) fn between(
+    ours: &[Interface],
+    theirs: &[(SocketAddr, u8)],
+    shared: bool,
+) -> Result<Ways> {
     let mut joined: Vec<Way> = Vec::new();
     for (to, prefix) in theirs {
         let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
@@ -53,7 +58,11 @@ pub(super) fn between(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Result
         return Err(Failure::new(Status::SYSTEM, text));
     }
     let within = joined.iter().all(|(_, to)| ours.iter().any(|from| from.address == to.ip()));
-    let (count, chunk) = if within { (WITHIN, CHUNKS.0) } else { (MOST_PATHS, CHUNKS.1) };
+    let (count, chunk) = match (within, shared) {
+        (true, false) => (WITHIN, CHUNKS.0),
+        (true, true) => (WITHIN, CHUNKS.1),
+        (false, _) => (MOST_PATHS, CHUNKS.2),
+    };
     Ok(Ways { paths: joined.into_iter().cycle().take(count).collect(), chunk })
 }
 
@@ -82,7 +91,7 @@ mod tests {
         let said = |(from, to): Way| {
             (from.map_or("any".to_owned(), |from| from.to_string()), to.to_string())
         };
-        Some(between(&from, &to).ok()?.paths.into_iter().map(said).collect())
+        Some(between(&from, &to, false).ok()?.paths.into_iter().map(said).collect())
     }
 
     #[test]

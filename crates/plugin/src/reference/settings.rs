@@ -3,8 +3,6 @@
 
 use std::net::IpAddr;
 
-use model::abi::Status;
-
 use crate::network::{Failure, Result};
 
 /// Chooses the reference: "socket", or "socket:4x2" for 4 threads with 2 sockets each.
@@ -49,7 +47,7 @@ impl Settings {
             return Ok(None);
         };
         let (threads, sockets_per_thread) = shape(&text).ok_or_else(|| {
-            wrong(
+            Failure::variable(
                 VARIABLE,
                 &text,
                 &format!(
@@ -60,8 +58,8 @@ impl Settings {
         })?;
         let bind = variable(BIND).unwrap_or_default();
         let addresses = bind.split(',').filter(|word| !word.is_empty());
-        let addresses =
-            addresses.map(|word| word.parse().map_err(|_| wrong(BIND, word, "an address")));
+        let addresses = addresses
+            .map(|word| word.parse().map_err(|_| Failure::variable(BIND, word, "an address")));
         let magic = variable("NCCL_SOCKET_MAGIC").and_then(|text| number(&text));
         let bytes =
             |name| variable(name).and_then(|text| text.parse().ok()).filter(|&bytes| bytes > 0);
@@ -97,10 +95,6 @@ fn number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
-}
-
-fn wrong(name: &str, value: &str, expected: &str) -> Failure {
-    Failure::new(Status::INVALID_USAGE, format!("{name}={value} is not {expected}"))
 }
 
 #[cfg(test)]

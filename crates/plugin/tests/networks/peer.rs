@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    cases::Flow,
-    table::{Handle, Pointer, Table, tables},
+    flow::Flow,
+    table::{Pointer, Table, hex, tables, unhex},
 };
 
 /// A process that listens, or connects.
@@ -24,15 +24,6 @@ impl Drop for Peer {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn hex(handle: &Handle) -> String {
-    handle.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn handle(line: &str) -> Handle {
-    let line = line.trim();
-    std::array::from_fn(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap())
 }
 
 impl Peer {
@@ -54,7 +45,7 @@ impl Peer {
         if we_send {
             let mut line = String::new();
             self.words.read_line(&mut line).unwrap();
-            let mut handle = handle(&line);
+            let mut handle = unhex(&line);
             patiently(|| table.connect(0, &mut handle).unwrap())
         } else {
             let (handle, listener) = table.listen(0).unwrap();
@@ -89,7 +80,7 @@ pub fn main(role: &str) -> ExitCode {
     } else {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line).unwrap();
-        let mut handle = handle(&line);
+        let mut handle = unhex(&line);
         patiently(|| table.connect(0, &mut handle).unwrap())
     };
     let mut flow = Flow::new(table, connection, role == "sends", 1 << 20);

@@ -15,6 +15,17 @@ use model::abi::{
 use plugin::exported;
 
 pub type Handle = [u8; 128];
+
+/// A handle as a word, for another process.
+pub fn hex(handle: &Handle) -> String {
+    handle.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The handle again.
+pub fn unhex(word: &str) -> Handle {
+    std::array::from_fn(|at| u8::from_str_radix(&word[2 * at..2 * at + 2], 16).unwrap())
+}
+
 /// A connection or a request, as NCCL holds it.
 pub type Pointer = *mut c_void;
 pub type Outcome<T> = Result<T, Status>;

@@ -1,17 +1,18 @@
 //! A run that did not end well, or has no row.
 //! Not wrong results (`wrong`).
 
-use model::measurement::Measurement;
+use model::measurement::{Form, Measurement};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
 
-/// Whether a test has rows at all: OSU's start-up tests have none.
+/// Whether a test has rows at all: OSU's start-up tests have none, and statistics are no test.
 fn has_rows(run: &Measurement) -> bool {
     let name = run.test.name.as_deref().unwrap_or_default();
-    !["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one))
+    let none = ["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one));
+    !none && run.source.form != Form::NetStats
 }
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {

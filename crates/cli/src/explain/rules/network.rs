@@ -111,14 +111,14 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
             "each connection is one TCP stream, driven by NCCL's proxy thread alone: about 15 to 25 Gb/s, whatever the NIC",
         )
         .evidence("no line \"NET/Socket: Using N threads and M sockets per thread\"")
-        .remedy("NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 (their product at most 64); it costs latency at small sizes")
-        .confirm("busbw sweep -x NCCL_SOCKET_NTHREADS=1,4 -x NCCL_NSOCKS_PERTHREAD=1,4 all_reduce -b 1M -e 1G -f 4"),
+        .remedy("NCCL_NET_PLUGIN=$(busbw plugin path), whose threads share every message; or NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 (their product at most 64), which costs latency at small sizes")
+        .confirm("busbw all_reduce --net busbw -b 1M -e 1G -f 4; busbw sweep -x NCCL_SOCKET_NTHREADS=1,4 -x NCCL_NSOCKS_PERTHREAD=1,4 all_reduce -b 1M -e 1G -f 4"),
     )
 }
 
 fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
-    let rdma =
-        |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if plugin != "Socket");
+    // Those two are TCP, where no NIC reads any memory but the host's.
+    let rdma = |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if !["Socket", "busbw"].contains(&plugin.as_str()));
     let all = transports.iter().filter(rdma).count();
     let without = transports
         .iter()
@@ -130,6 +130,7 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     }
     let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
     let mut disabled: Vec<&str> = refused.map(|one| one.what.name.as_str()).collect();
+    disabled.retain(|name| *name != "busbw");
     disabled.sort_unstable();
     disabled.dedup();
     let mut finding = Finding::new(

@@ -18,8 +18,8 @@ use crate::{
     network::{Request, Result},
 };
 
-/// Chunks of small messages that are acknowledged together.
-const TOGETHER: u32 = 16;
+/// Chunks of small messages that are acknowledged together: while nothing else is to be read, and at the latest.
+const TOGETHER: (u32, u32) = (16, 32);
 /// Bytes that are read beyond a header: a small message with it.
 const AHEAD: usize = Header::BYTES + SMALL;
 
@@ -40,6 +40,8 @@ pub(super) struct Live {
     owed: u32,
     /// Whether that cannot wait for more.
     urgent: bool,
+    /// Whether the other side has asked while a message was waited for.
+    asked: bool,
     answer: [u8; Answer::BYTES],
     answered: usize,
     /// The other side has said that nothing more comes.
@@ -86,6 +88,7 @@ impl Live {
             waits: None,
             owed: 0,
             urgent: false,
+            asked: false,
             answer: [0; Answer::BYTES],
             answered: Answer::BYTES,
             bye: false,
@@ -103,6 +106,7 @@ impl Live {
         mut done: impl FnMut(Request, u64),
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
+        let mut together = TOGETHER.1;
         let pause = loop {
             if let Some(chunk) = self.waits.take()
                 && !self.place(requests, chunk)?
@@ -121,12 +125,15 @@ impl Live {
                 match self.fill() {
                     Ok(Some((0, _))) => break Pause::End,
                     Ok(Some((_, less))) => all = less && !ended,
-                    Ok(None) => break Pause::Empty,
+                    Ok(None) => {
+                        together = TOGETHER.0;
+                        break Pause::Empty;
+                    }
                     Err(error) => return Ok(Err(error)),
                 }
             }
         };
-        if let Err(error) = self.acknowledge() {
+        if let Err(error) = self.acknowledge(together) {
             return Ok(Err(error));
         }
         Ok(Ok(pause))
@@ -197,13 +204,16 @@ impl Live {
         let header = Header::decoded(&take(&self.ahead[..], self.start))?;
         self.start += Header::BYTES;
         match header {
-            Header::Ping => self.urgent = true,
+            Header::Ping => {
+                self.urgent = true;
+                self.asked = lock(requests).is_waiting();
+            }
             Header::Bye => self.bye = true,
             Header::Chunk(chunk) => {
                 let bytes = chunk.bytes();
-                if self.end - self.start >= bytes && bytes <= SMALL {
-                    let data = &self.ahead[self.start..self.start + bytes];
-                    lock(requests).put(&chunk, data, done)?;
+                let is_here = self.end - self.start >= bytes && bytes <= SMALL;
+                let data = &self.ahead[self.start..];
+                if is_here && lock(requests).put(&chunk, &data[..bytes], done)? {
                     self.start += bytes;
                     self.owed += 1;
                 } else {
@@ -250,10 +260,14 @@ impl Live {
         self.owed > 0 || self.answered < Answer::BYTES
     }
 
+    /// Whether it has read a part of a chunk.
+    pub(super) fn is_reading(&self) -> bool {
+        self.coming.is_some()
+    }
+
     /// Acknowledges what it can.
     pub(super) fn settle_up(&mut self) -> rustix::io::Result<()> {
-        self.urgent = true;
-        self.acknowledge()
+        self.acknowledge(1)
     }
 
     /// Somebody else has the chunk: if this path is writing it where it belongs, it does not any more.
@@ -264,18 +278,21 @@ impl Live {
     }
 
     /// The path is gone: what it was writing.
-    pub(super) fn ended(self) -> Option<Chunk> {
-        self.coming.filter(|coming| matches!(coming.to, To::There(_))).map(|coming| coming.chunk)
+    pub(super) fn ended(mut self) -> Option<Chunk> {
+        self.coming
+            .take()
+            .filter(|coming| matches!(coming.to, To::There(_)))
+            .map(|coming| coming.chunk)
     }
 
-    /// Acknowledges what is here, if that cannot wait or is much.
-    fn acknowledge(&mut self) -> rustix::io::Result<()> {
-        if self.owed >= TOGETHER || self.urgent && self.owed > 0 {
+    /// Acknowledges what is here, if that cannot wait or is so much.
+    fn acknowledge(&mut self, together: u32) -> rustix::io::Result<()> {
+        if self.owed >= together || self.urgent && (self.owed > 0 || self.asked) {
             if !self.go_on_answering()? {
                 return Ok(());
             }
             self.answer = Answer::Delivered(self.owed).encoded();
-            (self.answered, self.owed, self.urgent) = (0, 0, false);
+            (self.answered, self.owed, self.urgent, self.asked) = (0, 0, false, false);
         }
         self.go_on_answering().map(drop)
     }
@@ -287,5 +304,11 @@ impl Live {
             self.answered += sockets::send(&self.socket, &[rest])?.unwrap_or(0);
         }
         Ok(self.answered == Answer::BYTES)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        sockets::cut(&self.socket);
     }
 }

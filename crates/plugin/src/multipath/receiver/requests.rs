@@ -1,10 +1,7 @@
 //! Where the bytes of messages belong: requests in their order, and which of their chunks have come.
 //! Not reading them (`link`).
 
-use std::{
-    collections::{HashMap, VecDeque},
-    ops::Range,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use model::abi::Status;
 
@@ -16,6 +13,9 @@ use crate::{
 /// Bytes that are kept before their request, at most: more than any sender of ours sends while we wait for something
 /// older, so that what we wait for is never behind what we cannot keep.
 const EARLY_BYTES: usize = 2 * AHEAD;
+/// Chunks that are kept so, at most: each costs a place, however short it is. A sender of ours has at most 64 messages
+/// and 16 MiB on their way behind what we wait for.
+const EARLY_CHUNKS: usize = EARLY_BYTES / SMALL;
 
 /// A request for one message.
 struct Posted {
@@ -64,7 +64,7 @@ pub(super) struct Requests {
     posted: VecDeque<Posted>,
     /// Number of the first's message.
     first: u64,
-    early: HashMap<(u64, u32), (Chunk, Vec<u8>)>,
+    early: BTreeMap<(u64, u32), (Chunk, Vec<u8>)>,
     early_bytes: usize,
     /// To be looked at by whoever holds no path.
     pub spares: Vec<Spare>,
@@ -79,6 +79,17 @@ impl Requests {
     /// Whether anything has come before its request.
     pub(super) fn is_early(&self) -> bool {
         !self.early.is_empty()
+    }
+
+    /// Chunks that are kept before their request, and their bytes; and chunks that came twice at once. For the fuzz
+    /// target only.
+    #[cfg(fuzzing)]
+    pub(super) fn kept(&self) -> (usize, usize, usize) {
+        assert_eq!(
+            self.early_bytes,
+            self.early.values().map(|(_, bytes)| bytes.len()).sum::<usize>()
+        );
+        (self.early.len(), self.early_bytes, self.spares.len())
     }
 
     /// A request for the next message. Calls `done(request, bytes)` if it is there already.
@@ -101,13 +112,11 @@ impl Requests {
             chunks: Vec::new(),
             missing: 1,
         });
-        if self.early.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<_> =
-            self.early.keys().filter(|(number, _)| *number == message).copied().collect();
-        for key in keys {
-            let Some((chunk, bytes)) = self.early.remove(&key) else { continue };
+        // Nothing older is there: that has its request.
+        while let Some(entry) = self.early.first_entry()
+            && entry.key().0 <= message
+        {
+            let (chunk, bytes) = entry.remove();
             self.early_bytes -= bytes.len();
             self.put(&chunk, &bytes, &mut done)?;
         }
@@ -126,12 +135,16 @@ impl Requests {
             if self.early.contains_key(&(chunk.message, chunk.index)) {
                 return Ok(Place::Nowhere);
             }
-            let kept = self.early_bytes + bytes <= EARLY_BYTES;
+            let kept = self.early_bytes + bytes <= EARLY_BYTES && self.early.len() < EARLY_CHUNKS;
             // What it hides may be what we wait for. Small ones hide much for little.
             return match waited || chunk.total <= SMALL as u64 {
                 true if kept => Ok(Place::Aside),
                 true if waited => {
-                    let text = format!("{} bytes came before their request", self.early_bytes);
+                    let text = format!(
+                        "{} bytes in {} chunks came before their request",
+                        self.early_bytes,
+                        self.early.len()
+                    );
                     Err(Failure::new(Status::REMOTE, text))
                 }
                 _ => Ok(Place::Later),
@@ -152,8 +165,7 @@ impl Requests {
 
     /// A chunk is completely where [`Requests::place`] said.
     pub(super) fn come(&mut self, chunk: &Chunk, mut done: impl FnMut(Request, u64)) {
-        let Some(place) = chunk.message.checked_sub(self.first) else { return };
-        let Some(posted) = self.posted.get_mut(place as usize) else { return };
+        let Some(posted) = self.posted(chunk) else { return };
         let state = &mut posted.chunks[chunk.index as usize];
         if *state == State::Come {
             return;
@@ -194,8 +206,12 @@ impl Requests {
                 posted.accept(&chunk)?;
                 match posted.chunks[chunk.index as usize] {
                     State::Come => {}
+                    // One is enough, however often it comes.
+                    State::Taken(_) if self.spares.iter().any(|spare| spare.chunk == chunk) => {}
                     State::Taken(_) => self.spares.push(Spare { chunk, bytes }),
-                    State::Missing => self.put(&chunk, &bytes, done)?,
+                    State::Missing => {
+                        self.put(&chunk, &bytes, done)?;
+                    }
                 }
             }
         }
@@ -212,14 +228,13 @@ impl Requests {
 
     /// Nobody is writing it any more.
     pub(super) fn let_go(&mut self, chunk: &Chunk) {
-        let Some(place) = chunk.message.checked_sub(self.first) else { return };
-        let Some(posted) = self.posted.get_mut(place as usize) else { return };
+        let Some(posted) = self.posted(chunk) else { return };
         if let Some(state @ State::Taken(_)) = posted.chunks.get_mut(chunk.index as usize) {
             *state = State::Missing;
         }
     }
 
-    /// Writes a chunk to where it belongs, if nobody else is writing it.
+    /// Writes a chunk to where it belongs, if nobody else is writing it; false if it must wait for its request.
     ///
     /// # Errors
     /// As [`Requests::place`].
@@ -228,19 +243,25 @@ impl Requests {
         chunk: &Chunk,
         bytes: &[u8],
         done: impl FnMut(Request, u64),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match self.place(chunk, usize::MAX)? {
             Place::There(to) => {
-                let Range { start, end } = bytes.as_ptr_range();
-                debug_assert_eq!(end as usize - start as usize, chunk.bytes());
-                // SAFETY: the place has so many bytes, which are nobody else's.
-                unsafe { to.copy_from_nonoverlapping(start, chunk.bytes()) };
+                debug_assert_eq!(bytes.len(), chunk.bytes());
+                // SAFETY: the place has as many bytes as the chunk, which are nobody else's.
+                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), chunk.bytes()) };
                 self.come(chunk, done);
             }
             Place::Nowhere => {}
-            Place::Aside | Place::Later => return self.aside(*chunk, bytes.to_vec(), done),
+            Place::Aside => self.aside(*chunk, bytes.to_vec(), done)?,
+            Place::Later => return Ok(false),
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The request for a chunk's message, if it is not done.
+    fn posted(&mut self, chunk: &Chunk) -> Option<&mut Posted> {
+        let place = chunk.message.checked_sub(self.first)?;
+        self.posted.get_mut(usize::try_from(place).ok()?)
     }
 
     fn state(&self, chunk: &Chunk) -> Option<State> {
@@ -275,5 +296,54 @@ impl Posted {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(message: u64) -> Chunk {
+        Chunk { message, total: 0, chunk: 1 << 14, index: 0 }
+    }
+
+    #[test]
+    fn what_comes_before_its_request_is_bounded() {
+        let mut requests = Requests::default();
+        let put = |requests: &mut Requests, message| {
+            requests.put(&small(message), &[], |_, _| panic!("nobody has asked")).unwrap()
+        };
+        let kept = (1..100_000).take_while(|message| put(&mut requests, *message)).count();
+        assert_eq!(kept, EARLY_CHUNKS);
+        // What is there already is no more.
+        assert!(put(&mut requests, 1));
+        assert_eq!(requests.early.len(), kept);
+        // Message 0 is missing: now it waits for something older.
+        requests.post(std::ptr::null_mut(), 0, 0, |_, _| panic!("it has not come")).unwrap();
+        requests.put(&small(1 << 40), &[], |_, _| {}).unwrap_err();
+        // Each finds its own.
+        let mut done = Vec::new();
+        requests.put(&small(0), &[], |request, _| done.push(request)).unwrap();
+        for request in 1..=kept {
+            requests
+                .post(std::ptr::null_mut(), 0, request, |request, _| done.push(request))
+                .unwrap();
+        }
+        assert_eq!(done, (0..=kept).collect::<Vec<_>>());
+        assert!(!requests.is_early() && !requests.is_waiting());
+    }
+
+    #[test]
+    fn of_what_comes_while_another_path_writes_it_one_is_kept() {
+        let mut place = vec![0u8; 1 << 14];
+        let chunk = Chunk { message: 0, total: 1 << 14, chunk: 1 << 14, index: 0 };
+        let mut requests = Requests::default();
+        requests.post(place.as_mut_ptr(), place.len(), 0, |_, _| {}).unwrap();
+        assert!(matches!(requests.place(&chunk, 1), Ok(Place::There(_))));
+        for _ in 0..3 {
+            assert!(matches!(requests.place(&chunk, 2), Ok(Place::Aside)));
+            requests.aside(chunk, vec![7; 1 << 14], |_, _| {}).unwrap();
+        }
+        assert_eq!(requests.spares.len(), 1);
     }
 }

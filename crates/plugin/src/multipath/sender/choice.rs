@@ -19,6 +19,8 @@ pub(super) struct Load {
     pace: AtomicU32,
     /// Whether it takes pieces.
     open: AtomicU32,
+    /// All that was measured, since ever: bytes and nanoseconds.
+    measured: (AtomicU64, AtomicU64),
 }
 
 /// What is on its way on a path is to arrive within this: more would wait in the network, where no other path
@@ -42,6 +44,11 @@ impl Load {
         self.open.store(open.into(), Ordering::Relaxed);
     }
 
+    /// Whether another piece may be on its way.
+    pub(super) fn has_room(&self) -> bool {
+        (self.queued.load(Ordering::Relaxed) as usize) < self.window()
+    }
+
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed) != 0
     }
@@ -53,6 +60,13 @@ impl Load {
         let old = self.pace.load(Ordering::Relaxed);
         let new = if old == 0 { pace } else { old - (old >> SMOOTHING) + (pace >> SMOOTHING) };
         self.pace.store(new.max(1), Ordering::Relaxed);
+        self.measured.0.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.measured.1.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Bytes and nanoseconds of all that was measured, also before the path was lost.
+    pub(super) fn all_measured(&self) -> (u64, u64) {
+        (self.measured.0.load(Ordering::Relaxed), self.measured.1.load(Ordering::Relaxed))
     }
 
     /// A new connection: nothing is known.

@@ -16,6 +16,10 @@ use crate::multipath::{
     sockets,
 };
 
+/// A message of so many bytes is copied behind its header, which costs less than to tell the kernel of two places.
+pub(super) const TINY: usize = 256;
+/// Bytes of such messages and their headers that leave together, at most: each call to the kernel costs more than they do.
+const TOGETHER: usize = 4096;
 /// Between two questions for acknowledgements.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -28,9 +32,12 @@ pub(super) struct Live {
     /// Bytes in `flying` and in `writing`.
     bytes: usize,
     writing: Option<Writing>,
+    /// Its headers, and tiny messages behind theirs.
+    front: Vec<u8>,
     said: [u8; Answer::BYTES],
     said_bytes: usize,
-    /// When the last acknowledgement came.
+    came: Instant,
+    /// When the other end was last heard of.
     heard: Instant,
     asked: Option<Instant>,
     /// Whether what is on its way was given to other paths as well.
@@ -45,13 +52,24 @@ struct Flying {
     doubled: bool,
 }
 
-/// What the kernel has not taken completely yet.
+/// What the kernel has not taken completely yet: `Live::front`, and behind that the last piece's bytes unless they are
+/// in there.
 struct Writing {
-    header: [u8; Header::BYTES],
-    piece: Option<Piece>,
+    /// None for what is no chunk.
+    pieces: Vec<Piece>,
     written: usize,
     begun: Instant,
     doubled: bool,
+}
+
+/// What a path can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Any,
+    /// It has no room but for what must go before everything else.
+    Urgent,
+    /// Of that, only tiny messages.
+    Tiny,
 }
 
 impl Live {
@@ -61,12 +79,24 @@ impl Live {
             flying: VecDeque::new(),
             bytes: 0,
             writing: None,
+            front: Vec::new(),
             said: [0; Answer::BYTES],
             said_bytes: 0,
+            came: now,
             heard: now,
             asked: None,
             doubted: false,
         }
+    }
+
+    /// When it came up, if nothing was heard since.
+    pub(super) fn unproved(&self) -> Option<Instant> {
+        (self.heard == self.came).then_some(self.came)
+    }
+
+    /// Whether it was asked, and has not been heard of since.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Whether the kernel waits for the rest of something.
@@ -82,21 +112,29 @@ impl Live {
             .map(|oldest| (oldest, self.heard))
     }
 
-    /// Sends what `next(whether there is room for more than what is urgent)` gives, until the kernel takes no
-    /// more (then false) or there is nothing (then true).
+    /// Sends what `next` gives, until the kernel takes no more (then false) or there is nothing (then true).
     pub(super) fn write(
         &mut self,
         load: &Load,
-        mut next: impl FnMut(bool) -> Option<Piece>,
+        mut next: impl FnMut(Wanted) -> Option<Piece>,
     ) -> Io<bool> {
         loop {
             if self.writing.is_none() {
-                let Some(piece) = next(self.bytes < load.window()) else {
+                let has_room = self.bytes < load.window();
+                let Some(piece) = next(if has_room { Wanted::Any } else { Wanted::Urgent }) else {
                     return Ok(true);
                 };
-                self.bytes += piece.length();
+                let is_tiny = piece.length() <= TINY;
+                let mut pieces = vec![piece];
+                self.front.clear();
+                self.prepare(&pieces[0]);
+                while is_tiny && self.front.len() + Header::BYTES + TINY <= TOGETHER {
+                    let Some(piece) = next(Wanted::Tiny) else { break };
+                    self.prepare(&piece);
+                    pieces.push(piece);
+                }
+                self.begin(pieces);
                 load.set_queued(self.bytes);
-                self.begin(Header::Chunk(piece.chunk), Some(piece));
             }
             if !self.go_on()? {
                 return Ok(false);
@@ -104,35 +142,45 @@ impl Live {
         }
     }
 
-    fn begin(&mut self, header: Header, piece: Option<Piece>) {
-        let header = header.encoded();
-        let begun = Instant::now();
-        self.writing = Some(Writing { header, piece, written: 0, begun, doubled: false });
+    /// Puts a piece's header to the front, and its bytes if they are few.
+    fn prepare(&mut self, piece: &Piece) {
+        self.bytes += piece.length();
+        self.front.extend(Header::Chunk(piece.chunk).encoded());
+        if piece.length() <= TINY {
+            // SAFETY: as in `go_on`.
+            self.front.extend(unsafe { piece.slice() });
+        }
+    }
+
+    fn begin(&mut self, pieces: Vec<Piece>) {
+        self.writing = Some(Writing { pieces, written: 0, begun: Instant::now(), doubled: false });
     }
 
     /// Writes on. Whether everything is written.
     fn go_on(&mut self) -> Io<bool> {
         while let Some(writing) = &mut self.writing {
+            let last = writing.pieces.last().filter(|piece| piece.length() > TINY);
             // SAFETY: the message is not done: this piece has not come, or it is a copy (`double`).
-            let data = writing.piece.as_ref().map_or(&[][..], |piece| unsafe { piece.slice() });
-            let all = Header::BYTES + data.len();
-            while writing.written < all {
+            let data = last.map_or(&[][..], |piece| unsafe { piece.slice() });
+            let front = self.front.len();
+            while writing.written < front + data.len() {
                 let from = writing.written;
-                let sent = if from < Header::BYTES {
-                    let parts = [IoSlice::new(&writing.header[from..]), IoSlice::new(data)];
-                    sockets::send(&self.socket, &parts)?
+                let sent = if from >= front {
+                    sockets::send(&self.socket, &[IoSlice::new(&data[from - front..])])?
+                } else if data.is_empty() {
+                    sockets::send(&self.socket, &[IoSlice::new(&self.front[from..])])?
                 } else {
-                    sockets::send(&self.socket, &[IoSlice::new(&data[from - Header::BYTES..])])?
+                    let parts = [IoSlice::new(&self.front[from..]), IoSlice::new(data)];
+                    sockets::send(&self.socket, &parts)?
                 };
                 match sent {
                     Some(bytes) => writing.written += bytes,
                     None => return Ok(false),
                 }
             }
-            let Writing { piece, begun, doubled, .. } = self.writing.take().ok_or(Errno::INVAL)?;
-            if let Some(piece) = piece {
-                self.flying.push_back(Flying { piece, sent: begun, doubled });
-            }
+            let Writing { pieces, begun, doubled, .. } = self.writing.take().ok_or(Errno::INVAL)?;
+            let flying = pieces.into_iter().map(|piece| Flying { piece, sent: begun, doubled });
+            self.flying.extend(flying);
         }
         Ok(true)
     }
@@ -144,28 +192,29 @@ impl Live {
         }
         self.asked = Some(now);
         if self.writing.is_none() {
-            self.begin(Header::Ping, None);
+            self.front = Header::Ping.encoded().into();
+            self.begin(Vec::new());
             self.go_on()?;
         }
         Ok(true)
     }
 
-    /// Reads acknowledgements, and tells which chunks have come. Whether any has.
+    /// Reads acknowledgements, and tells which chunks have come. Whether the other end has said anything.
     ///
     /// # Errors
     /// When the path has ended, or says what cannot be.
     pub(super) fn read(&mut self, load: &Load, mut came: impl FnMut(&Chunk)) -> Io<bool> {
-        let mut delivered = 0;
+        let mut delivered = None;
         let outcome = self.listen(&mut delivered);
         // What was acknowledged before the end has come.
-        if delivered > 0 {
-            self.delivered(delivered, load, &mut came)?;
+        if let Some(count) = delivered {
+            self.delivered(count, load, &mut came)?;
         }
-        outcome.map(|()| delivered > 0)
+        outcome.map(|()| delivered.is_some())
     }
 
     /// Reads until nothing is there, and counts what was delivered.
-    fn listen(&mut self, delivered: &mut u32) -> Io<()> {
+    fn listen(&mut self, delivered: &mut Option<u32>) -> Io<()> {
         loop {
             let mut answers = [0; 16 * Answer::BYTES];
             let Some(bytes) = sockets::receive(&self.socket, &mut [IoSliceMut::new(&mut answers)])?
@@ -183,7 +232,9 @@ impl Live {
                 }
                 self.said_bytes = 0;
                 match Answer::decoded(&self.said) {
-                    Some(Answer::Delivered(count)) => *delivered = delivered.saturating_add(count),
+                    Some(Answer::Delivered(count)) => {
+                        *delivered = Some(delivered.unwrap_or(0).saturating_add(count));
+                    }
                     _ => return Err(Errno::PROTO),
                 }
             }
@@ -224,31 +275,34 @@ impl Live {
             copies.push(unsafe { flying.piece.copied() });
             flying.doubled = true;
         }
-        if let Some(writing) = &mut self.writing
-            && let Some(piece) = &mut writing.piece
-            && !writing.doubled
-        {
-            // SAFETY: as above.
-            *piece = unsafe { piece.copied() };
-            copies.push(piece.clone());
+        if let Some(writing) = self.writing.as_mut().filter(|writing| !writing.doubled) {
+            for piece in &mut writing.pieces {
+                // SAFETY: as above.
+                *piece = unsafe { piece.copied() };
+                copies.push(piece.clone());
+            }
             writing.doubled = true;
         }
         copies
     }
 
-    /// Everything on its way that no other path has: this one is lost.
-    pub(super) fn lost(self) -> Vec<Piece> {
-        sockets::reset_at_close(&self.socket);
+    /// Everything on its way that no other path has: this one is lost. And its socket, to be closed.
+    pub(super) fn lost(self) -> (Vec<Piece>, OwnedFd) {
+        sockets::give_up(&self.socket);
         let writing = self.writing.filter(|writing| !writing.doubled);
         let flying = self.flying.into_iter().filter(|flying| !flying.doubled);
-        flying.map(|flying| flying.piece).chain(writing.and_then(|writing| writing.piece)).collect()
+        let pieces = flying.map(|flying| flying.piece);
+        (
+            pieces.chain(writing.into_iter().flat_map(|writing| writing.pieces)).collect(),
+            self.socket,
+        )
     }
 
     /// Nothing is to be sent any more, and nothing read from NCCL's memory: the socket, if the other end can still be
     /// told so; nothing in the middle of a chunk, where the connection is reset.
     pub(super) fn ended(self) -> Option<OwnedFd> {
         if self.writing.is_some() {
-            sockets::reset_at_close(&self.socket);
+            sockets::give_up(&self.socket);
             return None;
         }
         Some(self.socket)

@@ -94,6 +94,8 @@ pub(super) struct Queue {
     waiting: usize,
     /// Before all others: small messages, and what a path has lost.
     urgent: VecDeque<Piece>,
+    /// Small messages that have not come.
+    copies: usize,
 }
 
 impl Queue {
@@ -102,9 +104,9 @@ impl Queue {
         self.messages.is_empty()
     }
 
-    /// Messages of which not everything has come.
-    pub(super) fn len(&self) -> usize {
-        self.messages.len()
+    /// Small messages that have not come.
+    pub(super) fn copies(&self) -> usize {
+        self.copies
     }
 
     /// Whether anything waits for a path.
@@ -155,12 +157,13 @@ impl Queue {
             came: vec![0],
             request: None,
         });
+        self.copies += 1;
         self.urgent.push_back(Piece { chunk: head, bytes: Bytes::Ours(copy) });
     }
 
-    /// What must go before everything else.
-    pub(super) fn take_urgent(&mut self) -> Option<Piece> {
-        while let Some(piece) = self.urgent.pop_front() {
+    /// What must go before everything else, if it has at most so many bytes.
+    pub(super) fn take_urgent(&mut self, most: usize) -> Option<Piece> {
+        while let Some(piece) = self.urgent.pop_front_if(|piece| piece.length() <= most) {
             if self.lacks(&piece.chunk) {
                 return Some(piece);
             }
@@ -224,8 +227,9 @@ impl Queue {
         if message.missing > 0 {
             return;
         }
-        if let Some(request) = message.request {
-            done(request, message.total);
+        match message.request {
+            Some(request) => done(request, message.total),
+            None => self.copies -= 1,
         }
         while self.messages.front().is_some_and(|message| message.missing == 0) {
             self.messages.pop_front();
@@ -294,17 +298,17 @@ mod tests {
                 match fate {
                     0 if !flying.is_empty() => { let lost = flying.remove(0); queue.again([lost]); }
                     1 if !flying.is_empty() => { let twin = flying[0].clone(); queue.again([twin]); }
-                    2 => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
+                    2 => flying.extend(queue.take_urgent(usize::MAX).or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     _ => match flying.pop() {
                         Some(piece) => queue.came(&piece.chunk, |request, bytes| done.push((request, bytes))),
-                        None => flying.extend(queue.take_urgent().or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
+                        None => flying.extend(queue.take_urgent(usize::MAX).or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     },
                 }
             }
             done.sort_unstable();
             prop_assert_eq!(done, expected);
-            prop_assert_eq!(queue.waiting, 0);
-            prop_assert!(!queue.has_work() || queue.take_urgent().is_none());
+            prop_assert_eq!((queue.waiting, queue.copies), (0, 0));
+            prop_assert!(!queue.has_work() || queue.take_urgent(usize::MAX).is_none());
         }
     }
 

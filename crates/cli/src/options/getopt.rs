@@ -1,0 +1,70 @@
+//! A command line as clap reads it, from one as nccl-tests' scripts write it: the program's name as a command, and
+//! prefixes of long options. Not what it means (`command_line`).
+
+use std::{ffi::OsString, path::Path};
+
+use clap::{Args, Command as Grammar};
+use model::Benchmark;
+
+use super::{
+    arguments::BenchArguments,
+    command_line::old_name,
+    osu,
+    sweeping::{SWEEPING, sorted},
+};
+
+/// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes
+/// of nccl-tests' long options out, as getopt_long does.
+pub(super) fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
+    let called = args
+        .first()
+        .and_then(|path| Path::new(path).file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    if old_name(&called).is_some() || osu::is_name(&called) {
+        args.insert(1, called.into());
+    }
+    if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {
+        let words = sorted(&args.split_off(2));
+        args.extend(words);
+    }
+    let is_bench = args
+        .get(1)
+        .and_then(|word| word.to_str())
+        .is_some_and(|word| Benchmark::from_name(word).is_some() || old_name(word).is_some());
+    if is_bench {
+        for word in args.iter_mut().skip(2).take_while(|word| *word != "--") {
+            if let Some(whole) = word.to_str().and_then(write_out) {
+                *word = whole.into();
+            }
+        }
+    }
+    args
+}
+
+/// `--minb=8` as `--minbytes=8`: only where exactly one of nccl-tests' names begins like that and
+/// no option has that very name.
+fn write_out(word: &str) -> Option<String> {
+    let typed = word.strip_prefix("--").filter(|rest| !rest.is_empty())?;
+    let (name, value) = match typed.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (typed, None),
+    };
+    let grammar = BenchArguments::augment_args(Grammar::new(""));
+    let names: Vec<&str> = grammar.get_arguments().filter_map(|a| a.get_long()).collect();
+    if names.contains(&name) || name == "help" {
+        return None;
+    }
+    // nccl-tests' long options have a short form; of ours only --hosts.
+    let mut theirs = grammar
+        .get_arguments()
+        .filter(|a| a.get_short().is_some_and(|short| short != 'H'))
+        .filter_map(|a| a.get_long())
+        .chain(["help"])
+        .filter(|long| long.starts_with(name));
+    let (only, more) = (theirs.next()?, theirs.next());
+    if more.is_some() {
+        return None;
+    }
+    Some(value.map_or_else(|| format!("--{only}"), |value| format!("--{only}={value}")))
+}

@@ -1,0 +1,233 @@
+//! The sending end as its caller holds it: requests, and small messages that leave at once.
+//! Not moving the others (`sender`).
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::Shared;
+use crate::{
+    multipath::{SMALL, keeper::lock},
+    network::{REQUESTS, Request, Result},
+};
+
+/// Small messages that may be on their way: the sender keeps copies.
+const COPIES: usize = 64;
+
+/// What the caller holds.
+pub(in crate::multipath) struct Sending {
+    shared: Arc<Shared>,
+    /// Numbers of requests that are not in use.
+    free: Vec<Request>,
+    /// Requests for small messages that nobody has seen done yet, and a bit for each of them that has not left.
+    small: usize,
+    gathered: u64,
+}
+
+const _: () = assert!(REQUESTS <= u64::BITS as usize);
+
+impl Sending {
+    pub(in crate::multipath) fn new(shared: Arc<Shared>) -> Sending {
+        let free = (0..REQUESTS).rev().collect();
+        Sending { shared, free, small: 0, gathered: 0 }
+    }
+}
+
+impl crate::network::Sender for Sending {
+    unsafe fn send(&mut self, data: *const u8, bytes: usize) -> Result<Option<Request>> {
+        let shared = &*self.shared;
+        shared.failure()?;
+        let Some(&request) = self.free.last() else { return Ok(None) };
+        if bytes <= SMALL {
+            let data = match bytes {
+                0 => &[],
+                // SAFETY: NCCL's memory, which it leaves alone until the request is done.
+                _ => unsafe { std::slice::from_raw_parts(data, bytes) },
+            };
+            let mut queue = lock(&shared.queue);
+            if queue.copies() >= COPIES {
+                drop(queue);
+                shared.progress();
+                return Ok(None);
+            }
+            if queue.copies() == COPIES / 2 {
+                // Acknowledgements wait there, most likely.
+                let hot = shared.hot.load(Ordering::Relaxed);
+                shared.links[hot].readable.store(true, Ordering::Release);
+            }
+            queue.push_copy(data.into(), shared.chunk);
+            drop(queue);
+            shared.results[request].store(1 + bytes as u64, Ordering::Relaxed);
+            shared.watch();
+            // Who begins several before he asks for the first has all of those leave together, when he asks.
+            if self.small == 0 {
+                shared.send_small();
+            } else {
+                self.gathered |= 1 << request;
+            }
+            self.small += 1;
+        } else {
+            shared.open.begin();
+            shared.join();
+            lock(&shared.queue).push(data, bytes, shared.chunk, request);
+            shared.watch();
+            if !shared.is_moved() {
+                shared.move_on();
+            }
+        }
+        self.free.pop();
+        Ok(Some(request))
+    }
+
+    fn test(&mut self, request: Request) -> Result<Option<usize>> {
+        if self.gathered & (1 << request) != 0 {
+            self.gathered = 0;
+            self.shared.send_small();
+        }
+        let result = &self.shared.results[request];
+        if result.load(Ordering::Acquire) == 0 && !self.shared.is_moved() {
+            self.shared.progress();
+        }
+        match result.swap(0, Ordering::AcqRel) {
+            0 => self.shared.failure().map(|()| None),
+            bytes => {
+                let bytes = (bytes - 1) as usize;
+                self.free.push(request);
+                self.small -= usize::from(bytes <= SMALL);
+                Ok(Some(bytes))
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Sends what is urgent by the path that served well last, or by the next that can.
+    fn send_small(&self) {
+        let first = self.hot.load(Ordering::Relaxed);
+        for path in (first..self.links.len()).chain(0..first) {
+            // It may be absent, doubted, or full.
+            if !self.links[path].writable.load(Ordering::Acquire)
+                || self.try_pump(path).is_none()
+                || lock(&self.queue).is_urgent()
+            {
+                continue;
+            }
+            if path != first {
+                self.hot.store(path, Ordering::Relaxed);
+            }
+            return;
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if self.shared.open.is_any() {
+            self.shared.abort();
+        } else {
+            self.shared.keeper.close(self.shared.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{IpAddr, Ipv4Addr, SocketAddr},
+        os::unix::net::UnixStream,
+        time::Instant,
+    };
+
+    use super::{
+        super::{Absent, End, paths::RETRY},
+        *,
+    };
+    use crate::{
+        multipath::{
+            engine::Engine,
+            frame::{Answer, Hello},
+            keeper::{Charge, Keeper},
+        },
+        network::Sender,
+    };
+
+    const HELLO: Hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 2, epoch: 0 };
+
+    /// A connection that has two paths, and their other ends.
+    fn connection() -> (Arc<Shared>, Vec<UnixStream>) {
+        // Where nobody listens: the paths are these.
+        let way = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
+        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)).unwrap()).unwrap();
+        let shared = Shared::new(&keeper, HELLO, vec![way, way], 1 << 16).unwrap();
+        let others = (0..2).map(|path| arrived(&shared, path)).collect();
+        (shared, others)
+    }
+
+    fn arrived(shared: &Shared, path: u16) -> UnixStream {
+        let (one, other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        shared.arrived(&Hello { path, ..HELLO }, one.into());
+        other
+    }
+
+    #[test]
+    fn a_small_message_takes_the_next_path_when_the_first_is_lost() {
+        let (shared, mut others) = connection();
+        drop(others.remove(0));
+        shared.progress();
+        assert!(matches!(*lock(&shared.links[0].end), End::Absent(_)));
+        let mut sending = Sending::new(shared);
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        assert_eq!(others[0].read(&mut [0; 200]).unwrap(), 132);
+    }
+
+    #[test]
+    fn a_path_by_which_nothing_came_is_not_connected_again_at_once() {
+        let began = Instant::now();
+        let (shared, others) = connection();
+        let is_dialled = |path: usize| {
+            matches!(*lock(&shared.links[path].end), End::Absent(Absent { dialled: true, .. }))
+        };
+        // One of them was good for something.
+        let mut sending = Sending::new(shared.clone());
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
+        shared.progress();
+        drop(others);
+        shared.progress();
+        assert!(is_dialled(0));
+        assert!(!is_dialled(1) || began.elapsed() >= RETRY);
+        let mut orders = Vec::new();
+        shared.look(Instant::now() + RETRY, &mut orders);
+        assert!(is_dialled(1));
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_watched_is_tried_again() {
+        let (shared, others) = connection();
+        let is_dialled =
+            || matches!(*lock(&shared.links[0].end), End::Absent(Absent { dialled: true, .. }));
+        drop(others);
+        shared.progress();
+        shared.look(Instant::now() + RETRY, &mut Vec::new());
+        assert!(is_dialled());
+        // No folder can be.
+        shared.arrived(&HELLO, std::fs::File::open("/").unwrap().into());
+        assert!(!is_dialled());
+    }
+
+    #[test]
+    fn a_broken_connection_is_left_alone() {
+        let (shared, _others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        shared.gone();
+        let mut orders = Vec::new();
+        assert!(!shared.look(Instant::now(), &mut orders));
+        assert!(shared.unwatch());
+        assert!(orders.is_empty() && !shared.is_up());
+    }
+}
