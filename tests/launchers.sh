@@ -318,7 +318,7 @@ through_mpi() {
   fi
   run "$name: a killed guest through MPI" "6 137 9" 2 1 "${KILLED-rank 1 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
     "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=1,phase=timed,row=1,do=kill
-  run "$name: a killed rank of the first process through MPI" 6 2 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
+  run "$name: a killed rank of the first process through MPI" "${CODES-6}" 2 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
     "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=0,phase=timed,row=1,do=kill
   run "$name: another MPI's library" 2 2 0 "each is alone, rank 0 of 1: 2 copies instead of 2 ranks" \
     "$@" 2 "$program" latency --backend mpi --mpi "$other" -d float -b 8 -e 64
@@ -518,7 +518,8 @@ if command -v mpiexec.hydra >/dev/null; then
   # Hydra kills all processes within a millisecond when one dies of a signal, and with it what they say.
   KILLED="" all "Hydra" 1 mpiexec.hydra -n
   two_at_once "Hydra" mpiexec.hydra -n
-  KILLED="" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
+  # Processes that have called MPI_Init: Hydra's code is not always theirs (docs/launchers.md).
+  KILLED="" CODES="6 1 9" through_mpi "Hydra" libmpi.so.40 mpiexec.hydra -n
   by_us Hydra "-H localhost:4" --launcher mpirun --launcher-command mpiexec.hydra
   osu_by_us Hydra libmpich.so.12 --launcher mpirun --launcher-command mpiexec.hydra -H localhost:2
   on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
