@@ -71,6 +71,8 @@ struct Over {
 struct Link {
     end: Mutex<End>,
     readable: AtomicBool,
+    /// Behind what can be read, there is the end.
+    ended: AtomicBool,
     writable: AtomicBool,
     load: Load,
     /// How often it was dialled.
@@ -117,6 +119,7 @@ impl Shared {
         let links = ways.into_iter().map(|(from, to)| Link {
             end: Mutex::new(End::Absent(Absent::since(now))),
             readable: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             writable: AtomicBool::new(false),
             load: Load::default(),
             epoch: AtomicU32::new(0),

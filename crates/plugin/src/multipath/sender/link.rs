@@ -18,8 +18,8 @@ use crate::multipath::{
 
 /// A message of so many bytes is copied behind its header, which costs less than to tell the kernel of two places.
 pub(super) const TINY: usize = 256;
-/// Bytes of such messages and their headers that leave together, at most: each call to the kernel costs more than they do.
-const TOGETHER: usize = 4096;
+/// So many of such messages leave together, at most: each call to the kernel costs more than they do.
+pub(super) const TOGETHER: usize = 16;
 /// Between two questions for acknowledgements.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -32,6 +32,8 @@ pub(super) struct Live {
     /// Bytes in `flying` and in `writing`.
     bytes: usize,
     writing: Option<Writing>,
+    /// What that is of: one piece, several tiny ones, or none for what is no chunk.
+    pieces: Vec<Piece>,
     /// Its headers, and tiny messages behind theirs.
     front: Vec<u8>,
     said: [u8; Answer::BYTES],
@@ -55,21 +57,9 @@ struct Flying {
 /// What the kernel has not taken completely yet: `Live::front`, and behind that the last piece's bytes unless they are
 /// in there.
 struct Writing {
-    /// None for what is no chunk.
-    pieces: Vec<Piece>,
     written: usize,
     begun: Instant,
     doubled: bool,
-}
-
-/// What a path can take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Any,
-    /// It has no room but for what must go before everything else.
-    Urgent,
-    /// Of that, only tiny messages.
-    Tiny,
 }
 
 impl Live {
@@ -79,6 +69,7 @@ impl Live {
             flying: VecDeque::new(),
             bytes: 0,
             writing: None,
+            pieces: Vec::new(),
             front: Vec::new(),
             said: [0; Answer::BYTES],
             said_bytes: 0,
@@ -112,28 +103,29 @@ impl Live {
             .map(|oldest| (oldest, self.heard))
     }
 
-    /// Sends what `next` gives, until the kernel takes no more (then false) or there is nothing (then true).
+    /// Sends what `fill(whether there is room, pieces)` gives, until the kernel takes no more (then false) or there is
+    /// nothing (then true).
     pub(super) fn write(
         &mut self,
         load: &Load,
-        mut next: impl FnMut(Wanted) -> Option<Piece>,
+        mut fill: impl FnMut(bool, &mut Vec<Piece>),
     ) -> Io<bool> {
         loop {
             if self.writing.is_none() {
-                let has_room = self.bytes < load.window();
-                let Some(piece) = next(if has_room { Wanted::Any } else { Wanted::Urgent }) else {
+                fill(self.bytes < load.window(), &mut self.pieces);
+                if self.pieces.is_empty() {
                     return Ok(true);
-                };
-                let is_tiny = piece.length() <= TINY;
-                let mut pieces = vec![piece];
-                self.front.clear();
-                self.prepare(&pieces[0]);
-                while is_tiny && self.front.len() + Header::BYTES + TINY <= TOGETHER {
-                    let Some(piece) = next(Wanted::Tiny) else { break };
-                    self.prepare(&piece);
-                    pieces.push(piece);
                 }
-                self.begin(pieces);
+                self.front.clear();
+                for piece in &self.pieces {
+                    self.bytes += piece.length();
+                    self.front.extend_from_slice(&Header::Chunk(piece.chunk).encoded());
+                    if piece.length() <= TINY {
+                        // SAFETY: as in `go_on`.
+                        self.front.extend_from_slice(unsafe { piece.slice() });
+                    }
+                }
+                self.begin();
                 load.set_queued(self.bytes);
             }
             if !self.go_on()? {
@@ -142,24 +134,14 @@ impl Live {
         }
     }
 
-    /// Puts a piece's header to the front, and its bytes if they are few.
-    fn prepare(&mut self, piece: &Piece) {
-        self.bytes += piece.length();
-        self.front.extend(Header::Chunk(piece.chunk).encoded());
-        if piece.length() <= TINY {
-            // SAFETY: as in `go_on`.
-            self.front.extend(unsafe { piece.slice() });
-        }
-    }
-
-    fn begin(&mut self, pieces: Vec<Piece>) {
-        self.writing = Some(Writing { pieces, written: 0, begun: Instant::now(), doubled: false });
+    fn begin(&mut self) {
+        self.writing = Some(Writing { written: 0, begun: Instant::now(), doubled: false });
     }
 
     /// Writes on. Whether everything is written.
     fn go_on(&mut self) -> Io<bool> {
         while let Some(writing) = &mut self.writing {
-            let last = writing.pieces.last().filter(|piece| piece.length() > TINY);
+            let last = self.pieces.last().filter(|piece| piece.length() > TINY);
             // SAFETY: the message is not done: this piece has not come, or it is a copy (`double`).
             let data = last.map_or(&[][..], |piece| unsafe { piece.slice() });
             let front = self.front.len();
@@ -178,9 +160,10 @@ impl Live {
                     None => return Ok(false),
                 }
             }
-            let Writing { pieces, begun, doubled, .. } = self.writing.take().ok_or(Errno::INVAL)?;
-            let flying = pieces.into_iter().map(|piece| Flying { piece, sent: begun, doubled });
+            let Writing { begun: sent, doubled, .. } = *writing;
+            let flying = self.pieces.drain(..).map(|piece| Flying { piece, sent, doubled });
             self.flying.extend(flying);
+            self.writing = None;
         }
         Ok(true)
     }
@@ -192,20 +175,27 @@ impl Live {
         }
         self.asked = Some(now);
         if self.writing.is_none() {
-            self.front = Header::Ping.encoded().into();
-            self.begin(Vec::new());
+            self.front.clear();
+            self.front.extend_from_slice(&Header::Ping.encoded());
+            self.begin();
             self.go_on()?;
         }
         Ok(true)
     }
 
-    /// Reads acknowledgements, and tells which chunks have come. Whether the other end has said anything.
+    /// Reads acknowledgements, to the end if there is one, and tells which chunks have come. Whether the other end has
+    /// said anything.
     ///
     /// # Errors
     /// When the path has ended, or says what cannot be.
-    pub(super) fn read(&mut self, load: &Load, mut came: impl FnMut(&Chunk)) -> Io<bool> {
+    pub(super) fn read(
+        &mut self,
+        load: &Load,
+        ended: bool,
+        mut came: impl FnMut(&Chunk),
+    ) -> Io<bool> {
         let mut delivered = None;
-        let outcome = self.listen(&mut delivered);
+        let outcome = self.listen(ended, &mut delivered);
         // What was acknowledged before the end has come.
         if let Some(count) = delivered {
             self.delivered(count, load, &mut came)?;
@@ -214,7 +204,7 @@ impl Live {
     }
 
     /// Reads until nothing is there, and counts what was delivered.
-    fn listen(&mut self, delivered: &mut Option<u32>) -> Io<()> {
+    fn listen(&mut self, ended: bool, delivered: &mut Option<u32>) -> Io<()> {
         loop {
             let mut answers = [0; 16 * Answer::BYTES];
             let Some(bytes) = sockets::receive(&self.socket, &mut [IoSliceMut::new(&mut answers)])?
@@ -237,6 +227,10 @@ impl Live {
                     }
                     _ => return Err(Errno::PROTO),
                 }
+            }
+            // Less than there was room for: nothing is left, unless it is the end.
+            if bytes < answers.len() && !ended {
+                return Ok(());
             }
         }
     }
@@ -276,7 +270,7 @@ impl Live {
             flying.doubled = true;
         }
         if let Some(writing) = self.writing.as_mut().filter(|writing| !writing.doubled) {
-            for piece in &mut writing.pieces {
+            for piece in &mut self.pieces {
                 // SAFETY: as above.
                 *piece = unsafe { piece.copied() };
                 copies.push(piece.clone());
@@ -289,13 +283,12 @@ impl Live {
     /// Everything on its way that no other path has: this one is lost. And its socket, to be closed.
     pub(super) fn lost(self) -> (Vec<Piece>, OwnedFd) {
         sockets::give_up(&self.socket);
-        let writing = self.writing.filter(|writing| !writing.doubled);
         let flying = self.flying.into_iter().filter(|flying| !flying.doubled);
-        let pieces = flying.map(|flying| flying.piece);
-        (
-            pieces.chain(writing.into_iter().flat_map(|writing| writing.pieces)).collect(),
-            self.socket,
-        )
+        let mut pieces: Vec<Piece> = flying.map(|flying| flying.piece).collect();
+        if self.writing.is_some_and(|writing| !writing.doubled) {
+            pieces.extend(self.pieces);
+        }
+        (pieces, self.socket)
     }
 
     /// Nothing is to be sent any more, and nothing read from NCCL's memory: the socket, if the other end can still be

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     End, Link, Shared, choice,
-    link::{Live, TINY, Wanted},
+    link::{Live, TINY, TOGETHER},
     paths::Loss,
     queue,
 };
@@ -51,8 +51,9 @@ impl Shared {
     /// Whether the other end has said anything.
     fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
         let mut queue = None;
+        let ended = link.ended.load(Ordering::Acquire);
         let doubted = live.doubted;
-        let heard = live.read(&link.load, |chunk| {
+        let heard = live.read(&link.load, ended, |chunk| {
             link.counts.bytes.fetch_add(chunk.bytes() as u64, Ordering::Relaxed);
             queue.get_or_insert_with(|| lock(&self.queue)).came(chunk, |request, bytes| {
                 self.results[request].store(1 + bytes as u64, Ordering::Release);
@@ -75,10 +76,11 @@ impl Shared {
     fn write(&self, path: usize, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
         let doubted = live.doubted;
         let mut sent = live.is_writing();
-        let all = live.write(&link.load, |wanted| {
-            let piece = if doubted { None } else { self.next(path, wanted) };
-            sent |= piece.is_some();
-            piece
+        let all = live.write(&link.load, |has_room, pieces| {
+            if !doubted {
+                self.fill(path, has_room, pieces);
+            }
+            sent |= !pieces.is_empty();
         })?;
         if all {
             link.writable.store(true, Ordering::Release);
@@ -86,18 +88,23 @@ impl Shared {
         Ok(sent)
     }
 
-    /// What a path is to send next.
-    fn next(&self, path: usize, wanted: Wanted) -> Option<queue::Piece> {
+    /// What a path is to send next: one piece, or tiny messages that leave together.
+    fn fill(&self, path: usize, has_room: bool, pieces: &mut Vec<queue::Piece>) {
         let mut queue = lock(&self.queue);
-        let most = if wanted == Wanted::Tiny { TINY } else { usize::MAX };
-        queue.take_urgent(most).or_else(|| {
-            if wanted != Wanted::Any {
+        pieces.extend(queue.take_urgent(usize::MAX).or_else(|| {
+            if !has_room {
                 return None;
             }
             queue.take(|bytes, waiting| {
                 choice::skipped(self.links.iter().map(|link| &link.load), path, bytes, waiting)
             })
-        })
+        }));
+        while pieces.last().is_some_and(|piece| piece.length() <= TINY)
+            && pieces.len() < TOGETHER
+            && let Some(piece) = queue.take_urgent(TINY)
+        {
+            pieces.push(piece);
+        }
     }
 
     /// Has the engine look, too.
@@ -122,6 +129,9 @@ impl Shared {
     pub(super) fn collect(&self) {
         self.events.collect(|event| {
             let link = &self.links[event.path];
+            if event.ended {
+                link.ended.store(true, Ordering::Release);
+            }
             if event.readable {
                 link.readable.store(true, Ordering::Release);
             }

@@ -79,6 +79,8 @@ impl Shared {
         if matches!(*end, End::Live(_)) {
             return;
         }
+        // Before the kernel can tell of this one's.
+        link.ended.store(false, Ordering::Release);
         if let Err(error) = self.events.add(&socket, path) {
             drop(end);
             self.not_reached(hello.path, link.to, error);

@@ -73,7 +73,7 @@ struct Message {
     next: u32,
     /// Chunks that have not come.
     missing: u32,
-    /// A bit for each that has.
+    /// A bit for each that has; nothing where there is one only.
     came: Vec<u64>,
     /// Whom to tell, unless the copy made that needless.
     request: Option<Request>,
@@ -128,7 +128,7 @@ impl Queue {
         let head = Chunk { message: self.number(), total: total as u64, chunk, index: 0 };
         // MESSAGE_BYTES over the smallest chunk fits.
         let count = head.count() as u32;
-        let came = vec![0; count.div_ceil(64) as usize];
+        let came = if count == 1 { Vec::new() } else { vec![0; count.div_ceil(64) as usize] };
         self.waiting += total;
         self.messages.push_back(Message {
             data,
@@ -154,7 +154,7 @@ impl Queue {
             chunk,
             next: 1,
             missing: 1,
-            came: vec![0],
+            came: Vec::new(),
             request: None,
         });
         self.copies += 1;
@@ -164,7 +164,7 @@ impl Queue {
     /// What must go before everything else, if it has at most so many bytes.
     pub(super) fn take_urgent(&mut self, most: usize) -> Option<Piece> {
         while let Some(piece) = self.urgent.pop_front_if(|piece| piece.length() <= most) {
-            if self.lacks(&piece.chunk) {
+            if self.message(&piece.chunk).is_some_and(|message| message.lacks(piece.chunk.index)) {
                 return Some(piece);
             }
         }
@@ -217,12 +217,12 @@ impl Queue {
 
     /// A chunk has come. Calls `done(request, bytes)` for a message that is complete so.
     pub(super) fn came(&mut self, chunk: &Chunk, done: impl FnOnce(Request, usize)) {
-        let Some(message) = self.message(chunk) else { return };
-        let (word, bit) = (chunk.index as usize / 64, 1u64 << (chunk.index % 64));
-        if message.came[word] & bit != 0 {
+        let Some(message) = self.message(chunk).filter(|message| message.lacks(chunk.index)) else {
             return;
+        };
+        if let Some(word) = message.came.get_mut(chunk.index as usize / 64) {
+            *word |= 1 << (chunk.index % 64);
         }
-        message.came[word] |= bit;
         message.missing -= 1;
         if message.missing > 0 {
             return;
@@ -239,12 +239,6 @@ impl Queue {
         }
     }
 
-    /// Whether a chunk has not come yet.
-    fn lacks(&mut self, chunk: &Chunk) -> bool {
-        let index = chunk.index as usize;
-        self.message(chunk).is_some_and(|message| message.came[index / 64] >> (index % 64) & 1 == 0)
-    }
-
     fn message(&mut self, chunk: &Chunk) -> Option<&mut Message> {
         let place = chunk.message.checked_sub(self.first)?;
         self.messages.get_mut(usize::try_from(place).ok()?)
@@ -252,6 +246,13 @@ impl Queue {
 }
 
 impl Message {
+    /// Whether a chunk has not come yet.
+    fn lacks(&self, index: u32) -> bool {
+        let came =
+            self.came.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 != 0);
+        self.missing > 0 && !came
+    }
+
     /// Bytes that no path has taken.
     fn waiting(&self) -> usize {
         self.total.saturating_sub(self.next as usize * self.chunk as usize)

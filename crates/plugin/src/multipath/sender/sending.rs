@@ -205,6 +205,20 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_and_the_end_behind_it_are_seen_at_once() {
+        let (shared, mut others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        // SAFETY: it is copied.
+        unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+        let mut other = others.remove(0);
+        other.write_all(&Answer::Delivered(1).encoded()).unwrap();
+        drop(other);
+        shared.progress();
+        assert!(matches!(*lock(&shared.links[0].end), End::Absent(_)));
+        assert!(lock(&shared.queue).is_empty());
+    }
+
+    #[test]
     fn a_path_that_cannot_be_watched_is_tried_again() {
         let (shared, others) = connection();
         let is_dialled =
