@@ -15,7 +15,7 @@ use crate::{
 const WITHIN: usize = 4;
 /// Bytes of a chunk there, where each costs a few calls to the kernel, and where several threads share a message; and
 /// between hosts, where a chunk is held up by those before it on its path.
-const CHUNKS: (u32, u32, u32) = (256 << 10, 128 << 10, 64 << 10);
+const CHUNKS: (u32, u32, u32) = (1 << 20, 128 << 10, 64 << 10);
 
 /// From where to where.
 pub(super) type Way = (Option<IpAddr>, SocketAddr);
