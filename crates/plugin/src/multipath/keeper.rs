@@ -19,6 +19,7 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
+pub(super) use self::dial::PATIENCE;
 use self::thread::Thread;
 use super::{
     engine::Engine,
@@ -69,6 +70,8 @@ pub(super) struct Order {
     pub from: Option<SocketAddr>,
     pub to: SocketAddr,
     pub hello: Hello,
+    /// How long it may take to connect.
+    pub patience: Duration,
 }
 
 /// The thread's other side.

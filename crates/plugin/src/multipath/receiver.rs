@@ -173,10 +173,12 @@ impl Shared {
         }
     }
 
-    fn read(&self, path: usize, end: &mut Option<Live>) {
-        let Some(live) = end else { return };
+    /// Whether anything of a long message came.
+    fn read(&self, path: usize, end: &mut Option<Live>) -> bool {
+        let Some(live) = end else { return false };
         let ended = self.links[path].ended.load(Ordering::Acquire);
         let outcome = live.read(&self.requests, ended, self.done());
+        let long = live.long;
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
             // Whoever posts a request sees to those that wait for it.
@@ -206,6 +208,7 @@ impl Shared {
                 self.lose(end);
             }
         }
+        long
     }
 
     /// A path owes acknowledgements: no other does for long. Else the sender, which keeps what is not acknowledged, would
@@ -221,12 +224,11 @@ impl Shared {
         }
     }
 
-    /// Reads a path, unless somebody else does right now (then false).
-    fn try_read(&self, path: usize) -> bool {
-        let Some(mut end) = try_lock(&self.links[path].end) else { return false };
+    /// Reads a path, unless somebody else does right now (then nothing). Whether anything of a long message came.
+    fn try_read(&self, path: usize) -> Option<bool> {
+        let mut end = try_lock(&self.links[path].end)?;
         self.links[path].readable.swap(false, Ordering::AcqRel);
-        self.read(path, &mut end);
-        true
+        Some(self.read(path, &mut end))
     }
 
     /// Whether this is so of any path; of one that somebody else has right now it may be.
@@ -252,7 +254,7 @@ impl Shared {
         self.keeper.engine.moves(&self.open)
     }
 
-    /// Asks the kernel, and reads what there is. Whether anything was.
+    /// Asks the kernel, and reads what there is. Whether anything of a long message was.
     fn progress(&self) -> bool {
         self.events.collect(|event| {
             let link = &self.links[event.path];
@@ -270,7 +272,8 @@ impl Shared {
         moved
     }
 
-    /// Reads the paths on which something has come; where the engine helps, one of them.
+    /// Reads the paths on which something has come; where the engine helps, one of them with long messages: small ones
+    /// are read sooner by who waits for them. Whether anything of a long one came.
     fn read_on(&self) -> bool {
         let mut moved = false;
         let first = self.turn.load(Ordering::Relaxed);
@@ -284,9 +287,9 @@ impl Shared {
                 self.keeper.engine.call();
                 break;
             }
-            if self.try_read(path) {
+            if let Some(long) = self.try_read(path) {
                 self.hot.store(path, Ordering::Relaxed);
-                moved = true;
+                moved |= long;
             } else {
                 // Whoever reads may have seen its end already.
                 self.watch();

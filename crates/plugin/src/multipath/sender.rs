@@ -15,7 +15,7 @@ use std::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use model::abi::Status;
@@ -96,9 +96,18 @@ struct Absent {
     /// Since when the other side has refused it.
     refused: Option<Instant>,
     /// Our end of what fell silent, and when: its link may come back.
-    home: Option<(SocketAddr, Instant)>,
+    home: Option<Home>,
     /// What is to be told of its loss, once it is known that the other side has not just closed the connection.
     loss: Option<String>,
+}
+
+/// Where a path was, which fell silent.
+#[derive(Clone, Copy)]
+struct Home {
+    at: SocketAddr,
+    lost: Instant,
+    /// How long it may take to connect from there.
+    patience: Duration,
 }
 
 impl Absent {

@@ -15,9 +15,8 @@ use crate::multipath::{
     sockets,
 };
 
-/// A path that does not come up in so long is tried again; before it is connected, one that has been up before.
-const PATIENCE: Duration = Duration::from_secs(1);
-const PATIENCE_AGAIN: Duration = Duration::from_millis(250);
+/// A path that does not come up in so long is tried again.
+pub(in crate::multipath) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A connection that is on its way.
 pub(super) struct Dial {
@@ -32,16 +31,14 @@ pub(super) struct Dial {
 impl Dial {
     /// Nothing if the system does not let us; who has ordered it is told.
     pub(super) fn begin(order: Order) -> Option<Dial> {
-        let again = order.from.is_some_and(|from| from.port() > 0);
-        let patience = if again { PATIENCE_AGAIN } else { PATIENCE };
         match sockets::dialing(order.from, order.to) {
             Ok(socket) => Some(Dial {
                 socket,
+                until: Instant::now() + order.patience,
                 order,
                 connected: false,
                 said: [0; Answer::BYTES],
                 bytes: 0,
-                until: Instant::now() + patience,
             }),
             Err(error) => {
                 not_reached(&order, error);
@@ -79,6 +76,10 @@ impl Dial {
 
     fn greet(&mut self) -> rustix::io::Result<Option<Answer>> {
         sockopt::socket_error(&self.socket)??;
+        // Where nobody listens at a port of this host, a socket that has that port itself connects to itself.
+        if sockets::local(&self.socket) == Some(self.order.to) {
+            return Err(Errno::CONNREFUSED);
+        }
         self.connected = true;
         self.until = Instant::now() + PATIENCE;
         let hello = self.order.hello.encoded();
@@ -106,5 +107,31 @@ impl Dial {
 fn not_reached(order: &Order, error: Errno) {
     if let Some(whom) = order.whom.upgrade() {
         whom.not_reached(order.hello.path, order.to, error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{IpAddr, Ipv4Addr},
+        sync::Weak,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_is_connected_to_itself_is_no_path() {
+        let to_itself = || {
+            let (door, to) = sockets::listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+            drop(door);
+            let hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 1, epoch: 0 };
+            let whom = Weak::new();
+            Dial::begin(Order { whom, from: Some(to), to, hello, patience: PATIENCE })
+        };
+        // Somebody else may have taken the port meanwhile.
+        let dial = (0..20).find_map(|_| to_itself()).unwrap();
+        sockopt::socket_error(&dial.socket).unwrap().unwrap();
+        assert_eq!(sockets::local(&dial.socket), Some(dial.order.to));
+        assert!(dial.answered(true, Instant::now()).is_none());
     }
 }

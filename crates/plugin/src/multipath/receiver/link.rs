@@ -40,6 +40,8 @@ pub(super) struct Live {
     owed: u32,
     /// Whether that cannot wait for more.
     urgent: bool,
+    /// Whether the last look found anything of a chunk that is not small.
+    pub(super) long: bool,
     /// Whether the other side has asked while a message was waited for.
     asked: bool,
     answer: [u8; Answer::BYTES],
@@ -88,6 +90,7 @@ impl Live {
             waits: None,
             owed: 0,
             urgent: false,
+            long: false,
             asked: false,
             answer: [0; Answer::BYTES],
             answered: Answer::BYTES,
@@ -107,6 +110,7 @@ impl Live {
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
         let mut together = TOGETHER.1;
+        self.long = false;
         let pause = loop {
             if let Some(chunk) = self.waits.take()
                 && !self.place(requests, chunk)?
@@ -133,6 +137,7 @@ impl Live {
                 }
             }
         };
+        self.long |= self.is_reading();
         if let Err(error) = self.acknowledge(together) {
             return Ok(Err(error));
         }
@@ -245,7 +250,9 @@ impl Live {
         done: &mut impl FnMut(Request, u64),
     ) -> Result<()> {
         let Some(Coming { chunk, to, .. }) = self.coming.take() else { return Ok(()) };
-        self.urgent |= chunk.bytes() > SMALL;
+        let is_long = chunk.bytes() > SMALL;
+        self.urgent |= is_long;
+        self.long |= is_long;
         match to {
             To::There(_) => lock(requests).come(&chunk, done),
             To::Aside(bytes) => lock(requests).aside(chunk, bytes, done)?,

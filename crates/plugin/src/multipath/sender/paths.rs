@@ -12,13 +12,13 @@ use std::{
 use model::net_stats::NetConnection;
 use rustix::io::Errno;
 
-use super::{Absent, End, Link, Shared, counts, link::Live, queue::Queue};
+use super::{Absent, End, Home, Link, Shared, counts, link::Live, queue::Queue};
 use crate::{
     log,
     multipath::{
         LIMIT,
         frame::Hello,
-        keeper::{Charge, Order, lock},
+        keeper::{Charge, Order, PATIENCE, lock},
         sockets,
     },
 };
@@ -31,6 +31,8 @@ const ASK: Duration = Duration::from_millis(50);
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 /// The other side refuses all paths for so long: it is not there any more.
 const REFUSED: Duration = Duration::from_secs(2);
+/// From the port that it had, a path has twice its round trip to connect, and at least so long.
+const HOME: Duration = Duration::from_millis(250);
 /// A path that fell silent is tried only from the port that it had, for so long.
 const HOMESICK: Duration = Duration::from_secs(30);
 
@@ -168,7 +170,8 @@ impl Shared {
         let Link { from, to, .. } = self.links[path];
         let from = from.map(|from| SocketAddr::new(from, 0));
         // There are at most MOST_PATHS.
-        Order { whom, from, to, hello: Hello { path: path as u16, epoch, ..self.hello } }
+        let hello = Hello { path: path as u16, epoch, ..self.hello };
+        Order { whom, from, to, hello, patience: PATIENCE }
     }
 
     /// Is broken once no path has come up for too long.
@@ -237,17 +240,19 @@ impl Shared {
         absent.dialled = true;
         let epoch = self.links[path].epoch.fetch_add(1, Ordering::Relaxed);
         let order = self.order(path, self.itself.clone(), epoch);
-        let from = self.home(absent).or(order.from);
-        Some(Order { from, ..order })
+        Some(match self.home(absent) {
+            Some(Home { at, patience, .. }) => Order { from: Some(at), patience, ..order },
+            None => order,
+        })
     }
 
     /// The port that a path is to come back from, so that it lies on the link that it had: which link that is follows
     /// from the ports. Not if everything else is gone as well; and after a while half of the paths look elsewhere.
-    fn home(&self, absent: &Absent) -> Option<SocketAddr> {
-        let (home, lost) = absent.home?;
+    fn home(&self, absent: &Absent) -> Option<Home> {
+        let home = absent.home?;
         // Not by the path's number, which may be its interface's, nor by the port's last bit, which the kernel prefers.
-        let is_patient = home.port() / 2 % 2 == 1;
-        let stays = self.is_up() && (is_patient || lost.elapsed() < HOMESICK);
+        let is_patient = home.at.port() / 2 % 2 == 1;
+        let stays = self.is_up() && (is_patient || home.lost.elapsed() < HOMESICK);
         stays.then_some(home)
     }
 
@@ -269,7 +274,13 @@ impl Shared {
             && matches!(why, Loss::Silent(..) | Loss::Ended(Errno::TIMEDOUT));
         let (lost, socket) = live.lost();
         if let End::Absent(absent) = &mut *end {
-            absent.home = sockets::local(&socket).filter(|_| comes_back).map(|home| (home, now));
+            let trip = sockets::health(&socket).map_or(0, |health| health.rtt.into());
+            let patience = (2 * Duration::from_micros(trip)).clamp(HOME, PATIENCE);
+            absent.home = sockets::local(&socket).filter(|_| comes_back).map(|at| Home {
+                at,
+                lost: now,
+                patience,
+            });
             absent.loss = Some(format!("{why}; {} chunks went over others", lost.len()));
         }
         link.counts.ended(socket, lost.len());
