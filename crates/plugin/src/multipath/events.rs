@@ -39,6 +39,12 @@ impl Events {
         epoll::add(&self.0, socket, EventData::new_u64(path as u64), flags)
     }
 
+    /// Watches it no longer: who asks for it often finds that out sooner, and the sender's kernel has less to do.
+    pub(super) fn forget(&self, socket: &OwnedFd) {
+        // It is there, or there is nothing to forget.
+        let _ = epoll::delete(&self.0, socket);
+    }
+
     /// Tells of those that have changed.
     pub(super) fn collect(&self, mut tell: impl FnMut(Event)) {
         let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];

@@ -34,6 +34,11 @@ use crate::{
     network::{Failure, REQUESTS, Request, Result},
 };
 
+/// After so many small messages in a row by one path, it is the quiet one.
+const QUIET: u32 = 16;
+/// No path.
+const NONE: usize = MOST_PATHS;
+
 /// Both for the caller and for the keeper.
 pub(super) struct Shared {
     requests: Mutex<Requests>,
@@ -41,6 +46,8 @@ pub(super) struct Shared {
     events: Events,
     /// The path by which something came last.
     hot: AtomicUsize,
+    /// The path of which the kernel does not tell whether something has come.
+    quiet: AtomicUsize,
     /// The path that owes acknowledgements of small messages.
     owing: AtomicUsize,
     /// The path that is looked at first.
@@ -82,6 +89,7 @@ impl Shared {
             links: std::array::from_fn(|_| Link::default()),
             events,
             hot: AtomicUsize::new(0),
+            quiet: AtomicUsize::new(NONE),
             owing: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             came: AtomicBool::new(false),
@@ -124,6 +132,7 @@ impl Shared {
         if self.events.add(&socket, path).is_err() {
             return;
         }
+        let _ = self.quiet.compare_exchange(path, NONE, Ordering::AcqRel, Ordering::Relaxed);
         self.lose(&mut end);
         *end = Some(Live::new(socket, path, hello.epoch));
         self.up.fetch_add(1, Ordering::AcqRel);
@@ -179,6 +188,7 @@ impl Shared {
         let ended = self.links[path].ended.load(Ordering::Acquire);
         let outcome = live.read(&self.requests, ended, self.done());
         let long = live.long;
+        self.hush(path, live);
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
             // Whoever posts a request sees to those that wait for it.
@@ -209,6 +219,35 @@ impl Shared {
             }
         }
         long
+    }
+
+    /// Has the kernel not tell of a path by which only small messages come: who waits for them asks it all the time.
+    /// There is one at most.
+    fn hush(&self, path: usize, live: &Live) {
+        let quiet = self.quiet.load(Ordering::Acquire);
+        if quiet == path && live.small == 0 {
+            self.tell(path, live);
+        } else if quiet != path && live.small >= QUIET {
+            if let Some(before) = self.links.get(quiet)
+                && let Some(end) = try_lock(&before.end)
+            {
+                match &*end {
+                    Some(live) => self.tell(quiet, live),
+                    None => self.quiet.store(NONE, Ordering::Release),
+                }
+            }
+            let free = self.quiet.compare_exchange(NONE, path, Ordering::AcqRel, Ordering::Relaxed);
+            if free.is_ok() {
+                self.events.forget(&live.socket);
+            }
+        }
+    }
+
+    /// Has the kernel tell of the quiet path again. Only who has that one calls it.
+    fn tell(&self, path: usize, live: &Live) {
+        if self.events.add(&live.socket, path).is_ok() {
+            self.quiet.store(NONE, Ordering::Release);
+        }
     }
 
     /// A path owes acknowledgements: no other does for long. Else the sender, which keeps what is not acknowledged, would
@@ -277,9 +316,10 @@ impl Shared {
     fn read_on(&self) -> bool {
         let mut moved = false;
         let first = self.turn.load(Ordering::Relaxed);
+        let quiet = self.quiet.load(Ordering::Acquire);
         for path in (first..MOST_PATHS).chain(0..first) {
             let link = &self.links[path];
-            if !link.readable.load(Ordering::Acquire) {
+            if !link.readable.load(Ordering::Acquire) && path != quiet {
                 continue;
             }
             if moved && self.open.is_listed() && self.open.is_any() {

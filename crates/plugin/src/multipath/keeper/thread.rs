@@ -27,6 +27,9 @@ use crate::{
 
 /// Between two looks at connections on which something is under way.
 const ROUND: Duration = Duration::from_millis(25);
+/// A connection on which nothing is under way is looked after for so long still: waking this thread for each of a few
+/// messages costs whoever sends them more than that costs us.
+const LINGER: Duration = Duration::from_secs(1);
 /// Between two looks at whether those on which nothing is under way still have their paths: the other end may wait for
 /// what is to be sent much later, and takes us for lost when they are gone.
 const REST: Duration = Duration::from_secs(2);
@@ -43,7 +46,8 @@ pub(super) struct Thread {
     guests: Vec<Guest>,
     dials: Vec<Dial>,
     leaving: Vec<(OwnedFd, Instant)>,
-    watched: Vec<Weak<dyn Charge>>,
+    /// And when something was under way on each.
+    watched: Vec<(Weak<dyn Charge>, Instant)>,
     /// On which nothing is under way.
     resting: Vec<Weak<dyn Charge>>,
     closing: Vec<(Arc<sender::Shared>, Instant)>,
@@ -111,7 +115,7 @@ impl Thread {
         match job {
             Job::Watch(whom) => {
                 self.resting.retain(|other| !other.ptr_eq(&whom));
-                self.watched.push(whom);
+                self.watched.push((whom, Instant::now()));
             }
             Job::Close(whom) => self.closing.push((whom, Instant::now() + FAREWELL)),
             Job::Leave(socket) => self.leave(socket),
@@ -121,7 +125,7 @@ impl Thread {
     }
 
     fn is_behind(&self) -> bool {
-        self.watched.iter().filter_map(Weak::upgrade).any(|shared| shared.is_behind())
+        self.watched.iter().filter_map(|(whom, _)| whom.upgrade()).any(|whom| whom.is_behind())
     }
 
     /// Breaks a path, if that is asked for.
@@ -131,7 +135,7 @@ impl Thread {
             return;
         }
         *at = now + fault.every;
-        let whom = self.watched.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        let whom = self.watched.iter().filter_map(|(whom, _)| whom.upgrade()).collect::<Vec<_>>();
         if !whom.is_empty() {
             whom[self.draws.below(whom.len())].cut(self.draws.below(MOST_PATHS));
         }
@@ -147,9 +151,12 @@ impl Thread {
     /// Looks at connections on which something may be stuck.
     fn round(&mut self, now: Instant) {
         let mut orders = Vec::new();
-        self.watched.retain(|whom| {
+        self.watched.retain_mut(|(whom, busy)| {
             let Some(shared) = whom.upgrade() else { return false };
-            let stays = shared.look(now, &mut orders) || !shared.unwatch();
+            if shared.look(now, &mut orders) {
+                *busy = now;
+            }
+            let stays = now.saturating_duration_since(*busy) < LINGER || !shared.unwatch();
             if !stays {
                 self.resting.push(whom.clone());
             }

@@ -42,6 +42,8 @@ pub(super) struct Live {
     urgent: bool,
     /// Whether the last look found anything of a chunk that is not small.
     pub(super) long: bool,
+    /// Small messages since.
+    pub(super) small: u32,
     /// Whether the other side has asked while a message was waited for.
     asked: bool,
     answer: [u8; Answer::BYTES],
@@ -91,6 +93,7 @@ impl Live {
             owed: 0,
             urgent: false,
             long: false,
+            small: 0,
             asked: false,
             answer: [0; Answer::BYTES],
             answered: Answer::BYTES,
@@ -138,6 +141,9 @@ impl Live {
             }
         };
         self.long |= self.is_reading();
+        if self.long {
+            self.small = 0;
+        }
         if let Err(error) = self.acknowledge(together) {
             return Ok(Err(error));
         }
@@ -221,6 +227,7 @@ impl Live {
                 if is_here && lock(requests).put(&chunk, &data[..bytes], done)? {
                     self.start += bytes;
                     self.owed += 1;
+                    self.small = self.small.saturating_add(1);
                 } else {
                     self.waits = Some(chunk);
                 }

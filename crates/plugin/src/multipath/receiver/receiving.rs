@@ -124,9 +124,10 @@ mod tests {
     use std::{
         io::{Read, Write},
         os::unix::net::UnixStream,
+        time::{Duration, Instant},
     };
 
-    use super::*;
+    use super::{super::NONE, *};
     use crate::{
         multipath::{
             engine::Engine,
@@ -136,30 +137,70 @@ mod tests {
         network::Listener,
     };
 
+    /// A connection that two paths have come by, and their other ends.
+    fn connection() -> (Arc<Shared>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
+        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)).unwrap()).unwrap();
+        let shared = Shared::new(&keeper).unwrap();
+        let others = (0..2).map(|path| arrived(&shared, path, 0)).collect();
+        let receiver = Listening::new(shared.clone(), 1).accept().unwrap().unwrap();
+        (shared, receiver, others)
+    }
+
+    fn arrived(shared: &Shared, path: u16, epoch: u32) -> UnixStream {
+        let (one, other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let hello = Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch };
+        shared.arrived(&hello, one.into());
+        other
+    }
+
+    fn says(other: &mut UnixStream, message: u64, bytes: usize) {
+        let chunk = Chunk { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
+        other.write_all(&Header::Chunk(chunk).encoded()).unwrap();
+        other.write_all(&vec![7; bytes]).unwrap();
+    }
+
     /// A sender keeps 64 small messages that are not acknowledged; a few on each of 16 paths would be more.
     #[test]
     fn small_messages_on_another_path_have_the_last_ones_acknowledged() {
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)).unwrap()).unwrap();
-        let shared = Shared::new(&keeper).unwrap();
-        let mut others = Vec::new();
-        for path in 0..2 {
-            let (one, other) = UnixStream::pair().unwrap();
-            one.set_nonblocking(true).unwrap();
-            other.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
-            let hello = Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch: 0 };
-            shared.arrived(&hello, one.into());
-            others.push(other);
-        }
-        let mut receiver = Listening::new(shared.clone(), 1).accept().unwrap().unwrap();
+        let (_shared, mut receiver, mut others) = connection();
         let mut place = [0u8; 100];
         for (message, path) in [(0, 0), (1, 1)] {
             // SAFETY: it outlives the receiver.
             let request = unsafe { receiver.receive(place.as_mut_ptr(), 100) }.unwrap().unwrap();
-            let chunk = Chunk { message, total: 100, chunk: 1 << 16, index: 0 };
-            others[path].write_all(&Header::Chunk(chunk).encoded()).unwrap();
-            others[path].write_all(&[7; 100]).unwrap();
+            says(&mut others[path], message, 100);
             while receiver.test(request).unwrap().is_none() {}
         }
         assert_eq!(others[0].read(&mut [0; 100]).unwrap(), 8);
+    }
+
+    #[test]
+    fn whatever_path_is_quiet_everything_comes() {
+        let (shared, mut receiver, mut others) = connection();
+        let mut place = vec![0u8; 1 << 14];
+        let quiet = || shared.quiet.load(Ordering::Acquire);
+        let mut messages = 0;
+        // Many small ones by a path, after one by another path; a long one; and by a path that has come again.
+        let rounds =
+            [(0, 100, 20), (1, 100, 20), (0, 100, 1), (1, 1 << 14, 1), (1, 100, 20), (0, 100, 20)];
+        for (round, (path, bytes, times)) in rounds.into_iter().enumerate() {
+            if round == 5 {
+                others[1] = arrived(&shared, 1, 1);
+                assert_eq!(quiet(), NONE);
+            }
+            for _ in 0..times {
+                let data = place.as_mut_ptr();
+                // SAFETY: it outlives the receiver.
+                let request = unsafe { receiver.receive(data, 1 << 14) }.unwrap().unwrap();
+                says(&mut others[path], messages, bytes);
+                messages += 1;
+                let until = Instant::now() + Duration::from_secs(5);
+                while receiver.test(request).unwrap().is_none() {
+                    assert!(Instant::now() < until, "round {round}: nothing came");
+                }
+            }
+            assert_eq!(quiet(), [0, 1, 1, NONE, 1, 0][round], "round {round}");
+        }
     }
 }
