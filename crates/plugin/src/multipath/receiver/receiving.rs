@@ -108,13 +108,14 @@ impl Drop for Receiving {
         self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
         // First, so that a path that is just being let in finds no place any more.
         *lock(&self.shared.requests) = Requests::default();
+        // What has come has come. All paths say so before any of them ends, by which the other end finds out.
         for link in &self.shared.links {
-            let mut end = lock(&link.end);
-            if let Some(live) = &mut *end {
-                // What has come has come: the other end need not find out elsewhere.
+            if let Some(live) = &mut *lock(&link.end) {
                 let _ = live.settle_up();
             }
-            self.shared.lose(&mut end);
+        }
+        for link in &self.shared.links {
+            self.shared.lose(&mut lock(&link.end));
         }
     }
 }

@@ -49,7 +49,7 @@ impl Shared {
     }
 
     /// Whether the other end has said anything.
-    fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
+    pub(super) fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
         let mut queue = None;
         let ended = link.ended.load(Ordering::Acquire);
         let doubted = live.doubted;

@@ -9,6 +9,9 @@ use crate::{
     network::{REQUESTS, Request, Result},
 };
 
+/// So many small messages leave each at once: of a ring's step NCCL begins two before it asks for them, and its other end
+/// waits for both.
+const SINGLE: usize = 2;
 /// Small messages that may be on their way: the sender keeps copies.
 const COPIES: usize = 64;
 
@@ -57,8 +60,8 @@ impl crate::network::Sender for Sending {
             drop(queue);
             shared.results[request].store(1 + bytes as u64, Ordering::Relaxed);
             shared.watch();
-            // Who begins several before he asks for the first has all of those leave together, when he asks.
-            if self.small == 0 {
+            // Who begins many before he asks for the first has all of those leave together, when he asks.
+            if self.small < SINGLE {
                 shared.send_small();
             } else {
                 self.gathered |= 1 << request;
@@ -216,6 +219,19 @@ mod tests {
         shared.progress();
         assert!(matches!(*lock(&shared.links[0].end), End::Absent(_)));
         assert!(lock(&shared.queue).is_empty());
+    }
+
+    #[test]
+    fn what_was_acknowledged_has_come_though_the_connection_is_over() {
+        let (shared, others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        let data = vec![7u8; 50_000];
+        // SAFETY: it outlives the connection.
+        let request = unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+        (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
+        shared.gone();
+        shared.look(Instant::now(), &mut Vec::new());
+        assert_eq!(sending.test(request).unwrap(), Some(data.len()));
     }
 
     #[test]
