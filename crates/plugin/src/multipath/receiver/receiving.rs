@@ -83,6 +83,8 @@ impl crate::network::Receiver for Receiving {
 
     fn test(&mut self, request: Request) -> Result<Option<usize>> {
         let shared = &*self.shared;
+        // First: what came before that is done.
+        let failure = shared.failure();
         let result = &shared.results[request];
         if result.load(Ordering::Acquire) == 0 && !shared.is_moved() {
             self.tests += 1;
@@ -93,7 +95,7 @@ impl crate::network::Receiver for Receiving {
             }
         }
         match result.swap(0, Ordering::AcqRel) {
-            0 => shared.failure().map(|()| None),
+            0 => failure.map(|()| None),
             bytes => {
                 self.free.push(request);
                 Ok(Some((bytes - 1) as usize))

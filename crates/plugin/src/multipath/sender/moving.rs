@@ -49,7 +49,7 @@ impl Shared {
     }
 
     /// Whether the other end has said anything.
-    pub(super) fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
+    fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
         let mut queue = None;
         let ended = link.ended.load(Ordering::Acquire);
         let doubted = live.doubted;
@@ -70,6 +70,16 @@ impl Shared {
             link.writable.store(true, Ordering::Release);
         }
         Ok(heard)
+    }
+
+    /// Takes the last acknowledgements: the connection is over.
+    pub(super) fn hear(&self) {
+        for link in &self.links {
+            if let End::Live(live) = &mut *lock(&link.end) {
+                // An end is none of our business any more.
+                let _ = self.read(link, live);
+            }
+        }
     }
 
     /// Whether anything was sent.

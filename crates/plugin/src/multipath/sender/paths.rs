@@ -302,12 +302,8 @@ impl Charge for Shared {
     /// Looks whether anything is stuck, and orders paths that are missing. Whether there is a reason to look again.
     fn look(&self, now: Instant, orders: &mut Vec<Order>) -> bool {
         if self.over.get().is_some() {
-            // NCCL may close it much later. What was acknowledged has come.
-            for link in &self.links {
-                if let End::Live(live) = &mut *lock(&link.end) {
-                    let _ = self.read(link, live);
-                }
-            }
+            // NCCL may close it much later.
+            self.hear();
             if self.is_up() {
                 self.end().into_iter().for_each(|socket| self.keeper.leave(socket));
             }

@@ -85,12 +85,18 @@ impl crate::network::Sender for Sending {
             self.gathered = 0;
             self.shared.send_small();
         }
+        // First: what was acknowledged before that is done.
+        let failure = self.shared.failure();
         let result = &self.shared.results[request];
-        if result.load(Ordering::Acquire) == 0 && !self.shared.is_moved() {
-            self.shared.progress();
+        if result.load(Ordering::Acquire) == 0 {
+            if failure.is_err() {
+                self.shared.hear();
+            } else if !self.shared.is_moved() {
+                self.shared.progress();
+            }
         }
         match result.swap(0, Ordering::AcqRel) {
-            0 => self.shared.failure().map(|()| None),
+            0 => failure.map(|()| None),
             bytes => {
                 let bytes = (bytes - 1) as usize;
                 self.free.push(request);
