@@ -2,7 +2,7 @@
 """busbw's net plugin under a real NCCL, against NCCL's own sockets: launches in turns, medians, and ranges.
 Not a test: it needs two GPUs of one host, which pose as two nodes, so that the network is the host's loopback.
 
-    bench/net_plugin.py --busbw busbw [--gpus 2] [--rounds 5] [--setting NAME…]
+    bench/net_plugin.py --busbw busbw [--gpus 2] [--rounds 5] [--setting NAME…] [--sizes 8 256M 2] [--count 5]
 
 busbw and NCCL's default run with no setting at all. `reference` is busbw's plugin that does as NCCL's sockets do: where it is
 not within 10 % of NCCL's own, ratios against it on other machines do not count. 4x4 is four threads and four sockets each.
@@ -22,12 +22,18 @@ SETTINGS = {
     "socket 4x4": ([], THREADS),
     "reference 4x4": (["--net", "busbw", "--reference", "socket:4x4"], {}),
 }
-SIZES = ["-b", "8", "-e", "256M", "-f", "2", "--batches", "3", "--row-time", "0.25", "-n", "5", "-w", "2", "--no-record"]
+
+
+def row_words(sizes, count):
+    """Sizes from, to and by a factor; so many operations at a time, three times."""
+    first, last, factor = sizes
+    times = ["--batches", "3", "--row-time", "0.25", "-n", str(count), "-w", str(max(2, count // 4))]
+    return ["-b", first, "-e", last, "-f", factor, *times, "--no-record"]
 
 
 def launch(busbw, gpus, words, variables):
     """Microseconds by size, out of place; every element was checked."""
-    command = [busbw, "all_reduce", "-g", str(gpus), "--virtual-nodes", "2", *SIZES, *words]
+    command = [busbw, "all_reduce", "-g", str(gpus), "--virtual-nodes", "2", *words]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=180)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -40,12 +46,15 @@ def main():
     options.add_argument("--busbw", required=True)
     options.add_argument("--gpus", type=int, default=2)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--sizes", nargs=3, metavar=("FROM", "TO", "FACTOR"), default=["8", "256M", "2"])
+    options.add_argument("--count", type=int, default=5, help="operations at a time")
     options.add_argument("--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     options = options.parse_args()
     times = {name: {} for name in options.setting}
     for _ in range(options.rounds):
         for name in options.setting:
             words, variables = SETTINGS[name]
+            words = [*row_words(options.sizes, options.count), *words]
             found, said = launch(options.busbw, options.gpus, words, variables)
             print(f"# {name}: {said}", flush=True)
             for size, time in found.items():
