@@ -319,10 +319,11 @@ impl Shared {
         let quiet = self.quiet.load(Ordering::Acquire);
         for path in (first..MOST_PATHS).chain(0..first) {
             let link = &self.links[path];
-            if !link.readable.load(Ordering::Acquire) && path != quiet {
+            let is_readable = link.readable.load(Ordering::Acquire);
+            if !is_readable && path != quiet {
                 continue;
             }
-            if moved && self.open.is_listed() && self.open.is_any() {
+            if moved && is_readable && self.open.is_listed() && self.open.is_any() {
                 self.turn.store(path, Ordering::Relaxed);
                 self.keeper.engine.call();
                 break;
