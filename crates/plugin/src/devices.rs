@@ -121,13 +121,18 @@ fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
     }
 }
 
-/// Mb/s of all of them; one that lies on another, as a VLAN does, adds nothing.
+/// Mb/s of all of them; one that lies on another, as a VLAN does, adds nothing, nor does one that lies on what one
+/// before it lies on.
 fn sum_of_speeds(root: &Path, interfaces: &[Interface]) -> i32 {
-    let listed = |name: &String| interfaces.iter().any(|interface| interface.name == *name);
-    let own = interfaces
-        .iter()
-        .filter(|interface| !sys::below(root, &interface.name).any(|name| listed(&name)));
-    let sum: u64 = own.map(|interface| u64::from(interface.speed.unwrap_or(UNKNOWN_SPEED))).sum();
+    let mut counted: Vec<String> = interfaces.iter().map(|own| own.name.clone()).collect();
+    let mut sum = 0;
+    for interface in interfaces {
+        let below: Vec<String> = sys::below(root, &interface.name).collect();
+        if !below.iter().any(|name| counted.contains(name)) {
+            sum += u64::from(interface.speed.unwrap_or(UNKNOWN_SPEED));
+            counted.extend(below);
+        }
+    }
     i32::try_from(sum).unwrap_or(i32::MAX)
 }
 
@@ -148,7 +153,7 @@ mod tests {
     fn a_vlan_adds_no_speed_to_that_of_what_it_lies_on() {
         let root = tempfile::tempdir().unwrap();
         let net = root.path().join("sys/class/net");
-        for folder in ["eth0", "eth0.7/lower_eth0", "eth1"] {
+        for folder in ["eth0", "eth0.7/lower_eth0", "eth0.8/lower_eth0", "eth1"] {
             std::fs::create_dir_all(net.join(folder)).unwrap();
         }
         let interface = |name: &str, speed| Interface {
@@ -161,10 +166,12 @@ mod tests {
         let all = [
             interface("eth0", Some(25_000)),
             interface("eth0.7", Some(25_000)),
+            interface("eth0.8", Some(25_000)),
             interface("eth1", None),
         ];
         assert_eq!(sum_of_speeds(root.path(), &all), 35_000);
         assert_eq!(sum_of_speeds(root.path(), &all[1..2]), 25_000);
+        assert_eq!(sum_of_speeds(root.path(), &all[1..3]), 25_000);
         assert_eq!(sum_of_speeds(root.path(), &vec![interface("x", Some(u32::MAX)); 3]), i32::MAX);
     }
 

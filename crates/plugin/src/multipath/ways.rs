@@ -37,8 +37,13 @@ pub(super) fn between(
     theirs: &[(SocketAddr, u8)],
     shared: bool,
 ) -> Result<Ways> {
+    // An address that this host has too, beside others that it has not, is none by which the other host is reached: a
+    // bridge's for containers is the same everywhere.
+    let own = |to: &SocketAddr| ours.iter().any(|from| from.address == to.ip());
+    let within = theirs.iter().all(|(to, _)| own(to));
+    let theirs: Vec<_> = theirs.iter().filter(|(to, _)| within || !own(to)).collect();
     let mut joined: Vec<Way> = Vec::new();
-    for (to, prefix) in theirs {
+    for (to, prefix) in &theirs {
         let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
         joined.extend(near.map(|from| (Some(from.address), *to)));
     }
@@ -57,13 +62,26 @@ pub(super) fn between(
         );
         return Err(Failure::new(Status::SYSTEM, text));
     }
-    let within = joined.iter().all(|(_, to)| ours.iter().any(|from| from.address == to.ip()));
     let (count, chunk) = match (within, shared) {
         (true, false) => (WITHIN, CHUNKS.0),
         (true, true) => (WITHIN, CHUNKS.1),
         (false, _) => (MOST_PATHS, CHUNKS.2),
     };
-    Ok(Ways { paths: joined.into_iter().cycle().take(count).collect(), chunk })
+    Ok(Ways { paths: spread(&joined, count), chunk })
+}
+
+/// So many of these, some of them several times: all alike, and all addresses of either side alike.
+fn spread(joined: &[Way], count: usize) -> Vec<Way> {
+    let mut paths: Vec<Way> = Vec::new();
+    for _ in 0..count {
+        let times = |same: &dyn Fn(&Way) -> bool| paths.iter().filter(|path| same(path)).count();
+        let least = joined.iter().min_by_key(|way| {
+            let ends = times(&|path| path.0 == way.0) + times(&|path| path.1 == way.1);
+            (times(&|path| path == *way), ends)
+        });
+        paths.extend(least);
+    }
+    paths
 }
 
 /// Whether two addresses have their first bits in common.
@@ -102,6 +120,37 @@ mod tests {
         assert_eq!(both.len(), MOST_PATHS);
         let first = ("10.1.0.1".to_owned(), "10.1.0.9:5".to_owned());
         assert_eq!(both.iter().filter(|way| **way == first).count(), MOST_PATHS / 2);
+    }
+
+    #[test]
+    fn many_interfaces_in_one_subnet_are_all_used() {
+        for count in [5, 8, 16] {
+            let from: Vec<_> = (0..count).map(|at| format!("10.1.0.{}", 1 + at)).collect();
+            let to: Vec<_> = (0..count).map(|at| format!("10.1.0.{}:5", 101 + at)).collect();
+            let from: Vec<_> = from.iter().map(|from| (from.as_str(), 24)).collect();
+            let to: Vec<_> = to.iter().map(|to| (to.as_str(), 24)).collect();
+            let ways = ways(&from, &to).unwrap();
+            let most = MOST_PATHS.div_ceil(count);
+            for (address, _) in &from {
+                let times = ways.iter().filter(|way| way.0 == *address).count();
+                assert!((MOST_PATHS / count..=most).contains(&times), "{address}: {ways:?}");
+            }
+            for (address, _) in &to {
+                let times = ways.iter().filter(|way| way.1 == *address).count();
+                assert!((MOST_PATHS / count..=most).contains(&times), "{address}: {ways:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_that_both_hosts_have_is_no_way() {
+        let bridge = ("172.18.0.1", 16);
+        let joined =
+            ways(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.1.0.9:6", 24)]).unwrap();
+        let way = ("10.1.0.1".to_owned(), "10.1.0.9:6".to_owned());
+        assert_eq!(joined, vec![way; MOST_PATHS]);
+        let routed = ways(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.2.0.9:6", 24)]);
+        assert_eq!(routed.unwrap(), vec![("any".to_owned(), "10.2.0.9:6".to_owned()); MOST_PATHS]);
     }
 
     #[test]
