@@ -106,7 +106,7 @@ impl Multipath {
         let engine = match self.engine.get() {
             Some(engine) => engine.clone(),
             None => {
-                let engine = Engine::start(self.threads)?;
+                let engine = Engine::start(self.threads);
                 self.engine.get_or_init(|| engine).clone()
             }
         };

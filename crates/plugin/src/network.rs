@@ -1,6 +1,8 @@
 //! What a network is, whichever version of NCCL's tables asks for it.
 //! Not the tables (`exported`), and no network.
 
+use std::ops::Range;
+
 use model::abi::{Status, net::HANDLE_BYTES};
 
 /// What goes from a listener to whoever connects to it, by way of NCCL's bootstrap: plain data.
@@ -85,6 +87,9 @@ pub trait Sender: Send {
     /// # Errors
     /// When the connection is broken.
     fn test(&mut self, request: Request) -> Result<Option<usize>>;
+
+    /// Memory at these addresses may be gone as soon as this returns: the connection ends if a request reads there.
+    fn release(&self, memory: &Range<usize>);
 }
 
 /// The end of a connection that receives, messages in the order of their requests. As [`Sender`] otherwise.
@@ -103,4 +108,7 @@ pub trait Receiver: Send {
     /// # Errors
     /// When the connection is broken, or the message was longer than its place.
     fn test(&mut self, request: Request) -> Result<Option<usize>>;
+
+    /// Memory at these addresses may be gone as soon as this returns: the connection ends if a request writes there.
+    fn release(&self, memory: &Range<usize>);
 }

@@ -1,7 +1,10 @@
 //! The functions behind the tables: NCCL's pointers become ours, and are checked.
 //! Not their order (`tables`).
 
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    ops::Range,
+};
 
 use model::abi::{
     Logger, Status,
@@ -153,10 +156,12 @@ pub(super) unsafe extern "C" fn accept(
     })
 }
 
+/// What NCCL holds is the memory's addresses, in a box: the kernel needs no registration, but after an abort NCCL
+/// takes it back, and frees the memory, while requests are open (sendProxyFree of its src/transport/net.cc).
 pub(super) unsafe extern "C" fn reg_mr(
     _: *mut c_void,
-    _: *mut c_void,
-    _: usize,
+    data: *mut c_void,
+    bytes: usize,
     kind: c_int,
     registration: *mut *mut c_void,
 ) -> Status {
@@ -165,15 +170,33 @@ pub(super) unsafe extern "C" fn reg_mr(
             return Err(invalid(format!("memory of kind {kind}: only host memory is taken")));
         }
         if !registration.is_null() {
-            // SAFETY: NCCL's place for it. The kernel needs none.
-            unsafe { registration.write(std::ptr::null_mut()) };
+            let memory: Range<usize> = data.addr()..data.addr().saturating_add(bytes);
+            // SAFETY: NCCL's place for it.
+            unsafe { registration.write(Box::into_raw(Box::new(memory)).cast()) };
         }
         Ok(())
     })
 }
 
-pub(super) unsafe extern "C" fn dereg_mr(_: *mut c_void, _: *mut c_void) -> Status {
-    Status::SUCCESS
+pub(super) unsafe extern "C" fn dereg_mr(
+    connection: *mut c_void,
+    registration: *mut c_void,
+) -> Status {
+    guarded("deregMr", || {
+        if registration.is_null() {
+            return Ok(());
+        }
+        // SAFETY: what `reg_mr` gave, in a box, which NCCL gives back here.
+        let memory = unsafe { Box::from_raw(registration.cast::<Range<usize>>()) };
+        // SAFETY: what connect or accept gave, and close has not taken back.
+        let connection = unsafe { connection.cast::<Connection>().as_ref() };
+        match connection.map(|connection| &connection.end) {
+            Some(End::Sends(sender)) => sender.release(&memory),
+            Some(End::Receives(receiver)) => receiver.release(&memory),
+            None => {}
+        }
+        Ok(())
+    })
 }
 
 pub(super) unsafe extern "C" fn isend_v8(

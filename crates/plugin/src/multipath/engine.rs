@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{keeper::lock, threads};
-use crate::network::Result;
+use crate::log;
 
 /// How many threads there are, instead of as many as fit the machine.
 pub const VARIABLE: &str = "BUSBW_NET_THREADS";
@@ -70,7 +70,7 @@ impl Open {
 
 /// The threads, as connections see them.
 pub(super) struct Engine {
-    threads: usize,
+    threads: AtomicUsize,
     /// Threads that were called.
     called: AtomicUsize,
     /// Of those, threads that have got up.
@@ -89,30 +89,33 @@ struct List {
 }
 
 impl Engine {
-    /// Starts the threads: so many, or as many as fit the machine.
-    ///
-    /// # Errors
-    /// When the system does not let us.
-    pub(super) fn start(threads: Option<usize>) -> Result<Arc<Engine>> {
+    /// Starts the threads: so many, or as many as fit the machine; fewer where the system does not let us.
+    pub(super) fn start(threads: Option<usize>) -> Arc<Engine> {
         let fit = || available_parallelism().map_or(0, |count| count.get() / SHARE).min(MOST);
         let engine = Arc::new(Engine {
-            threads: threads.unwrap_or_else(fit),
+            threads: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
             up: AtomicUsize::new(0),
             list: Mutex::default(),
             changes: AtomicUsize::new(0),
             calls: Condvar::new(),
         });
-        for number in 0..engine.threads {
-            let engine = engine.clone();
-            threads::spawn(&format!("busbw-mover-{number}"), move || engine.run())?;
+        for number in 0..threads.unwrap_or_else(fit) {
+            let itself = engine.clone();
+            if let Err(failure) =
+                threads::spawn(&format!("busbw-mover-{number}"), move || itself.run())
+            {
+                log::info(&format!("NET/busbw: {number} threads move bytes: {failure}"));
+                break;
+            }
+            engine.threads.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(engine)
+        engine
     }
 
     /// Whether there are any.
     pub(super) fn has_threads(&self) -> bool {
-        self.threads > 0
+        self.threads.load(Ordering::Relaxed) > 0
     }
 
     /// Whether any thread moves what this connection has, so that its caller need not.
@@ -124,7 +127,7 @@ impl Engine {
     pub(super) fn join(&self, open: &Open, work: impl FnOnce() -> Weak<dyn Work>) {
         let listed =
             || open.listed.load(Ordering::SeqCst) || open.listed.swap(true, Ordering::SeqCst);
-        if self.threads > 0 && !listed() {
+        if self.has_threads() && !listed() {
             lock(&self.list).work.push(work());
             self.changes.fetch_add(1, Ordering::Release);
         }
@@ -136,7 +139,7 @@ impl Engine {
         let one_more = || {
             self.called.compare_exchange(called, called + 1, Ordering::AcqRel, Ordering::Relaxed)
         };
-        if called < self.threads && one_more().is_ok() {
+        if called < self.threads.load(Ordering::Relaxed) && one_more().is_ok() {
             lock(&self.list).calls += 1;
             self.calls.notify_one();
         }

@@ -38,7 +38,7 @@ impl Receives {
     /// # Errors
     /// When the system does not let us.
     pub fn new(paths: usize) -> Result<Receives> {
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0))?)?;
+        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)))?;
         let shared = Shared::new(&keeper)?;
         let paths = (0..paths.clamp(1, MOST_PATHS)).map(|path| come(&shared, path, 0)).collect();
         let receiver = Listening::new(shared.clone(), 0).accept()?;

@@ -74,6 +74,13 @@ pub(super) struct Order {
     pub patience: Duration,
 }
 
+impl Order {
+    /// Whether it makes no path, but has the other end look.
+    fn is_knock(&self) -> bool {
+        self.hello.epoch == Hello::KNOCK
+    }
+}
+
 /// The thread's other side.
 pub(super) struct Keeper {
     secret: [u8; SECRET_BYTES],

@@ -61,6 +61,8 @@ pub(super) struct Shared {
     /// The other side has said that nothing more comes.
     bye: AtomicBool,
     results: [AtomicU64; REQUESTS],
+    /// Chunks that have come twice and are being handed over.
+    settling: AtomicUsize,
     broken: OnceLock<(Status, String)>,
     watched: AtomicBool,
     /// Receives that are not done.
@@ -98,6 +100,7 @@ impl Shared {
             started: Instant::now(),
             bye: AtomicBool::new(false),
             results: std::array::from_fn(|_| AtomicU64::new(0)),
+            settling: AtomicUsize::new(0),
             broken: OnceLock::new(),
             watched: AtomicBool::new(false),
             open: Open::default(),
@@ -233,7 +236,10 @@ impl Shared {
             {
                 match &*end {
                     Some(live) => self.tell(quiet, live),
-                    None => self.quiet.store(NONE, Ordering::Release),
+                    None => {
+                        let none = (Ordering::AcqRel, Ordering::Relaxed);
+                        let _ = self.quiet.compare_exchange(quiet, NONE, none.0, none.1);
+                    }
                 }
             }
             let free = self.quiet.compare_exchange(NONE, path, Ordering::AcqRel, Ordering::Relaxed);
@@ -305,8 +311,17 @@ impl Shared {
             }
         });
         let moved = self.read_on();
-        let spares = std::mem::take(&mut lock(&self.requests).spares);
-        spares.into_iter().for_each(|spare| self.settle(spare));
+        let spares = {
+            let mut requests = lock(&self.requests);
+            let spares = std::mem::take(&mut requests.spares);
+            // Who finds none after us is to know that they are on their way.
+            self.settling.fetch_add(spares.len(), Ordering::AcqRel);
+            spares
+        };
+        for spare in spares {
+            self.settle(spare);
+            self.settling.fetch_sub(1, Ordering::AcqRel);
+        }
         self.give_up();
         moved
     }
@@ -360,7 +375,7 @@ impl Shared {
 
     /// Is broken once the other side has ended, or has had no path for too long.
     fn give_up(&self) {
-        if self.up.load(Ordering::Acquire) > 0 {
+        if self.up.load(Ordering::Acquire) > 0 || self.settling.load(Ordering::Acquire) > 0 {
             return;
         }
         if self.bye.load(Ordering::Acquire) {

@@ -57,6 +57,8 @@ pub(super) struct Shared {
     /// Microseconds since `started` of the last look for doubts, and of the last acknowledgement.
     looked: AtomicU64,
     heard: AtomicU64,
+    /// Since when nobody answers at the other end's door either, likewise; 0 while somebody does.
+    deserted: AtomicU64,
     /// Bytes of a chunk of a long message.
     chunk: u32,
 }
@@ -78,6 +80,12 @@ struct Link {
     /// How often it was dialled.
     epoch: AtomicU32,
     counts: Counts,
+    /// Since when it has let nothing through but greetings, however often it was connected, in microseconds since the
+    /// connection's `started`; 0 unless it was lost so.
+    barren: AtomicU64,
+    /// When the other end was knocked at by this way, likewise, and how often since it was heard of.
+    knocked: AtomicU64,
+    knocks: AtomicU32,
     from: Option<IpAddr>,
     to: SocketAddr,
 }
@@ -133,6 +141,9 @@ impl Shared {
             load: Load::default(),
             epoch: AtomicU32::new(0),
             counts: Counts::default(),
+            barren: AtomicU64::new(0),
+            knocked: AtomicU64::new(0),
+            knocks: AtomicU32::new(0),
             from,
             to,
         });
@@ -156,6 +167,7 @@ impl Shared {
             started: now,
             looked: AtomicU64::new(0),
             heard: AtomicU64::new(0),
+            deserted: AtomicU64::new(0),
             chunk,
         });
         if let Some(stats) = keeper.stats() {

@@ -154,6 +154,8 @@ pub(super) fn receive(socket: impl AsFd, parts: &mut [IoSliceMut<'_>]) -> Io<Opt
 pub(super) struct Health {
     /// Segments on their way.
     pub unacknowledged: u32,
+    /// Bytes that the other end's kernel has, and one for the connection itself.
+    pub acknowledged: u64,
     /// Timeouts since the last acknowledgement.
     pub timeouts: u8,
     /// Time since the last acknowledgement came.
@@ -190,6 +192,7 @@ pub(super) fn health(socket: &OwnedFd) -> Option<Health> {
     };
     (code == 0).then(|| Health {
         unacknowledged: info.tcpi_unacked,
+        acknowledged: info.tcpi_bytes_acked,
         timeouts: info.tcpi_retransmits,
         silence: Duration::from_millis(info.tcpi_last_ack_recv.into()),
         rtt: info.tcpi_rtt,

@@ -2,7 +2,7 @@
 //! over one socket; the rest too, or in equal pieces over the others in turn.
 //! Not making the connection.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use model::abi::{Status, net::MAX_REQUESTS};
 
@@ -45,6 +45,9 @@ impl Sender for Sending {
     fn test(&mut self, request: Request) -> Result<Option<usize>> {
         self.0.test(request)
     }
+
+    /// Only the kernel touches what it sends and receives, which does without memory that is gone.
+    fn release(&self, _: &Range<usize>) {}
 }
 
 impl Receiver for Receiving {
@@ -55,6 +58,9 @@ impl Receiver for Receiving {
     fn test(&mut self, request: Request) -> Result<Option<usize>> {
         self.0.test(request)
     }
+
+    /// Only the kernel touches what it sends and receives, which does without memory that is gone.
+    fn release(&self, _: &Range<usize>) {}
 }
 
 struct Connection {

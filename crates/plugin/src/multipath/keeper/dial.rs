@@ -55,7 +55,10 @@ impl Dial {
             }
             // Its port can be had once more at once.
             sockets::give_up(&self.socket);
-            not_reached(&self.order, Errno::TIMEDOUT);
+            // A process that is held up is there: its kernel connects.
+            if !(self.connected && self.order.is_knock()) {
+                not_reached(&self.order, Errno::TIMEDOUT);
+            }
             return None;
         }
         let outcome = if self.connected { self.listen() } else { self.greet() };
@@ -64,6 +67,10 @@ impl Dial {
             Ok(None) => return Some(self),
             Ok(Some(answer)) => {
                 let whom = self.order.whom.upgrade()?;
+                if self.order.is_knock() {
+                    whom.answered();
+                    return None;
+                }
                 match answer {
                     Answer::Welcome => whom.arrived(&self.order.hello, self.socket),
                     Answer::Gone => whom.gone(),
@@ -105,7 +112,10 @@ impl Dial {
 }
 
 fn not_reached(order: &Order, error: Errno) {
-    if let Some(whom) = order.whom.upgrade() {
+    let Some(whom) = order.whom.upgrade() else { return };
+    if order.is_knock() {
+        whom.unanswered(error);
+    } else {
         whom.not_reached(order.hello.path, order.to, error);
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{FAREWELL, Keeper, lock};
@@ -12,6 +12,9 @@ use crate::multipath::{
     frame::{Answer, Hello, SECRET_BYTES},
     sockets,
 };
+
+/// Who has not said who he is after so long gives way to others where there are too many. A path of ours says it at once.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// A connection that has come.
 pub(super) struct Guest {
@@ -26,6 +29,11 @@ impl Guest {
     pub(super) fn new(socket: OwnedFd, now: Instant) -> Option<Guest> {
         sockets::tune(&socket).and_then(|()| sockets::give_up_acknowledging(&socket)).ok()?;
         Some(Guest { socket, said: [0; Hello::BYTES], bytes: 0, until: now + FAREWELL })
+    }
+
+    /// Whether it has said nothing for long enough to make room for another.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        self.until.saturating_duration_since(now) + SLOW <= FAREWELL
     }
 
     /// What a guest has said so far; it comes back as long as that is not everything.

@@ -18,7 +18,7 @@ use super::{Charge, FAREWELL, Job, Keeper, Order, dial::Dial, guest::Guest, lock
 use crate::{
     log,
     multipath::{
-        MOST_PATHS,
+        LIMIT, MOST_PATHS,
         fault::{Draws, Fault},
         frame::Header,
         sender, sockets,
@@ -35,6 +35,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(2);
 /// Guests that have not said who they are, at most: a stranger cannot fill our table of files.
 const STRANGERS: usize = 256;
+/// Between two looks at whether one of them has given way.
+const CROWDED: Duration = Duration::from_millis(100);
 /// Between two attempts to let guests in where the process has too many files open.
 const FULL: Duration = Duration::from_millis(250);
 
@@ -104,6 +106,8 @@ impl Thread {
             let waits = waits.chain(self.dials.iter().map(|dial| dial.until));
             let waits = waits.chain(self.fault.map(|(_, at)| at)).chain(rest).chain(stats);
             let waits = waits.chain((self.full > now).then_some(self.full));
+            let crowded = (!self.has_room(now)).then_some(now + CROWDED);
+            let waits = waits.chain(crowded);
             for wait in waits.chain(self.leaving.iter().map(|(_, until)| *until)) {
                 until = Some(until.map_or(wait, |until| until.min(wait)));
             }
@@ -117,7 +121,7 @@ impl Thread {
                 self.resting.retain(|other| !other.ptr_eq(&whom));
                 self.watched.push((whom, Instant::now()));
             }
-            Job::Close(whom) => self.closing.push((whom, Instant::now() + FAREWELL)),
+            Job::Close(whom) => self.closing.push((whom, Instant::now() + LIMIT)),
             Job::Leave(socket) => self.leave(socket),
             Job::Part => self.parting = true,
             Job::Dial(order) => self.dials.extend(Dial::begin(order)),
@@ -195,7 +199,7 @@ impl Thread {
     fn wait(&mut self, patience: Option<Duration>) {
         let keeper = self.keeper.clone();
         let mut files = vec![PollFd::new(&keeper.wake, PollFlags::IN)];
-        let room = self.guests.len() < STRANGERS && Instant::now() >= self.full;
+        let room = self.has_room(Instant::now()) && Instant::now() >= self.full;
         let knock = if room { PollFlags::IN } else { PollFlags::empty() };
         files.extend(self.doors.iter().map(|door| PollFd::new(door, knock)));
         files.extend(self.guests.iter().map(|guest| PollFd::new(&guest.socket, PollFlags::IN)));
@@ -231,7 +235,7 @@ impl Thread {
         }));
         for (door, _) in self.doors.iter().zip(doors).filter(|(_, came)| *came) {
             // The others wait at the door: many ranks may come at once.
-            while self.guests.len() < STRANGERS {
+            while self.has_room(now) {
                 let socket = match accept_with(door, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                     Ok(socket) => socket,
                     Err(Errno::AGAIN) => break,
@@ -241,9 +245,17 @@ impl Thread {
                         break;
                     }
                 };
+                if self.guests.len() == STRANGERS {
+                    self.guests.remove(0);
+                }
                 self.guests.extend(Guest::new(socket, now));
             }
         }
+    }
+
+    /// Whether another guest may be let in, if need be in the place of the oldest.
+    fn has_room(&self, now: Instant) -> bool {
+        self.guests.len() < STRANGERS || self.guests.first().is_some_and(|guest| guest.is_slow(now))
     }
 }
 

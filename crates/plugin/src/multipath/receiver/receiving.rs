@@ -1,7 +1,10 @@
 //! The receiving end as its caller holds it, before and after the other end has come: requests.
 //! Not reading what comes (`receiver`).
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 use model::abi::Status;
 
@@ -71,7 +74,10 @@ impl crate::network::Receiver for Receiving {
         if bytes > SMALL {
             shared.join();
         }
-        lock(&shared.requests).post(data, bytes, request, shared.done())?;
+        if let Err(failure) = lock(&shared.requests).post(data, bytes, request, shared.done()) {
+            shared.fail(Failure::new(failure.status, &failure.text));
+            return Err(failure);
+        }
         for link in &shared.links {
             // What waited for a request.
             if link.waits.load(Ordering::Acquire) {
@@ -102,10 +108,18 @@ impl crate::network::Receiver for Receiving {
             }
         }
     }
+
+    fn release(&self, memory: &Range<usize>) {
+        let writes = lock(&self.shared.requests).writes(memory);
+        if writes {
+            self.end();
+        }
+    }
 }
 
-impl Drop for Receiving {
-    fn drop(&mut self) {
+impl Receiving {
+    /// Ends the connection: what was asked for is not written any more when this returns.
+    fn end(&self) {
         self.shared.keeper.shut(self.room);
         self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
         // First, so that a path that is just being let in finds no place any more.
@@ -119,6 +133,12 @@ impl Drop for Receiving {
         for link in &self.shared.links {
             self.shared.lose(&mut lock(&link.end));
         }
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -142,7 +162,7 @@ mod tests {
 
     /// A connection that two paths have come by, and their other ends.
     fn connection() -> (Arc<Shared>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)).unwrap()).unwrap();
+        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0))).unwrap();
         let shared = Shared::new(&keeper).unwrap();
         let others = (0..2).map(|path| arrived(&shared, path, 0)).collect();
         let receiver = Listening::new(shared.clone(), 1).accept().unwrap().unwrap();
@@ -176,6 +196,24 @@ mod tests {
             while receiver.test(request).unwrap().is_none() {}
         }
         assert_eq!(others[0].read(&mut [0; 100]).unwrap(), 8);
+    }
+
+    #[test]
+    fn memory_that_is_given_back_is_not_written_any_more() {
+        let (_shared, mut receiver, mut others) = connection();
+        let mut place = vec![0u8; 2 << 14];
+        let from = place.as_ptr().addr();
+        // SAFETY: it outlives the receiver.
+        let request = unsafe { receiver.receive(place.as_mut_ptr(), 1 << 14) }.unwrap().unwrap();
+        receiver.release(&(from + (1 << 14)..from + (2 << 14)));
+        assert_eq!(receiver.test(request).unwrap(), None);
+        receiver.release(&(from..from + 1));
+        let chunk = Chunk { message: 0, total: 1 << 14, chunk: 1 << 16, index: 0 };
+        let _ = others[0].write_all(&Header::Chunk(chunk).encoded());
+        let _ = others[0].write_all(&vec![7; 1 << 14]);
+        assert!(receiver.test(request).is_err());
+        drop(receiver);
+        assert!(place.iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Where the bytes of messages belong: requests in their order, and which of their chunks have come.
 //! Not reading them (`link`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use model::abi::Status;
 
@@ -13,8 +16,8 @@ use crate::{
 /// Bytes that are kept before their request, at most: more than any sender of ours sends while we wait for something
 /// older, so that what we wait for is never behind what we cannot keep.
 const EARLY_BYTES: usize = 2 * AHEAD;
-/// Chunks that are kept so, at most: each costs a place, however short it is. A sender of ours has at most 64 messages
-/// and 16 MiB on their way behind what we wait for.
+/// Chunks that are kept so, at most: each costs a place, however short it is. A sender of ours has at most 1024 messages,
+/// and 16 MiB of long ones in at most as many chunks, behind what we wait for.
 const EARLY_CHUNKS: usize = EARLY_BYTES / SMALL;
 
 /// A request for one message.
@@ -118,9 +121,21 @@ impl Requests {
         {
             let (chunk, bytes) = entry.remove();
             self.early_bytes -= bytes.len();
-            self.put(&chunk, &bytes, &mut done)?;
+            if let Err(failure) = self.put(&chunk, &bytes, &mut done) {
+                // Who is told of a failure has the memory back.
+                self.posted.pop_back();
+                return Err(failure);
+            }
         }
         Ok(())
+    }
+
+    /// Whether a request that is not done is for this memory.
+    pub(super) fn writes(&self, memory: &Range<usize>) -> bool {
+        self.posted.iter().any(|posted| {
+            let from = posted.data.addr();
+            posted.missing > 0 && from < memory.end && memory.start < from + posted.room
+        })
     }
 
     /// Where `path` is to write a chunk that it is about to read.
@@ -331,6 +346,17 @@ mod tests {
         }
         assert_eq!(done, (0..=kept).collect::<Vec<_>>());
         assert!(!requests.is_early() && !requests.is_waiting());
+    }
+
+    #[test]
+    fn who_is_told_of_a_failure_has_the_memory_back() {
+        let mut requests = Requests::default();
+        let chunk = |message| Chunk { message, total: 100, chunk: 1 << 14, index: 0 };
+        requests.put(&chunk(0), &[7; 100], |_, _| {}).unwrap();
+        let mut place = [0u8; 50];
+        let at = place.as_mut_ptr();
+        requests.post(at, 50, 0, |_, _| panic!("it does not fit")).unwrap_err();
+        assert!(!requests.is_waiting() && !requests.writes(&(at.addr()..at.addr() + 50)));
     }
 
     #[test]

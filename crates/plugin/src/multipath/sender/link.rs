@@ -237,22 +237,24 @@ impl Live {
 
     fn delivered(&mut self, count: u32, load: &Load, came: &mut impl FnMut(&Chunk)) -> Io<()> {
         let now = Instant::now();
-        let mut bytes = 0;
-        let mut from = None;
+        // Bytes of long messages, and since when: small ones are acknowledged late, and the caller asks for them late.
+        let (mut long, mut from) = (0, None);
         for _ in 0..count {
             let flying = self.flying.pop_front().ok_or(Errno::PROTO)?;
-            from.get_or_insert(flying.sent.max(self.heard));
-            bytes += flying.piece.length();
+            let bytes = flying.piece.length();
+            self.bytes -= bytes;
+            if flying.piece.chunk.total > super::SMALL as u64 {
+                from.get_or_insert(flying.sent.max(self.heard));
+                long += bytes;
+            }
             came(&flying.piece.chunk);
         }
-        self.bytes -= bytes;
         load.set_queued(self.bytes);
-        // Small ones are acknowledged late.
-        if bytes >= super::SMALL
+        if long >= super::SMALL
             && let Some(from) = from
         {
             let took = now.saturating_duration_since(from).as_nanos();
-            load.measured(bytes, u64::try_from(took).unwrap_or(u64::MAX));
+            load.measured(long, u64::try_from(took).unwrap_or(u64::MAX));
         }
         self.heard = now;
         self.asked = None;

@@ -54,14 +54,22 @@ impl Shared {
         let ended = link.ended.load(Ordering::Acquire);
         let doubted = live.doubted;
         let heard = live.read(&link.load, ended, |chunk| {
-            link.counts.bytes.fetch_add(chunk.bytes() as u64, Ordering::Relaxed);
-            queue.get_or_insert_with(|| lock(&self.queue)).came(chunk, |request, bytes| {
+            let queue = queue.get_or_insert_with(|| lock(&self.queue));
+            let first = queue.came(chunk, |request, bytes| {
                 self.results[request].store(1 + bytes as u64, Ordering::Release);
                 self.open.done();
             });
+            if first {
+                link.counts.bytes.fetch_add(chunk.bytes() as u64, Ordering::Relaxed);
+            }
         })?;
         if heard {
+            let has_come = queue.is_some();
             drop(queue);
+            if has_come {
+                link.barren.store(0, Ordering::Relaxed);
+            }
+            self.deserted.store(0, Ordering::Relaxed);
             self.heard.store(self.micros(Instant::now()), Ordering::Relaxed);
             if doubted {
                 link.load.set_open(true);

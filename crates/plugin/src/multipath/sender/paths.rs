@@ -29,10 +29,18 @@ const TIMEOUTS: u8 = 2;
 const ASK: Duration = Duration::from_millis(50);
 /// Between two attempts at a path.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
+/// Bytes that a path's other end has when it has nothing but the greeting, and one for the connection itself.
+const GREETING: u64 = Hello::BYTES as u64 + 1;
 /// The other side refuses all paths for so long: it is not there any more.
 const REFUSED: Duration = Duration::from_secs(2);
 /// From the port that it had, a path has twice its round trip to connect, and at least so long.
 const HOME: Duration = Duration::from_millis(250);
+/// Between two knocks at the other end's door by the same way, while it is not heard of; twice as long each time, at most
+/// eight times.
+const KNOCK: Duration = Duration::from_secs(1);
+/// Where nobody has answered for so long, there is nobody: a path on which something is late is lost. The kernel does not
+/// notice where the receiver did not read, since it only asks now and then whether it does.
+const DESERTED: Duration = Duration::from_secs(10);
 /// A path that fell silent is tried only from the port that it had, for so long.
 const HOMESICK: Duration = Duration::from_secs(30);
 
@@ -51,6 +59,8 @@ pub(super) enum Loss {
     Ended(Errno),
     /// The kernel has heard nothing for so long, and sent again so often.
     Silent(Duration, u8),
+    /// Nobody answers at its other end's door for so long.
+    Deserted(Duration),
 }
 
 impl fmt::Display for Loss {
@@ -60,6 +70,9 @@ impl fmt::Display for Loss {
             Loss::Silent(silence, timeouts) => {
                 let silence = silence.as_secs_f64();
                 write!(to, "no acknowledgement for {silence:.1} s, {timeouts} timeouts")
+            }
+            Loss::Deserted(time) => {
+                write!(to, "the other host has not answered for {:.1} s", time.as_secs_f64())
             }
         }
     }
@@ -119,6 +132,7 @@ impl Shared {
         let End::Absent(absent) = &mut *lock(&link.end) else { return };
         absent.since = Instant::now();
         absent.dialled = false;
+        self.mark_barren(link);
         absent.refused = match error {
             Errno::CONNREFUSED | Errno::CONNRESET => absent.refused.or(Some(absent.since)),
             _ => None,
@@ -158,11 +172,47 @@ impl Shared {
         }
         match live.ask(now) {
             Err(error) => return Some(Loss::Ended(error)),
-            Ok(false) => {}
-            // There may be nobody who reads what this path brings.
-            Ok(true) => orders.push(self.order(path, Weak::new(), Hello::KNOCK)),
+            Ok(_) => orders.extend(self.knock(path, now)),
+        }
+        let deserted = self.deserted.load(Ordering::Relaxed);
+        let time = self.micros(now).saturating_sub(deserted);
+        if deserted > 0 && time > DESERTED.as_micros() as u64 {
+            return Some(Loss::Deserted(Duration::from_micros(time)));
         }
         silent(live)
+    }
+
+    /// To have the other end look, where nobody may read what a path brings; now and then, by each way.
+    fn knock(&self, path: usize, now: Instant) -> Option<Order> {
+        let ends = |link: &Link| (link.from, link.to);
+        let way = self.links.iter().find(|link| ends(link) == ends(&self.links[path]))?;
+        let (micros, last) = (self.micros(now), way.knocked.load(Ordering::Relaxed));
+        if self.heard.load(Ordering::Relaxed) > last {
+            way.knocks.store(0, Ordering::Relaxed);
+        }
+        let knocks = way.knocks.load(Ordering::Relaxed);
+        let pause = KNOCK.as_micros() as u64 * (1 << knocks.saturating_sub(1).min(3));
+        if knocks > 0 && micros.saturating_sub(last) < pause {
+            return None;
+        }
+        way.knocked.store(micros, Ordering::Relaxed);
+        way.knocks.store(knocks.saturating_add(1), Ordering::Relaxed);
+        Some(self.order(path, self.itself.clone(), Hello::KNOCK))
+    }
+
+    /// Somebody was there when we knocked.
+    pub(in crate::multipath) fn answered(&self) {
+        self.deserted.store(0, Ordering::Relaxed);
+    }
+
+    /// Nobody was, so far as is known.
+    pub(in crate::multipath) fn unanswered(&self, error: Errno) {
+        let nobody = matches!(error, Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH);
+        if !nobody {
+            return self.answered();
+        }
+        let now = self.micros(Instant::now()).max(1);
+        let _ = self.deserted.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// To connect a path from wherever the kernel likes.
@@ -174,8 +224,22 @@ impl Shared {
         Order { whom, from, to, hello, patience: PATIENCE }
     }
 
-    /// Is broken once no path has come up for too long.
+    /// Is broken once no path has come up for too long, or none that lets anything through.
     fn give_up(&self, now: Instant) {
+        let micros = self.micros(now);
+        let is_barren = |link: &Link| {
+            let since = link.barren.load(Ordering::Relaxed);
+            since > 0 && micros.saturating_sub(since) >= LIMIT.as_micros() as u64
+        };
+        if self.links.iter().all(is_barren) {
+            self.fail(format!(
+                "none of {} paths to {} has let anything through for {} s but that it connects: can packets be \
+                 as large as this host's everywhere on the way (MTU)?",
+                self.links.len(),
+                self.links[0].to,
+                LIMIT.as_secs()
+            ));
+        }
         if self.is_up() {
             return;
         }
@@ -272,7 +336,14 @@ impl Shared {
         // One that lets nothing through but greetings is better off elsewhere.
         let comes_back = live.unproved().is_none()
             && matches!(why, Loss::Silent(..) | Loss::Ended(Errno::TIMEDOUT));
+        let is_under_way = live.since().is_some();
         let (lost, socket) = live.lost();
+        match sockets::health(&socket) {
+            Some(health) if is_under_way && health.acknowledged <= GREETING => {
+                self.mark_barren(link);
+            }
+            _ => link.barren.store(0, Ordering::Relaxed),
+        }
         if let End::Absent(absent) = &mut *end {
             let trip = sockets::health(&socket).map_or(0, |health| health.rtt.into());
             let patience = (2 * Duration::from_micros(trip)).clamp(HOME, PATIENCE);
@@ -289,6 +360,12 @@ impl Shared {
             self.dial(path, end).into_iter().for_each(|order| self.keeper.dial(order));
         }
         self.watch();
+    }
+
+    /// A path has let nothing through, or did not come up.
+    fn mark_barren(&self, link: &Link) {
+        let now = self.micros(Instant::now()).max(1);
+        let _ = link.barren.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn watch(&self) {
@@ -314,6 +391,14 @@ impl Charge for Shared {
             let mut end = lock(&link.end);
             match &mut *end {
                 End::Live(live) => {
+                    // What the other end's kernel has came through, whoever reads it.
+                    if link.barren.load(Ordering::Relaxed) > 0
+                        && (live.since().is_none()
+                            || sockets::health(&live.socket)
+                                .is_none_or(|health| health.acknowledged > GREETING))
+                    {
+                        link.barren.store(0, Ordering::Relaxed);
+                    }
                     if let Some(why) = self.stuck(path, live, now, orders) {
                         self.lose(path, &mut end, &why);
                     } else {

@@ -1,7 +1,7 @@
 //! What is to be sent, and what of it has come: messages in their order, cut into pieces.
 //! Not which path takes a piece (`choice`), nor how it goes (`link`).
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use crate::{multipath::frame::Chunk, network::Request};
 
@@ -102,6 +102,20 @@ impl Queue {
     /// Whether everything has come.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    /// Messages from the oldest that has not come on.
+    pub(super) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether a message there has not come that is read from this memory.
+    pub(super) fn reads(&self, memory: &Range<usize>) -> bool {
+        self.messages.iter().any(|message| {
+            let from = message.data.addr();
+            let bytes = if message.request.is_some() { message.total } else { 0 };
+            message.missing > 0 && from < memory.end && memory.start < from + bytes
+        })
     }
 
     /// Small messages that have not come.
@@ -215,17 +229,18 @@ impl Queue {
         self.urgent.extend(pieces);
     }
 
-    /// A chunk has come. Calls `done(request, bytes)` for a message that is complete so.
-    pub(super) fn came(&mut self, chunk: &Chunk, done: impl FnOnce(Request, usize)) {
+    /// A chunk has come. Calls `done(request, bytes)` for a message that is complete so. Whether it had not come before,
+    /// by another path.
+    pub(super) fn came(&mut self, chunk: &Chunk, done: impl FnOnce(Request, usize)) -> bool {
         let Some(message) = self.message(chunk).filter(|message| message.lacks(chunk.index)) else {
-            return;
+            return false;
         };
         if let Some(word) = message.came.get_mut(chunk.index as usize / 64) {
             *word |= 1 << (chunk.index % 64);
         }
         message.missing -= 1;
         if message.missing > 0 {
-            return;
+            return true;
         }
         match message.request {
             Some(request) => done(request, message.total),
@@ -237,6 +252,7 @@ impl Queue {
             // What is complete was taken.
             self.untaken -= 1;
         }
+        true
     }
 
     fn message(&mut self, chunk: &Chunk) -> Option<&mut Message> {
@@ -291,7 +307,7 @@ mod tests {
             let mut flying: Vec<Piece> = Vec::new();
             let mut done = Vec::new();
             let mut fates = fates.into_iter().cycle();
-            let mut steps = 0;
+            let (mut steps, mut came) = (0, 0);
             while !queue.is_empty() {
                 steps += 1;
                 prop_assert!(steps < 100_000);
@@ -301,13 +317,17 @@ mod tests {
                     1 if !flying.is_empty() => { let twin = flying[0].clone(); queue.again([twin]); }
                     2 => flying.extend(queue.take_urgent(usize::MAX).or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     _ => match flying.pop() {
-                        Some(piece) => queue.came(&piece.chunk, |request, bytes| done.push((request, bytes))),
+                        Some(piece) => {
+                            let first = queue.came(&piece.chunk, |request, bytes| done.push((request, bytes)));
+                            came += if first { piece.length() } else { 0 };
+                        }
                         None => flying.extend(queue.take_urgent(usize::MAX).or_else(|| queue.take(|_, waiting| Some(waiting / 3)))),
                     },
                 }
             }
             done.sort_unstable();
             prop_assert_eq!(done, expected);
+            prop_assert_eq!(came, sizes.iter().sum::<usize>());
             prop_assert_eq!((queue.waiting, queue.copies), (0, 0));
             prop_assert!(!queue.has_work() || queue.take_urgent(usize::MAX).is_none());
         }

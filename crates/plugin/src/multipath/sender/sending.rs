@@ -1,7 +1,10 @@
 //! The sending end as its caller holds it: requests, and small messages that leave at once.
 //! Not moving the others (`sender`).
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
 
 use super::Shared;
 use crate::{
@@ -14,23 +17,24 @@ use crate::{
 const SINGLE: usize = 2;
 /// Small messages that may be on their way: the sender keeps copies.
 const COPIES: usize = 64;
+/// Messages from the oldest that has not come to the newest: the receiver keeps what comes before its request, and not
+/// any number.
+const MESSAGES: usize = 1024;
 
 /// What the caller holds.
 pub(in crate::multipath) struct Sending {
     shared: Arc<Shared>,
     /// Numbers of requests that are not in use.
     free: Vec<Request>,
-    /// Requests for small messages that nobody has seen done yet, and a bit for each of them that has not left.
+    /// Requests for small messages that nobody has seen done yet, and whether some of them may not have left.
     small: usize,
-    gathered: u64,
+    gathered: bool,
 }
-
-const _: () = assert!(REQUESTS <= u64::BITS as usize);
 
 impl Sending {
     pub(in crate::multipath) fn new(shared: Arc<Shared>) -> Sending {
         let free = (0..REQUESTS).rev().collect();
-        Sending { shared, free, small: 0, gathered: 0 }
+        Sending { shared, free, small: 0, gathered: false }
     }
 }
 
@@ -46,7 +50,7 @@ impl crate::network::Sender for Sending {
                 _ => unsafe { std::slice::from_raw_parts(data, bytes) },
             };
             let mut queue = lock(&shared.queue);
-            if queue.copies() >= COPIES {
+            if queue.copies() >= COPIES || queue.messages() >= MESSAGES {
                 drop(queue);
                 shared.progress();
                 return Ok(None);
@@ -64,7 +68,7 @@ impl crate::network::Sender for Sending {
             if self.small < SINGLE {
                 shared.send_small();
             } else {
-                self.gathered |= 1 << request;
+                self.gathered = true;
             }
             self.small += 1;
         } else {
@@ -81,8 +85,8 @@ impl crate::network::Sender for Sending {
     }
 
     fn test(&mut self, request: Request) -> Result<Option<usize>> {
-        if self.gathered & (1 << request) != 0 {
-            self.gathered = 0;
+        if self.gathered {
+            self.gathered = false;
             self.shared.send_small();
         }
         // First: what was acknowledged before that is done.
@@ -103,6 +107,13 @@ impl crate::network::Sender for Sending {
                 self.small -= usize::from(bytes <= SMALL);
                 Ok(Some(bytes))
             }
+        }
+    }
+
+    fn release(&self, memory: &Range<usize>) {
+        let reads = lock(&self.shared.queue).reads(memory);
+        if reads {
+            self.shared.abort();
         }
     }
 }
@@ -165,7 +176,7 @@ mod tests {
     fn connection() -> (Arc<Shared>, Vec<UnixStream>) {
         // Where nobody listens: the paths are these.
         let way = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)).unwrap()).unwrap();
+        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0))).unwrap();
         let shared = Shared::new(&keeper, HELLO, vec![way, way], 1 << 16).unwrap();
         let others = (0..2).map(|path| arrived(&shared, path)).collect();
         (shared, others)
@@ -239,6 +250,122 @@ mod tests {
         shared.look(Instant::now(), &mut Vec::new());
         assert_eq!(sending.test(request).unwrap(), Some(data.len()));
     }
+
+    fn reads_all(other: &mut UnixStream) -> usize {
+        let mut said = vec![0; 1 << 20];
+        let mut bytes = 0;
+        while let Ok(more @ 1..) = other.read(&mut said) {
+            bytes += more;
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_was_gathered_leaves_when_any_message_is_asked_for() {
+        let (shared, mut others) = connection();
+        let mut sending = Sending::new(shared);
+        // SAFETY: it is copied.
+        let requests = [(); 5].map(|()| unsafe { sending.send([7; 100].as_ptr(), 100) }.unwrap());
+        assert_eq!(reads_all(&mut others[0]), SINGLE * 132);
+        assert_eq!(sending.test(requests[0].unwrap()).unwrap(), Some(100));
+        assert_eq!(reads_all(&mut others[0]), (5 - SINGLE) * 132);
+    }
+
+    /// Small messages are acknowledged late, many at once: how fast a path is, they do not tell.
+    #[test]
+    fn only_long_messages_are_timed() {
+        let (shared, others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        let data = vec![7u8; 50_000];
+        for _ in 0..4 {
+            // SAFETY: it is copied.
+            unsafe { sending.send(data.as_ptr(), SMALL) }.unwrap().unwrap();
+        }
+        shared.progress();
+        (&others[0]).write_all(&Answer::Delivered(4).encoded()).unwrap();
+        shared.progress();
+        assert!(lock(&shared.queue).is_empty());
+        assert_eq!(shared.links[0].load.all_measured(), (0, 0));
+        // SAFETY: it outlives the connection.
+        unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+        (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
+        shared.progress();
+        assert_eq!(shared.links[0].load.all_measured().0, 50_000);
+    }
+
+    /// The receiver keeps what comes before its request, up to a bound.
+    #[test]
+    fn small_messages_behind_one_that_has_not_come_are_bounded() {
+        let (shared, mut others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        let data = vec![7u8; 1 << 15];
+        // SAFETY: it outlives the connection.
+        unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+        let long = usize::from(reads_all(&mut others[0]) == 0);
+        let mut small = 0;
+        // All on the path that the long one does not take are acknowledged as they come.
+        shared.hot.store(1 - long, Ordering::Relaxed);
+        for _ in 0..4 * MESSAGES {
+            // SAFETY: it is copied.
+            if let Some(request) = unsafe { sending.send([7; 8].as_ptr(), 8) }.unwrap() {
+                small += 1;
+                assert_eq!(sending.test(request).unwrap(), Some(8));
+                let came = reads_all(&mut others[1 - long]) / 40;
+                let answer = Answer::Delivered(came as u32).encoded();
+                (&others[1 - long]).write_all(&answer).unwrap();
+            }
+            shared.progress();
+        }
+        assert_eq!(small, MESSAGES - 1);
+    }
+
+    #[test]
+    fn memory_that_is_given_back_is_not_read_any_more() {
+        let (shared, _others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        let data = vec![7u8; 1 << 20];
+        let at = |bytes: Range<usize>| {
+            data.as_ptr().addr() + bytes.start..data.as_ptr().addr() + bytes.end
+        };
+        // SAFETY: it is copied.
+        unsafe { sending.send(data.as_ptr(), 100) }.unwrap().unwrap();
+        // SAFETY: it outlives the connection.
+        let request = unsafe { sending.send(data[1 << 19..].as_ptr(), 1 << 19) }.unwrap().unwrap();
+        sending.release(&at(0..1 << 19));
+        assert_eq!(sending.test(request).unwrap(), None);
+        sending.release(&at(0..(1 << 19) + 1));
+        assert!(!shared.is_up() && lock(&shared.queue).is_empty());
+        assert!(sending.test(request).is_err());
+    }
+
+    #[test]
+    fn who_is_not_heard_of_is_knocked_at_now_and_then() {
+        let (shared, _others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        let data = vec![7u8; 1 << 20];
+        // SAFETY: it outlives the connection.
+        unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+        let began = Instant::now();
+        let mut orders = Vec::new();
+        let mut knocks = Vec::new();
+        for step in 1..=30 {
+            let now = began + step * std::time::Duration::from_secs(1);
+            assert!(shared.look(now, &mut orders));
+            knocks.push(orders.drain(..).filter(|order| order.hello.epoch == Hello::KNOCK).count());
+        }
+        let times: Vec<usize> = (1..=30).filter(|step| knocks[step - 1] > 0).collect();
+        assert_eq!(times, [1, 2, 4, 8, 16, 24]);
+        assert!(knocks.iter().all(|knocks| *knocks <= 1) && shared.is_up());
+        // Somebody is there, then nobody.
+        shared.unanswered(rustix::io::Errno::CONNREFUSED);
+        assert!(shared.look(Instant::now() + 100 * LOOK, &mut orders) && shared.is_up());
+        shared.unanswered(rustix::io::Errno::TIMEDOUT);
+        assert!(shared.look(Instant::now() + LOOK, &mut orders) && shared.is_up());
+        shared.look(Instant::now() + 11 * LOOK, &mut orders);
+        assert!(!shared.is_up());
+    }
+
+    const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
     #[test]
     fn a_path_that_cannot_be_watched_is_tried_again() {
