@@ -11,8 +11,9 @@ use model::abi::{
     net::{
         Accept, Close, CommConfig, ConnectV8, ConnectV10, ConnectV11, DeregMr, DeviceHandle,
         Devices, GetProperties, InitV8, InitV10, InitV11, IrecvV8, IrecvV9, IrecvV10, IsendV8,
-        IsendV9, IsendV10, ListenV8, ListenV11, NetV8, NetV9, NetV10, NetV11, NetV12, PropertiesV8,
-        PropertiesV9, PropertiesV11, PropertiesV12, RegMr, Test, UNDEFINED,
+        IsendV9, IsendV10, ListenV8, ListenV11, NetV8, NetV9, NetV10, NetV11, NetV12,
+        OPTIONAL_COMPLETION, PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, RegMr, Test,
+        UNDEFINED,
     },
 };
 
@@ -264,6 +265,10 @@ impl Calls {
                     let mut sizes = [0; super::connection::MOST_GROUPED];
                     for (short_one, long) in sizes.iter_mut().zip(bytes.iter()) {
                         *short_one = short("irecv", *long)?;
+                    }
+                    // As NCCL does for tables that know nothing of it (src/plugin/net/net_v8.cc).
+                    if request.addr() == OPTIONAL_COMPLETION {
+                        *request = std::ptr::null_mut();
                     }
                     irecv(connection, count, places, sizes.as_mut_ptr(), tags, registered, request)
                 }

@@ -12,7 +12,7 @@ use crate::plugin::embedded;
 pub const OURS: &str = "busbw";
 
 /// The variable that makes busbw's plugin behave as NCCL's own sockets do.
-const REFERENCE: &str = "BUSBW_NET_REFERENCE";
+pub const REFERENCE: &str = "BUSBW_NET_REFERENCE";
 /// What makes NCCL load a plugin.
 const NCCL_NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 

@@ -14,9 +14,10 @@ use crate::backend::{BackendError, Reason};
 pub const COLLECTIVES: [Collective; 2] = [Collective::AllReduce, Collective::SendRecv];
 
 /// Bytes that go round at once, and how many of them may be on their way to a rank: as NCCL's ring with its
-/// default buffers, 4 MiB in 8 steps (docs/net.md).
-const SLICE: usize = 512 << 10;
-const SLOTS: usize = 8;
+/// default buffers, 4 MiB in 8 steps, two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its
+/// src/include/collectives.h).
+const SLICE: usize = 1 << 20;
+const SLOTS: usize = 4;
 
 /// Bytes of memory for what comes to be combined.
 pub(super) const SCRATCH: usize = SLICE * SLOTS;

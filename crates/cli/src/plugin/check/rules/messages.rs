@@ -154,7 +154,7 @@ pub(super) fn quiet(subject: &Subject) -> Outcome<Verdict> {
     with_device(subject, || {
         let mut line = subject.line(4 * KIB)?;
         line.write(0, 0..1000)?;
-        let (mut back, mut out, mut went) = (None, None, false);
+        let (mut back, mut out, mut came, mut went) = (None, None, None, false);
         let bytes = until("a message", || {
             if back.is_none() {
                 back = line.receiver.irecv_quietly(&line.back, 0..1000, 0).map_err(words)?;
@@ -164,10 +164,10 @@ pub(super) fn quiet(subject: &Subject) -> Outcome<Verdict> {
                 Some(ticket) if !went => went = line.sender.test(ticket).map_err(words)?,
                 Some(_) => {}
             }
-            match back {
-                Some(ticket) if went => line.receiver.test(ticket).map_err(words),
-                _ => Ok(None),
+            if let (Some(ticket), None) = (back, came) {
+                came = line.receiver.test(ticket).map_err(words)?;
             }
+            Ok(came.filter(|_| went))
         })?;
         if bytes != 1000 {
             return Err(format!("{bytes} bytes of 1000"));
