@@ -236,12 +236,12 @@ pub trait Prepared {
 
     /// Stays in the library until the other ranks have ended what was begun, too: called by all after
     /// [`Prepared::finish`], before they meet outside of it. A library that works only while it is called
-    /// leaves another rank waiting for ever otherwise.
+    /// leaves another rank waiting for ever otherwise. Whether they have met by that.
     ///
     /// # Errors
     /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<(), BackendError> {
-        Ok(())
+    fn serve_others(&mut self) -> Result<Met, BackendError> {
+        Ok(Met::No)
     }
 
     /// Notes a boundary between what was enqueued before and what comes after.
@@ -273,6 +273,15 @@ pub trait Prepared {
         rank: usize,
         element: u64,
     ) -> Result<(), BackendError>;
+}
+
+/// Whether all ranks have met, so that they need not outside of the backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    /// None leaves before all have come.
+    Yes,
+    /// They have not.
+    No,
 }
 
 /// Ends what was enqueued on every rank; this driver's seconds since [`Prepared::start`].

@@ -3,7 +3,7 @@
 
 use model::pattern::{Content, Mismatch, Pattern};
 
-use super::BackendError;
+use super::{BackendError, Met};
 
 /// Which of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,12 +103,12 @@ pub trait Channel {
 
     /// Stays in the library until all other ranks have ended their messages, too: called by all, before they
     /// meet outside of it. A library that works only while it is called leaves another rank waiting for
-    /// ever otherwise.
+    /// ever otherwise. Whether they have met by that.
     ///
     /// # Errors
     /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<(), BackendError> {
-        Ok(())
+    fn serve_others(&mut self) -> Result<Met, BackendError> {
+        Ok(Met::No)
     }
 
     /// Writes what is to be sent, or poison where something is to be received.

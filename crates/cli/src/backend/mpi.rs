@@ -28,8 +28,8 @@ use native::mpi::{Part, Rank, RankError, Which};
 
 use self::operations::Prepared as Call;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, host, in_memory,
-    laps,
+    Backend, BackendError, CaseFacts, Channel, Found, Met, Operation, Prepared, Reason, host,
+    in_memory, laps,
 };
 use crate::measure::MeasureError;
 
@@ -240,8 +240,9 @@ impl Prepared for MpiCase<'_> {
         Ok(self.elapsed())
     }
 
-    fn serve_others(&mut self) -> Result<(), BackendError> {
-        self.rank.barrier().map_err(failed)
+    fn serve_others(&mut self) -> Result<Met, BackendError> {
+        self.rank.barrier().map_err(failed)?;
+        Ok(Met::Yes)
     }
 
     fn mark(&mut self) -> Result<(), BackendError> {

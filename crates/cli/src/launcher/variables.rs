@@ -8,9 +8,28 @@ use crate::{
 };
 
 /// Beginnings of names, and whole names.
-const BEGINNINGS: [&str; 14] = [
-    "NCCL_", "RCCL_", "UCX_", "UCC_", "FI_", "MPICH_", "I_MPI_", "CUDA_", "NVSHMEM_", "HIP_",
-    "ROCR_", "HSA_", "GLOO_", "BUSBW_",
+const BEGINNINGS: [&str; 21] = [
+    "NCCL_",
+    "RCCL_",
+    "UCX_",
+    "UCC_",
+    "FI_",
+    "PSM2_",
+    "PSM3_",
+    "MPICH_",
+    "MPIR_CVAR_",
+    "MV2_",
+    "MVP_",
+    "I_MPI_",
+    "HCOLL_",
+    "SHARP_",
+    "CUDA_",
+    "NVSHMEM_",
+    "HIP_",
+    "ROCR_",
+    "HSA_",
+    "GLOO_",
+    "BUSBW_",
 ];
 const NAMES: [&str; 3] = ["LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT"];
 /// What tells our own processes something, set anew for each of them.
@@ -49,6 +68,8 @@ mod tests {
             "BUSBW_NCCL",
             "OMPI_MCA_btl",
             "CUDA_VISIBLE_DEVICES",
+            "MPIR_CVAR_ENABLE_GPU",
+            "MV2_USE_CUDA",
             "LD_PRELOAD",
             "MY_PLUGIN",
         ];
@@ -60,6 +81,8 @@ mod tests {
             "BUSBW_NCCL",
             "CUDA_VISIBLE_DEVICES",
             "LD_LIBRARY_PATH",
+            "MPIR_CVAR_ENABLE_GPU",
+            "MV2_USE_CUDA",
             "MY_PLUGIN",
             "NCCL_DEBUG",
             "NCCL_TESTS_DEVICE",

@@ -10,7 +10,7 @@ use model::{
 };
 
 use super::{MeasureError, Session, Slowdown};
-use crate::backend::{Found, Operation, Prepared, finish_all};
+use crate::backend::{Found, Met, Operation, Prepared, finish_all};
 
 /// One driver's times of a batch, seconds; all but `spent` of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -135,8 +135,9 @@ impl Session<'_> {
                     for operation in operations(plan, last, iteration) {
                         run_operation(prepared.as_mut(), operation, slowdown)?;
                         prepared.finish(deadline())?;
-                        if plan.blocking == Blocking::InnerBarrier {
-                            prepared.serve_others()?;
+                        if plan.blocking == Blocking::InnerBarrier
+                            && prepared.serve_others()? == Met::No
+                        {
                             self.world.barrier(deadline())?;
                         }
                     }
@@ -146,8 +147,9 @@ impl Session<'_> {
                 let done = prepared.finish(deadline())?;
                 unblocked += done - begun;
                 apart.push(done - begun);
-                if meets {
-                    prepared.serve_others()?;
+                // As in OSU's loops, by the library's own barrier where it has one: ours, between hosts, lets ranks go one
+                // after the other, which the next iteration would be taken for.
+                if meets && prepared.serve_others()? == Met::No {
                     self.world.barrier(deadline())?;
                 }
             }

@@ -21,7 +21,7 @@ use model::{
 pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
-    backend::{Backend, BackendError, Channel, Found},
+    backend::{Backend, BackendError, Channel, Found, Met},
     local_time,
 };
 
@@ -101,7 +101,8 @@ impl Session<'_> {
         });
         let answer = plan.answer_offset();
         let (iterations, mut warmup) = plan.loops(bytes as u64);
-        if !test.is_latency() && !test.is_multiple() && bytes <= SMALL {
+        // Who wants none untimed gets none.
+        if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= SMALL {
             warmup += iterations.min(REHEARSED);
         }
         Task {
@@ -175,7 +176,9 @@ impl Session<'_> {
         let seed = self.seed(Place::OutOfPlace);
         let (least, iterations) = self.afford_messages(task)?;
         let wanted = task.iterations;
-        let task = &Task { iterations, warmup: task.warmup.min(iterations), ..*task };
+        // Where there is no time for all iterations there is none for more untimed ones.
+        let warmup = if iterations < wanted { task.warmup.min(iterations) } else { task.warmup };
+        let task = &Task { iterations, warmup, ..*task };
         let begun = Instant::now();
         let (mut samples, mut batches) = (Samples::new(), Vec::new());
         let mut findings = Findings::default();
@@ -203,8 +206,8 @@ impl Session<'_> {
         if checked && findings.wrong_anywhere == 0 {
             self.check_messages(task, seed, &mut findings)?;
         }
-        let messages = self.message_figures(task, pairs, &batches, &samples)?;
         let time_us = median(&figures).unwrap_or(f64::NAN);
+        let messages = self.message_figures(task, pairs, time_us, &batches, &samples)?;
         let algbw = pairs.len() as f64 * task.bytes as f64 / time_us / 1e3;
         Ok(Half {
             algorithm: None,
@@ -258,6 +261,7 @@ impl Session<'_> {
         &mut self,
         task: &Task,
         pairs: &[(usize, usize)],
+        time_us: f64,
         batches: &[Vec<f64>],
         mine: &Samples,
     ) -> Result<MessageFigures, MeasureError> {
@@ -274,7 +278,8 @@ impl Session<'_> {
         let asked = &self.plan.messaging.percentiles;
         Ok(MessageFigures {
             window: task.end.window,
-            rate: each.iter().map(|pair| 1e6 / pair.time_us).sum(),
+            // By the same time as the bandwidth (osu_mbw_mr.c: rate = 1e6 * MB/s / bytes).
+            rate: pairs.len() as f64 * 1e6 / time_us,
             spread: samples.spread(messages),
             percentiles: asked
                 .iter()
@@ -324,8 +329,10 @@ impl Session<'_> {
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
-                channel.serve_others()?;
-                self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
+                // As in `Batch::time_iterations`.
+                if channel.serve_others()? == Met::No {
+                    self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
+                }
             }
             let begun = looks.then(Instant::now);
             if slowdown.is_some() {

@@ -3,6 +3,8 @@
 
 use super::incidents::incidents;
 use model::{
+    DataType, ReduceOp,
+    plan::BackendChoice,
     record::{Half, Row, Run},
     stats::summarise,
 };
@@ -91,6 +93,19 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
             "--precision was not reached before --max-time",
             "give it more time, or accept the interval in the record",
             pick(&missed),
+        );
+    }
+    let saturates = run.plan.backend == BackendChoice::Mpi
+        && rows.iter().any(|row| {
+            row.redop == ReduceOp::Sum.name()
+                && matches!(row.datatype, DataType::Int8 | DataType::Uint8)
+                && halves(row).any(|(_, half)| half.wrong.is_some_and(|wrong| wrong > 0))
+        });
+    if saturates {
+        warnings.push(
+            "sums of 8-bit integers are expected to wrap: Open MPI from 4.1 on lets them saturate with AVX \
+             (open-mpi/ompi#8045); if that is all that is wrong, OMPI_MCA_op=^avx adds as C does"
+                .to_owned(),
         );
     }
     warnings

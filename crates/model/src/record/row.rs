@@ -183,7 +183,7 @@ pub struct MessageFigures {
     /// Messages of a pair that were under way at once.
     #[serde(default)]
     pub window: u32,
-    /// Messages a second, of all pairs together, both ways.
+    /// Messages a second, of all pairs together, both ways: by their mean time, as the bandwidth.
     #[serde(with = "figure")]
     pub rate: f64,
     /// One message's time in each iteration of each pair, over all batches: half a round trip, or a
