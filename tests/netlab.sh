@@ -280,6 +280,15 @@ correctness() {
     verdict FAILED "every path gone" "exit $code after $((SECONDS - began)) s: $(tail -1 "$work/listens")"
   fi
 
+  # Nothing goes but what is short, as where an MTU is smaller than hosts think. The other end waits for who has ended.
+  (soon 1; rule tcp sport != 4444 tcp dport != 4444 ip length \> 1500 drop; sleep 26; ip netns pids "$net-b" | xargs -r kill -9) &
+  talk busbw --sizes 1M --seconds 3
+  wait $!
+  no_rules
+  if grep -q 'test: none of 16 paths .* (MTU)' "$work/err"; then verdict ok "paths that take no large packets"; else
+    verdict FAILED "paths that take no large packets" "$(tail -1 "$work/err")"
+  fi
+
   (soon 1; ip netns pids "$net-b" | xargs -r kill -9) &
   began=$SECONDS
   talk busbw --sizes 1M --seconds 5

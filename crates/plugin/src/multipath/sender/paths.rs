@@ -29,8 +29,8 @@ const TIMEOUTS: u8 = 2;
 const ASK: Duration = Duration::from_millis(50);
 /// Between two attempts at a path.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
-/// Bytes that a path's other end has when it has nothing but the greeting, and one for the connection itself.
-const GREETING: u64 = Hello::BYTES as u64 + 1;
+/// What waits to be sent is given to a path that has come within this.
+const UNPROVED: Duration = Duration::from_secs(1);
 /// The other side refuses all paths for so long: it is not there any more.
 const REFUSED: Duration = Duration::from_secs(2);
 /// From the port that it had, a path has twice its round trip to connect, and at least so long.
@@ -83,6 +83,15 @@ fn silent(live: &Live) -> Option<Loss> {
     let health = sockets::health(&live.socket)?;
     (health.unacknowledged > 0 && health.timeouts >= TIMEOUTS)
         .then_some(Loss::Silent(health.silence, health.timeouts))
+}
+
+/// Whether a path may let more through than greetings: what the other end's kernel has came through, whoever reads it;
+/// and where nothing was to be sent for a while, nobody knows.
+fn is_fruitful(live: &Live, now: Instant) -> bool {
+    if live.since().is_none() {
+        return live.unproved().is_none_or(|came| now.saturating_duration_since(came) > UNPROVED);
+    }
+    live.has_delivered() != Some(false)
 }
 
 impl Shared {
@@ -336,14 +345,12 @@ impl Shared {
         // One that lets nothing through but greetings is better off elsewhere.
         let comes_back = live.unproved().is_none()
             && matches!(why, Loss::Silent(..) | Loss::Ended(Errno::TIMEDOUT));
-        let is_under_way = live.since().is_some();
-        let (lost, socket) = live.lost();
-        match sockets::health(&socket) {
-            Some(health) if is_under_way && health.acknowledged <= GREETING => {
-                self.mark_barren(link);
-            }
-            _ => link.barren.store(0, Ordering::Relaxed),
+        if live.since().is_some() && live.has_delivered() == Some(false) {
+            self.mark_barren(link);
+        } else {
+            link.barren.store(0, Ordering::Relaxed);
         }
+        let (lost, socket) = live.lost();
         if let End::Absent(absent) = &mut *end {
             let trip = sockets::health(&socket).map_or(0, |health| health.rtt.into());
             let patience = (2 * Duration::from_micros(trip)).clamp(HOME, PATIENCE);
@@ -391,12 +398,7 @@ impl Charge for Shared {
             let mut end = lock(&link.end);
             match &mut *end {
                 End::Live(live) => {
-                    // What the other end's kernel has came through, whoever reads it.
-                    if link.barren.load(Ordering::Relaxed) > 0
-                        && (live.since().is_none()
-                            || sockets::health(&live.socket)
-                                .is_none_or(|health| health.acknowledged > GREETING))
-                    {
+                    if link.barren.load(Ordering::Relaxed) > 0 && is_fruitful(live, now) {
                         link.barren.store(0, Ordering::Relaxed);
                     }
                     if let Some(why) = self.stuck(path, live, now, orders) {
