@@ -77,10 +77,10 @@ pub struct NetPath {
     pub remote: SocketAddr,
     /// How it is.
     pub state: PathState,
-    /// Bytes of messages that the other end's plugin acknowledged.
+    /// Bytes of messages that the other end's plugin acknowledged; of what went by two paths, by the first.
     pub bytes: u64,
-    /// Those of them that were acknowledged 8 KiB or more at once: `timed_bytes / timed_us` is the path's
-    /// rate in MB/s while it was busy.
+    /// Those of messages longer than 8 KiB, acknowledged so many or more at once: `timed_bytes / timed_us` is the
+    /// path's rate in MB/s while it was busy.
     pub timed_bytes: u64,
     /// Microseconds that these took, each from when the first of them left, or the acknowledgement before came,
     /// until their own came: waiting for a receiver that is late included.

@@ -93,7 +93,7 @@ pub(super) const PAIRS_EXAMPLES: &str =
 (-e, 64 MiB). Whoever seems slow is measured again before it is named. docs/pairs.md tells how sure that is.
 Examples:
   busbw pairs                        every pair of this machine's GPUs, or cores
-  mpirun -n 16 busbw pairs --rails   GPU i of each node with GPU i of the others
+  busbw pairs --rails --launcher mpirun -H a:8,b:8   GPU i of each node with GPU i of the others
   srun busbw pairs --sample 8        8 peers for each rank, where all pairs take too long
   busbw pairs --only bw -e 1G --strict   exit with 1 when somebody is slower than the others";
 

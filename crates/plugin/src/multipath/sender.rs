@@ -107,6 +107,8 @@ struct Absent {
     home: Option<Home>,
     /// What is to be told of its loss, once it is known that the other side has not just closed the connection.
     loss: Option<String>,
+    /// Whether it was told that it does not come up.
+    told: bool,
 }
 
 /// Where a path was, which fell silent.
@@ -120,7 +122,7 @@ struct Home {
 
 impl Absent {
     fn since(since: Instant) -> Absent {
-        Absent { since, dialled: false, refused: None, home: None, loss: None }
+        Absent { since, dialled: false, refused: None, home: None, loss: None, told: false }
     }
 }
 

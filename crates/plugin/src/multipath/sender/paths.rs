@@ -48,6 +48,7 @@ impl Link {
     /// Counts and tells that a path was lost, and how it is now.
     fn tell(&self, path: u16, absent: &mut Absent, now: &str) {
         let Some(loss) = absent.loss.take() else { return };
+        absent.told = true;
         self.counts.lost.fetch_add(1, Ordering::Relaxed);
         log::info(&format!("NET/busbw: path {path} to {} was lost ({loss}): {now}", self.to));
     }
@@ -154,7 +155,8 @@ impl Shared {
         let may_be_over = absent.refused.is_some() || self.over.get().is_some();
         if absent.loss.is_some() && !may_be_over {
             link.tell(path, absent, &format!("{error}; it is tried again"));
-        } else if absent.home.is_none() {
+        } else if absent.home.is_none() && !absent.told {
+            absent.told = true;
             log::info(&format!("NET/busbw: path {path} to {to}: {error}; it is tried again"));
         }
     }
