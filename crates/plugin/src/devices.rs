@@ -107,6 +107,12 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     )
 }
 
+/// All addresses of this host; none where the system does not tell.
+pub fn addresses() -> Vec<IpAddr> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    all.iter().map(if_addrs::Interface::ip).collect()
+}
+
 /// All of them as one device, which is where the first one is.
 fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
     let first = interfaces.first();

@@ -176,6 +176,7 @@ impl Multipath {
         let ways = ways::between(
             &self.devices[device].interfaces,
             &there.addresses,
+            &crate::devices::addresses(),
             self.keeper()?.engine.has_threads(),
         )?;
         let hello = frame::Hello {

@@ -375,9 +375,15 @@ impl Shared {
 
     /// Is broken once the other side has ended, or has had no path for too long.
     fn give_up(&self) {
-        if self.up.load(Ordering::Acquire) > 0 || self.settling.load(Ordering::Acquire) > 0 {
+        if self.up.load(Ordering::Acquire) > 0 {
             return;
         }
+        // What has come twice is about to be handed over, by whoever has found it.
+        let requests = lock(&self.requests);
+        if !requests.spares.is_empty() || self.settling.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        drop(requests);
         if self.bye.load(Ordering::Acquire) {
             let text = "the other side has closed the connection";
             self.fail(Failure::new(Status::REMOTE, text));

@@ -59,6 +59,9 @@ pub(super) struct Shared {
     heard: AtomicU64,
     /// Since when nobody answers at the other end's door either, likewise; 0 while somebody does.
     deserted: AtomicU64,
+    /// When a path was lost that had let nothing of a chunk through, likewise; 0 if any path has since.
+    barren: AtomicU64,
+    aborted: AtomicBool,
     /// Bytes of a chunk of a long message.
     chunk: u32,
 }
@@ -80,10 +83,8 @@ struct Link {
     /// How often it was dialled.
     epoch: AtomicU32,
     counts: Counts,
-    /// Since when it has let nothing through but greetings, however often it was connected, in microseconds since the
-    /// connection's `started`; 0 unless it was lost so.
-    barren: AtomicU64,
-    /// When the other end was knocked at by this way, likewise, and how often since it was heard of.
+    /// When the other end was knocked at by this way, in microseconds after the connection's `started`, and how often
+    /// since it was heard of.
     knocked: AtomicU64,
     knocks: AtomicU32,
     from: Option<IpAddr>,
@@ -143,7 +144,6 @@ impl Shared {
             load: Load::default(),
             epoch: AtomicU32::new(0),
             counts: Counts::default(),
-            barren: AtomicU64::new(0),
             knocked: AtomicU64::new(0),
             knocks: AtomicU32::new(0),
             from,
@@ -170,6 +170,8 @@ impl Shared {
             looked: AtomicU64::new(0),
             heard: AtomicU64::new(0),
             deserted: AtomicU64::new(0),
+            barren: AtomicU64::new(0),
+            aborted: AtomicBool::new(false),
             chunk,
         });
         if let Some(stats) = keeper.stats() {

@@ -154,8 +154,6 @@ pub(super) fn receive(socket: impl AsFd, parts: &mut [IoSliceMut<'_>]) -> Io<Opt
 pub(super) struct Health {
     /// Segments on their way.
     pub unacknowledged: u32,
-    /// Bytes that the other end's kernel has, and one for the connection itself.
-    pub acknowledged: u64,
     /// Timeouts since the last acknowledgement.
     pub timeouts: u8,
     /// Time since the last acknowledgement came.
@@ -192,7 +190,6 @@ pub(super) fn health(socket: &OwnedFd) -> Option<Health> {
     };
     (code == 0).then(|| Health {
         unacknowledged: info.tcpi_unacked,
-        acknowledged: info.tcpi_bytes_acked,
         timeouts: info.tcpi_retransmits,
         silence: Duration::from_millis(info.tcpi_last_ack_recv.into()),
         rtt: info.tcpi_rtt,
@@ -201,6 +198,14 @@ pub(super) fn health(socket: &OwnedFd) -> Option<Health> {
         segments: info.tcpi_data_segs_out,
         retransmitted: info.tcpi_total_retrans,
     })
+}
+
+/// Bytes of what was given to the kernel that the other end's has not acknowledged (SIOCOUTQ).
+pub(super) fn unacknowledged(socket: &OwnedFd) -> Option<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int; the socket is open.
+    let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    usize::try_from(bytes).ok().filter(|_| code == 0)
 }
 
 /// Our end of a connection.

@@ -27,32 +27,24 @@ pub(super) struct Ways {
     pub chunk: u32,
 }
 
-/// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share;
-/// whether threads share what is to be moved.
+/// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share; all addresses
+/// of this host; whether threads share what is to be moved.
 ///
 /// # Errors
 /// When no two of them speak the same version of IP.
 pub(super) fn between(
     ours: &[Interface],
     theirs: &[(SocketAddr, u8)],
+    own: &[IpAddr],
     shared: bool,
 ) -> Result<Ways> {
-    // An address that this host has too, beside others that it has not, is none by which the other host is reached: a
+    let is_own = |to: &SocketAddr| own.contains(&to.ip());
+    // An address that this host has, beside others that it has not, is none by which the other host is reached: a
     // bridge's for containers is the same everywhere.
-    let own = |to: &SocketAddr| ours.iter().any(|from| from.address == to.ip());
-    let within = theirs.iter().all(|(to, _)| own(to));
-    let theirs: Vec<_> = theirs.iter().filter(|(to, _)| within || !own(to)).collect();
-    let mut joined: Vec<Way> = Vec::new();
-    for (to, prefix) in &theirs {
-        let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
-        joined.extend(near.map(|from| (Some(from.address), *to)));
-    }
+    let foreign: Vec<_> = theirs.iter().filter(|(to, _)| !is_own(to)).copied().collect();
+    let mut joined = joined(ours, if foreign.is_empty() { theirs } else { &foreign });
     if joined.is_empty() {
-        // Through a router: by whichever of our interfaces the kernel says.
-        let reached = |to: &SocketAddr| {
-            !to.ip().is_loopback() && ours.iter().any(|from| from.address.is_ipv4() == to.is_ipv4())
-        };
-        joined.extend(theirs.iter().filter(|(to, _)| reached(to)).map(|(to, _)| (None, *to)));
+        joined = self::joined(ours, theirs);
     }
     if joined.is_empty() {
         let text = format!(
@@ -62,12 +54,29 @@ pub(super) fn between(
         );
         return Err(Failure::new(Status::SYSTEM, text));
     }
+    let within = joined.iter().all(|(_, to)| is_own(to));
     let (count, chunk) = match (within, shared) {
         (true, false) => (WITHIN, CHUNKS.0),
         (true, true) => (WITHIN, CHUNKS.1),
         (false, _) => (MOST_PATHS, CHUNKS.2),
     };
     Ok(Ways { paths: spread(&joined, count), chunk })
+}
+
+/// All pairs in one subnet; where there are none, whatever the kernel reaches through a router.
+fn joined(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Vec<Way> {
+    let mut joined: Vec<Way> = Vec::new();
+    for (to, prefix) in theirs {
+        let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
+        joined.extend(near.map(|from| (Some(from.address), *to)));
+    }
+    if joined.is_empty() {
+        let reached = |to: &SocketAddr| {
+            !to.ip().is_loopback() && ours.iter().any(|from| from.address.is_ipv4() == to.is_ipv4())
+        };
+        joined.extend(theirs.iter().filter(|(to, _)| reached(to)).map(|(to, _)| (None, *to)));
+    }
+    joined
 }
 
 /// So many of these, some of them several times: all alike, and all addresses of either side alike.
@@ -109,7 +118,10 @@ mod tests {
         let said = |(from, to): Way| {
             (from.map_or("any".to_owned(), |from| from.to_string()), to.to_string())
         };
-        Some(between(&from, &to, false).ok()?.paths.into_iter().map(said).collect())
+        // The host has an interface besides that was not chosen.
+        let own: Vec<_> =
+            from.iter().map(|from| from.address).chain(["10.9.0.1".parse().unwrap()]).collect();
+        Some(between(&from, &to, &own, false).ok()?.paths.into_iter().map(said).collect())
     }
 
     #[test]
@@ -165,5 +177,8 @@ mod tests {
     fn within_a_host_there_are_few() {
         let within = ways(&[("127.0.0.1", 8)], &[("127.0.0.1:5", 8)]).unwrap();
         assert_eq!(within, vec![("127.0.0.1".to_owned(), "127.0.0.1:5".to_owned()); WITHIN]);
+        // Also where the other process has chosen more interfaces.
+        let within = ways(&[("10.1.0.1", 24)], &[("10.1.0.1:5", 24), ("10.9.0.1:6", 24)]).unwrap();
+        assert_eq!(within, vec![("10.1.0.1".to_owned(), "10.1.0.1:5".to_owned()); WITHIN]);
     }
 }

@@ -55,9 +55,10 @@ impl Dial {
             }
             // Its port can be had once more at once.
             sockets::give_up(&self.socket);
-            // A process that is held up is there: its kernel connects.
-            if !(self.connected && self.order.is_knock()) {
-                not_reached(&self.order, Errno::TIMEDOUT);
+            match self.order.whom.upgrade() {
+                // A process that is held up is there: its kernel connects.
+                Some(whom) if self.connected && self.order.is_knock() => whom.answered(),
+                _ => not_reached(&self.order, Errno::TIMEDOUT),
             }
             return None;
         }

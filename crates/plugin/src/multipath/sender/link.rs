@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{choice::Load, queue::Piece};
 use crate::multipath::{
-    frame::{Answer, Chunk, Header, Hello},
+    frame::{Answer, Chunk, Header},
     sockets,
 };
 
@@ -42,8 +42,6 @@ pub(super) struct Live {
     /// When the other end was last heard of.
     heard: Instant,
     asked: Option<Instant>,
-    /// Bytes that said nothing but that: greeting and questions.
-    idle_bytes: u64,
     /// Whether what is on its way was given to other paths as well.
     pub(super) doubted: bool,
 }
@@ -78,7 +76,6 @@ impl Live {
             came: now,
             heard: now,
             asked: None,
-            idle_bytes: Hello::BYTES as u64,
             doubted: false,
         }
     }
@@ -88,11 +85,14 @@ impl Live {
         (self.heard == self.came).then_some(self.came)
     }
 
-    /// Whether the other end's kernel has anything of a chunk, if it is known what it has.
-    pub(super) fn has_delivered(&self) -> Option<bool> {
-        // One more for the connection itself.
-        let health = sockets::health(&self.socket)?;
-        Some(health.acknowledged > self.idle_bytes + 1)
+    /// Whether the other end's kernel has anything of the chunks that are on their way; nothing where none is, or where
+    /// ours does not say.
+    pub(super) fn passes(&self) -> Option<bool> {
+        self.since()?;
+        let flying = self.flying.iter().map(|flying| Header::BYTES + flying.piece.length());
+        let given =
+            flying.sum::<usize>() + self.writing.as_ref().map_or(0, |writing| writing.written);
+        Some(sockets::unacknowledged(&self.socket)? < given)
     }
 
     /// Whether it was asked, and has not been heard of since.
@@ -187,7 +187,6 @@ impl Live {
         if self.writing.is_none() {
             self.front.clear();
             self.front.extend_from_slice(&Header::Ping.encoded());
-            self.idle_bytes += Header::BYTES as u64;
             self.begin();
             self.go_on()?;
         }

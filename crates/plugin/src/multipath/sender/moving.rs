@@ -67,7 +67,7 @@ impl Shared {
             let has_come = queue.is_some();
             drop(queue);
             if has_come {
-                link.barren.store(0, Ordering::Relaxed);
+                self.barren.store(0, Ordering::Relaxed);
             }
             self.deserted.store(0, Ordering::Relaxed);
             self.heard.store(self.micros(Instant::now()), Ordering::Relaxed);

@@ -29,14 +29,12 @@ const TIMEOUTS: u8 = 2;
 const ASK: Duration = Duration::from_millis(50);
 /// Between two attempts at a path.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
-/// What waits to be sent is given to a path that has come within this.
-const UNPROVED: Duration = Duration::from_secs(1);
 /// The other side refuses all paths for so long: it is not there any more.
 const REFUSED: Duration = Duration::from_secs(2);
 /// From the port that it had, a path has twice its round trip to connect, and at least so long.
 const HOME: Duration = Duration::from_millis(250);
-/// Between two knocks at the other end's door by the same way, while it is not heard of; twice as long each time, at most
-/// eight times.
+/// Between two knocks at the other end's door by the same way while it is not heard of; then twice as long each time, at
+/// most eight times. A quarter of it while it is.
 const KNOCK: Duration = Duration::from_secs(1);
 /// Where nobody has answered for so long, there is nobody: a path on which something is late is lost. The kernel does not
 /// notice where the receiver did not read, since it only asks now and then whether it does.
@@ -86,15 +84,6 @@ fn silent(live: &Live) -> Option<Loss> {
         .then_some(Loss::Silent(health.silence, health.timeouts))
 }
 
-/// Whether a path may let more through than greetings: what the other end's kernel has came through, whoever reads it;
-/// and where nothing was to be sent for a while, nobody knows.
-fn is_fruitful(live: &Live, now: Instant) -> bool {
-    if live.since().is_none() {
-        return live.unproved().is_none_or(|came| now.saturating_duration_since(came) > UNPROVED);
-    }
-    live.has_delivered() != Some(false)
-}
-
 impl Shared {
     /// A path is up.
     pub(in crate::multipath) fn arrived(&self, hello: &Hello, socket: OwnedFd) {
@@ -142,7 +131,6 @@ impl Shared {
         let End::Absent(absent) = &mut *lock(&link.end) else { return };
         absent.since = Instant::now();
         absent.dialled = false;
-        self.mark_barren(link);
         absent.refused = match error {
             Errno::CONNREFUSED | Errno::CONNRESET => absent.refused.or(Some(absent.since)),
             _ => None,
@@ -186,9 +174,13 @@ impl Shared {
             Ok(_) => orders.extend(self.knock(path, now)),
         }
         let deserted = self.deserted.load(Ordering::Relaxed);
-        let time = self.micros(now).saturating_sub(deserted);
-        if deserted > 0 && time > DESERTED.as_micros() as u64 {
-            return Some(Loss::Deserted(Duration::from_micros(time)));
+        // Not longer than this is late, and not while the other host's kernel is heard of, whoever is held up there.
+        let since = deserted.max(self.micros(oldest.max(heard)));
+        let time = Duration::from_micros(self.micros(now).saturating_sub(since));
+        let is_heard =
+            || sockets::health(&live.socket).is_some_and(|health| health.silence < DESERTED);
+        if deserted > 0 && time > DESERTED && !is_heard() {
+            return Some(Loss::Deserted(time));
         }
         silent(live)
     }
@@ -202,11 +194,14 @@ impl Shared {
             way.knocks.store(0, Ordering::Relaxed);
         }
         let knocks = way.knocks.load(Ordering::Relaxed);
-        let pause = KNOCK.as_micros() as u64 * (1 << knocks.saturating_sub(1).min(3));
-        if knocks > 0 && micros.saturating_sub(last) < pause {
+        let pause = match knocks {
+            0 => KNOCK / 4,
+            _ => KNOCK * (1 << (knocks - 1).min(3)),
+        };
+        if last > 0 && micros.saturating_sub(last) < pause.as_micros() as u64 {
             return None;
         }
-        way.knocked.store(micros, Ordering::Relaxed);
+        way.knocked.store(micros.max(1), Ordering::Relaxed);
         way.knocks.store(knocks.saturating_add(1), Ordering::Relaxed);
         Some(self.order(path, self.itself.clone(), Hello::KNOCK))
     }
@@ -218,9 +213,11 @@ impl Shared {
 
     /// Nobody was, so far as is known.
     pub(in crate::multipath) fn unanswered(&self, error: Errno) {
-        let nobody = matches!(error, Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH);
-        if !nobody {
-            return self.answered();
+        match error {
+            Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => {}
+            Errno::CONNREFUSED | Errno::CONNRESET => return self.answered(),
+            // Our own trouble.
+            _ => return,
         }
         let now = self.micros(Instant::now()).max(1);
         let _ = self.deserted.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
@@ -237,21 +234,18 @@ impl Shared {
 
     /// Is broken once no path has come up for too long, or none that lets anything through.
     fn give_up(&self, now: Instant) {
-        let micros = self.micros(now);
-        let is_barren = |link: &Link| {
-            let since = link.barren.load(Ordering::Relaxed);
-            since > 0 && micros.saturating_sub(since) >= LIMIT.as_micros() as u64
-        };
-        if self.links.iter().all(is_barren) {
-            self.fail(format!(
-                "none of {} paths to {} has let anything through for {} s but that it connects: can packets be \
-                 as large as this host's everywhere on the way (MTU)?",
-                self.links.len(),
-                self.links[0].to,
-                LIMIT.as_secs()
-            ));
-        }
         if self.is_up() {
+            let barren = self.barren.load(Ordering::Relaxed);
+            let time = self.micros(now).saturating_sub(barren);
+            if barren > 0 && time >= LIMIT.as_micros() as u64 && !self.is_idle() {
+                self.fail(format!(
+                    "none of {} paths to {} has let anything through for {} s but that it connects: can packets be \
+                     as large as this host's everywhere on the way (MTU)?",
+                    self.links.len(),
+                    self.links[0].to,
+                    LIMIT.as_secs()
+                ));
+            }
             return;
         }
         let mut refused = Some(Duration::MAX);
@@ -291,6 +285,9 @@ impl Shared {
 
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
     pub(in crate::multipath) fn abort(&self) {
+        if self.aborted.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.close("the connection was closed");
         // First, so that a path that is just coming up finds nothing any more.
         *lock(&self.queue) = Queue::default();
@@ -346,11 +343,10 @@ impl Shared {
         link.load.set_open(false);
         // One that lets nothing through but greetings is better off elsewhere.
         let comes_back = live.unproved().is_none()
-            && matches!(why, Loss::Silent(..) | Loss::Ended(Errno::TIMEDOUT));
-        if live.since().is_some() && live.has_delivered() == Some(false) {
-            self.mark_barren(link);
-        } else {
-            link.barren.store(0, Ordering::Relaxed);
+            && matches!(why, Loss::Silent(..) | Loss::Deserted(_) | Loss::Ended(Errno::TIMEDOUT));
+        if live.passes() == Some(false) {
+            let since = self.micros(now).max(1);
+            let _ = self.barren.compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
         }
         let (lost, socket) = live.lost();
         if let End::Absent(absent) = &mut *end {
@@ -369,12 +365,6 @@ impl Shared {
             self.dial(path, end).into_iter().for_each(|order| self.keeper.dial(order));
         }
         self.watch();
-    }
-
-    /// A path has let nothing through, or did not come up.
-    fn mark_barren(&self, link: &Link) {
-        let now = self.micros(Instant::now()).max(1);
-        let _ = link.barren.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn watch(&self) {
@@ -400,8 +390,9 @@ impl Charge for Shared {
             let mut end = lock(&link.end);
             match &mut *end {
                 End::Live(live) => {
-                    if link.barren.load(Ordering::Relaxed) > 0 && is_fruitful(live, now) {
-                        link.barren.store(0, Ordering::Relaxed);
+                    // What the other end's kernel has came through, whoever reads it.
+                    if self.barren.load(Ordering::Relaxed) > 0 && live.passes() == Some(true) {
+                        self.barren.store(0, Ordering::Relaxed);
                     }
                     if let Some(why) = self.stuck(path, live, now, orders) {
                         self.lose(path, &mut end, &why);

@@ -161,7 +161,10 @@ mod tests {
     };
 
     use super::{
-        super::{Absent, End, paths::RETRY},
+        super::{
+            Absent, End,
+            paths::{Loss, RETRY},
+        },
         *,
     };
     use crate::{
@@ -372,6 +375,32 @@ mod tests {
         assert!(shared.look(Instant::now() + LOOK, &mut orders) && shared.is_up());
         shared.look(Instant::now() + 11 * LOOK, &mut orders);
         assert!(!shared.is_up());
+    }
+
+    /// Where an MTU is smaller than hosts think, a path connects, and lets nothing of a chunk through.
+    #[test]
+    fn paths_that_let_nothing_through_but_greetings_end_the_connection() {
+        for is_read in [true, false] {
+            let (shared, _others) = connection();
+            let mut sending = Sending::new(shared.clone());
+            let data = vec![7u8; 1 << 20];
+            // SAFETY: it outlives the connection.
+            unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
+            for path in 0..2 {
+                shared.lose(path, &mut lock(&shared.links[path].end), &Loss::Silent(LOOK, 2));
+            }
+            let mut others = [0, 1].map(|path| arrived(&shared, path));
+            let mut orders = Vec::new();
+            for _ in 0..2 {
+                shared.look(Instant::now() + LOOK, &mut orders);
+                if is_read {
+                    others.iter_mut().for_each(|other| assert!(reads_all(other) > 0));
+                }
+            }
+            shared.look(Instant::now() + 21 * LOOK, &mut orders);
+            let failure = shared.failure().map_err(|failure| failure.text);
+            assert!(if is_read { failure.is_ok() } else { failure.unwrap_err().contains("MTU") });
+        }
     }
 
     const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
