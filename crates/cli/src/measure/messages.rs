@@ -329,7 +329,7 @@ impl Session<'_> {
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
-                // As in `Batch::time_iterations`.
+                // As in `time_iterations`.
                 if channel.serve_others()? == Met::No {
                     self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
                 }
