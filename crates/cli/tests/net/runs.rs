@@ -57,8 +57,17 @@ fn messages() {
     ] {
         match words.starts_with("pairs") {
             true => drop(bench(&words).start().end(LIMIT).exits(0, LIMIT)),
-            false => drop(well(&words)),
+            false => rates_and_bandwidths_agree(well(&words)),
         }
+    }
+}
+
+/// Also where pairs differ: both are of their mean time.
+fn rates_and_bandwidths_agree(ended: Ended) {
+    for row in ended.read_record().rows {
+        let half = row.out_of_place.unwrap();
+        let moved = half.messages.unwrap().rate * row.size as f64 / 1e9;
+        assert!((moved - half.algbw).abs() <= 1e-6 * half.algbw, "{moved} {}", half.algbw);
     }
 }
 

@@ -370,3 +370,18 @@ fn a_stall_is_said() {
     let said = crate::render::run_warnings(&run(&plan), &[row]).join("\n");
     assert!(said.contains("4 B out-of-place") && said.contains("100 times the median"), "{said}");
 }
+
+/// Sums of 8-bit integers that are wrong through MPI may be Open MPI's, and through anything else are not.
+#[test]
+fn sums_that_saturate_are_said() {
+    let mut plan = plan("osu_allreduce -c -g 4 --backend host");
+    let said = |plan: &Plan, datatype, wrong| {
+        let half = Half { wrong: Some(wrong), ..half(12.0, 1.0) };
+        let row = Row { redop: "sum".to_owned(), ..row(plan, datatype, 64, half) };
+        crate::render::run_warnings(&run(plan), &[row]).join("\n").contains("OMPI_MCA_op")
+    };
+    assert!(!said(&plan, DataType::Int8, 1));
+    plan.backend = BackendChoice::Mpi;
+    assert!(said(&plan, DataType::Int8, 1) && said(&plan, DataType::Uint8, 1));
+    assert!(!said(&plan, DataType::Int8, 0) && !said(&plan, DataType::Float, 1));
+}
