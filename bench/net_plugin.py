@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """busbw's net plugin under a real NCCL, against NCCL's own sockets: launches in turns, medians, and ranges.
-Not a test: it needs two GPUs of one host, which pose as two nodes, so that the network is the host's loopback.
+Not a test: it needs two GPUs of one host, which pose as two nodes, or one whose ranks peers/net_one_gpu.c runs side by side;
+either way the network is the host's loopback.
 
     bench/net_plugin.py --busbw busbw [--gpus 2] [--rounds 5] [--setting NAME…] [--sizes 8 256M 2] [--count 5]
+    bench/net_plugin.py --busbw busbw --one-gpu net_one_gpu --nccl libnccl.so.2 [--ranks 2] …
 
 busbw and NCCL's default run with no setting at all. `reference` is busbw's plugin that does as NCCL's sockets do: where it is
 not within 10 % of NCCL's own, ratios against it on other machines do not count. 4x4 is four threads and four sockets each.
@@ -10,35 +12,66 @@ not within 10 % of NCCL's own, ratios against it on other machines do not count.
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 
-THREADS = {"NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "4"}
+
+def threads(number, sockets):
+    return {"NCCL_SOCKET_NTHREADS": str(number), "NCCL_NSOCKS_PERTHREAD": str(sockets)}
+
+
+# Whose network (NCCL's own, busbw's, or the reference that busbw's plugin is), and variables.
 SETTINGS = {
-    "socket": ([], {}),
-    "busbw": (["--net", "busbw"], {}),
-    "reference": (["--net", "busbw", "--reference", "socket"], {}),
-    "socket 4x4": ([], THREADS),
-    "reference 4x4": (["--net", "busbw", "--reference", "socket:4x4"], {}),
+    "socket": (None, {}),
+    "busbw": ("", {}),
+    "reference": ("socket", {}),
+    "socket 1x4": (None, threads(1, 4)),
+    "reference 1x4": ("socket:1x4", {}),
+    "socket 4x1": (None, threads(4, 1)),
+    "reference 4x1": ("socket:4x1", {}),
+    "socket 4x4": (None, threads(4, 4)),
+    "reference 4x4": ("socket:4x4", {}),
 }
 
 
-def row_words(sizes, count):
-    """Sizes from, to and by a factor; so many operations at a time, three times."""
-    first, last, factor = sizes
-    times = ["--batches", "3", "--row-time", "0.25", "-n", str(count), "-w", str(max(2, count // 4))]
-    return ["-b", first, "-e", last, "-f", factor, *times, "--no-record"]
-
-
-def launch(busbw, gpus, words, variables):
-    """Microseconds by size, out of place; every element was checked."""
-    command = [busbw, "all_reduce", "-g", str(gpus), "--virtual-nodes", "2", *words]
+def run(command, variables):
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=180)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done
+
+
+def on_gpus(options, network, variables):
+    """Microseconds by size, out of place; every element was checked."""
+    command = [options.busbw, "all_reduce", "-g", str(options.gpus), "--virtual-nodes", "2", "--no-record"]
+    first, last, factor = options.sizes
+    command += ["-b", first, "-e", last, "-f", factor, "--batches", "3", "--row-time", "0.25"]
+    command += ["-n", str(options.count), "-w", str(max(2, options.count // 4))]
+    if network is not None:
+        command += ["--net", "busbw", *(["--reference", network] if network else [])]
+    done = run(command, variables)
+    print(f"# {done.stderr.strip().splitlines()[-1]}", flush=True)
     rows = [line.split() for line in done.stdout.splitlines() if line[:1] == " " and line.split()[0].isdigit()]
-    return {int(row[0]): float(row[5]) for row in rows}, done.stderr.strip().splitlines()[-1]
+    return {int(row[0]): float(row[5]) for row in rows}
+
+
+def on_one_gpu(options, network, variables):
+    """The same by ranks that share a GPU without taking turns; every element was checked."""
+    plugin = run([options.busbw, "plugin", "path"], {}).stdout.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in range(options.ranks):
+            os.mkdir(f"{folder}/{rank}")
+            shutil.copy(options.nccl, f"{folder}/{rank}/libnccl.so.2")
+            if network is not None:
+                shutil.copy(plugin, f"{folder}/{rank}/plugin.so")
+        if network:
+            variables = {**variables, "BUSBW_NET_REFERENCE": network}
+        command = [options.one_gpu, folder, str(options.ranks), *options.sizes, str(options.count), "12"]
+        rows = [line.split() for line in run(command, variables).stdout.splitlines() if line[:1].isdigit()]
+    return {int(size): float(time) for size, time in rows}
 
 
 def main():
@@ -48,15 +81,15 @@ def main():
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--sizes", nargs=3, metavar=("FROM", "TO", "FACTOR"), default=["8", "256M", "2"])
     options.add_argument("--count", type=int, default=5, help="operations at a time")
+    options.add_argument("--one-gpu", metavar="PROGRAM", help="peers/net_one_gpu.c, built")
+    options.add_argument("--nccl", help="NCCL's library, for --one-gpu")
+    options.add_argument("--ranks", type=int, default=2, help="that share the GPU")
     options.add_argument("--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     options = options.parse_args()
     times = {name: {} for name in options.setting}
     for _ in range(options.rounds):
         for name in options.setting:
-            words, variables = SETTINGS[name]
-            words = [*row_words(options.sizes, options.count), *words]
-            found, said = launch(options.busbw, options.gpus, words, variables)
-            print(f"# {name}: {said}", flush=True)
+            found = (on_one_gpu if options.one_gpu else on_gpus)(options, *SETTINGS[name])
             for size, time in found.items():
                 times[name].setdefault(size, []).append(time)
     print("us, the median of", options.rounds, "launches (range)")

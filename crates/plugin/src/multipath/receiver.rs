@@ -191,6 +191,9 @@ impl Shared {
         let ended = self.links[path].ended.load(Ordering::Acquire);
         let outcome = live.read(&self.requests, ended, self.done());
         let long = live.long;
+        if live.came {
+            self.hot.store(path, Ordering::Relaxed);
+        }
         self.hush(path, live);
         self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
         match outcome {
@@ -232,10 +235,14 @@ impl Shared {
             self.tell(path, live);
         } else if quiet != path && live.small >= QUIET {
             if let Some(before) = self.links.get(quiet)
-                && let Some(end) = try_lock(&before.end)
+                && let Some(mut end) = try_lock(&before.end)
             {
-                match &*end {
-                    Some(live) => self.tell(quiet, live),
+                match &mut *end {
+                    Some(live) => {
+                        self.tell(quiet, live);
+                        // Else it would be the quiet one again as soon as anybody looks at it.
+                        live.small = 0;
+                    }
                     None => {
                         let none = (Ordering::AcqRel, Ordering::Relaxed);
                         let _ = self.quiet.compare_exchange(quiet, NONE, none.0, none.1);
@@ -344,7 +351,6 @@ impl Shared {
                 break;
             }
             if let Some(long) = self.try_read(path) {
-                self.hot.store(path, Ordering::Relaxed);
                 moved |= long;
             } else {
                 // Whoever reads may have seen its end already.

@@ -40,7 +40,9 @@ pub(super) struct Live {
     owed: u32,
     /// Whether that cannot wait for more.
     urgent: bool,
-    /// Whether the last look found anything of a chunk that is not small.
+    /// Whether the last look found anything.
+    pub(super) came: bool,
+    /// Whether that was of a chunk that is not small.
     pub(super) long: bool,
     /// Small messages since.
     pub(super) small: u32,
@@ -92,6 +94,7 @@ impl Live {
             waits: None,
             owed: 0,
             urgent: false,
+            came: false,
             long: false,
             small: 0,
             asked: false,
@@ -113,7 +116,7 @@ impl Live {
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
         let mut together = TOGETHER.1;
-        self.long = false;
+        (self.came, self.long) = (false, false);
         let pause = loop {
             if let Some(chunk) = self.waits.take()
                 && !self.place(requests, chunk)?
@@ -131,7 +134,10 @@ impl Live {
             } else {
                 match self.fill() {
                     Ok(Some((0, _))) => break Pause::End,
-                    Ok(Some((_, less))) => all = less && !ended,
+                    Ok(Some((_, less))) => {
+                        self.came = true;
+                        all = less && !ended;
+                    }
                     Ok(None) => {
                         together = TOGETHER.0;
                         break Pause::Empty;

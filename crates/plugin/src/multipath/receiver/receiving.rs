@@ -222,9 +222,18 @@ mod tests {
         let mut place = vec![0u8; 1 << 14];
         let quiet = || shared.quiet.load(Ordering::Acquire);
         let mut messages = 0;
-        // Many small ones by a path, after one by another path; a long one; and by a path that has come again.
-        let rounds =
-            [(0, 100, 20), (1, 100, 20), (0, 100, 1), (1, 1 << 14, 1), (1, 100, 20), (0, 100, 20)];
+        // Many small ones by a path, after one by another path; a long one; by a path that has come again; and by one
+        // that is looked at before the quiet one.
+        let rounds = [
+            (0, 100, 20),
+            (1, 100, 20),
+            (0, 100, 1),
+            (1, 1 << 14, 1),
+            (1, 100, 20),
+            (0, 100, 20),
+            (1, 100, 20),
+            (0, 100, 20),
+        ];
         for (round, (path, bytes, times)) in rounds.into_iter().enumerate() {
             if round == 5 {
                 others[1] = arrived(&shared, 1, 1);
@@ -241,7 +250,8 @@ mod tests {
                     assert!(Instant::now() < until, "round {round}: nothing came");
                 }
             }
-            assert_eq!(quiet(), [0, 1, 1, NONE, 1, 0][round], "round {round}");
+            assert_eq!(quiet(), [0, 1, 1, NONE, 1, 0, 1, 0][round], "round {round}");
+            assert_eq!(shared.hot.load(Ordering::Relaxed), path, "round {round}");
         }
     }
 }

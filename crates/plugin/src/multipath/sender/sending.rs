@@ -125,15 +125,22 @@ impl Shared {
     /// Sends what is urgent by the path that served well last, or by the next that can.
     fn send_small(&self) {
         let first = self.hot.load(Ordering::Relaxed);
+        let mut busy = false;
         for path in (first..self.links.len()).chain(0..first) {
             // It may be absent, doubted, or full.
-            if !self.links[path].writable.load(Ordering::Acquire)
-                || self.try_pump(path).is_none()
-                || lock(&self.queue).is_urgent()
-            {
+            if !self.links[path].writable.load(Ordering::Acquire) {
                 continue;
             }
-            if path != first {
+            let Some(_) = self.try_pump(path) else {
+                busy |= path == first;
+                continue;
+            };
+            if lock(&self.queue).is_urgent() {
+                continue;
+            }
+            // Where somebody just looks at the first one, as the keeper does now and then, one message goes elsewhere:
+            // the receiver expects the others where they were.
+            if path != first && !busy {
                 self.hot.store(path, Ordering::Relaxed);
             }
             return;
@@ -206,6 +213,19 @@ mod tests {
         // SAFETY: it is copied.
         unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
         assert_eq!(others[0].read(&mut [0; 200]).unwrap(), 132);
+    }
+
+    #[test]
+    fn only_what_is_sent_while_its_path_is_looked_at_goes_elsewhere() {
+        let (shared, mut others) = connection();
+        let mut sending = Sending::new(shared.clone());
+        for (is_looked_at, bytes) in [(true, [0, 132]), (false, [132, 0])] {
+            let _looking = is_looked_at.then(|| lock(&shared.links[0].end));
+            // SAFETY: it is copied.
+            let request = unsafe { sending.send([7u8; 100].as_ptr(), 100) }.unwrap().unwrap();
+            assert_eq!(sending.test(request).unwrap(), Some(100));
+            assert_eq!([0, 1].map(|path| reads_all(&mut others[path])), bytes);
+        }
     }
 
     #[test]
