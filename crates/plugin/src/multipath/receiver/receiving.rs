@@ -14,8 +14,8 @@ use crate::{
     network::{Failure, REQUESTS, Request, Result},
 };
 
-/// Between two questions for all paths, the one that was used last is read so often.
-const HOT: usize = 4;
+/// Between two questions for all paths, the one that was used last is read so often; and where only small messages come.
+const HOT: (usize, usize) = (4, 16);
 
 /// What waits for the connection to come.
 pub(in crate::multipath) struct Listening {
@@ -94,10 +94,12 @@ impl crate::network::Receiver for Receiving {
         let result = &shared.results[request];
         if result.load(Ordering::Acquire) == 0 && !shared.is_moved() {
             self.tests += 1;
-            if self.tests.is_multiple_of(HOT) {
+            let hot = shared.hot.load(Ordering::Relaxed);
+            let is_quiet = shared.quiet.load(Ordering::Relaxed) == hot;
+            if self.tests.is_multiple_of(if is_quiet { HOT.1 } else { HOT.0 }) {
                 shared.progress();
             } else {
-                shared.try_read(shared.hot.load(Ordering::Relaxed));
+                shared.try_read(hot);
             }
         }
         match result.swap(0, Ordering::AcqRel) {
