@@ -845,6 +845,8 @@ wired() {
     ((after[2] - before[2] >= each || after[3] - before[3] >= each)); then
     why+=" bytes sent on eth0 and lo: ${before[*]} before, ${after[*]} after"
   fi
+  # Ranks of two hosts share no memory.
+  grep -a 'not proven' "$work/err" && why+=" what carried messages is not proven"
   [ -z "$why" ] || verdict FAILED "$name" "$why"
 }
 mpi_on_two() { # NAME TEXT RECORD LAUNCHER...

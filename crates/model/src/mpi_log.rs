@@ -61,8 +61,8 @@ impl Parser {
     }
 
     /// Everything that the process of world rank `rank` said, and what it did not: `version` is all of its
-    /// library's MPI_Get_library_version.
-    pub fn finish(mut self, rank: usize, version: &str, deaf: &Deaf) -> MpiFacts {
+    /// library's MPI_Get_library_version, `alone` whether no other rank is on its host.
+    pub fn finish(mut self, rank: usize, version: &str, alone: bool, deaf: &Deaf) -> MpiFacts {
         self.ucx.endpoints.sort();
         let mut facts = MpiFacts {
             rank,
@@ -74,7 +74,7 @@ impl Parser {
             unknown: Vec::new(),
             left_out: self.left_out,
         };
-        facts.unknown = facts::unknown(&facts, deaf);
+        facts.unknown = facts::unknown(&facts, alone, deaf);
         facts
     }
 }

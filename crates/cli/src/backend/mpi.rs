@@ -43,6 +43,8 @@ pub struct Mpi<'p> {
     /// PCI address of the GPU that our buffers are on, if they are.
     gpu: Option<String>,
     log: Arc<Log>,
+    /// Whether no other rank is on this host.
+    alone: bool,
     /// What it said when it was last told.
     told: Option<MpiFacts>,
     /// Whether the supervisor told every rank to stop.
@@ -65,7 +67,9 @@ impl<'p> Mpi<'p> {
     ) -> Result<Mpi<'p>, MeasureError> {
         let rank = join::join(plan, libraries, gpu.as_ref(), world)?;
         let gpu = gpu.map(|gpu| gpu.facts.address);
-        Ok(Mpi { plan, rank, gpu, log, told: None, stopped })
+        let host = world.host().as_bytes().to_vec();
+        let here = world.allgather(&host, None)?.iter().filter(|other| **other == host).count();
+        Ok(Mpi { plan, rank, gpu, log, alone: here == 1, told: None, stopped })
     }
 }
 
@@ -96,7 +100,7 @@ impl Backend for Mpi<'_> {
     }
 
     fn library(&mut self) -> Option<Said> {
-        let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text());
+        let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text(), self.alone);
         let is_new = self.told.as_ref() != Some(&facts);
         self.told = Some(facts.clone());
         is_new.then(|| Said::Mpi(facts.into()))

@@ -106,7 +106,7 @@ pub(super) fn device(version: &str) -> Option<String> {
 }
 
 /// What nobody said.
-pub(super) fn unknown(facts: &MpiFacts, deaf: &Deaf) -> Vec<String> {
+pub(super) fn unknown(facts: &MpiFacts, alone: bool, deaf: &Deaf) -> Vec<String> {
     let or =
         |reason: &Option<String>, text: &str| reason.clone().unwrap_or_else(|| text.to_owned());
     let mut unknown = Vec::new();
@@ -114,9 +114,11 @@ pub(super) fn unknown(facts: &MpiFacts, deaf: &Deaf) -> Vec<String> {
     match (&facts.device, facts.pml.as_deref()) {
         (Some(device), _) if device == "ch4:ucx" => {
             by_ucx = true;
-            let text = "within a host MPICH's own shared memory may take messages before UCX sees them, \
-                        and no line tells";
-            unknown.push(text.to_owned());
+            if !alone {
+                let text = "within a host MPICH's own shared memory may take messages before UCX sees them, \
+                            and no line tells";
+                unknown.push(text.to_owned());
+            }
         }
         (Some(device), _) => {
             unknown.push(format!("no line tells how MPICH's device {device} carries messages"))

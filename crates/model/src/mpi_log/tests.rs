@@ -45,7 +45,7 @@ fn facts(text: &str, rank: usize, version: &str) -> MpiFacts {
 fn heard(text: &str, rank: usize, version: &str, deaf: &Deaf) -> MpiFacts {
     let mut parser = Parser::default();
     text.lines().for_each(|line| parser.line(line));
-    parser.finish(rank, version, deaf)
+    parser.finish(rank, version, false, deaf)
 }
 
 fn told(facts: &MpiFacts) -> String {
@@ -113,6 +113,9 @@ fn mpich_may_pass_ucx_by_within_a_host() {
          not proven: within a host MPICH's own shared memory may take messages before UCX sees them, and \
          no line tells"
     );
+    let mut parser = Parser::default();
+    MPICH.lines().for_each(|line| parser.line(line));
+    assert!(parser.finish(0, MPICH_VERSION, true, &Deaf::default()).unknown.is_empty());
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn memory_is_bounded() {
         parser.line(&format!("[a:1] mca: bml: Using b{at} btl for send to [[1,1],1] on node a"));
         parser.line(&format!("[1.1] [a:1:0] w.c:1 UCX  INFO    ep_cfg[{at}]: tag(tcp/eth{at})"));
     }
-    let facts = parser.finish(0, OPEN_MPI_VERSION, &Deaf::default());
+    let facts = parser.finish(0, OPEN_MPI_VERSION, false, &Deaf::default());
     assert_eq!((facts.btls.len(), facts.left_out), (KINDS, 10));
     assert_eq!(facts.ucx.expect("UCX spoke").endpoints.len(), KINDS);
 }

@@ -77,15 +77,16 @@ impl Log {
         Log { files: Some(files), deaf }
     }
 
-    /// What was said so far by the library of the process of world rank `rank`, of this version.
-    pub(super) fn facts(&self, rank: usize, version: &str) -> MpiFacts {
+    /// What was said so far by the library of the process of world rank `rank`, of this version; `alone` if no other
+    /// rank is on its host.
+    pub(super) fn facts(&self, rank: usize, version: &str, alone: bool) -> MpiFacts {
         let (mut parser, mut deaf) = (Parser::default(), self.deaf.clone());
         match self.files.as_ref().map(read) {
             None => {}
             Some(Ok(text)) => text.lines().for_each(|line| parser.line(line)),
             Some(Err(error)) => deaf = deafened(&error),
         }
-        parser.finish(rank, version, &deaf)
+        parser.finish(rank, version, alone, &deaf)
     }
 }
 
