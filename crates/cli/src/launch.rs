@@ -208,8 +208,10 @@ impl Description {
         };
         if let Some(reduced) = reduced_max_bytes {
             let option = if asked.style == Style::Osu { "-m" } else { "-e" };
+            let least =
+                if asked.min_bytes > reduced { ", and the smallest size with it" } else { "" };
             request.remarks.push(format!(
-                "{option} is lowered from {} to {reduced}: memory for all ranks' buffers",
+                "{option} is lowered from {} to {reduced}{least}: memory for all ranks' buffers",
                 asked.max_bytes
             ));
         }

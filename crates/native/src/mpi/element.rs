@@ -139,6 +139,8 @@ pub struct Elements {
     /// The type and number of elements, where `datatype` holds several of them.
     pub(super) base: Bits,
     pub(super) base_count: usize,
+    /// The largest count that MPI is told.
+    pub(super) most: usize,
     element: Element,
 }
 
@@ -173,7 +175,8 @@ pub struct Blocks {
 impl Communicator {
     /// `count` elements as this library takes them. Up to 2^31 - 1 that is the count itself; beyond, the
     /// functions of MPI 4 with large counts, or, in a library without them, elements that each hold
-    /// several (MPI_Type_contiguous, made once and kept until the end): [`Communicator::elements_within`].
+    /// several (MPI_Type_contiguous), or one that holds all (MPI_Type_create_struct), made once and kept
+    /// until the end: [`Communicator::elements_within`].
     ///
     /// # Errors
     /// [`MpiError`].
@@ -194,39 +197,38 @@ impl Communicator {
             large: true,
             base: datatype,
             base_count: count,
+            most: count,
             element,
         })
     }
 
-    /// The same with no count above `most`: elements that each hold several, in a message as large.
-    /// Reductions of them are made in pieces, and [`Communicator::reduce_scatter`] refuses them.
+    /// The same with no count above `most`: elements that each hold several, or a single one, in a message
+    /// as large. Reductions of them are made in pieces, and [`Communicator::reduce_scatter`] refuses them.
     ///
     /// # Errors
-    /// [`MpiError`]: the count has no divisor that would do.
+    /// [`MpiError`]: more bytes than memory can have.
     pub fn elements_within(
         &self,
         element: Element,
         count: usize,
         most: usize,
     ) -> Result<Elements, MpiError> {
-        let mpi = self.joined.mpi;
-        let base = mpi.handle_of(element);
-        let most = most.min(c_int::MAX as usize);
-        let unit = match several(count, most) {
-            Some(unit) if count.checked_mul(element.bytes()).is_some() => unit,
-            _ => {
-                return Err(MpiError::of_no_call(
-                    "MPI_Type_contiguous",
-                    format!(
-                        "{count} elements are more than one message of this MPI may count ({most}), and no \
-                         divisor makes them fewer: choose a size that is a multiple of 1 MiB"
-                    ),
-                ));
-            }
+        let base = self.joined.mpi.handle_of(element);
+        let most = most.clamp(1, c_int::MAX as usize);
+        let parts = Parts::of(count, most);
+        let bytes =
+            count.checked_mul(element.bytes()).and_then(|bytes| isize::try_from(bytes).ok());
+        if bytes.is_none() || c_int::try_from(parts.unit).is_err() {
+            let why = format!("{count} elements are more than a message can have");
+            return Err(MpiError::of_no_call("MPI_Type_contiguous", why));
+        }
+        let (datatype, base_count) = match parts {
+            Parts { unit: 1, .. } => (base, count),
+            Parts { unit, rest: 0, .. } => (self.contiguous(base, unit)?, count),
+            _ => (self.unequal(base, element.bytes(), parts)?, count),
         };
-        let datatype = if unit == 1 { base } else { self.contiguous(base, unit)? };
-        let (count, base_count) = (count / unit, count);
-        Ok(Elements { datatype, count, large: false, base, base_count, element })
+        let count = if parts.rest == 0 { parts.whole } else { 1 };
+        Ok(Elements { datatype, count, large: false, base, base_count, most, element })
     }
 
     /// Blocks of `counts[r]` elements for rank `r` at `displacements[r]`.
@@ -278,31 +280,66 @@ impl Communicator {
 
     /// A type of `unit` elements.
     fn contiguous(&self, base: Bits, unit: usize) -> Result<Bits, MpiError> {
-        let mut made = self.joined.derived.borrow_mut();
-        if let Some(handle) = made.get(&(base.0, unit)) {
+        self.made(base, Parts { unit, whole: 1, rest: 0 }, || {
+            let mpi = self.joined.mpi;
+            with!(mpi, functions => {
+                let mut handle = Handle::of(0);
+                call!(mpi, functions, type_contiguous(unit as c_int, base.get(), &mut handle))?;
+                call!(mpi, functions, type_commit(&mut handle))?;
+                Ok(Bits(handle.bits()))
+            })
+        })
+    }
+
+    /// A type of all elements, of `bytes` bytes each: so many times a unit, and the rest behind them.
+    fn unequal(&self, base: Bits, bytes: usize, parts: Parts) -> Result<Bits, MpiError> {
+        let units = self.contiguous(base, parts.unit)?;
+        self.made(base, parts, || {
+            let mpi = self.joined.mpi;
+            let counts = [parts.whole as c_int, parts.rest as c_int];
+            let at = [0, (parts.unit * parts.whole * bytes) as isize];
+            with!(mpi, functions => {
+                let mut handle = Handle::of(0);
+                let types = [units.get(), base.get()];
+                let (counts, at, types) = (counts.as_ptr(), at.as_ptr(), types.as_ptr());
+                call!(mpi, functions, type_struct(2, counts, at, types, &mut handle))?;
+                call!(mpi, functions, type_commit(&mut handle))?;
+                Ok(Bits(handle.bits()))
+            })
+        })
+    }
+
+    /// A type that was made before, or is now.
+    fn made(
+        &self,
+        base: Bits,
+        parts: Parts,
+        make: impl FnOnce() -> Result<Bits, MpiError>,
+    ) -> Result<Bits, MpiError> {
+        let of = (base.0, parts);
+        if let Some(handle) = self.joined.derived.borrow().get(&of) {
             return Ok(*handle);
         }
-        let mpi = self.joined.mpi;
-        let handle = with!(mpi, functions => {
-            let mut handle = Handle::of(0);
-            call!(mpi, functions, type_contiguous(unit as c_int, base.get(), &mut handle))?;
-            call!(mpi, functions, type_commit(&mut handle))?;
-            Bits(handle.bits())
-        });
-        made.insert((base.0, unit), handle);
+        let handle = make()?;
+        self.joined.derived.borrow_mut().insert(of, handle);
         Ok(handle)
     }
 }
 
-/// The fewest elements that one counted thing must hold for the count to be at most `most`.
-fn several(count: usize, most: usize) -> Option<usize> {
-    if count <= most {
-        return Some(1);
+/// Elements as `whole` times `unit` of them, and `rest`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parts {
+    unit: usize,
+    whole: usize,
+    rest: usize,
+}
+
+impl Parts {
+    /// Of the smallest unit of which there are `most` at most, a power of two: whole MiB leave no rest.
+    fn of(count: usize, most: usize) -> Parts {
+        let unit = count.div_ceil(most.max(1)).next_power_of_two();
+        Parts { unit, whole: count / unit, rest: count % unit }
     }
-    let fewest = count.div_ceil(most.max(1));
-    // A message of up to 2^51 bytes in whole MiB finds its divisor here.
-    (fewest..=fewest.saturating_add(1 << 20))
-        .find(|unit| count.is_multiple_of(*unit) && *unit <= c_int::MAX as usize)
 }
 
 #[cfg(test)]
@@ -335,27 +372,23 @@ mod tests {
     #[test]
     fn large_counts() {
         let most = c_int::MAX as usize;
-        assert_eq!(several(most, most), Some(1));
-        assert_eq!(several(1 << 31, most), Some(2));
-        assert_eq!(several(1 << 32, most), Some(4));
-        assert_eq!(several(3 << 40, most), Some(1536 + 512));
-        // 2^31 + 11 is a prime.
-        assert_eq!(several((1 << 31) + 11, most), None);
-        assert_eq!(several(7, 0), Some(7));
+        let parts = |count| {
+            let Parts { unit, whole, rest } = Parts::of(count, most);
+            (unit, whole, rest)
+        };
+        assert_eq!(parts(0), (1, 0, 0));
+        assert_eq!(parts(most), (1, most, 0));
+        assert_eq!(parts(1 << 31), (2, 1 << 30, 0));
+        assert_eq!(parts((1 << 31) + 11), (2, (1 << 30) + 5, 1));
+        assert_eq!(parts(1 << 32), (4, 1 << 30, 0));
     }
 
     proptest! {
         #[test]
-        fn what_is_counted_holds_all(count in 1_usize..1 << 45, most in 1_usize..1 << 31) {
-            if let Some(unit) = several(count, most) {
-                prop_assert_eq!(count / unit * unit, count);
-                prop_assert!(count / unit <= most);
-            }
-        }
-
-        #[test]
-        fn whole_mebibytes_always_fit(mebibytes in 1_usize..1 << 31) {
-            prop_assert!(several(mebibytes << 20, c_int::MAX as usize).is_some());
+        fn what_is_counted_holds_all(count in 0_usize..1 << 45, most in 1_usize..1 << 31) {
+            let Parts { unit, whole, rest } = Parts::of(count, most);
+            prop_assert_eq!(unit * whole + rest, count);
+            prop_assert!(whole <= most && rest < unit);
         }
     }
 }

@@ -149,7 +149,7 @@ impl Communicator {
     ) -> Result<(), MpiError> {
         let (total, bytes) = (elements.base_count, elements.element_bytes());
         // Counts that a caller made small for a test make small pieces.
-        let piece = PIECE.min(elements.count);
+        let piece = PIECE.min(elements.most);
         for start in (0..total).step_by(piece.max(1)) {
             let at = start * bytes;
             let from = match send {

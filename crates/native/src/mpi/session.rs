@@ -12,6 +12,7 @@ use std::{
 use super::{
     abi::{Bits, with},
     communicator::Communicator,
+    element::Parts,
     library::{Mpi, MpiError},
 };
 
@@ -45,8 +46,8 @@ pub(super) use call;
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) mpi: &'static Mpi,
-    /// Types made of others, by the other and how many; freed before MPI_Finalize.
-    pub(super) derived: RefCell<BTreeMap<(usize, usize), Bits>>,
+    /// Types made of others, by the other and how many of it; freed before MPI_Finalize.
+    pub(super) derived: RefCell<BTreeMap<(usize, Parts), Bits>>,
 }
 
 /// A process that takes part, on the thread that joined. Dropped, it leaves MPI as it is: a run that

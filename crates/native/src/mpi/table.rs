@@ -123,6 +123,8 @@ functions! {
             split_type = c"MPI_Comm_split_type" (H, c_int, c_int, H, *mut H) -> c_int;
             free = c"MPI_Comm_free" (*mut H) -> c_int;
             type_contiguous = c"MPI_Type_contiguous" (c_int, H, *mut H) -> c_int;
+            type_struct = c"MPI_Type_create_struct"
+                (c_int, *const c_int, *const isize, *const H, *mut H) -> c_int;
             type_free = c"MPI_Type_free" (*mut H) -> c_int;
             type_commit = c"MPI_Type_commit" (*mut H) -> c_int;
             send = c"MPI_Send" (In, c_int, H, c_int, c_int, H) -> c_int;

@@ -24,7 +24,9 @@ pub fn all(world: &Communicator) -> Result<(), String> {
     let (next, before) = ((me + 1) % n, (me + n - 1) % n);
     for element in Element::ALL {
         // Below and above what either library sends without asking the receiver first.
-        for (count, most) in [(0, 8), (3, 8), (50_000, 100_000), (50_000, 1000), (50_000, 0)] {
+        for (count, most) in
+            [(0, 8), (3, 8), (50_000, 100_000), (50_000, 1000), (50_021, 1000), (50_000, 0)]
+        {
             let large =
                 if most == 0 { world.elements_of_large_count(element, count) } else { None };
             let most = if most == 0 { count } else { most };
