@@ -69,7 +69,7 @@ def on_one_gpu(options, network, variables):
                 shutil.copy(plugin, f"{folder}/{rank}/plugin.so")
         if network:
             variables = {**variables, "BUSBW_NET_REFERENCE": network}
-        command = [options.one_gpu, folder, str(options.ranks), *options.sizes, str(options.count), "12"]
+        command = [options.one_gpu, folder, str(options.ranks), *options.sizes, str(options.count), "400"]
         rows = [line.split() for line in run(command, variables).stdout.splitlines() if line[:1].isdigit()]
     return {int(size): float(time) for size, time in rows}
 

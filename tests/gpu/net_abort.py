@@ -2,7 +2,7 @@
 """NCCL's own abort, over busbw's net plugin, in the middle of collectives: two ranks on one GPU, each a host of its own.
 Not busbw's own runs: NCCL is called directly, so that a process lives on after its communicator was aborted.
 
-    tests/gpu/net_abort.py PLUGIN [--cycles 20] [--seed 1] [--nccl libnccl.so.2] [--size 64M]
+    tests/gpu/net_abort.py PLUGIN [--cycles 20] [--seed 1] [--nccl libnccl.so.2] [--size 64]
 
 A cycle: a communicator, an all_reduce whose every element is checked, then a queue of all_reduces in the middle of which
 one rank or both abort; buffers are freed, and the next cycle begins in the same processes. Last of all rank 1 is killed in
