@@ -1,9 +1,9 @@
 #!/bin/bash
 # Everything that needs a GPU, on 1, 2 or more of them:
 #   tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]
-# With nccl-tests' *_perf beside it, its tables are held against ours. Exit 1 when a test fails, or when
-# what ran and what was waived is not what tests/gpu/expected.tsv says for so many GPUs; with tests named,
-# only these run.
+# With nccl-tests' *_perf in that folder ("" is none), its tables are held against ours. MPI_CUDA names the folder of an Open MPI that was
+# configured --with-cuda, whose bin/mpirun and lib are then used. Exit 1 when a test fails, or when what ran and
+# what was waived is not what tests/gpu/expected.tsv says for so many GPUs; with tests named, only these run.
 # Not speed: bench/nccl_tests.py measures that.
 set -u
 busbw=$(realpath "${1:?usage: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]}")
@@ -18,16 +18,26 @@ few=$((gpus > 4 ? 4 : gpus))
 ran=0 waived=0 failed=0
 : >"$work/ran"
 
-# run_test NAME GPUS: runs it in a shell of its own, in an empty folder, if there are so many GPUs.
+# has PART: whether what a test needs was named.
+has() {
+    case $1 in
+    '') ;;
+    nccl-tests) [ -n "$theirs" ] ;;
+    MPI_CUDA) [ -n "${MPI_CUDA:-}" ] ;;
+    *) echo "tests/gpu/expected.tsv: what is $1?" >&2; exit 2 ;;
+    esac
+}
+
+# run_test NAME GPUS PART: runs it in a shell of its own, in an empty folder, if there are so many GPUs and there is that.
 run_test() {
-    local name=$1 needed=$2 code
+    local name=$1 needed=$2 part=$3 code
     if [ "$gpus" -lt "$needed" ]; then
         echo "waived   $name: takes $needed GPUs, there are $gpus"
         waived=$((waived + 1))
         return
     fi
-    if [ "$name" = same_layout ] && [ -z "$theirs" ]; then
-        echo "waived   $name: takes the programs of nccl-tests, of which no folder was named"
+    if ! has "$part"; then
+        echo "waived   $name: takes $part, of which no folder was named"
         waived=$((waived + 1))
         return
     fi
@@ -50,14 +60,13 @@ export busbw theirs here gpus few
 
 begun=$(date +%s)
 echo "# $("$busbw" --version), $gpus × $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
-while IFS=$'\t' read -r name needed; do
+wanted=0
+while IFS=$'\t' read -r name needed part; do
     case $name in '' | '#'*) continue ;; esac
     case $named in '  ' | *" $name "*) ;; *) continue ;; esac
-    run_test "$name" "$needed"
+    [ "$needed" -gt "$gpus" ] || ! has "$part" || wanted=$((wanted + 1))
+    run_test "$name" "$needed" "$part"
 done <"$here/expected.tsv"
-wanted=$(awk -F'\t' -v gpus="$gpus" -v theirs="${theirs:-}" \
-    '!/^#/ && NF == 2 && $2 <= gpus && ($1 != "same_layout" || theirs != "") {n++} END {print n + 0}' "$here/expected.tsv")
 left=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | wc -l)
 echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left on a GPU; $(($(date +%s) - begun)) s"
-[ "$named" = "  " ] || wanted=$ran
 [ $failed = 0 ] && [ "$ran" = "$wanted" ] && [ "$left" = 0 ]

@@ -269,3 +269,37 @@ same_layout() {
     echo "$same of $all tables are alike"
     [ $same = $all ]
 }
+net_abort() {
+    wants 0 python3 "$here/net_abort.py" "$("$busbw" plugin path)" --cycles 6 --limit 150
+    cat out
+}
+# of_mpi RANKS OPTIONS…: busbw under the mpirun of MPI_CUDA; where there are fewer GPUs, ranks share one.
+of_mpi() {
+    PATH=$MPI_CUDA/bin:$PATH LD_LIBRARY_PATH=$MPI_CUDA/lib:${LD_LIBRARY_PATH:-} OPAL_PREFIX=$MPI_CUDA \
+        "$MPI_CUDA/bin/mpirun" --allow-run-as-root --oversubscribe -n "$1" "$busbw" "${@:2}"
+}
+mpi_messages_in_gpu_memory() {
+    local where test
+    for where in gpu gpu,host host,gpu; do
+        for test in latency bw bibw; do
+            wants 0 of_mpi 2 $test --backend mpi --buffers $where -b 1 -e 16M -f 16 -n 5 -w 1 --batches 1 -c 1 --record record.jsonl
+            right; facts 'len(rows) == 7 and all(row["out_of_place"]["wrong"] == 0 for row in rows)'
+            rm record.jsonl
+        done
+    done
+    wants 0 of_mpi 4 mbw_mr --backend mpi --buffers gpu -b 1 -e 1M -f 32 -n 5 -w 1 --batches 1 -c 1
+    right
+    wants 0 of_mpi 2 osu_latency -c -m 1:64K -i 20 -x 2 D H
+    grep -q '^# OSU MPI-CUDA Latency Test' out; grep -qE '^65536 .*Pass' out
+    wants 7 of_mpi 2 bw --backend mpi --buffers gpu -b 8 -e 1M -f 64 -n 5 --batches 1 -c 1 --fault rank=1,phase=timed,row=1,do=corrupt:0
+}
+mpi_collectives_in_gpu_memory() {
+    local collective ranks
+    for collective in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv hypercube; do
+        for ranks in 2 4; do
+            wants 0 of_mpi $ranks $collective --backend mpi --buffers gpu -d float -b 64 -e 1M -f 100 -n 2 -w 1 --batches 1 -c 1
+            right; [ "$(rows)" = 3 ]
+        done
+    done
+    wants 7 of_mpi 2 all_reduce --backend mpi --buffers gpu -b 8 -e 64 -f 2 -n 5 --batches 1 --fault rank=1,phase=timed,row=1,do=corrupt:1
+}

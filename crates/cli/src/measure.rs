@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
                     let case = case(self, sweep, bytes);
-                    if self.moves_nothing(&case) {
+                    if self.moves_nothing(&case) || self.is_large(&case) && self.waive(&case)? {
                         continue;
                     }
                     let wrong = self.measure_row(&case, cycle)?;
@@ -170,16 +170,26 @@ impl<'a> Session<'a> {
         self.plan.style == Style::Osu && wrong > 0
     }
 
-    /// Whether some communicator cannot run this sweep: one row then says why, and all skip it,
-    /// since they share barriers.
+    /// Whether a size is beyond what many a library counts, so that it may be impossible where others are not.
+    fn is_large(&self, case: &Case) -> bool {
+        let bytes = case.counts.bytes(case.sweep.datatype.bytes());
+        bytes.saturating_mul(self.group().ranks.len()) > i32::MAX as usize
+    }
+
+    /// Whether some communicator cannot run this case: one row then says why, and all skip it.
     fn waive(&mut self, case: &Case) -> Result<bool, MeasureError> {
-        let reason = self.backend.supported(case).err().map_or(String::new(), |r| r.0);
-        let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
-        let Some(reason) = all.into_iter().find(|r| !r.is_empty()) else { return Ok(false) };
-        let reason = String::from_utf8_lossy(&reason).into_owned();
+        let Some(reason) = self.why_not(case)? else { return Ok(false) };
         self.report_waived(case, reason)?;
         self.index += 1;
         Ok(true)
+    }
+
+    /// Why some communicator cannot run this case, if one cannot: all know, since they share barriers.
+    fn why_not(&mut self, case: &Case) -> Result<Option<String>, MeasureError> {
+        let reason = self.backend.supported(case).err().map_or(String::new(), |r| r.0);
+        let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
+        let reason = all.into_iter().find(|r| !r.is_empty());
+        Ok(reason.map(|reason| String::from_utf8_lossy(&reason).into_owned()))
     }
 
     /// Untimed operations for doubling sizes, out of place (nccl-tests src/common.cu:925).
@@ -187,6 +197,9 @@ impl<'a> Session<'a> {
         self.enter(Phase::Warmup);
         for bytes in self.plan.warmup_sizes() {
             let case = case(self, bytes);
+            if self.is_large(&case) && self.why_not(&case)?.is_some() {
+                continue;
+            }
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {

@@ -7,6 +7,7 @@ mod buffer;
 mod communicator;
 mod element;
 mod exchange;
+mod faults;
 mod library;
 mod meeting;
 mod memory;

@@ -71,6 +71,17 @@ impl<'p> Mpi<'p> {
         let here = world.allgather(&host, None)?.iter().filter(|other| **other == host).count();
         Ok(Mpi { plan, rank, gpu, log, alone: here == 1, told: None, stopped })
     }
+
+    fn shape(&self, case: &Case) -> Shape<'p> {
+        Shape {
+            collective: case.collective,
+            counts: case.counts,
+            ranks: self.rank.ranks(),
+            root: case.sweep.root,
+            traffic: &self.plan.traffic,
+            element_bytes: case.sweep.datatype.bytes(),
+        }
+    }
 }
 
 /// A failure of MPI as the run's.
@@ -85,7 +96,8 @@ impl Backend for Mpi<'_> {
 
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         host::supported(case.collective, self.rank.ranks())?;
-        operations::supported(case, &self.rank)
+        let worked_out = Call::new(case, &self.shape(case), &self.rank);
+        worked_out.map(drop).map_err(|why| Reason(why.to_string()))
     }
 
     fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
@@ -93,6 +105,10 @@ impl Backend for Mpi<'_> {
             Collective::SendRecv => Err(Reason("MPI_Sendrecv takes no buffer for both".to_owned())),
             Collective::Reduce => {
                 let may = self.rank.may_reduce_in_place(case.sweep.root);
+                may.map_err(|why| Reason(why.to_string()))
+            }
+            Collective::ReduceScatter => {
+                let may = self.rank.may_reduce_scatter_in_place();
                 may.map_err(|why| Reason(why.to_string()))
             }
             _ => Ok(()),
@@ -120,14 +136,7 @@ impl Backend for Mpi<'_> {
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
-        let shape = Shape {
-            collective: case.collective,
-            counts: case.counts,
-            ranks: self.rank.ranks(),
-            root: case.sweep.root,
-            traffic: &self.plan.traffic,
-            element_bytes: case.sweep.datatype.bytes(),
-        };
+        let shape = self.shape(case);
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let call = Call::new(case, &shape, &self.rank);
         let marks = Vec::with_capacity(iterations + 1);

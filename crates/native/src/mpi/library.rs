@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::{
     abi::{Abi, Constants, LONGEST_TEXT, with},
+    faults::Faults,
     table::{Functions, name_of},
 };
 use crate::library::{Library, LoadError};
@@ -68,18 +69,6 @@ impl Implementation {
     }
 }
 
-/// The version that MPICH names in its text, such as (4, 0, 2).
-fn version_of_mpich(text: &str) -> Option<(u32, u32, u32)> {
-    let (_, rest) = text.split_once("MPICH Version:")?;
-    let word = rest.split_whitespace().next()?;
-    // "4.2.0rc1" is 4.2.0.
-    let mut numbers = word.split('.').map(|part| {
-        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-        part[..end].parse::<u32>().ok()
-    });
-    Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
-}
-
 /// A call that MPI refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{call} failed: {text}")]
@@ -108,9 +97,7 @@ pub struct Mpi {
     pub(super) constants: Constants,
     implementation: Implementation,
     version_text: String,
-    /// MPICH 4.0 to 4.1.1 end with a segmentation fault in an MPI_Reduce in place of more than 2 KiB whose
-    /// root is not rank 0 (pmodels/mpich#6540, fixed by #6543; reproduced with Debian's 4.0.2).
-    pub(super) only_rank_0_reduces_in_place: bool,
+    pub(super) faults: Faults,
 }
 
 impl Mpi {
@@ -142,17 +129,8 @@ impl Mpi {
                 version_text.lines().next().unwrap_or("")
             )));
         };
-        let faulty = (4, 0, 0)..=(4, 1, 1);
-        let only_rank_0_reduces_in_place = implementation == Implementation::Mpich
-            && version_of_mpich(&version_text).is_some_and(|version| faulty.contains(&version));
-        let mpi = Mpi {
-            library,
-            abi,
-            constants,
-            implementation,
-            version_text,
-            only_rank_0_reduces_in_place,
-        };
+        let faults = Faults::of(implementation, &version_text);
+        let mpi = Mpi { library, abi, constants, implementation, version_text, faults };
         Ok(Box::leak(Box::new(mpi)))
     }
 
@@ -280,15 +258,6 @@ mod tests {
         ] {
             assert_eq!(Implementation::told_by(text), want, "{text}");
         }
-    }
-
-    #[test]
-    fn versions_of_mpich() {
-        assert_eq!(version_of_mpich("MPICH Version:\t4.0.2\nMPICH Release"), Some((4, 0, 2)));
-        assert_eq!(version_of_mpich("MPICH Version: 4.2.0rc1"), Some((4, 2, 0)));
-        assert_eq!(version_of_mpich("MPICH Version: 5.0"), Some((5, 0, 0)));
-        assert_eq!(version_of_mpich("MPICH Version: next"), None);
-        assert_eq!(version_of_mpich("Open MPI v4.1.4"), None);
     }
 
     #[test]

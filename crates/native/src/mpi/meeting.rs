@@ -128,10 +128,15 @@ fn cure(launcher: Launcher, implementation: Implementation) -> String {
                 .to_owned()
         }
         Launcher::Slurm if of_open_mpi => {
-            "srun did not offer what Open MPI asks for: try srun --mpi=pmix, or mpirun inside of salloc".to_owned()
+            "srun did not offer what Open MPI asks for: try srun --mpi=pmix, or mpirun inside of salloc; if another MPI was \
+             meant, name its library with --mpi"
+                .to_owned()
         }
         Launcher::Slurm => {
-            format!("srun did not offer what {implementation} asks for: try srun --mpi=pmi2, or mpiexec inside of salloc")
+            format!(
+                "srun did not offer what {implementation} asks for: try srun --mpi=pmi2, or mpiexec inside of salloc; if \
+                 another MPI was meant, name its library with --mpi"
+            )
         }
         Launcher::Other => "It starts processes and no MPI: start busbw with the MPI's own mpirun or mpiexec".to_owned(),
     }

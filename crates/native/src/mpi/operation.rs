@@ -63,7 +63,7 @@ impl Communicator {
     /// [`NotPossible`]: MPICH 4.0 to 4.1.1 would end with a segmentation fault.
     pub fn may_reduce_in_place(&self, root: usize) -> Result<(), NotPossible> {
         let mpi = self.joined.mpi;
-        if root == 0 || !mpi.only_rank_0_reduces_in_place {
+        if root == 0 || !mpi.faults.only_rank_0_reduces_in_place {
             return Ok(());
         }
         Err(NotPossible(format!(
@@ -162,11 +162,25 @@ impl Communicator {
         Ok(())
     }
 
+    /// Whether [`Communicator::reduce_scatter`] can have shares of so many elements.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: more than a library without large counts can count.
+    pub fn may_reduce_scatter(&self, elements: Elements) -> Result<(), NotPossible> {
+        if !elements.gathered() {
+            return Ok(());
+        }
+        Err(NotPossible(format!(
+            "a share of so many elements needs MPI 4's large counts, which {} has not",
+            self.joined.mpi.version()
+        )))
+    }
+
     /// MPI_Reduce_scatter_block: every rank gets its share of the reduction; `elements` are a share's.
     /// In place is every rank's send side, with the input in `recv`.
     ///
     /// # Errors
-    /// [`MpiError`]: among others, a share of more elements than a library without large counts can count.
+    /// [`MpiError`]: among others, what [`Communicator::may_reduce_scatter`] refuses.
     #[inline]
     pub fn reduce_scatter(
         &self,
@@ -180,10 +194,8 @@ impl Communicator {
         let received = if send == Side::InPlace { whole } else { elements.bytes() };
         let from = side(mpi, "reduce_scatter", send, whole)?;
         let to = fits("reduce_scatter", recv, received)?;
-        if elements.gathered() {
-            let why = "a share of so many elements needs MPI 4's large counts, which this library has not";
-            return Err(MpiError::of_no_call("MPI_Reduce_scatter_block", why.to_owned()));
-        }
+        self.may_reduce_scatter(elements)
+            .map_err(|why| MpiError::of_no_call("MPI_Reduce_scatter_block", why.to_string()))?;
         let datatype = elements.datatype;
         counted!(mpi, elements.large, reduce_scatter / reduce_scatter_c, count(n) => (
             from, to, n(elements.count), datatype.get(), operator.0.get(), self.handle.get(),

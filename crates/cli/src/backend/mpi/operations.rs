@@ -8,20 +8,6 @@ use model::{
 };
 use native::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
-use crate::backend::Reason;
-
-/// Whether MPI has what a case needs.
-///
-/// # Errors
-/// The reason why not.
-pub(super) fn supported(case: &Case, rank: &Rank) -> Result<(), Reason> {
-    if !case.collective.reduces() {
-        return Ok(());
-    }
-    let (datatype, op) = (case.sweep.datatype, case.sweep.op);
-    rank.reduced(datatype, op, 1).map(|_| ()).map_err(|why| Reason(why.to_string()))
-}
-
 /// A case, worked out.
 pub(super) struct Prepared {
     collective: Collective,
@@ -43,7 +29,7 @@ impl Prepared {
     /// Works a case out.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// [`RankError`]: MPI has not what it needs.
     pub(super) fn new(case: &Case, shape: &Shape, rank: &Rank) -> Result<Prepared, RankError> {
         let (datatype, op) = (case.sweep.datatype, case.sweep.op);
         let (counts, element) = (case.counts, shape.element_bytes);
@@ -53,6 +39,9 @@ impl Prepared {
         } else {
             (rank.moved(datatype, counts.param)?, None)
         };
+        if case.collective == Collective::ReduceScatter {
+            rank.may_reduce_scatter(elements)?;
+        }
         let (me, ranks) = (rank.rank(), rank.ranks());
         let blocks = if case.collective == Collective::AllToAllV {
             let sent: Vec<usize> = (0..ranks).map(|to| shape.pair(me, to)).collect();

@@ -4,7 +4,11 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use model::{exit::Exit, plan::BackendChoice, record::Status};
+use model::{
+    exit::Exit,
+    plan::{BackendChoice, Memory},
+    record::Status,
+};
 use rustix::process::WaitStatus;
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGSEGV, SIGTERM,
@@ -109,6 +113,22 @@ impl Job<'_> {
         }
     }
 
+    /// Who is to be asked about a crash.
+    fn whose_mistake(&self) -> &'static str {
+        let on_gpus = self.plan.buffers.is_some_and(|both| both.contains(&Memory::Gpu));
+        match self.plan.backend {
+            BackendChoice::Mpi if on_gpus => {
+                "; an MPI that says that it takes buffers in GPUs' memory, and does not, ends so (CUDA switched off, or a UCX without it): see whether --buffers host ends well"
+            }
+            BackendChoice::Mpi | BackendChoice::Nccl(_) | BackendChoice::Net => {
+                "; that is a mistake in busbw or in a library that it called, which may have said more above: report it with this run's record"
+            }
+            BackendChoice::Host | BackendChoice::Fake(_) => {
+                "; that is a mistake in busbw: report it with this run's record"
+            }
+        }
+    }
+
     /// What to do about a rank that died of a signal.
     fn advice(&self, signal: i32) -> String {
         let less = "lower -e or -g";
@@ -134,9 +154,7 @@ impl Job<'_> {
                     }
                 }
             }
-            SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGABRT => {
-                "; that is a mistake in busbw: report it with this run's record".to_owned()
-            }
+            SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGABRT => self.whose_mistake().to_owned(),
             _ => "; see who sent it, such as a scheduler or a script".to_owned(),
         }
     }

@@ -102,6 +102,30 @@ impl Rank {
         self.world.may_reduce_in_place(root)
     }
 
+    /// Whether MPI_Reduce_scatter_block can have shares of so many elements.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: the library cannot count them.
+    pub fn may_reduce_scatter(&self, elements: Elements) -> Result<(), NotPossible> {
+        self.world.may_reduce_scatter(elements)
+    }
+
+    /// Whether MPI_Reduce_scatter_block may be asked for in place.
+    ///
+    /// # Errors
+    /// [`NotPossible`]: with buffers in a GPU's memory the library would crash, or its results be wrong.
+    pub fn may_reduce_scatter_in_place(&self) -> Result<(), NotPossible> {
+        let mpi = self.mpi();
+        if !mpi.faults.misreads_gpus_in_place || !self.recv.is_on_gpu() {
+            return Ok(());
+        }
+        Err(NotPossible(format!(
+            "{} crashes, or has wrong results, in an MPI_Reduce_scatter_block in place in a GPU's memory \
+             (open-mpi/ompi#13883): take 5.0.11 or newer",
+            mpi.version()
+        )))
+    }
+
     /// MPI_Reduce_scatter_block.
     ///
     /// # Errors
