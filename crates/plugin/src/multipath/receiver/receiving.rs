@@ -186,7 +186,7 @@ mod tests {
         other.write_all(&vec![7; bytes]).unwrap();
     }
 
-    /// A sender keeps 64 small messages that are not acknowledged; a few on each of 16 paths would be more.
+    /// A sender keeps so many small messages that are not acknowledged: some on each of 16 paths would be more.
     #[test]
     fn small_messages_on_another_path_have_the_last_ones_acknowledged() {
         let (_shared, mut receiver, mut others) = connection();

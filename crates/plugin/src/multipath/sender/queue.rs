@@ -94,8 +94,9 @@ pub(super) struct Queue {
     waiting: usize,
     /// Before all others: small messages, and what a path has lost.
     urgent: VecDeque<Piece>,
-    /// Small messages that have not come.
+    /// Small messages that have not come, and their bytes.
     copies: usize,
+    copied: usize,
 }
 
 impl Queue {
@@ -121,6 +122,11 @@ impl Queue {
     /// Small messages that have not come.
     pub(super) fn copies(&self) -> usize {
         self.copies
+    }
+
+    /// Their bytes.
+    pub(super) fn copied(&self) -> usize {
+        self.copied
     }
 
     /// Whether anything waits for a path.
@@ -172,6 +178,7 @@ impl Queue {
             request: None,
         });
         self.copies += 1;
+        self.copied += total;
         self.urgent.push_back(Piece { chunk: head, bytes: Bytes::Ours(copy) });
     }
 
@@ -244,7 +251,11 @@ impl Queue {
         }
         match message.request {
             Some(request) => done(request, message.total),
-            None => self.copies -= 1,
+            None => {
+                let bytes = message.total;
+                self.copies -= 1;
+                self.copied -= bytes;
+            }
         }
         while self.messages.front().is_some_and(|message| message.missing == 0) {
             self.messages.pop_front();
@@ -328,7 +339,7 @@ mod tests {
             done.sort_unstable();
             prop_assert_eq!(done, expected);
             prop_assert_eq!(came, sizes.iter().sum::<usize>());
-            prop_assert_eq!((queue.waiting, queue.copies), (0, 0));
+            prop_assert_eq!((queue.waiting, queue.copies, queue.copied), (0, 0, 0));
             prop_assert!(!queue.has_work() || queue.take_urgent(usize::MAX).is_none());
         }
     }

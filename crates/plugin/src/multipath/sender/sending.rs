@@ -15,8 +15,10 @@ use crate::{
 /// So many small messages leave each at once: of a ring's step NCCL begins two before it asks for them, and its other end
 /// waits for both.
 const SINGLE: usize = 2;
-/// Small messages that may be on their way: the sender keeps copies.
-const COPIES: usize = 64;
+/// Small messages that may be on their way, and their bytes: the sender keeps copies.
+const COPIES: (usize, usize) = (256, 64 * SMALL);
+/// After so many of them, acknowledgements are looked for.
+const LOOKED: usize = 32;
 /// Messages from the oldest that has not come to the newest: the receiver keeps what comes before its request, and not
 /// any number.
 const MESSAGES: usize = 1024;
@@ -52,13 +54,14 @@ impl crate::network::Sender for Sending {
                 _ => unsafe { std::slice::from_raw_parts(data, bytes) },
             };
             let mut queue = lock(&shared.queue);
-            if queue.copies() >= COPIES || queue.messages() >= MESSAGES {
+            let full = queue.copies() >= COPIES.0 || queue.copied() + bytes > COPIES.1;
+            if full || queue.messages() >= MESSAGES {
                 drop(queue);
                 shared.progress();
                 return Ok(None);
             }
-            if queue.copies() == COPIES / 2 {
-                // Acknowledgements wait there, most likely.
+            if queue.copies() % LOOKED == LOOKED - 1 {
+                // Where they come, most likely.
                 let hot = shared.hot.load(Ordering::Relaxed);
                 shared.links[hot].readable.store(true, Ordering::Release);
             }
