@@ -9,10 +9,11 @@ use std::{
 };
 
 use rustix::{
-    io::Errno,
+    io::{Errno, retry_on_intr},
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags,
-        SocketType, bind, connect, getsockname, listen, recvmsg, sendmsg, socket_with, sockopt,
+        SocketType, bind, connect, getsockname, listen, recv, recvmsg, sendmsg, socket_with,
+        sockopt,
     },
 };
 
@@ -115,37 +116,44 @@ pub(super) fn cut(socket: &OwnedFd) {
 /// Sends what the kernel takes now, in bytes; nothing if it takes nothing.
 pub(super) fn send(socket: impl AsFd, parts: &[IoSlice<'_>]) -> Io<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    loop {
-        let sent = match parts {
-            // The kernel has less to do for it.
-            [all] => rustix::net::send(&socket, all, flags),
-            _ => sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags),
-        };
-        match sent {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    at_once(|| match parts {
+        // The kernel has less to do for it.
+        [all] => rustix::net::send(&socket, all, flags),
+        _ => sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags),
+    })
 }
 
 /// Receives what is there, in bytes: 0 at the end, nothing if nothing is there yet.
 pub(super) fn receive(socket: impl AsFd, parts: &mut [IoSliceMut<'_>]) -> Io<Option<usize>> {
-    loop {
-        let flags = RecvFlags::DONTWAIT;
-        let received = match parts {
-            // The kernel has less to do for it.
-            [all] => rustix::net::recv(&socket, &mut **all, flags).map(|(bytes, _)| bytes),
-            _ => recvmsg(&socket, parts, &mut RecvAncillaryBuffer::default(), flags)
-                .map(|message| message.bytes),
-        };
-        match received {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+    at_once(|| match parts {
+        // The kernel has less to do for it.
+        [all] => recv(&socket, &mut **all, RecvFlags::DONTWAIT).map(|(bytes, _)| bytes),
+        _ => recvmsg(&socket, parts, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT)
+            .map(|message| message.bytes),
+    })
+}
+
+/// As [`receive`], but the kernel has it, too, until it is [taken out](take_out).
+pub(super) fn look(socket: &OwnedFd, room: &mut [u8]) -> Io<Option<usize>> {
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    at_once(|| recv(socket, &mut *room, flags).map(|(bytes, _)| bytes))
+}
+
+/// Takes out what was looked at. TCP does not write it once more (tcp(7), MSG_TRUNC).
+pub(super) fn take_out(socket: &OwnedFd, looked_at: &mut [u8]) -> Io<()> {
+    let wanted = looked_at.len();
+    let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+    let taken = at_once(|| recv(socket, &mut *looked_at, flags).map(|(_, bytes)| bytes))?;
+    // It was there.
+    if taken == Some(wanted) { Ok(()) } else { Err(Errno::IO) }
+}
+
+/// What a call did, in bytes; nothing where it would have to wait.
+fn at_once(call: impl FnMut() -> Io<usize>) -> Io<Option<usize>> {
+    match retry_on_intr(call) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

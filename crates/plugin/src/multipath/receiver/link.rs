@@ -34,6 +34,8 @@ pub(super) struct Live {
     ahead: Box<[u8; AHEAD]>,
     start: usize,
     end: usize,
+    /// Bytes ahead that the kernel still has, too.
+    left: usize,
     coming: Option<Coming>,
     /// A chunk whose request is waited for.
     pub(super) waits: Option<Chunk>,
@@ -91,6 +93,7 @@ impl Live {
             ahead: Box::new([0; AHEAD]),
             start: 0,
             end: 0,
+            left: 0,
             coming: None,
             waits: None,
             owed: (0, 0),
@@ -117,6 +120,7 @@ impl Live {
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
         let mut together = TOGETHER[1];
+        let waited = self.small > 0 && !self.came && self.left == 0;
         (self.came, self.long) = (false, false);
         let pause = loop {
             if let Some(chunk) = self.waits.take()
@@ -133,7 +137,7 @@ impl Live {
             } else if all {
                 break Pause::Empty;
             } else {
-                match self.fill() {
+                match self.fill(waited && !self.came) {
                     Ok(Some((0, _))) => break Pause::End,
                     Ok(Some((_, less))) => {
                         self.came = true;
@@ -159,7 +163,11 @@ impl Live {
 
     /// Reads from the socket, in bytes: the rest of the chunk to where it belongs, and the next header; or a
     /// header and a small message. Also whether it was less than there was room for, so that nothing is left.
-    fn fill(&mut self) -> rustix::io::Result<Option<(usize, bool)>> {
+    ///
+    /// What was `waited` for is left to the kernel, too, until the next look: it acknowledges what is taken out of an
+    /// empty socket at once, which takes longer than all else here, and who waits for the message would wait for that.
+    fn fill(&mut self, waited: bool) -> rustix::io::Result<Option<(usize, bool)>> {
+        self.take_out()?;
         let Some(coming) = &mut self.coming else {
             if self.start > 0 {
                 self.ahead.copy_within(self.start..self.end, 0);
@@ -168,8 +176,12 @@ impl Live {
             }
             let room = &mut self.ahead[self.end..];
             let most = room.len();
-            let read = sockets::receive(&self.socket, &mut [IoSliceMut::new(room)])?;
+            let read = match waited {
+                true => sockets::look(&self.socket, room)?,
+                false => sockets::receive(&self.socket, &mut [IoSliceMut::new(room)])?,
+            };
             self.end += read.unwrap_or(0);
+            self.left = if waited { read.unwrap_or(0) } else { 0 };
             return Ok(read.map(|bytes| (bytes, bytes < most)));
         };
         // Nothing is ahead: it was copied.
@@ -192,6 +204,16 @@ impl Live {
         coming.read += bytes.min(rest);
         self.end = bytes.saturating_sub(rest);
         Ok(read.map(|bytes| (bytes, bytes < rest + Header::BYTES)))
+    }
+
+    /// Has the kernel forget what it still has of what was read.
+    fn take_out(&mut self) -> rustix::io::Result<()> {
+        if self.left > 0 {
+            let looked_at = &mut self.ahead[self.end - self.left..self.end];
+            sockets::take_out(&self.socket, looked_at)?;
+            self.left = 0;
+        }
+        Ok(())
     }
 
     fn copy_ahead(&mut self) {
@@ -293,6 +315,7 @@ impl Live {
 
     /// Acknowledges what it can.
     pub(super) fn settle_up(&mut self) -> rustix::io::Result<()> {
+        self.take_out()?;
         self.acknowledge((1, 0))
     }
 

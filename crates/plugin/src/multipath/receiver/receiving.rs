@@ -148,6 +148,7 @@ impl Drop for Receiving {
 mod tests {
     use std::{
         io::{Read, Write},
+        net::{TcpListener, TcpStream},
         os::unix::net::UnixStream,
         time::{Duration, Instant},
     };
@@ -156,7 +157,7 @@ mod tests {
     use crate::{
         multipath::{
             engine::Engine,
-            frame::{Chunk, Header, Hello},
+            frame::{Answer, Chunk, Header, Hello},
             keeper::Keeper,
         },
         network::Listener,
@@ -175,12 +176,15 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
         other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let hello = Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch };
-        shared.arrived(&hello, one.into());
+        shared.arrived(&hello(path, epoch), one.into());
         other
     }
 
-    fn says(other: &mut UnixStream, message: u64, bytes: usize) {
+    fn hello(path: u16, epoch: u32) -> Hello {
+        Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch }
+    }
+
+    fn says(other: &mut impl Write, message: u64, bytes: usize) {
         let chunk = Chunk { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
         other.write_all(&Header::Chunk(chunk).encoded()).unwrap();
         other.write_all(&vec![7; bytes]).unwrap();
@@ -198,6 +202,40 @@ mod tests {
             while receiver.test(request).unwrap().is_none() {}
         }
         assert_eq!(others[0].read(&mut [0; 100]).unwrap(), 8);
+    }
+
+    /// A socket that is closed with something in it resets its connection, and what it said last may be lost.
+    #[test]
+    fn what_was_left_to_the_kernel_is_taken_out_in_time() {
+        let (shared, mut receiver, _others) = connection();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let one = listener.accept().unwrap().0;
+        one.set_nonblocking(true).unwrap();
+        shared.arrived(&hello(0, 1), one.into());
+        let left = || {
+            let end = lock(&shared.links[0].end);
+            rustix::io::ioctl_fionread(&end.as_ref().unwrap().socket).unwrap()
+        };
+        let mut place = [0u8; 100];
+        for message in 0..3 {
+            // SAFETY: it outlives the receiver.
+            let request = unsafe { receiver.receive(place.as_mut_ptr(), 100) }.unwrap().unwrap();
+            for _ in 0..2 * HOT.1 {
+                assert_eq!(receiver.test(request).unwrap(), None);
+            }
+            assert_eq!(left(), 0);
+            says(&mut other, message, 100);
+            while receiver.test(request).unwrap().is_none() {}
+            // Before the first one it is not known that they are small.
+            assert_eq!(left(), if message == 0 { 0 } else { 132 });
+        }
+        drop(receiver);
+        let mut said = Vec::new();
+        other.read_to_end(&mut said).unwrap();
+        assert_eq!(said.len(), Answer::BYTES);
+        assert!(other.take_error().unwrap().is_none());
     }
 
     #[test]
