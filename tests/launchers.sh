@@ -824,7 +824,8 @@ sent() { # bytes sent by host-a's and host-b's eth0, and by their lo
   done
 }
 # Through MPI between these two, called on the first: every element verified, each rank on its host, and what was moved
-# went over the wire by the interfaces' own counters, where launcher, ssh and busbw say little.
+# went over the wire by the interfaces' own counters, where launcher, ssh and busbw say little. No variable says where
+# processes meet.
 # `wired NAME THERE BACK TEXT RECORD command...`: THERE and BACK are how many of 20 times 64 KiB go each way at least,
 # TEXT and RECORD what busbw says of transports, on stderr and in each rank's line of kind mpi.
 wired() {
@@ -901,21 +902,24 @@ all_on_two() {
   if [ -n "$openmpi" ]; then
     start="$openmpi --allow-run-as-root --mca plm_rsh_agent $work/rsh --mca oob_tcp_if_include eth0"
     launched_on_two "Open MPI" mpirun "$start"
-    mpi_on_two "Open MPI" "$connected" "$connections" "${tcp[@]}" $start --host host-a:1,host-b:1 \
-      -x LD_LIBRARY_PATH -x BUSBW_NO_RECORD -x MASTER_ADDR=host-a -x MASTER_PORT=$((port + 9))
+    mpi_on_two "Open MPI" "$connected" "$connections" "${tcp[@]}" $start --host host-a:1,host-b:1 -x LD_LIBRARY_PATH -x BUSBW_NO_RECORD
+    printf 'rank 0=host-b slot=0\nrank 1=host-a slot=0\n' >"$work/ranks"
+    run "Open MPI: two hosts, the first process elsewhere" 2 0 0 "first process is on host-b, and the others would look for it at 10.77.0.1" \
+      bash -c 'on_host_a "$@"' on_host_a "${tcp[@]}" $start -n 2 --host host-a:1,host-b:1 -rf "$work/ranks" -x LD_LIBRARY_PATH -x BUSBW_NO_RECORD \
+      "$program" latency --backend mpi -b 8 -e 8 -n 5 --batches 1
     wired "Open MPI by us: two hosts, all_reduce through MPI" 1 1 "$connected" "$connections" \
       "${tcp[@]}" "$program" all_reduce --launcher mpirun --launcher-command "$start" -H host-a:1,host-b:1
   else
     mapfile -t checks < <(mpi_on_two_names "Open MPI")
-    waive openmpi "there is no mpirun of Open MPI" "Open MPI by us: two hosts" "${checks[@]}" "Open MPI by us: two hosts, all_reduce through MPI"
+    waive openmpi "there is no mpirun of Open MPI" "Open MPI by us: two hosts" "${checks[@]}" "Open MPI: two hosts, the first process elsewhere" \
+      "Open MPI by us: two hosts, all_reduce through MPI"
   fi
   if command -v mpiexec.hydra >/dev/null; then
     start="mpiexec.hydra -launcher ssh -launcher-exec $work/rsh"
     launched_on_two Hydra mpirun "$start"
     # Else UCX sees one machine, and takes its memory.
     local ucx=(env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0) lanes="device ch4:ucx .*, lanes tcp/eth0 \(UCX's log\)" lane='"tag":\["tcp/eth0"\]'
-    mpi_on_two Hydra "$lanes" "$lane" "${ucx[@]}" $start -hosts host-a,host-b -n 2 \
-      -genv MASTER_ADDR host-a -genv MASTER_PORT $((port + 9))
+    mpi_on_two Hydra "$lanes" "$lane" "${ucx[@]}" $start -hosts host-a,host-b -n 2
     wired "Hydra by us: two hosts, all_reduce through MPI" 1 1 "$lanes" "$lane" \
       "${ucx[@]}" "$program" all_reduce --launcher mpirun --launcher-command "$start" -H host-a:1,host-b:1
   else
@@ -941,6 +945,7 @@ all_on_two_names() {
   for launcher in "Open MPI" Hydra Slurm; do echo "$launcher by us: two hosts"; done
   for launcher in "Open MPI" Hydra "Slurm: --mpi=pmix"; do mpi_on_two_names "$launcher"; done
   for launcher in "Open MPI" Hydra; do echo "$launcher by us: two hosts, all_reduce through MPI"; done
+  echo "Open MPI: two hosts, the first process elsewhere"
 }
 mapfile -t two_names < <(all_on_two_names)
 mapfile -t checks < <(ssh_names)

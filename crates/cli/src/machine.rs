@@ -18,7 +18,7 @@ use std::{
 
 use model::record::Machine;
 
-pub use ancestry::{ancestor, is_stopped, parent};
+pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
 pub use cpu::{last_cache, near, processor_list, usable_cores};
 pub use kernel_log::kernel_log;

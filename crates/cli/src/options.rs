@@ -25,7 +25,7 @@ pub use command_line::{
     TIED_WORD, job_words, parse,
 };
 pub use environment::{Environment, RELAYED};
-pub use launched::{HOSTS, Launched};
+pub use launched::{First, HOSTS, Launched};
 pub use launching::{Host, Hosts, LauncherName, LaunchingArguments};
 pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand};

@@ -6,11 +6,24 @@ use super::Root;
 /// The nearest ancestor of this name (/proc/PID/comm, 15 letters of it), as its number and when it began,
 /// which together nobody else has (/proc/PID/stat, fields 4 and 22, proc_pid_stat(5)).
 pub fn ancestor(root: &Root, name: &str) -> Option<String> {
+    let (pid, fields) = find(root, name)?;
+    Some(format!("{name} {pid} {}", fields.get(19)?))
+}
+
+/// The command line of that process, as words.
+pub fn command_of_ancestor(root: &Root, name: &str) -> Option<Vec<String>> {
+    let (pid, _) = find(root, name)?;
+    let line = root.text(format!("proc/{pid}/cmdline"))?;
+    Some(line.split_terminator('\0').map(str::to_owned).collect())
+}
+
+/// The nearest process of that name among those that this one comes from: its number, and the fields after its name.
+fn find(root: &Root, name: &str) -> Option<(String, Vec<String>)> {
     let mut pid = "self".to_owned();
     loop {
         let (comm, fields) = stat(root, &pid)?;
         if pid != "self" && name.get(..15).unwrap_or(name) == comm {
-            return Some(format!("{name} {pid} {}", fields.get(19)?));
+            return Some((pid, fields));
         }
         pid.clone_from(fields.get(1)?);
         if pid == "0" {
@@ -66,6 +79,10 @@ mod tests {
         let root = Root::new(folder.path());
         assert_eq!(ancestor(&root, "hydra_pmi_proxy").as_deref(), Some("hydra_pmi_proxy 20 777"));
         assert_eq!(ancestor(&root, "slurmstepd"), None);
+        std::fs::write(folder.path().join("proc/20/cmdline"), "/a b/hydra_pmi_proxy\0--id\0")
+            .unwrap();
+        let words = command_of_ancestor(&root, "hydra_pmi_proxy").unwrap();
+        assert_eq!(words, ["/a b/hydra_pmi_proxy", "--id"]);
         // The shell stands between.
         assert_eq!(parent(&root, &["hydra_pmi_proxy"]), None);
         stat("self", "busbw", 20);

@@ -2,12 +2,15 @@
 //! one it is, of which job, and where its first process can be met.
 //! Not the meeting itself (`launch::party`).
 
+mod first;
 mod hosts;
 mod nodes;
 
 use std::ops::Range;
 
 use native::mpi::Launcher;
+
+pub use self::first::First;
 
 /// Set by a busbw that has a launcher start these processes: its -H, in the order in which hosts are filled.
 pub const HOSTS: &str = "BUSBW_HOSTS";
@@ -33,8 +36,8 @@ pub struct Launched {
     pub job: Option<String>,
     /// What only processes of the job know: BUSBW_JOB_SECRET, or the launcher's own.
     pub secret: Option<String>,
-    /// Host name or address, and port, of the first process, for those on other hosts.
-    pub first: Option<(String, u16)>,
+    /// Where the first process is met by those on other hosts.
+    pub first: Option<First>,
     /// The host of every process, where a variable tells; else empty.
     pub hosts: Vec<String>,
     /// Over which interface processes on several hosts meet: BUSBW_INTERFACE, unless an option says.
@@ -115,9 +118,6 @@ const LAUNCHERS: [Names; 7] = [
     },
 ];
 
-/// Ports made of a job's number: below those that the kernel gives away by itself (32768 and up).
-const PORTS: std::ops::Range<u16> = 20000..30000;
-
 impl Launched {
     /// Reads it through `lookup`; none for a process that was started alone. A job of one process is
     /// no launch.
@@ -146,7 +146,7 @@ impl Launched {
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            first: first(lookup),
+            first: First::read(names.by, lookup),
             hosts: hosts::of_ours(size, lookup)
                 .or_else(|| hosts::of_slurm(size, lookup).filter(|_| slurm))
                 .unwrap_or_default(),
@@ -197,23 +197,6 @@ fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Names> 
     })
 }
 
-/// Where the first process of the job can be met: as MASTER_ADDR and MASTER_PORT say, else on the first
-/// host of the Slurm step.
-fn first(lookup: impl Fn(&str) -> Option<String>) -> Option<(String, u16)> {
-    if let (Some(host), Some(port)) = (lookup("MASTER_ADDR"), lookup("MASTER_PORT")) {
-        let port = port.trim().parse::<u16>().ok()?;
-        // Then torchrun's agent listens there itself (torch/distributed/rendezvous.py).
-        let taken = lookup("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.trim() == "True");
-        return Some((host.trim().to_owned(), port.checked_add(u16::from(taken))?));
-    }
-    let host = nodes::first(&lookup("SLURM_STEP_NODELIST")?)?;
-    let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
-    let (job, step) = (number("SLURM_JOB_ID")?, number("SLURM_STEP_ID")?);
-    // Steps of a job, which may run at once, get ports next to each other.
-    let place = job.wrapping_mul(17).wrapping_add(step) % u32::from(PORTS.end - PORTS.start);
-    Some((host, PORTS.start + place as u16))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +205,11 @@ mod tests {
         Launched::read(|name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    fn place(launched: &Launched) -> Option<(&str, u16)> {
+        let first = launched.first.as_ref()?;
+        Some((first.hosts.first()?.as_str(), first.port))
     }
 
     /// What `env` shows under Open MPI 4.1.4.
@@ -264,8 +252,8 @@ mod tests {
             ("MASTER_PORT", "29500"),
         ];
         let launched = read(&hydra).unwrap();
-        assert_eq!((launched.job, launched.one_host), (None, false));
-        assert_eq!(launched.first, Some(("node1".to_owned(), 29500)));
+        assert_eq!((&launched.job, launched.one_host), (&None, false));
+        assert_eq!(place(&launched), Some(("node1", 29500)));
     }
 
     #[test]
@@ -285,8 +273,8 @@ mod tests {
         let several = slurm("2", "gpu[07-08]");
         assert_eq!((several.local_rank, several.one_host), (Some(0), false));
         assert_eq!(several.job.as_deref(), Some("4242 0"));
-        let (host, port) = several.first.unwrap();
-        assert!(host == "gpu07" && PORTS.contains(&port), "{host}:{port}");
+        let (host, port) = place(&several).unwrap();
+        assert!(host == "gpu07" && first::PORTS.contains(&port), "{host}:{port}");
         assert!(slurm("1", "gpu07").one_host);
     }
 
@@ -307,7 +295,7 @@ mod tests {
         ];
         let launched = read(&both).unwrap();
         assert_eq!((launched.rank, launched.size, launched.local_rank), (9, 16, Some(1)));
-        assert_eq!(launched.first, Some(("node1".to_owned(), 29501)));
+        assert_eq!(place(&launched), Some(("node1", 29501)));
         assert_eq!(launched.job.as_deref(), Some("none node1 29500"));
         // Without torchrun's own variable they may be left over from somebody's profile.
         assert_eq!(read(&both[..8]).unwrap().size, 2);

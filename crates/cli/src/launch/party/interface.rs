@@ -14,7 +14,7 @@ pub(super) struct Address {
     /// Name and number of its interface.
     interface: String,
     index: u32,
-    ip: IpAddr,
+    pub(super) ip: IpAddr,
     /// Leading bits that all addresses of its network have alike.
     prefix: u8,
 }

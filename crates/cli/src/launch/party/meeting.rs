@@ -21,7 +21,13 @@ use super::{
     line::Line,
     proof, reach,
 };
-use crate::{Refusal, machine, options::Launched};
+use crate::{
+    Refusal, machine,
+    options::{First, Launched},
+};
+
+/// Hydra's process on each host.
+const HYDRA: &str = "hydra_pmi_proxy";
 
 /// How many processes may be about to come in: of more at once the kernel would drop some, who would try
 /// again after a second. It takes no more than net.core.somaxconn.
@@ -43,8 +49,8 @@ pub(super) struct Meeting {
 enum Place {
     /// An abstract socket's name.
     Host(String),
-    /// Host and port of the first process.
-    Network(String, u16),
+    /// The first process's, by all names of its host.
+    Network(First),
 }
 
 /// A listening place.
@@ -61,18 +67,23 @@ impl Meeting {
     /// When nothing tells where all of them, and no others, would come to.
     pub(super) fn of(launched: &Launched) -> Result<Meeting> {
         // Hydra names no job, but its processes come from one process of its own on each host.
-        let hydra = || machine::ancestor(&machine::Root::system(), "hydra_pmi_proxy");
+        let root = machine::Root::system();
+        let hydra = || machine::ancestor(&root, HYDRA);
         let job = launched.job.clone().or_else(|| launched.one_host.then(hydra).flatten());
-        let place = match (&job, &launched.first) {
+        let of_hydra = || First::of_hydra(&machine::command_of_ancestor(&root, HYDRA)?);
+        let first = launched.first.clone().or_else(of_hydra);
+        let place = match (&job, first) {
             (Some(job), _) if launched.one_host => {
                 let secret = launched.secret.as_deref().unwrap_or_default();
                 let variables = launched.said.split('=').next().unwrap_or_default();
                 let whole = format!("{} {variables} {job} {secret}", getuid().as_raw());
                 Place::Host(format!("busbw-{}", proof::name(&whole)))
             }
-            // [fd00::1] as well as fd00::1.
-            (_, Some((host, port))) => {
-                Place::Network(host.trim_matches(['[', ']']).to_owned(), *port)
+            (_, Some(first)) => {
+                if first.supposed && launched.rank == 0 {
+                    is_here(&first)?;
+                }
+                Place::Network(first)
             }
             _ => {
                 let text = format!(
@@ -82,8 +93,12 @@ impl Meeting {
                 return Err(Refusal::new(Exit::Usage, text).into());
             }
         };
-        let name =
-            job.or_else(|| launched.first.as_ref().map(|(host, port)| format!("{host} {port}")));
+        let name = job.or_else(|| match &place {
+            Place::Network(First { hosts, port, .. }) => {
+                Some(format!("{} {port}", hosts.join(",")))
+            }
+            Place::Host(_) => None,
+        });
         let key = launched.secret.clone().or(name).unwrap_or_default();
         let (interface, wrong) = match (&place, &launched.interface) {
             (Place::Network(..), Some(word)) => {
@@ -112,8 +127,8 @@ impl Meeting {
     /// was.
     pub(super) fn instead_of(&self, at: Option<IpAddr>) -> Vec<SocketAddr> {
         match (&self.interface, &self.place, at) {
-            (Some(chosen), Place::Network(_, port), Some(at)) if !chosen.holds(at) => {
-                chosen.places(*port)
+            (Some(chosen), Place::Network(first), Some(at)) if !chosen.holds(at) => {
+                chosen.places(first.port)
             }
             _ => Vec::new(),
         }
@@ -128,7 +143,9 @@ impl Meeting {
     pub(super) fn describe(&self) -> String {
         match &self.place {
             Place::Host(_) => "on this host".to_owned(),
-            Place::Network(host, port) => format!("at {host}, port {port}"),
+            Place::Network(First { hosts, port, .. }) => {
+                format!("at {}, port {port}", hosts.join(" or "))
+            }
         }
     }
 
@@ -143,7 +160,7 @@ impl Meeting {
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
                 .map(Listener::Host)
                 .context("cannot open a socket for the other processes of this launcher's job; does another run of the same job still meet there?")?,
-            Place::Network(_, port) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port))
+            Place::Network(First { port, .. }) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port))
                 .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)))
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
                 // Again, for the length of its queue: the standard library's is 128.
@@ -160,15 +177,15 @@ impl Meeting {
     /// # Errors
     /// When nobody listens there, or it is not reached over the interface that was asked for.
     pub(super) fn connect(&self, instead: &[SocketAddr], attempt: usize) -> io::Result<Line> {
-        let (host, port) = match &self.place {
+        let first = match &self.place {
             Place::Host(name) => {
                 let address = net::SocketAddr::from_abstract_name(name)?;
                 return Line::of_user(UnixStream::connect_addr(&address)?);
             }
-            Place::Network(host, port) => (host.as_str(), *port),
+            Place::Network(first) => first,
         };
         let mut places: Vec<SocketAddr> = match instead {
-            [] => (host, port).to_socket_addrs()?.collect(),
+            [] => addresses(first)?,
             instead => instead.to_vec(),
         };
         let first = attempt % places.len().max(1);
@@ -185,6 +202,32 @@ impl Meeting {
             places.into_iter().filter_map(way).collect();
         Line::across(reach::first(&ways)?)
     }
+}
+
+/// By which the first process may be reached.
+fn addresses(first: &First) -> io::Result<Vec<SocketAddr>> {
+    let mut all = Vec::new();
+    for host in &first.hosts {
+        all.extend((host.as_str(), first.port).to_socket_addrs()?);
+    }
+    Ok(all)
+}
+
+/// Whether this process, the first one, is where the others would look for it, since its launcher runs there or its
+/// allocation begins there.
+fn is_here(first: &First) -> Result<()> {
+    let ours = interface::addresses().context("cannot list this host's interfaces")?;
+    // A host may know itself as 127.0.1.1.
+    let is_ours = |ip: IpAddr| ip.is_loopback() || ours.iter().any(|address| address.ip == ip);
+    if addresses(first).is_ok_and(|all| all.iter().any(|address| is_ours(address.ip()))) {
+        return Ok(());
+    }
+    let text = format!(
+        "the first process is on {}, and the others would look for it at {}, where its launcher runs or its allocation begins: set MASTER_ADDR to its host and MASTER_PORT to a free port there, the same for all",
+        machine::host_name(),
+        first.hosts.join(" or ")
+    );
+    Err(Refusal::new(Exit::Usage, text).into())
 }
 
 impl AsFd for Listener {
