@@ -1,6 +1,8 @@
 //! The programs of the OSU Micro-Benchmarks 7.4 that busbw has: their names, titles and options.
 //! Not their loops (`plan`) and not what options mean (the program's).
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Benchmark, Collective, messages::Messages};
 
 /// The version whose output and loops these are.
@@ -82,6 +84,17 @@ pub const PROGRAMS: [Program; 25] = [
     all("osu_xccl_reduce_scatter", "Reduce_scatter Latency", C::ReduceScatter, XCCL),
 ];
 
+/// Whose GPUs a title names (`-d`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accelerator {
+    /// NVIDIA's, also where nobody says.
+    #[default]
+    Cuda,
+    /// AMD's.
+    Rocm,
+}
+
 impl Program {
     /// The program of that name.
     pub fn find(name: &str) -> Option<&'static Program> {
@@ -95,10 +108,15 @@ impl Program {
     }
 
     /// The first line of its output. `library` moves the data: MPI in theirs, a backend's name here.
-    pub fn title_line(&self, library: &str, on_gpus: bool) -> String {
+    /// `gpus` are those that buffers lie on, if any do.
+    pub fn title_line(&self, library: &str, gpus: Option<Accelerator>) -> String {
         // Tests of several pairs say nothing of GPUs.
         let several = self.benchmark.messages().is_some_and(Messages::is_multiple);
-        let suffix = if on_gpus && !several { "-CUDA" } else { "" };
+        let suffix = match gpus.filter(|_| !several) {
+            Some(Accelerator::Cuda) => "-CUDA",
+            Some(Accelerator::Rocm) => "-ROCM",
+            None => "",
+        };
         let library = library.to_ascii_uppercase();
         format!("# OSU {library}{suffix} {} Test v{VERSION}", self.title)
     }
@@ -129,6 +147,19 @@ pub enum Takes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_name_the_gpus() {
+        let title = |program: &str, gpus| Program::find(program).map(|p| p.title_line("mpi", gpus));
+        for (gpus, library) in [
+            (None, "MPI"),
+            (Some(Accelerator::Cuda), "MPI-CUDA"),
+            (Some(Accelerator::Rocm), "MPI-ROCM"),
+        ] {
+            let want = format!("# OSU {library} Latency Test v{VERSION}");
+            assert_eq!(title("osu_latency", gpus), Some(want));
+        }
+    }
 
     #[test]
     fn names_are_unique_and_options_known() {

@@ -78,9 +78,10 @@ pub(super) fn parse(name: &str, words: &[OsString]) -> Result<Command, clap::Err
     let own = BenchArguments::from_arg_matches(&grammar.try_get_matches_from(own)?)?;
     let settings = settings::read(program, &sorted).map_err(refuse)?;
     if asked('v') {
-        let on_gpus = settings.accelerated || settings.sides.contains(&true);
+        let on_gpus = settings.accelerator.is_some() || settings.sides.contains(&true);
+        let gpus = on_gpus.then(|| settings.accelerator.unwrap_or_default());
         let library = library(program, own.backend);
-        return Ok(Command::Text(format!("{}\n", program.title_line(library, on_gpus))));
+        return Ok(Command::Text(format!("{}\n", program.title_line(library, gpus))));
     }
     let text = |size: u64| Some(size.to_string());
     let arguments = BenchArguments {

@@ -120,7 +120,8 @@ fn line(row: &Row) -> String {
     if test.is_latency() {
         text += &format!("  {:>10}  {:>6}", us(half.time_us), interval(half));
     } else {
-        let rate = fixed(figures.rate, 0);
+        // Of gigabytes there are fewer than one.
+        let rate = fixed(figures.rate, if figures.rate < 10.0 { 3 } else { 0 });
         text += &format!("  {:>10}  {:>6}  {rate:>12}", gigabytes(half.algbw), interval(half));
     }
     for value in [spread.min, spread.p50, spread.p99, spread.p999, spread.max] {
@@ -137,9 +138,14 @@ pub(super) fn interval(half: &Half) -> String {
     width.map_or("-".to_owned(), |width| fixed(100.0 * width, 1))
 }
 
-/// Microseconds with nanoseconds behind the point, where they are few enough to matter.
+/// Microseconds with nanoseconds behind the point, where they are few enough to matter; nine letters up to 1000 s.
 pub(super) fn us(value: f64) -> String {
-    fixed(value, if value < 1000.0 { 3 } else { 1 })
+    let decimals = match value {
+        v if v < 1e3 => 3,
+        v if v < 1e6 => 1,
+        _ => 0,
+    };
+    fixed(value, decimals)
 }
 
 /// GB/s with four digits at least: a window of bytes is thousandths of one.

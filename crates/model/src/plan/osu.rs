@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::osu::Accelerator;
+
 /// What a program of the OSU Micro-Benchmarks 7.4 was asked for beyond what every benchmark has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Osu {
@@ -15,10 +17,19 @@ pub struct Osu {
     /// Whether the buffers of the ranks that begin, and of those that answer, lie on GPUs (`-d`, `D H`); in
     /// collectives the first holds for all.
     pub on_gpus: [bool; 2],
+    /// Whose GPUs those are, as the title says it.
+    #[serde(default)]
+    pub accelerator: Accelerator,
 }
 
 impl Default for Osu {
     fn default() -> Osu {
-        Osu { full: false, in_place: false, rate: true, on_gpus: [false; 2] }
+        Osu {
+            full: false,
+            in_place: false,
+            rate: true,
+            on_gpus: [false; 2],
+            accelerator: Accelerator::default(),
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! What OSU's options mean, and which of them mean nothing here.
 //! Not how words become options (`words`), and not defaults (`planning::osu`).
 
-use model::{DataType, osu::Program, record::Waiver, size};
+use model::{
+    DataType,
+    osu::{Accelerator, Program},
+    record::Waiver,
+    size,
+};
 
 use super::words::Words;
 
@@ -50,8 +55,8 @@ pub struct OsuArguments {
     pub(in crate::options) root: usize,
     /// `-M`, bytes.
     pub(in crate::options) memory: u64,
-    /// `-d cuda`.
-    pub(in crate::options) accelerated: bool,
+    /// `-d`.
+    pub(in crate::options) accelerator: Option<Accelerator>,
     /// The words `D H`; none, or two.
     pub(in crate::options) sides: Vec<bool>,
     /// Options that mean nothing here.
@@ -79,7 +84,7 @@ pub(super) fn read(program: &'static Program, words: &Words) -> Result<OsuArgume
         pairs: None,
         root: 0,
         memory: MEMORY,
-        accelerated: false,
+        accelerator: None,
         sides: Vec::new(),
         waived: Vec::new(),
         remarks: Vec::new(),
@@ -99,7 +104,7 @@ impl OsuArguments {
     pub(in crate::options) fn on_gpus(&self) -> Option<[bool; 2]> {
         match self.sides.as_slice() {
             [first, second] => Some([*first, *second]),
-            _ => self.accelerated.then_some([true; 2]),
+            _ => self.accelerator.map(|_| [true; 2]),
         }
     }
 
@@ -140,7 +145,7 @@ impl OsuArguments {
                     Some(other) => return Err(format!("-c{other}: behind -c stands log:FOLDER")),
                 }
             }
-            'd' => self.accelerated = accelerator(text)?,
+            'd' => self.accelerator = Some(accelerator(text)?),
             'u' => {
                 number(option, text, 0, MOST_CHECK_WARMUPS)?;
                 let reason = "checks run apart from what is timed, which they cannot disturb";
@@ -236,9 +241,10 @@ fn root(text: &str) -> Result<usize, String> {
     }
 }
 
-fn accelerator(text: &str) -> Result<bool, String> {
+fn accelerator(text: &str) -> Result<Accelerator, String> {
     match text.to_ascii_lowercase().as_str() {
-        "cuda" | "rocm" => Ok(true),
+        "cuda" => Ok(Accelerator::Cuda),
+        "rocm" => Ok(Accelerator::Rocm),
         "managed" | "openacc" => {
             Err(format!("-d {text}: busbw has host memory and memory of GPUs (cuda, rocm)"))
         }

@@ -184,6 +184,7 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
             in_place: osu.in_place,
             rate: osu.rate,
             on_gpus: on_gpus(osu, &plan.backend)?,
+            accelerator: osu.accelerator.unwrap_or_default(),
         }),
         ..plan
     })

@@ -23,7 +23,8 @@ pub(super) fn title(plan: &Plan) -> String {
     if !several {
         text.push('\n');
     }
-    text += &program.title_line(plan.backend.name(), sides.contains(&true));
+    let gpus = sides.contains(&true).then(|| osu(plan).accelerator);
+    text += &program.title_line(plan.backend.name(), gpus);
     text.push('\n');
     if xccl && pair.is_some() && sides.contains(&true) {
         let [first, second] = sides.map(|gpu| if gpu { "DEVICE (D)" } else { "HOST (H)" });
