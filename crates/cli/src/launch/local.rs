@@ -176,7 +176,7 @@ impl<'a> Job<'a> {
         events: &Sender<Event>,
     ) -> Result<Job<'a>> {
         let drivers = plan.drivers();
-        let verified = plan.check > 0;
+        let verified = plan.has_proof();
         let control_fd = Control::create(drivers)?;
         let control = Control::map(&control_fd, drivers)?;
         // Only our own collectives go through memory that all ranks share.

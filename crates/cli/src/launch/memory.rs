@@ -11,14 +11,14 @@ const GIB: u64 = 1 << 30;
 /// Lowers the plan's sizes to what memory allows and returns the new last size, if it changed.
 ///
 /// nccl-tests keeps 1 GiB for every 16 GiB, at most 4, and 1 more for the rest, then divides by 3
-/// buffers (2 without checks): src/common.cu:1537-1546. Here the `ranks` of this host share one memory, so it is
+/// buffers (2 without checks, and with messages): src/common.cu:1537-1546. Here the `ranks` of this host share one memory, so it is
 /// also divided by their number; and the reserve is at most half, where theirs goes below zero.
 ///
 /// # Errors
 /// When not even the smallest size fits.
 pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Option<u64>> {
     let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
-    let most = most_bytes(memory, ranks as u64, plan.check > 0);
+    let most = most_bytes(memory, ranks as u64, plan.has_proof());
     lower(plan, most, memory, &machine.host)
 }
 
@@ -49,13 +49,13 @@ fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u
 /// # Errors
 /// When not even the smallest size fits.
 pub(super) fn cap_on_gpus(plan: &mut Plan, memory: u64, machine: &Machine) -> Result<Option<u64>> {
-    lower(plan, most_bytes(memory, 1, plan.check > 0), memory, &machine.host)
+    lower(plan, most_bytes(memory, 1, plan.has_proof()), memory, &machine.host)
 }
 
-fn most_bytes(memory: u64, ranks: u64, checked: bool) -> u64 {
+fn most_bytes(memory: u64, ranks: u64, proof: bool) -> u64 {
     let reserve = memory.div_ceil(16 * GIB).saturating_mul(GIB).min(4 * GIB) + GIB;
     let left = memory - reserve.min(memory / 2);
-    left / ranks.max(1) / if checked { 3 } else { 2 }
+    left / ranks.max(1) / if proof { 3 } else { 2 }
 }
 
 #[cfg(test)]

@@ -29,6 +29,12 @@ impl Plan {
         }
     }
 
+    /// Whether each rank has a third buffer: into it goes the collective that is checked, so that it cannot be what an
+    /// earlier one left. Messages are checked where they arrive.
+    pub fn has_proof(&self) -> bool {
+        self.check > 0 && self.benchmark.collective().is_some()
+    }
+
     /// Bytes of a buffer that hold data.
     pub fn data_bytes(&self) -> usize {
         self.max_bytes as usize * self.messages_a_buffer()

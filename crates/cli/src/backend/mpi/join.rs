@@ -57,8 +57,8 @@ pub(super) fn join(
         let text = String::from_utf8_lossy(said).into_owned();
         return Err(refused(text, Exit::Usage).into());
     }
-    let (verified, window) = (plan.check > 0, plan.messaging.window as usize);
-    Rank::new(session, plan.buffer_bytes(), verified, window, context.as_ref()).map_err(|error| {
+    let (proof, window) = (plan.has_proof(), plan.messaging.window as usize);
+    Rank::new(session, plan.buffer_bytes(), proof, window, context.as_ref()).map_err(|error| {
         match error {
             RankError::Gpu(error) => nccl::gpu(rank, error).into(),
             RankError::NotAware(_) => {

@@ -48,7 +48,7 @@ impl Buffers {
                 Ok(Memory::allocate(context, bytes)?)
             }
         };
-        let proof = if plan.check > 0 { Some(allocate()?) } else { None };
+        let proof = if plan.has_proof() { Some(allocate()?) } else { None };
         Ok(Buffers { send: allocate()?, recv: allocate()?, proof })
     }
 

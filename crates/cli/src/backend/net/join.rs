@@ -84,7 +84,7 @@ pub(super) fn join<'p>(
     let buffers = Buffers {
         send: Memory::new(bytes).map_err(no_memory)?,
         recv: Memory::new(bytes).map_err(no_memory)?,
-        proof: Memory::new(if plan.check > 0 { bytes } else { 0 }).map_err(no_memory)?,
+        proof: Memory::new(if plan.has_proof() { bytes } else { 0 }).map_err(no_memory)?,
         scratch: Memory::new(SCRATCH).map_err(no_memory)?,
     };
     let mut links = Links::default();
