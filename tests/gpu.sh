@@ -60,11 +60,15 @@ export busbw theirs here gpus few
 
 begun=$(date +%s)
 echo "# $("$busbw" --version), $gpus × $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
-wanted=0
+for name in "${@:3}"; do
+    awk -F'\t' -v name="$name" '$1 == name {found = 1} END {exit !found}' "$here/expected.tsv" || { echo "there is no test $name" >&2; exit 2; }
+done
+wanted=$(awk -F'\t' -v gpus="$gpus" -v named="$named" -v theirs="$theirs" -v mpi="${MPI_CUDA:-}" \
+    '!/^#/ && NF > 1 && $2 <= gpus && (named == "  " || index(named, " " $1 " ")) &&
+    ($3 == "" || $3 == "nccl-tests" && theirs != "" || $3 == "MPI_CUDA" && mpi != "") {n++} END {print n + 0}' "$here/expected.tsv")
 while IFS=$'\t' read -r name needed part; do
     case $name in '' | '#'*) continue ;; esac
     case $named in '  ' | *" $name "*) ;; *) continue ;; esac
-    [ "$needed" -gt "$gpus" ] || ! has "$part" || wanted=$((wanted + 1))
     run_test "$name" "$needed" "$part"
 done <"$here/expected.tsv"
 left=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | wc -l)

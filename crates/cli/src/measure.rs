@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
         };
         for sweep in self.plan.sweeps() {
             let first = case(self, sweep, self.plan.min_bytes);
-            if self.waive(&first)? {
+            if self.waive(&first, 0)? {
                 continue;
             }
             if !self.plan.latency {
@@ -144,7 +144,9 @@ impl<'a> Session<'a> {
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
                     let case = case(self, sweep, bytes);
-                    if self.moves_nothing(&case) || self.is_large(&case) && self.waive(&case)? {
+                    if self.moves_nothing(&case)
+                        || self.is_large(bytes) && self.waive(&case, cycle)?
+                    {
                         continue;
                     }
                     let wrong = self.measure_row(&case, cycle)?;
@@ -170,16 +172,16 @@ impl<'a> Session<'a> {
         self.plan.style == Style::Osu && wrong > 0
     }
 
-    /// Whether a size is beyond what many a library counts, so that it may be impossible where others are not.
-    fn is_large(&self, case: &Case) -> bool {
-        let bytes = case.counts.bytes(case.sweep.datatype.bytes());
-        bytes.saturating_mul(self.group().ranks.len()) > i32::MAX as usize
+    /// Whether a size is beyond what many a library counts, so that it may be impossible where others are not. All
+    /// ranks say the same, in groups of whatever size: they ask each other then.
+    fn is_large(&self, bytes: u64) -> bool {
+        bytes.saturating_mul(self.plan.ranks() as u64) > i32::MAX as u64
     }
 
     /// Whether some communicator cannot run this case: one row then says why, and all skip it.
-    fn waive(&mut self, case: &Case) -> Result<bool, MeasureError> {
+    fn waive(&mut self, case: &Case, cycle: u64) -> Result<bool, MeasureError> {
         let Some(reason) = self.why_not(case)? else { return Ok(false) };
-        self.report_waived(case, reason)?;
+        self.report_waived(case, cycle, reason)?;
         self.index += 1;
         Ok(true)
     }
@@ -197,7 +199,7 @@ impl<'a> Session<'a> {
         self.enter(Phase::Warmup);
         for bytes in self.plan.warmup_sizes() {
             let case = case(self, bytes);
-            if self.is_large(&case) && self.why_not(&case)?.is_some() {
+            if self.is_large(bytes) && self.why_not(&case)?.is_some() {
                 continue;
             }
             let deadline = self.deadline();

@@ -29,7 +29,7 @@ impl Session<'_> {
             false => None,
         };
         if let (true, Some(reason)) = (in_place_only, &why_not) {
-            self.report_waived(case, format!("in place: {reason}"))?;
+            self.report_waived(case, cycle, format!("in place: {reason}"))?;
             return Ok(0);
         }
         let out_of_place = match in_place_only {
@@ -53,9 +53,10 @@ impl Session<'_> {
     pub(super) fn report_waived(
         &mut self,
         case: &Case,
+        cycle: u64,
         reason: String,
     ) -> Result<(), MeasureError> {
-        let row = Row { waived: Some(reason), ..self.empty_row(case, 0) };
+        let row = Row { waived: Some(reason), ..self.empty_row(case, cycle) };
         self.report_row(row)
     }
 

@@ -9,7 +9,7 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -36,6 +36,8 @@ use crate::{
 
 /// After so many small messages in a row by one path, it is the quiet one.
 const QUIET: u32 = 16;
+/// After so many small messages without a long one by any path, long ones are not reckoned with.
+const ALONE: u32 = 64;
 /// No path.
 const NONE: usize = MOST_PATHS;
 
@@ -48,6 +50,8 @@ pub(super) struct Shared {
     hot: AtomicUsize,
     /// The path of which the kernel does not tell whether something has come.
     quiet: AtomicUsize,
+    /// Looks that found small messages since the last long one, up to `ALONE`.
+    smalls: AtomicU32,
     /// The path that owes acknowledgements of small messages.
     owing: AtomicUsize,
     /// The path that is looked at first.
@@ -92,6 +96,7 @@ impl Shared {
             events,
             hot: AtomicUsize::new(0),
             quiet: AtomicUsize::new(NONE),
+            smalls: AtomicU32::new(0),
             owing: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             came: AtomicBool::new(false),
@@ -189,8 +194,14 @@ impl Shared {
     fn read(&self, path: usize, end: &mut Option<Live>) -> bool {
         let Some(live) = end else { return false };
         let ended = self.links[path].ended.load(Ordering::Acquire);
-        let outcome = live.read(&self.requests, ended, self.done());
+        let alone = self.smalls.load(Ordering::Relaxed) >= ALONE;
+        let outcome = live.read(&self.requests, ended, alone, self.done());
         let long = live.long;
+        if long {
+            self.smalls.store(0, Ordering::Relaxed);
+        } else if live.came && !alone {
+            self.smalls.fetch_add(1, Ordering::Relaxed);
+        }
         if live.came {
             self.hot.store(path, Ordering::Relaxed);
         }

@@ -30,7 +30,7 @@ impl First {
             let port = port.checked_add(u16::from(taken))?;
             return Some(First { hosts: vec![bare(host.trim())], port, supposed: false });
         }
-        if by == Launcher::OpenMpi {
+        if by == Launcher::OpenMpi && lookup("PMIX_NAMESPACE").is_some() {
             return First::of_open_mpi(lookup);
         }
         let host = nodes::first(&lookup("SLURM_STEP_NODELIST")?)?;

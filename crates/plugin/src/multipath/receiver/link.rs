@@ -19,8 +19,11 @@ use crate::{
 };
 
 /// Chunks of small messages, and bytes of them, that are acknowledged together: while nothing else is to be read, and at the
-/// latest. A call to the kernel for each of 16 tiny ones would be a twentieth of their way.
-const TOGETHER: [(u32, usize); 2] = [(64, 16 * SMALL), (96, 32 * SMALL)];
+/// latest.
+const TOGETHER: [(u32, usize); 2] = [(16, 16 * SMALL), (32, 32 * SMALL)];
+/// The same where there have long been no others: a call to the kernel for each of 16 would be a twentieth of their way.
+/// Beside long ones, whose acknowledgements come at once, the sender would think that they are late.
+const ALONE: [(u32, usize); 2] = [(64, 16 * SMALL), (96, 32 * SMALL)];
 /// Bytes that are read beyond a header: a small message with it.
 const AHEAD: usize = Header::BYTES + SMALL;
 
@@ -108,7 +111,7 @@ impl Live {
         }
     }
 
-    /// Reads until nothing is there, or to the end if there is one. Calls `done(request, bytes)` for messages that are complete.
+    /// Reads until nothing is there, or to the end if there is one; `alone` where only small messages have come for long. Calls `done(request, bytes)` for messages that are complete.
     ///
     /// # Errors
     /// `Ok(Err(error))` when the path is broken; `Err` when the connection is: it says what cannot be.
@@ -116,10 +119,12 @@ impl Live {
         &mut self,
         requests: &Mutex<Requests>,
         ended: bool,
+        alone: bool,
         mut done: impl FnMut(Request, u64),
     ) -> Result<rustix::io::Result<Pause>> {
         let mut all = false;
-        let mut together = TOGETHER[1];
+        let limits = if alone { ALONE } else { TOGETHER };
+        let mut together = limits[1];
         let waited = self.small > 0 && !self.came && self.left == 0;
         (self.came, self.long) = (false, false);
         let pause = loop {
@@ -144,7 +149,7 @@ impl Live {
                         all = less && !ended;
                     }
                     Ok(None) => {
-                        together = TOGETHER[0];
+                        together = limits[0];
                         break Pause::Empty;
                     }
                     Err(error) => return Ok(Err(error)),

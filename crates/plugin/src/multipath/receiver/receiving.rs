@@ -186,8 +186,8 @@ mod tests {
 
     fn says(other: &mut impl Write, message: u64, bytes: usize) {
         let chunk = Chunk { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
-        other.write_all(&Header::Chunk(chunk).encoded()).unwrap();
-        other.write_all(&vec![7; bytes]).unwrap();
+        let whole = [&Header::Chunk(chunk).encoded()[..], &vec![7; bytes]].concat();
+        other.write_all(&whole).unwrap();
     }
 
     /// A sender keeps so many small messages that are not acknowledged: some on each of 16 paths would be more.
@@ -211,6 +211,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        other.set_nodelay(true).unwrap();
         let one = listener.accept().unwrap().0;
         one.set_nonblocking(true).unwrap();
         shared.arrived(&hello(0, 1), one.into());
