@@ -11,8 +11,8 @@ const GIB: u64 = 1 << 30;
 /// Lowers the plan's sizes to what memory allows and returns the new last size, if it changed.
 ///
 /// nccl-tests keeps 1 GiB for every 16 GiB, at most 4, and 1 more for the rest, then divides by 3
-/// buffers (2 without checks, and with messages): src/common.cu:1537-1546. Here the `ranks` of this host share one memory, so it is
-/// also divided by their number; and the reserve is at most half, where theirs goes below zero.
+/// buffers (2 without checks): src/common.cu:1537-1546. Here messages have 2, too; the `ranks` of this host share one
+/// memory, so it is also divided by their number; and the reserve is at most half, where theirs goes below zero.
 ///
 /// # Errors
 /// When not even the smallest size fits.

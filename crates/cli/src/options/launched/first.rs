@@ -30,8 +30,8 @@ impl First {
             let port = port.checked_add(u16::from(taken))?;
             return Some(First { hosts: vec![bare(host.trim())], port, supposed: false });
         }
-        if by == Launcher::OpenMpi && lookup("PMIX_NAMESPACE").is_some() {
-            return First::of_open_mpi(lookup);
+        if let (Launcher::OpenMpi, Some(job)) = (by, lookup("PMIX_NAMESPACE")) {
+            return First::of_open_mpi(&job, lookup);
         }
         let host = nodes::first(&lookup("SLURM_STEP_NODELIST")?)?;
         let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
@@ -42,8 +42,7 @@ impl First {
     }
 
     /// Under Open MPI's mpirun. Slurm's step is not asked: it is the one by which mpirun came to the other hosts.
-    fn of_open_mpi(lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
-        let job = lookup("PMIX_NAMESPACE")?;
+    fn of_open_mpi(job: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
         // "1103691777", or of 5.0 "prterun-node1-15276@1", by host and process.
         let (head, number) = match job.split_once('@') {
             Some((head, _)) => head.rsplit_once('-')?,
