@@ -18,14 +18,15 @@ pub use channel::{Channel, Part, Side, Window};
 
 use std::time::Instant;
 
-use engine::{Wait, World};
-use model::{
+use busbw_core::{
     algorithm::Table,
     exit::Exit,
     pattern::Mismatch,
     plan::{Case, Place},
     record::{GpuMemory, Said},
 };
+use busbw_job::world::World;
+use busbw_shm::Wait;
 use thiserror::Error;
 
 use crate::measure::MeasureError;

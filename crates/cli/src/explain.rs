@@ -1,6 +1,6 @@
 //! What a measurement says: how fast, how fast the hardware allows, what sets that, and what else
 //! stands out. Findings are data; the sentences are made from them.
-//! Not how logs are read (`import`), and not the limits themselves (`model::limits`).
+//! Not how logs are read (`import`), and not the limits themselves (`busbw_hardware::limits`).
 //!
 //! Nothing is claimed that the data does not carry: an algorithm is named only where NCCL's own lines
 //! name it, otherwise only which ones a result excludes; what is missing is listed.
@@ -16,10 +16,8 @@ mod print;
 mod rules;
 mod sentence;
 
-use model::{
-    limits::{Standing, Verdict},
-    measurement::{Measurement, Source},
-};
+use busbw_hardware::limits::{Standing, Verdict};
+use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
 pub use choice::{Basis, Choice};

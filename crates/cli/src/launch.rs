@@ -24,26 +24,27 @@ pub use rank::run as rank;
 use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
-use engine::Buffers;
-use model::{
+use busbw_core::{
     exit::Exit,
     plan::{BackendChoice, Plan, Style},
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
+use busbw_shm::Buffers;
 
 use crate::{
-    Refusal,
     backend::{
         mpi,
         nccl::{Gpus, Libraries, Log},
         net,
     },
-    complain, lint_command, local_time, machine, measure,
+    complain, lint_command, local_time, measure,
     options::{BackendName, BadOption, BenchArguments, Launched, RELAYED, Request, Surroundings},
     outputs::{self, Ended, Outputs},
-    store,
     sweep::SWEPT,
 };
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
+use busbw_store as store;
 
 /// Why a backend's library was not looked for.
 const OTHER: &str = "another backend was asked for";
@@ -96,7 +97,7 @@ pub fn lead(
 ) -> Result<Exit> {
     let mut door = party::Door::open(launched, args)?;
     party::end_with_parent();
-    let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()));
+    let request = planned.map_err(|bad| ExitError::new(bad.exit, bad.to_string()));
     let ended = request
         .map_err(anyhow::Error::from)
         .and_then(|request| supervise(request, args, Some(&mut door)));
@@ -243,7 +244,7 @@ impl Description {
 
     /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
     fn with_devices(&self, devices: Vec<Device>, library: u32) -> Run {
-        let headers = if library > 0 { native::nccl::HEADER_VERSION } else { 0 };
+        let headers = if library > 0 { busbw_ffi::nccl::HEADER_VERSION } else { 0 };
         Run { devices, nccl: [headers, library], ..self.run.clone() }
     }
 
@@ -267,7 +268,7 @@ fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
 fn memory_figures(plan: &Plan) -> MemoryFigures {
     MemoryFigures {
         buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.has_proof()) as u64,
-        control: engine::Control::bytes(plan.drivers()) as u64,
+        control: busbw_shm::Control::bytes(plan.drivers()) as u64,
     }
 }
 

@@ -22,13 +22,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use self::{command::Command, job::Job};
-use crate::{
-    Refusal, answer,
-    options::{BenchArguments, Environment, Launched, LauncherName, RecordPlace},
-};
+use crate::options::{BenchArguments, Environment, Launched, LauncherName, RecordPlace};
+use busbw_core::exit::ExitError;
+use busbw_render::answer;
 
 /// Who starts processes for us.
 trait Launcher {
@@ -103,7 +102,7 @@ pub fn run(
             "a launcher has started this process as one of several ({}): leave out --launcher, -H and --np, or start busbw without it",
             launched.said
         );
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let dry_run = launching.dry_run;
     let job = Job::of(launching, args)?;
@@ -155,7 +154,7 @@ pub(crate) fn foresee(
     launcher.commands(&job)?;
     let Some(processes) = job.processes else {
         let text = "how many processes there will be is not known here, where the launches are planned: say --np N, or -H with places";
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     };
     let one_host = job.hosts.0.len() < 2;
     let launched = (processes > 1).then(|| Launched::foreseen(processes, one_host));
@@ -175,7 +174,7 @@ fn not_started<T>(started: io::Result<T>, program: &std::ffi::OsStr) -> Result<T
             let text = format!(
                 "there is no {program} on this machine: install it, or name it with --launcher-command"
             );
-            Err(Refusal::new(Exit::Impossible, text).into())
+            Err(ExitError::new(Exit::Impossible, text).into())
         }
         other => other.with_context(|| format!("cannot start {program}")),
     }

@@ -3,60 +3,40 @@
 #![forbid(unsafe_code)]
 
 mod algorithms_command;
-mod answer;
 /// Who moves the bytes.
 pub mod backend;
-mod columns;
 mod compare;
-/// What devices count meanwhile.
-pub mod counters;
-/// The preflight of a node.
-pub mod doctor;
 mod doctor_command;
 /// What a measurement says.
 pub mod explain;
 mod explain_command;
 mod figure;
-/// What others wrote.
-pub mod import;
 mod import_command;
 /// Where ranks run, and what becomes of them.
 pub mod launch;
 /// Ranks started by us somewhere else.
 pub mod launcher;
-/// Mistakes in NCCL_* and UCX_* settings.
-pub mod lint;
 mod lint_command;
 mod list_command;
 mod local_time;
-/// What this machine is.
-pub mod machine;
 /// A machine that a word of the command line names.
 pub mod machine_argument;
 /// One rank's measurement.
 pub mod measure;
-mod nearest;
 /// What was asked.
 pub mod options;
 mod output_file;
 mod outputs;
 mod plugin;
-mod printable;
-mod quantity;
 /// What others measured.
 pub mod references;
 mod references_command;
-/// From a record to what is read.
-pub mod render;
 mod report;
 mod report_command;
 mod show;
-/// Where records live.
-pub mod store;
 /// One job under several environments.
 pub mod sweep;
-/// The tree of devices of a host, and what it allows.
-pub mod topo;
+mod topo;
 mod topo_command;
 /// One job over several transports.
 pub mod transports;
@@ -68,30 +48,11 @@ use std::{
 };
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::{
+    exit::{Exit, ExitError},
+    printable::Printable,
+};
 use options::{Command, Environment};
-use printable::Printable;
-use thiserror::Error;
-
-/// An error that knows its exit code; others exit with 1.
-#[derive(Debug, Error)]
-#[error("{text}")]
-pub struct Refusal {
-    exit: Exit,
-    text: String,
-}
-
-impl Refusal {
-    /// An error with an exit code.
-    pub fn new(exit: Exit, text: impl Into<String>) -> Refusal {
-        Refusal { exit, text: text.into() }
-    }
-
-    /// The exit code's meaning.
-    pub fn exit(&self) -> Exit {
-        self.exit
-    }
-}
 
 /// The program: reads the command line, runs, says what went wrong, and exits.
 pub fn main() -> ExitCode {
@@ -110,7 +71,7 @@ pub fn main() -> ExitCode {
 fn complain(error: &anyhow::Error) -> Exit {
     // A closed stderr must not turn an exit code into a panic's.
     let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {error:#}");
-    error.downcast_ref::<Refusal>().map_or(Exit::Internal, |refusal| refusal.exit)
+    error.downcast_ref::<ExitError>().map_or(Exit::Internal, ExitError::exit)
 }
 
 /// From words to an exit code. Benchmarks go through options, plan, launch, backend, measure, record
@@ -132,7 +93,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                 options::plan(benchmark, style, &program, &arguments, &environment, &surroundings);
             match &environment.launched {
                 None => {
-                    let request = planned.map_err(|e| Refusal::new(e.exit, e.to_string()))?;
+                    let request = planned.map_err(|e| ExitError::new(e.exit, e.to_string()))?;
                     launch::run(request, environment.alone.as_deref(), &args)
                 }
                 Some(launched) if launched.rank == 0 => launch::lead(launched, planned, &args),
@@ -141,7 +102,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         }
         Command::Algorithms(arguments) => algorithms_command::run(&arguments),
         Command::Text(text) => {
-            answer::answer(|out, _| out.write_all(text.as_bytes()))?;
+            busbw_render::answer::answer(|out, _| out.write_all(text.as_bytes()))?;
             Ok(Exit::Ok)
         }
         Command::Show(arguments) => show::run(&arguments),

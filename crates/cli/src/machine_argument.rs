@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use model::{
+use busbw_hardware::{
     machine::{Machine, ready},
     topology::{self, Graphs, Input, Matrix, System},
 };

@@ -17,12 +17,12 @@ pub use report::{Failure, Report};
 
 use std::time::{Duration, Instant};
 
-use engine::{World, WorldError};
-use model::{
+use busbw_core::{
     Benchmark, Collective,
     fault::{Action, Phase},
     plan::{Case, Place, Plan, Style},
 };
+use busbw_job::world::{World, WorldError};
 use thiserror::Error;
 
 use self::samples::Samples;

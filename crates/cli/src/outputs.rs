@@ -15,22 +15,21 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
-use model::{
+use busbw_core::{
     exit::Exit,
     plan::Plan,
     record::{Line, Row, Run, Said},
 };
+use indicatif::ProgressBar;
 
 pub use ended::Ended;
 
 use self::{launches::over_launches, progress::progress_bar, stream::Stream};
-use crate::{
-    Refusal,
-    options::{Output, RecordPlace, Request},
-    render::{self, Closing, Csv, JsonLines, NcclReport, Render, Totals},
-    store,
-};
+use crate::options::{Output, RecordPlace, Request};
+use busbw_core::exit::ExitError;
+use busbw_render as render;
+use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
+use busbw_store as store;
 
 /// Whether the run should go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,7 +335,7 @@ impl Outputs {
 
 /// A path of the user's that cannot be written is a mistake in an option.
 fn unusable(error: anyhow::Error) -> anyhow::Error {
-    Refusal::new(Exit::Usage, format!("{error:#}")).into()
+    ExitError::new(Exit::Usage, format!("{error:#}")).into()
 }
 
 /// A name for a run that sorts by time: date, time, program, process.

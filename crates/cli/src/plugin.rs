@@ -10,12 +10,10 @@ pub use check::{partner, rule};
 use std::io::Write;
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
-use crate::{
-    answer,
-    options::{PluginArguments, PluginCommand},
-};
+use crate::options::{PluginArguments, PluginCommand};
+use busbw_render::answer;
 
 /// Does it.
 ///

@@ -1,10 +1,11 @@
 //! What others measured, shipped in the program: tables with their hardware and source.
-//! Not what the hardware allows (`model::limits`), and not this machine's history (`store`).
+//! Not what the hardware allows (`busbw_hardware::limits`), and not this machine's history (`store`).
 
 use anyhow::{Context, Result};
-use model::{machine::models, measurement::Measurement};
+use busbw_hardware::machine::models;
+use busbw_logs::measurement::Measurement;
 
-use crate::import;
+use busbw_logs::import;
 
 /// A set of runs on one system.
 #[derive(Debug)]

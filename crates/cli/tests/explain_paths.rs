@@ -9,14 +9,10 @@ use std::{
     path::Path,
 };
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    measurement::{Form, Measurement, Source},
-    net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION},
-};
+use busbw::explain::{self, Explanation, Hardware, Weight};
+use busbw_logs::import;
+use busbw_logs::measurement::{Form, Measurement, Source};
+use model::net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION};
 
 fn measurement(name: &str) -> Measurement {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain_paths").join(name);

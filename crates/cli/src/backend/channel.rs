@@ -1,7 +1,7 @@
 //! Messages between ranks, as one rank sends and receives them: what tests of messages ask of a backend.
 //! Not the loops (`measure::messages`).
 
-use model::pattern::{Content, Mismatch, Pattern};
+use busbw_core::pattern::{Content, Mismatch, Pattern};
 
 use super::{BackendError, Met};
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use model::{
+use busbw_core::{
     algorithm::Table,
     cost::CostModel,
     pattern::{Mismatch, Wrong},
@@ -12,7 +12,7 @@ use model::{
 
 use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
 use crate::measure::MeasureError;
-use engine::World;
+use busbw_job::world::World;
 
 /// Part of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;

@@ -5,14 +5,15 @@ mod channel;
 
 use std::time::{Duration, Instant};
 
-use engine::{Buffer, Call, Communicator, Exchange, Messages, Region, World};
-use model::{
+use busbw_core::{
     Collective,
     algorithm::{Choice, Table},
     layout::Shape,
     pattern::{self, POISON, Pattern},
     plan::{Case, Place, Plan, Sweep},
 };
+use busbw_job::world::World;
+use busbw_shm::{Buffer, Call, Communicator, Exchange, Messages, Region};
 
 use self::channel::HostChannel;
 use super::{

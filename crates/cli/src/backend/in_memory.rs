@@ -2,7 +2,7 @@
 //! in common.
 //! Not where a rank's buffers are (each backend's own), and not memory of GPUs (`nccl`).
 
-use model::{
+use busbw_core::{
     collective::Counts,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, Pattern},

@@ -13,18 +13,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::World;
-use model::{
+use busbw_core::{
     Collective,
     algorithm::Table,
     exit::Exit,
     layout::Shape,
-    mpi_log::MpiFacts,
     pattern::{self, POISON, Pattern},
     plan::{Case, Place, Plan},
     record::Said,
 };
-use native::mpi::{Part, Rank, RankError, Which};
+use busbw_ffi::mpi::{Part, Rank, RankError, Which};
+use busbw_job::world::World;
+use busbw_library_logs::mpi::MpiFacts;
 
 use self::operations::Prepared as Call;
 use super::{

@@ -16,8 +16,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use engine::World;
-use model::{
+use busbw_core::{
     Collective, DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
@@ -25,10 +24,11 @@ use model::{
     plan::{Case, GpuOptions, Plan},
     record::{GpuMemory, Said},
 };
-use native::{
+use busbw_ffi::{
     gpu::{GpuError, Runtime},
     nccl::{Nccl as Library, NcclError, Version},
 };
+use busbw_job::world::World;
 
 pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};

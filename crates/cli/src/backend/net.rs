@@ -1,5 +1,5 @@
 //! The `net` backend: any net plugin of NCCL's kind, between memory of hosts; no GPU and no NCCL.
-//! Not the plugin (`native::net` calls it), and not who starts the ranks.
+//! Not the plugin (`busbw_ffi::net` calls it), and not who starts the ranks.
 
 mod channel;
 mod join;
@@ -14,8 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::World;
-use model::{
+use busbw_core::{
     Collective,
     algorithm::Table,
     exit::Exit,
@@ -24,7 +23,8 @@ use model::{
     plan::{Case, Place, Plan},
     record::{NetFacts, Said},
 };
-use native::net::{Memory, NetError};
+use busbw_ffi::net::{Memory, NetError};
+use busbw_job::world::World;
 
 use self::{link::Links, wait::Patience};
 use super::{

@@ -1,8 +1,8 @@
 //! Of which algorithm a limit is, how that is known, and what else may have run: as data, and as it is
-//! told. Not the limits (`model::limits`). A bound never proves an algorithm; it excludes others.
+//! told. Not the limits (`busbw_hardware::limits`). A bound never proves an algorithm; it excludes others.
 
-use crate::quantity::{list, rate};
-use model::limits::{self, Algorithm, Candidate, Limit, Possible};
+use busbw_core::quantity::{list, rate};
+use busbw_hardware::limits::{self, Algorithm, Candidate, Limit, Possible};
 use serde::Serialize;
 
 /// Bounds within this part of each other are the same in a sentence.
@@ -231,8 +231,8 @@ fn names(algorithms: &[Algorithm]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{
-        Collective,
+    use busbw_core::Collective;
+    use busbw_hardware::{
         limits::{Placement, candidates},
         machine::ready,
     };

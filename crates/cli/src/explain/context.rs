@@ -1,13 +1,13 @@
 //! A run with everything that rules look at: its settled speed, its machine, its limit.
 //! Not what is concluded.
 
-use model::{
+use busbw_hardware::{
     limits::{self, Candidate, Judgement, Verdict},
     machine::is_amd,
-    measurement::{Device, Figure, Form, Half, Measurement, Memory, Origin, Peak, Row},
-    nccl_log::NcclFacts,
-    stats,
 };
+use busbw_library_logs::nccl::NcclFacts;
+use busbw_logs::measurement::{Device, Figure, Form, Half, Measurement, Memory, Origin, Peak, Row};
+use busbw_stats as stats;
 use serde::Serialize;
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     limit::{self, Ceiling},
     placement::Known,
 };
-use crate::quantity::bytes;
+use busbw_core::quantity::bytes;
 
 /// The settled speed is looked for among sizes down to this part of the largest.
 const LARGEST_SIZES: u64 = 8;

@@ -2,10 +2,8 @@
 //! does not: the communicators of one run.
 //! Not the reading (`import`).
 
-use model::{
-    measurement::{Form, Measurement, deduce},
-    net_stats::NetStats,
-};
+use busbw_logs::measurement::{Form, Measurement, deduce};
+use model::net_stats::NetStats;
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
 /// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.
@@ -113,7 +111,7 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use model::measurement::{Half, Row};
+    use busbw_logs::measurement::{Half, Row};
 
     use super::*;
 

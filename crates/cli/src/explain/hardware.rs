@@ -1,9 +1,10 @@
 //! On which machine a run was: as the user says, as its record says, or as far as its log names it.
-//! Not what the machine allows (`model::limits`).
+//! Not what the machine allows (`busbw_hardware::limits`).
 
 use std::path::Path;
 
-use model::{machine::Machine, measurement::Measurement};
+use busbw_hardware::machine::Machine;
+use busbw_logs::measurement::Measurement;
 
 use super::placement::{self, Known};
 use crate::machine_argument::{MachineArgument, MachineError, of_run};

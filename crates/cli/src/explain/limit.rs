@@ -1,13 +1,13 @@
 //! The limit that a result is held against, and the judgement: of the algorithm that NCCL names, else
 //! the lowest one that explains the result.
-//! Not the bounds and thresholds (`model::limits`), and not the choice of the algorithm (`choice`).
+//! Not the bounds and thresholds (`busbw_hardware::limits`), and not the choice of the algorithm (`choice`).
 
-use model::{
+use busbw_hardware::{
     limits::{self, Algorithm, Judgement, Limit, Load, Resource, Verdict},
     machine::Machine,
-    measurement::{Figure, Memory},
-    nccl_log::Way,
 };
+use busbw_library_logs::nccl::Way;
+use busbw_logs::measurement::{Figure, Memory};
 use serde::Serialize;
 
 use super::{
@@ -186,7 +186,7 @@ pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
     let wanted = context.run.collective().map(|collective| collective.name().replace('_', ""));
     // NCCL counts one rank's share where every rank has one (its count times the type's size).
     let share = match context.run.collective() {
-        Some(model::Collective::AllGather | model::Collective::ReduceScatter) => {
+        Some(busbw_core::Collective::AllGather | busbw_core::Collective::ReduceScatter) => {
             context.run.rank_count().and_then(|ranks| size.checked_div(ranks as u64))
         }
         _ => Some(size),
@@ -239,7 +239,7 @@ fn point_to_point(context: &Context<'_>, size: u64, busbw: f64) -> (Option<Ceili
         return unknown("whether the two processes were on two hosts (--nodes 2)");
     };
     let direct = Algorithm::Direct;
-    let limit = limits::limit(&known.machine, model::Collective::SendRecv, direct, placement);
+    let limit = limits::limit(&known.machine, busbw_core::Collective::SendRecv, direct, placement);
     let choice = Choice {
         algorithm: direct,
         basis: Basis::OnlyExplanation,

@@ -1,12 +1,12 @@
 //! Where a run's ranks were on a machine: a pure function of both and of `--nodes`.
-//! Not which machine it was (`hardware`), and not what it allows (`model::limits`).
+//! Not which machine it was (`hardware`), and not what it allows (`busbw_hardware::limits`).
 
-use model::{
+use busbw_hardware::{
     limits::{Inside, Memory, Placement},
     machine::{Machine, models},
-    measurement::{self, Measurement},
-    nccl_log::Communicator,
 };
+use busbw_library_logs::nccl::Communicator;
+use busbw_logs::measurement::{self, Measurement};
 
 use super::context::plural;
 
@@ -197,10 +197,8 @@ pub(super) fn setting<'a>(run: &'a Measurement, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use model::{
-        machine::ready,
-        measurement::{Device, Known as Value},
-    };
+    use busbw_hardware::machine::ready;
+    use busbw_logs::measurement::{Device, Known as Value};
 
     use super::*;
 

@@ -6,13 +6,11 @@ use std::{
     io::{self, Write},
 };
 
-use model::{
-    limits::{Resource, Verdict},
-    measurement::Form,
-};
+use busbw_hardware::limits::{Resource, Verdict};
+use busbw_logs::measurement::Form;
 
 use super::{Explanation, finding::Weight};
-use crate::quantity::{bytes, list, percent, rate, time};
+use busbw_core::quantity::{bytes, list, percent, rate, time};
 
 /// Width at which lines are broken.
 const WIDTH: usize = 100;

@@ -1,19 +1,19 @@
 //! The sentence that a colleague would say over one's shoulder.
-//! Not the evidence: findings carry that. Not the judgement: `model::limits` has that.
+//! Not the evidence: findings carry that. Not the judgement: `busbw_hardware::limits` has that.
 
-use model::{
-    Collective,
+use busbw_core::Collective;
+use busbw_hardware::{
     limits::{Resource, Standing, Verdict},
     machine::Nics,
-    measurement::Form,
 };
+use busbw_logs::measurement::Form;
 
 use super::{
     context::Context,
     finding::{Finding, Weight},
     limit::{Ceiling, Part},
 };
-use crate::quantity::{bytes, list, percent, rate, time};
+use busbw_core::quantity::{bytes, list, percent, rate, time};
 
 /// What 256 B of data are of a PCIe packet with its headers: 256 / (256 + 26), as `PcieLink` has it.
 const USUAL_PAYLOAD_256: f64 = 256.0 / 282.0;

@@ -11,11 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::process::getuid;
 
 use super::party::name;
-use crate::{Refusal, machine};
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
 
 /// Processes that start a launcher's processes on a host, and nothing else: a shell may start many runs.
 const LAUNCHERS: [&str; 13] = [
@@ -44,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// When there is another copy: neither is to measure anything.
-pub(super) fn refuse_copies(said: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn refuse_copies(said: Option<&str>) -> Result<(), ExitError> {
     let Some(parent) = machine::parent(&machine::Root::system(), &LAUNCHERS) else { return Ok(()) };
     // One daemon may start several jobs.
     let job = JOBS.map(|name| std::env::var(name).unwrap_or_default()).join(" ");
@@ -55,7 +56,7 @@ pub(super) fn refuse_copies(said: Option<&str>) -> Result<(), Refusal> {
             std::mem::forget(listener);
             Ok(())
         }
-        Ok(None) => Err(Refusal::new(Exit::Usage, copies(&parent, said))),
+        Ok(None) => Err(ExitError::new(Exit::Usage, copies(&parent, said))),
         // A system without such sockets tells nothing.
         Err(_) => Ok(()),
     }

@@ -7,13 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use engine::{HubEvent, Solo};
-use model::{
+use busbw_core::{
     cost::CostModel,
     exit::Exit,
     plan::Plan,
     record::{Device, Row, Status},
 };
+use busbw_job::world::{HubEvent, Solo};
 
 use super::{
     Description,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{
     backend::fake::Fake,
-    machine,
     measure::{Report, Session},
     outputs::{Ended, Flow, Outputs},
 };
+use busbw_host::machine;
 
 /// What happens meanwhile.
 enum Event {

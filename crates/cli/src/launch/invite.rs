@@ -3,21 +3,19 @@
 //! Not the plan: that comes through the hub.
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     algorithm::Table,
     plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    backend::{
-        mpi,
-        nccl::{Gpus, Libraries},
-        net,
-    },
-    store,
+use crate::backend::{
+    mpi,
+    nccl::{Gpus, Libraries},
+    net,
 };
+use busbw_store as store;
 
 /// Name of the variable. The environment is readable by the same user only, which the token needs.
 pub(super) const VARIABLE: &str = "BUSBW_RANK";
@@ -233,7 +231,7 @@ pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
 
 #[cfg(test)]
 mod tests {
-    use model::{Benchmark, messages::Messages};
+    use busbw_core::{Benchmark, messages::Messages};
 
     use super::*;
     use crate::options::{self, Command, Environment, Surroundings};

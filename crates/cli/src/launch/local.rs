@@ -21,13 +21,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use engine::{Buffers, Control, Hub, Mailboxes, Reach};
-use model::{
+use busbw_core::{
     algorithm::Table,
     exit::Exit,
     plan::{BackendChoice, Plan},
     record::{Device, GpuMemory, Run, Status},
 };
+use busbw_job::world::{Hub, Reach};
+use busbw_shm::{Buffers, Control, Mailboxes};
 
 use self::{counting::larger, events::Event};
 use super::{
@@ -38,10 +39,10 @@ use super::{
     party::Door,
     process::{self, Process},
 };
-use crate::{
+use crate::outputs::{Ended, Outputs};
+use busbw_host::{
     counters::Counters,
     machine::{self, OutOfMemoryKills},
-    outputs::{Ended, Outputs},
 };
 
 /// How long ranks may take to join. They only have to start and map memory.

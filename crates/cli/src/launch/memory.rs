@@ -2,9 +2,9 @@
 //! Not allocation.
 
 use anyhow::Result;
-use model::{exit::Exit, plan::Plan, record::Machine};
+use busbw_core::{exit::Exit, plan::Plan, record::Machine};
 
-use crate::Refusal;
+use busbw_core::exit::ExitError;
 
 const GIB: u64 = 1 << 30;
 
@@ -33,13 +33,13 @@ fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u
             "{} ranks do not fit into the {memory} bytes of memory that are left on {host}: use fewer ranks (-g, -t)",
             plan.ranks()
         );
-        return Err(Refusal::new(Exit::Impossible, text).into());
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     plan.max_bytes = most;
     plan.min_bytes = plan.min_bytes.min(most);
     if let Err(error) = plan.traffic.check(plan.ranks(), plan.min_bytes, plan.max_bytes) {
         let text = format!("memory allows {most} bytes a buffer: {error}");
-        return Err(Refusal::new(Exit::Impossible, text).into());
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(Some(most))
 }

@@ -1,10 +1,10 @@
 //! How many files and sockets this process may have open at once.
 //! Not which ones: a supervisor has two sockets a rank, a rank on `host` one buffer of each rank.
 
-use model::{exit::Exit, plan::Plan};
+use busbw_core::{exit::Exit, plan::Plan};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::Refusal;
+use busbw_core::exit::ExitError;
 
 /// Descriptors beside those that grow with the ranks: outputs, libraries, devices.
 const OTHERS: usize = 128;
@@ -27,14 +27,14 @@ pub(super) fn raise(descriptors: usize) -> Option<u64> {
 ///
 /// # Errors
 /// When the user's hard limit does not allow it.
-pub(super) fn for_everyone(plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn for_everyone(plan: &Plan) -> Result<(), ExitError> {
     let needed = plan.processes() + plan.drivers() + plan.ranks();
     enough(raise(needed), needed + OTHERS, plan.ranks())
 }
 
-fn enough(limit: Option<u64>, needed: usize, ranks: usize) -> Result<(), Refusal> {
+fn enough(limit: Option<u64>, needed: usize, ranks: usize) -> Result<(), ExitError> {
     match limit {
-        Some(limit) if limit < needed as u64 => Err(Refusal::new(
+        Some(limit) if limit < needed as u64 => Err(ExitError::new(
             Exit::Impossible,
             format!(
                 "{ranks} ranks need {needed} open files and sockets in one process, and its hard limit is {limit}: raise it with `ulimit -Hn {needed}` as root, in /etc/security/limits.conf, or as LimitNOFILE= of the service that starts jobs"

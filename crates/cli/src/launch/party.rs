@@ -23,7 +23,7 @@ pub use roll::roll;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 use super::{

@@ -10,25 +10,23 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use engine::{
-    Buffers, Communicator, Control, Mailboxes, Member, Messages, WaitPolicy, World, WorldError,
-    world::Invitation,
-};
-use model::{
+use busbw_core::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
     record::{GpuMemory, Said},
 };
+use busbw_job::world::{Invitation, Member, World, WorldError};
+use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use self::station::Station;
 use super::invite::{Devices, Facts, Invite, VARIABLE};
 use crate::{
     backend::{Backend, BackendError, host::Host, mpi, nccl, net},
-    machine,
     measure::{Failure, MeasureError, Report, Session},
 };
+use busbw_host::machine;
 
 /// Runs the process of ranks that its supervisor has started.
 ///
@@ -295,9 +293,9 @@ fn backend<'a>(
 fn explain(error: &MeasureError) -> Option<Failure> {
     let (missing, exit) = match error {
         MeasureError::World(WorldError::Aborted(_))
-        | MeasureError::Backend(BackendError::Wait(engine::Wait::Aborted)) => return None,
+        | MeasureError::Backend(BackendError::Wait(busbw_shm::Wait::Aborted)) => return None,
         MeasureError::World(WorldError::TimedOut { missing, .. })
-        | MeasureError::Backend(BackendError::Wait(engine::Wait::TimedOut { missing })) => {
+        | MeasureError::Backend(BackendError::Wait(busbw_shm::Wait::TimedOut { missing })) => {
             (Some(missing.clone()), Exit::Timeout)
         }
         MeasureError::World(_) => (None, Exit::Internal),

@@ -4,14 +4,16 @@
 use std::{ffi::OsString, fs, path::PathBuf};
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{quoting, variables};
 use crate::{
-    Refusal, launch, machine,
+    launch,
     options::{HOSTS, Host, Hosts, LauncherName, LaunchingArguments, RELAYED, job_words},
     sweep::SWEPT,
 };
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
 
 /// Ports for processes to meet at: below those that the kernel gives away by itself (32768 and up).
 const PORTS: std::ops::Range<u32> = 20000..30000;
@@ -49,7 +51,7 @@ impl Job {
     /// # Errors
     /// A host file that cannot be read, or places that are not there.
     pub(super) fn of(launching: &LaunchingArguments, args: &[OsString]) -> Result<Job> {
-        let wrong = |text: String| Refusal::new(Exit::Usage, text);
+        let wrong = |text: String| ExitError::new(Exit::Usage, text);
         let mut hosts = match (&launching.hosts, &launching.hostfile) {
             (Some(hosts), _) => hosts.clone(),
             (None, Some(path)) => fs::read_to_string(path)
@@ -104,7 +106,7 @@ impl Job {
     pub(super) fn launcher(&self, launching: &LaunchingArguments) -> Result<LauncherName> {
         let host_name = machine::host_name();
         let here = self.hosts.0.iter().all(|host| host.is_here(&host_name));
-        let wrong = |text: &str| Err(Refusal::new(Exit::Usage, text).into());
+        let wrong = |text: &str| Err(ExitError::new(Exit::Usage, text).into());
         match launching.launcher {
             Some(LauncherName::Ssh) if self.hosts.0.is_empty() => {
                 wrong("--launcher ssh needs hosts: -H hostA:8,hostB:8, or --hostfile FILE")

@@ -4,10 +4,10 @@
 use std::process::{Command as Program, Stdio};
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{Launcher, Started, command::Command, job::Job, one};
-use crate::Refusal;
+use busbw_core::exit::ExitError;
 
 /// mpirun.
 pub(super) struct Mpirun;
@@ -37,7 +37,7 @@ fn command(job: &Job) -> Result<Command> {
         let text = format!(
             "mpirun takes no user beside a host: leave out {user}@, and say User {user} in ~/.ssh/config"
         );
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let (words, flavour) = find(job)?;
     let command = Command::new(words).with(options(job, flavour)).with(job.busbw());
@@ -62,7 +62,7 @@ fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
         "there is no {} here that says with --version that it is Open MPI's or Hydra's: install one, or name it with --launcher-command; --launcher ssh needs neither",
         names.join(", ")
     );
-    Err(Refusal::new(Exit::Impossible, text).into())
+    Err(ExitError::new(Exit::Impossible, text).into())
 }
 
 /// By what `--version` prints.

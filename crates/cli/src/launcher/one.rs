@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::{How, Started, command::Command, not_started};

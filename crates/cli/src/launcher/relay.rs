@@ -10,20 +10,20 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{End, Line, Said, Status},
 };
 
 use super::{How, Launcher, job::Job};
 use crate::{
-    Refusal,
     launch::{self, Guard},
     options::{BenchArguments, RecordPlace},
     outputs::{self, Ended, Files, Flow, Outputs},
-    store,
     sweep::SWEPT,
 };
+use busbw_core::exit::ExitError;
+use busbw_store as store;
 
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
@@ -137,7 +137,7 @@ impl Reader {
                 // No error, but no run either: then it was not busbw that ran.
                 Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
-                    Err(Refusal::new(Exit::Library, text).into())
+                    Err(ExitError::new(Exit::Library, text).into())
                 }
                 exit => Ok(exit),
             };

@@ -2,10 +2,10 @@
 //! Not the allocation: what srun is not told, Slurm decides.
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{Launcher, Started, command::Command, job::Job, one};
-use crate::Refusal;
+use busbw_core::exit::ExitError;
 
 /// srun.
 pub(super) struct Slurm;
@@ -23,7 +23,7 @@ impl Launcher for Slurm {
 fn command(job: &Job) -> Result<Command> {
     if let Some(user) = job.hosts.0.iter().find_map(|host| host.user.as_ref()) {
         let text = format!("srun starts everything as the user that calls it: leave out {user}@");
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let program =
         if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };

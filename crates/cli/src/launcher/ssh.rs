@@ -13,11 +13,12 @@ pub use agent::run as agent;
 use std::io::Read;
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use self::{binary::Binary, connection::Connection, orders::Orders, watch::Watch};
 use super::{How, Launcher, Started, command::Command, job::Job};
-use crate::{Refusal, options::Host};
+use crate::options::Host;
+use busbw_core::exit::ExitError;
 
 /// ssh.
 pub(super) struct Ssh;
@@ -55,7 +56,7 @@ impl Launcher for Ssh {
                 .collect();
             let joined = threads.into_iter().map(|thread| {
                 let vanished =
-                    || Err(Refusal::new(Exit::Internal, "a thread for ssh has vanished").into());
+                    || Err(ExitError::new(Exit::Internal, "a thread for ssh has vanished").into());
                 thread.join().unwrap_or_else(|_| vanished())
             });
             all_or_none(joined)
@@ -74,9 +75,9 @@ fn all_or_none(opened: impl Iterator<Item = Result<Connection>>) -> Result<Vec<C
         }
     }
     let Some(first) = failed.first() else { return Ok(connections) };
-    let exit = first.downcast_ref::<Refusal>().map_or(Exit::Internal, Refusal::exit);
+    let exit = first.downcast_ref::<ExitError>().map_or(Exit::Internal, ExitError::exit);
     let texts: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
-    Err(Refusal::new(exit, texts.join("; and ")).into())
+    Err(ExitError::new(exit, texts.join("; and ")).into())
 }
 
 /// The command that runs `script` on a host.

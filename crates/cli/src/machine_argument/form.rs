@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use model::{
+use busbw_hardware::{
     machine::{self, Machine},
-    measurement::Measurement,
     topology::{Input, System, recognise},
 };
+use busbw_logs::measurement::Measurement;
 use serde_json::Value;
 
 use super::{Described, of_run};
-use crate::store;
+use busbw_store as store;
 
 /// What a text tells, and a note on its source.
 ///

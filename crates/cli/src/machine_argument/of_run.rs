@@ -1,11 +1,9 @@
 //! The machine as far as a run itself names it: GPUs by their name and number, NICs from a record.
 //! Not where its ranks were (`explain::hardware`).
 
-use model::{
-    machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models},
-    measurement::Measurement,
-    record,
-};
+use busbw_core::record;
+use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models};
+use busbw_logs::measurement::Measurement;
 
 /// The machine, and what was taken for granted; none where devices are not GPUs of one known model.
 pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {

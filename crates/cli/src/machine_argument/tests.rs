@@ -4,7 +4,7 @@ use super::*;
 use crate::explain::Hardware;
 
 fn recorded(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/data/topology");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hardware/tests/data/topology");
     folder.join(name)
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{
+use busbw_core::{
     Collective,
     fault::Phase,
     plan::{Blocking, Case, Place, Plan},

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use model::record::Clock;
+use busbw_core::record::Clock;
 
 /// Readings to look at. Together they take well under a millisecond.
 const READINGS: usize = 2000;

@@ -3,15 +3,15 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use model::{
+use busbw_core::{
     Collective,
     bandwidth::bandwidth,
     fault::Phase,
     pattern::derive_seed,
     plan::{Case, Place, Style},
     record::{Half, IterationReport, WrongPlace},
-    stats::{Decision, StoppingRule, median, summarise},
 };
+use busbw_stats::{Decision, StoppingRule, median, summarise};
 
 use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation, finish_all};

@@ -2,7 +2,8 @@
 //! every rank.
 //! Not the iterations (`batch`), and not messages between pairs, which have figures of their own.
 
-use model::{record::LatencyFigures, stats::median};
+use busbw_core::record::LatencyFigures;
+use busbw_stats::median;
 
 use super::{MeasureError, Session, samples::Samples};
 

@@ -7,7 +7,7 @@ mod talk;
 
 use std::time::{Duration, Instant};
 
-use model::{
+use busbw_core::{
     Benchmark,
     exit::Exit,
     fault::Phase,
@@ -15,8 +15,8 @@ use model::{
     pattern::derive_seed,
     plan::{Place, Style, Sweep},
     record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
-    stats::{Decision, StoppingRule, median, summarise},
 };
+use busbw_stats::{Decision, StoppingRule, median, summarise};
 
 pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};

@@ -1,12 +1,12 @@
 //! Every pair of ranks, in rounds of disjoint pairs that talk at once: a look at all of them, and a second one
 //! at whoever seems slow, before anybody is accused.
-//! Not who talks when, nor what figures say (`model::pairs`).
+//! Not who talks when, nor what figures say (`busbw_core::pairs`).
 
 mod look;
 mod neighbours;
 mod pace;
 
-use model::{
+use busbw_core::{
     Benchmark,
     exit::Exit,
     messages::Messages,

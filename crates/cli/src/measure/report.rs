@@ -1,7 +1,7 @@
 //! What a rank tells the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
-use model::{
+use busbw_core::{
     algorithm::Table,
     exit::Exit,
     record::{GpuMemory, Row, Said},

@@ -2,7 +2,7 @@
 //! of each communicator.
 //! Not its sampling (`half`).
 
-use model::{
+use busbw_core::{
     Collective,
     algorithm::Table,
     alltoallv::Traffic,

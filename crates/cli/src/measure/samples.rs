@@ -1,8 +1,8 @@
 //! Every iteration's time of every rank, kept as a histogram that ranks can exchange.
 //! Not a row's figure: that is the median over batches.
 
+use busbw_core::record::Spread;
 use hdrhistogram::Histogram;
-use model::record::Spread;
 
 /// Significant digits: a percentile is within 0.1 % of a sample.
 const DIGITS: u8 = 3;

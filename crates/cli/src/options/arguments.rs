@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use busbw_core::{fault::Fault, plan::Memory};
 use clap::{Args, ValueEnum};
-use model::{fault::Fault, plan::Memory};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
 use crate::backend::net::Reference;

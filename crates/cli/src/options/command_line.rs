@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
+use busbw_core::{Benchmark, Collective, messages::Messages, plan::Style};
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
-use model::{Benchmark, Collective, messages::Messages, plan::Style};
 
 use super::{
     arguments::BenchArguments,

@@ -8,7 +8,7 @@ mod nodes;
 
 use std::ops::Range;
 
-use native::mpi::Launcher;
+use busbw_ffi::mpi::Launcher;
 
 pub use self::first::First;
 

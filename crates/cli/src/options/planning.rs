@@ -14,7 +14,7 @@ mod values;
 mod variables;
 mod waivers;
 
-use model::{
+use busbw_core::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
     plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},

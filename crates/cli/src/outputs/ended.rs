@@ -1,7 +1,7 @@
 //! How the ranks of a run ended, as the supervisor hands it to the outputs.
 //! Not the record's last line, which holds for the rows as well.
 
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{GpuMemory, Status},
 };

@@ -4,13 +4,14 @@
 use std::{io, time::Duration};
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{End, Line, Row, SCHEMA, Status},
 };
 
 use super::{Ended, Outputs};
-use crate::{local_time, render};
+use crate::local_time;
+use busbw_render as render;
 
 /// How long a reader gets for the last lines when the run was interrupted.
 const LAST_LINES: Duration = Duration::from_millis(200);

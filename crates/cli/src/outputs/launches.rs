@@ -1,11 +1,9 @@
 //! One row over several launches: medians of launch medians.
-//! Not the statistics themselves (`model::stats`).
+//! Not the statistics themselves (`busbw_stats`).
 
 use anyhow::Result;
-use model::{
-    record::{Half, LatencyFigures, Line, MessageFigures, Row},
-    stats::{median, summarise},
-};
+use busbw_core::record::{Half, LatencyFigures, Line, MessageFigures, Row};
+use busbw_stats::{median, summarise};
 
 use super::Outputs;
 

@@ -1,8 +1,8 @@
 //! The progress bar.
 //! Not rows: it is taken away while one is written.
 
+use busbw_core::{Benchmark, plan::Plan};
 use indicatif::{ProgressBar, ProgressStyle};
-use model::{Benchmark, plan::Plan};
 
 /// Hidden unless stderr is a terminal.
 pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {

@@ -11,14 +11,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{Folded, Status},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Environment, interruption::Interruption};
-use crate::store;
+use busbw_store as store;
 
 /// The variable by which a launch knows that it belongs to a sweep, and ends with it: the names of those that
 /// are its environment, so that a launcher takes them along.

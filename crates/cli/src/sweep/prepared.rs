@@ -4,14 +4,15 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{Benchmark, exit::Exit, plan::Plan};
+use busbw_core::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
-    Refusal, launch, launcher,
+    launch, launcher,
     options::{
         self, BenchArguments, Command, Environment, RecordPlace, Request, Show, TurnArguments,
     },
 };
+use busbw_core::exit::ExitError;
 
 /// The job.
 pub(crate) struct Prepared {
@@ -30,7 +31,7 @@ impl Prepared {
     /// # Errors
     /// What cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
-        let usage = |text: String| Refusal::new(Exit::Usage, text);
+        let usage = |text: String| ExitError::new(Exit::Usage, text);
         let benchmark = turns.benchmark().map_err(usage)?;
         let show = turns.shown(benchmark).map_err(usage)?;
         let mut words = vec![OsString::from(&turns.benchmark)];
@@ -75,7 +76,7 @@ impl Prepared {
         };
         let request =
             options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
-                .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
+                .map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::{
+use busbw_hardware::{
     machine::{self, Machine},
     topology::{
         Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,

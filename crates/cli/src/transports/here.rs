@@ -3,13 +3,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use model::{Benchmark, plan::BackendChoice};
+use busbw_core::{Benchmark, plan::BackendChoice};
 
-use crate::{
-    machine::{self, Root},
-    options::TransportsArguments,
-    sweep::Prepared,
-};
+use crate::{options::TransportsArguments, sweep::Prepared};
+use busbw_host::machine::{self, Root};
 
 /// The machine and the job, as far as transports go.
 #[derive(Debug, Clone)]
@@ -208,7 +205,7 @@ impl Here {
         let interface = |name: &str| Interface { name: name.to_owned(), why_not: None };
         Here {
             is_nccl: true,
-            benchmark: model::Collective::AllReduce.into(),
+            benchmark: busbw_core::Collective::AllReduce.into(),
             ranks,
             nodes: 1,
             multicast: Some(true),

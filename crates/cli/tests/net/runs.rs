@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use busbw::{
-    explain::{Hardware, explain},
-    import,
-};
+use busbw::explain::{Hardware, explain};
+use busbw_logs::import;
 use serde_json::Value;
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Messages through this machine's shared memory, by the engine's mailboxes.
 //! Not collectives: those are the communicator's.
 
-use engine::{Address, Buffer, Messages};
-use model::pattern::{self, Content, Mismatch, Pattern};
+use busbw_core::pattern::{self, Content, Mismatch, Pattern};
+use busbw_shm::{Address, Buffer, Messages};
 
 use crate::backend::{BackendError, Channel, Part, Side};
 

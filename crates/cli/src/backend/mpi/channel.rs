@@ -1,8 +1,8 @@
 //! Messages by MPI_Send, MPI_Recv, MPI_Isend, MPI_Irecv and MPI_Waitall, as OSU's programs send them.
 //! Not collectives (`operations`).
 
-use model::pattern::{self, Content, Mismatch, Pattern};
-use native::mpi::{self, Which};
+use busbw_core::pattern::{self, Content, Mismatch, Pattern};
+use busbw_ffi::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
 use crate::backend::{BackendError, Channel, Met, Part, Side, Window};

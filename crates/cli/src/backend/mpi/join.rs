@@ -4,12 +4,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::World;
-use model::{exit::Exit, plan::Plan};
-use native::{
+use busbw_core::{exit::Exit, plan::Plan};
+use busbw_ffi::{
     gpu::Context,
     mpi::{Joined, Launcher, Meeting, Rank, RankError, Session, Started, Threads},
 };
+use busbw_job::world::World;
 
 use super::{Gpu, Libraries};
 use crate::{

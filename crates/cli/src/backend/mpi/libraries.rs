@@ -1,10 +1,10 @@
 //! Which MPI the backend runs on, and which driver where buffers are on GPUs: found in the documented order,
 //! opened in every rank.
-//! Not the search itself (`native::search`).
+//! Not the search itself (`busbw_ffi::search`).
 
 use std::path::{Path, PathBuf};
 
-use native::{
+use busbw_ffi::{
     LoadError,
     gpu::{Facts, Runtime, Vendor},
     mpi,

@@ -1,6 +1,6 @@
 //! What MPI and UCX say of who carries messages, kept apart from what they say to the user: a child of ours
 //! reads both from a pipe, keeps the one in memory, and passes the other to stderr at once, also when we are
-//! no more. Not what it means (`model::mpi_log`).
+//! no more. Not what it means (`busbw_library_logs::mpi`).
 
 use std::{
     fs::File,
@@ -15,11 +15,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
-    exit::Exit,
-    mpi_log::{Deaf, MpiFacts, Parser, is_chatter},
-};
-use native::{environment, streams};
+use busbw_core::exit::Exit;
+use busbw_ffi::{environment, streams};
+use busbw_library_logs::mpi::{Deaf, MpiFacts, Parser, is_chatter};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{FdFlags, fcntl_setfd},

@@ -1,12 +1,12 @@
 //! The collectives as MPI has them, with what can be worked out ahead of the timed calls.
 //! Not where buffers are (`mpi`).
 
-use model::{
+use busbw_core::{
     Collective,
     layout::Shape,
     plan::{Case, Place},
 };
-use native::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
+use busbw_ffi::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
 /// A case, worked out.
 pub(super) struct Prepared {

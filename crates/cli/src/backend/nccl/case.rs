@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use model::{
+use busbw_core::{
     layout::Shape,
     pattern::Pattern,
     plan::{Case, Place, Plan},
 };
-use native::{
+use busbw_ffi::{
     gpu::Graph,
     nccl::{Nccl as Library, NcclError},
 };

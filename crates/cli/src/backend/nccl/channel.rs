@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use model::{
+use busbw_core::{
     DataType,
     pattern::{Content, Mismatch, POISON, Pattern},
 };
-use native::{
+use busbw_ffi::{
     gpu::Span,
     nccl::{NcclError, Operation as Call},
 };
@@ -36,7 +36,7 @@ impl Nccl<'_> {
     fn seat(&self) -> Result<&Seat, BackendError> {
         self.seats.first().ok_or_else(|| {
             let text = "a rank without a GPU has no messages".to_owned();
-            BackendError::Refused { text, exit: model::exit::Exit::Internal }
+            BackendError::Refused { text, exit: busbw_core::exit::Exit::Internal }
         })
     }
 

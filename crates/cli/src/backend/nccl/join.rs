@@ -9,16 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::{Wait, World, WorldError};
-use model::{
+use busbw_core::{
     Collective,
     exit::Exit,
     plan::{Plan, Registration, Style},
 };
-use native::{
+use busbw_ffi::{
     gpu::{Context, Stream},
     nccl::{Communicator, Config, Nccl as Library, UniqueId, Version},
 };
+use busbw_job::world::{World, WorldError};
+use busbw_shm::Wait;
 
 use super::{
     Nccl, gpu,

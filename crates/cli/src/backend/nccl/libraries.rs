@@ -1,9 +1,9 @@
 //! Which libraries the backend runs on: found in the documented order, opened in every rank.
-//! Not the search itself (`native::search`).
+//! Not the search itself (`busbw_ffi::search`).
 
 use std::path::{Path, PathBuf};
 
-use native::{
+use busbw_ffi::{
     LoadError,
     gpu::{GpuError, Runtime, Vendor},
     nccl::Nccl,

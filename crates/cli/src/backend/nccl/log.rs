@@ -1,5 +1,5 @@
 //! What NCCL says about itself, kept in memory: one file without a name for each process of ranks.
-//! Not what it means (`model::nccl_log`).
+//! Not what it means (`busbw_library_logs::nccl`).
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
     os::{fd::AsRawFd, unix::fs::FileExt},
 };
 
-use native::environment;
+use busbw_ffi::environment;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// NCCL's variables that say what it prints and where to.

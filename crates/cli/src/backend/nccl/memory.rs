@@ -1,8 +1,8 @@
 //! Where GPUs' memory goes: what is free before and after each step (`-M`).
 //! Not how much a run may take.
 
-use model::record::GpuMemory;
-use native::gpu::Context;
+use busbw_core::record::GpuMemory;
+use busbw_ffi::gpu::Context;
 
 use super::seat::Seat;
 

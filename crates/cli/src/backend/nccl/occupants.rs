@@ -1,8 +1,8 @@
 //! Whether a GPU has room for a rank's buffers, and who takes it where it has not.
 //! Not how much is asked for: the plan was capped by the memory that there is in all.
 
-use model::{exit::Exit, plan::Plan};
-use native::{
+use busbw_core::{exit::Exit, plan::Plan};
+use busbw_ffi::{
     gpu::{Context, Vendor},
     nvml,
 };

@@ -1,13 +1,13 @@
 //! The eleven collectives as NCCL's calls: which function, with which parts of the buffers.
 //! Not when they run, and not on how many ranks of this driver (`case`).
 
-use model::{
+use busbw_core::{
     Collective, DataType, ReduceOp,
     layout::Shape,
     number::FloatFormat,
     plan::{Place, Plan},
 };
-use native::{
+use busbw_ffi::{
     gpu::Span,
     nccl::{Communicator, NcclError, Operation as Call, Operator},
 };

@@ -1,16 +1,16 @@
 //! Filling a rank's buffers with the pattern and comparing results with it: by kernels on the GPU,
 //! or, where no kernel can be loaded, on the host with the same functions.
-//! Not what must be where (`model::layout`).
+//! Not what must be where (`busbw_core::layout`).
 
 use std::sync::Arc;
 
-use model::{
+use busbw_core::{
     DataType, ReduceOp,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
     plan::{Place, ProofBy},
 };
-use native::{
+use busbw_ffi::{
     gpu::{Context, GpuError, Span, Vendor},
     kernels::Kernels,
 };

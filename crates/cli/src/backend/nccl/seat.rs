@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use model::plan::{GpuOptions, Plan, Registration};
-use native::{
+use busbw_core::plan::{GpuOptions, Plan, Registration};
+use busbw_ffi::{
     gpu::{Context, Event, GpuError, Memory, Span, Stream},
     nccl::{Communicator, Nccl as Library, NcclError, Registration as Registered, Symmetric},
 };

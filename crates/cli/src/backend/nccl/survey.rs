@@ -4,10 +4,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use model::{
-    nccl_log::{NcclFacts, Parser, Way},
-    plan::{Case, Sweep},
-};
+use busbw_core::plan::{Case, Sweep};
+use busbw_library_logs::nccl::{NcclFacts, Parser, Way};
 
 use super::{Nccl, log::Log};
 use crate::backend::CaseFacts;

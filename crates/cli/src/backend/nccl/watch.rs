@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use engine::Wait;
-use native::nccl::{Nccl as Library, Progress};
+use busbw_ffi::nccl::{Nccl as Library, Progress};
+use busbw_shm::Wait;
 
 use super::{gpu, nccl, seat::Seat};
 use crate::backend::BackendError;

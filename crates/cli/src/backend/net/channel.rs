@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
-use model::pattern::{self, Content, Mismatch, Pattern};
-use native::net::{Guard, Memory};
+use busbw_core::pattern::{self, Content, Mismatch, Pattern};
+use busbw_ffi::net::{Guard, Memory};
 
 use super::{Net, failed, wait::broken};
 use crate::backend::{BackendError, Channel, Part, Side};

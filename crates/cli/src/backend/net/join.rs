@@ -6,15 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::World;
-use model::{
-    Benchmark,
-    abi::{level, net::HANDLE_BYTES},
-    exit::Exit,
-    plan::Plan,
-    record::NetFacts,
-};
-use native::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
+use busbw_core::{Benchmark, exit::Exit, plan::Plan, record::NetFacts};
+use busbw_ffi::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
+use busbw_job::world::World;
+use model::abi::{level, net::HANDLE_BYTES};
 
 use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
 use crate::{backend::BackendError, measure::MeasureError};
@@ -38,13 +33,13 @@ pub(super) fn join<'p>(
     let refused =
         |text: String, exit| BackendError::Refused { text: format!("rank {me}: {text}"), exit };
     let file = wanted.file().map_err(|error| refused(format!("{error:#}"), Exit::Internal))?;
-    native::net::pass_on(shown(std::env::var("NCCL_DEBUG").ok().as_deref()));
+    busbw_ffi::net::pass_on(shown(std::env::var("NCCL_DEBUG").ok().as_deref()));
     let plugin =
         Plugin::open(&file, None).map_err(|error| refused(error.to_string(), Exit::Impossible))?;
     let wrong = |error| failed(me, error);
     let devices = plugin.devices().map_err(wrong)?;
     if devices == 0 {
-        let lines = native::net::take_lines();
+        let lines = busbw_ffi::net::take_lines();
         let said =
             lines.last().map_or_else(String::new, |line| format!("; it said: {}", line.text));
         let text = format!("net plugin {} ({file}) offers no device{said}", plugin.name());

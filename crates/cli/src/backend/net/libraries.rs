@@ -1,5 +1,5 @@
 //! Which net plugin is asked for, as the command line says it and as a rank's process needs it.
-//! Not loading it (`native::net`).
+//! Not loading it (`busbw_ffi::net`).
 
 use std::{fmt, str::FromStr};
 

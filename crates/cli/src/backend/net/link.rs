@@ -8,8 +8,8 @@ use std::{
     rc::Rc,
 };
 
+use busbw_ffi::net::{Memory, NetError, Receiver, Sender, Ticket};
 use model::abi::net::MAX_REQUESTS;
-use native::net::{Memory, NetError, Receiver, Sender, Ticket};
 
 /// A part of some memory.
 pub(super) type Piece = (Rc<Memory>, Range<usize>);

@@ -3,9 +3,9 @@
 
 use std::{ops::Range, rc::Rc};
 
-use engine::kernel::combine_slices;
-use model::{Collective, DataType, ReduceOp, plan::Case};
-use native::net::Memory;
+use busbw_core::{Collective, DataType, ReduceOp, plan::Case};
+use busbw_ffi::net::Memory;
+use busbw_shm::kernel::combine_slices;
 
 use super::{At, Net, failed, wait::broken};
 use crate::backend::{BackendError, Reason};
@@ -88,7 +88,7 @@ fn copy(
     if Rc::ptr_eq(&send.memory, &recv.memory) {
         return Ok(());
     }
-    let busy = |busy: native::net::Busy| failed(net.world_rank, busy.into());
+    let busy = |busy: busbw_ffi::net::Busy| failed(net.world_rank, busy.into());
     let (from, mut to) =
         (send.memory.part(from).map_err(busy)?, recv.memory.part(to).map_err(busy)?);
     to.copy_from_slice(&from);
@@ -252,7 +252,7 @@ impl Ring {
         index: usize,
         from: usize,
         scratch: &Rc<Memory>,
-    ) -> Result<(), native::net::Busy> {
+    ) -> Result<(), busbw_ffi::net::Busy> {
         let elements = self.slice_of(from, index);
         let came = scratch.part(self.slot(index, elements.len()))?;
         let mut to = self.recv.memory.part(self.bytes(&self.recv, &elements))?;

@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use busbw_ffi::environment;
 use model::net_stats::{self, NetStats, VARIABLE};
-use native::environment;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::machine;
+use busbw_host::machine;
 
 /// Connections of a process that the record lists; the others are summed.
 const LISTED: usize = 8;

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::Wait;
-use native::net::NetError;
+use busbw_ffi::net::NetError;
+use busbw_shm::Wait;
 
 use super::failed;
 use crate::backend::BackendError;

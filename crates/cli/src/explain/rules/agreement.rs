@@ -1,13 +1,13 @@
 //! Figures of a table that contradict each other, its average, or the machine.
 //! Not wrong data (`wrong`).
 
-use model::measurement::{Origin, disagreements, stated_average_differs};
+use busbw_logs::measurement::{Origin, disagreements, stated_average_differs};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{bytes, rate};
+use busbw_core::quantity::{bytes, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;

@@ -7,7 +7,7 @@ use super::super::{
     finding::{Confidence, Finding, Weight},
     limit::said_at,
 };
-use crate::quantity::{list, rate};
+use busbw_core::quantity::{list, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let note =

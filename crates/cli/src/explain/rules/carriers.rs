@@ -6,19 +6,15 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use model::{
-    mpi_log::{MpiFacts, connections, lanes, transports_named},
-    record::DeviceKind,
-};
+use busbw_core::record::DeviceKind;
+use busbw_library_logs::mpi::{MpiFacts, connections, lanes, transports_named};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::{
-    quantity::{count, list},
-    render::bytes,
-};
+use busbw_core::quantity::{count, list};
+use busbw_render::bytes;
 
 /// Open MPI's BTL for TCP.
 const TCP: &str = "tcp";

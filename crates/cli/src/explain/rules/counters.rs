@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use model::record::Meaning;
+use busbw_core::record::Meaning;
 
 use super::super::{
     context::{Context, plural},

@@ -6,7 +6,7 @@ use super::super::{
     finding::{Confidence, Finding, Weight},
     limit::said_at,
 };
-use crate::quantity::{bytes, list, plain, rate};
+use busbw_core::quantity::{bytes, list, plain, rate};
 
 /// A size is a dip below this part of the best on either side of it.
 const DIP: f64 = 0.92;

@@ -1,7 +1,7 @@
 //! A run that did not end well, or has no row.
 //! Not wrong results (`wrong`).
 
-use model::measurement::{Form, Measurement};
+use busbw_logs::measurement::{Form, Measurement};
 
 use super::super::{
     context::Context,

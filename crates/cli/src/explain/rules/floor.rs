@@ -5,7 +5,7 @@ use super::super::{
     context::{Context, row_speed, small_times, start_us},
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{bytes, time};
+use busbw_core::quantity::{bytes, time};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,13 +1,13 @@
 //! Latency of device memory against that of host memory, given both.
 //! Not bandwidth: at a few bytes none of it is needed.
 
-use model::measurement::{Figure, Measurement, Memory};
+use busbw_logs::measurement::{Figure, Measurement, Memory};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{bytes, time};
+use busbw_core::quantity::{bytes, time};
 
 /// Messages up to this size have no bytes to speak of.
 const SMALL: u64 = 64;

@@ -4,14 +4,14 @@
 //!
 //! Sources: NCCL's src/transport/net_socket.cc, net.cc, p2p.cc, src/graph/paths.cc.
 
-use model::nccl_log::{NcclFacts, Transport};
+use busbw_library_logs::nccl::{NcclFacts, Transport};
 
 use super::super::{
     context::{Context, plural},
     finding::{Confidence, Finding, Weight},
     placement::setting,
 };
-use crate::quantity::list;
+use busbw_core::quantity::list;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let facts: Vec<&NcclFacts> = context.facts().collect();

@@ -1,11 +1,11 @@
 //! Who is slower than the others in a matrix of pairs, as its verdict says.
-//! Not the verdict's making (`model::pairs`).
+//! Not the verdict's making (`busbw_core::pairs`).
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::bytes;
+use busbw_core::quantity::bytes;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -18,10 +18,8 @@ use super::super::{
     context::{Context, plural},
     finding::{Confidence, Finding, Weight},
 };
-use crate::{
-    quantity::{count, rate},
-    render::bytes,
-};
+use busbw_core::quantity::{count, rate};
+use busbw_render::bytes;
 
 /// Less than this says nothing of paths, in bytes.
 const LITTLE: u64 = 8 << 20;

@@ -1,20 +1,20 @@
 //! In place that is constantly faster or slower than out of place.
 //! Not places that differ now this way, now that way (`unsteady`).
 
-use model::measurement::Figure;
+use busbw_logs::measurement::Figure;
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::percent;
+use busbw_core::quantity::percent;
 
 /// A difference that is worth knowing.
 const GAP: f64 = 0.08;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
-    let valid = run.collective().is_some_and(model::Collective::in_place_is_valid);
+    let valid = run.collective().is_some_and(busbw_core::Collective::in_place_is_valid);
     if run.test.figure != Figure::Bandwidths || !valid {
         return Vec::new();
     }
@@ -29,7 +29,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         .collect();
     let same_way =
         gaps.iter().all(|gap| *gap > GAP / 2.0) || gaps.iter().all(|gap| *gap < -GAP / 2.0);
-    let Some(middle) = model::stats::median(&gaps) else { return Vec::new() };
+    let Some(middle) = busbw_stats::median(&gaps) else { return Vec::new() };
     if gaps.len() < 3 || !same_way || middle.abs() < GAP {
         return Vec::new();
     }

@@ -1,13 +1,13 @@
 //! Where the limit lies, as seen from what NCCL expects, and what a result far below it means.
 //! Not the limit itself (`limit`).
 
-use model::limits::{Standing, Verdict};
+use busbw_hardware::limits::{Standing, Verdict};
 
 use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{list, percent, rate};
+use busbw_core::quantity::{list, percent, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let judged = &context.judgement;

@@ -1,7 +1,7 @@
 //! A NIC in a slot that is narrower than the NIC.
 //! Not a link that trained down, which only the machine itself tells (`busbw topo`, `busbw doctor`).
 
-use model::{
+use busbw_hardware::{
     limits::{Resource, Verdict},
     machine::PcieLink,
 };
@@ -10,7 +10,7 @@ use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{list, rate};
+use busbw_core::quantity::{list, rate};
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else {

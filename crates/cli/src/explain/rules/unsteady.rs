@@ -5,7 +5,7 @@ use super::super::{
     context::Context,
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::{bytes, percent, plain, time};
+use busbw_core::quantity::{bytes, percent, plain, time};
 
 /// Samples of one size, or its two places, that differ by more than this part are unsteady.
 const SPREAD: f64 = 0.10;

@@ -5,11 +5,11 @@ use super::super::{
     context::{Context, plural},
     finding::{Confidence, Finding, Weight},
 };
-use crate::quantity::bytes;
+use busbw_core::quantity::bytes;
 
 pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
-    let wrong = |row: &&model::measurement::Row| {
+    let wrong = |row: &&busbw_logs::measurement::Row| {
         row.out_of_place
             .iter()
             .chain(&row.in_place)

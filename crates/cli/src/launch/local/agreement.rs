@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use native::nccl::Version;
+use busbw_ffi::nccl::Version;
 
 use super::Job;
 use crate::launch::naming;

@@ -1,7 +1,7 @@
 //! What the supervisor learns of GPUs and of the network besides what ranks report.
 //! Not the counters themselves (`counters`).
 
-use model::{
+use busbw_core::{
     plan::BackendChoice,
     record::{Counted, GpuMemory, Status},
 };
@@ -9,9 +9,9 @@ use model::{
 use super::Job;
 use crate::{
     launch::invite::NO_ADDRESS,
-    machine,
     outputs::{Ended, Outputs},
 };
+use busbw_host::machine;
 
 impl Job<'_> {
     /// Begins to count on every device that may move bytes; none does where only memory moves.

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use engine::HubEvent;
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{Run, Status},
 };
+use busbw_job::world::HubEvent;
 use rustix::process::WaitStatus;
 
 use super::{Job, Loss, PATIENCE, counting::larger, sharing};
@@ -16,8 +16,8 @@ use crate::{
     launch::{guard, party::News},
     measure::Report,
     outputs::{Flow, Outputs},
-    store,
 };
+use busbw_store as store;
 
 /// What wakes the supervisor.
 pub(super) enum Event {

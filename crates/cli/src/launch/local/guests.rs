@@ -4,19 +4,19 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use model::{exit::Exit, plan::Plan, record::Status};
+use busbw_core::{exit::Exit, plan::Plan, record::Status};
 
 use super::{Job, LOOK_AT_GUESTS, Loss, PATIENCE};
 use crate::{
-    Refusal,
     launch::{
         Description, guard,
         invite::Devices,
         party::{Door, News},
     },
-    machine,
     outputs::{Ended, Outputs},
 };
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
 
 /// What drivers drive, and how many cores those have that share memory. Each process of a launcher finds
 /// its GPUs itself, and stays where its launcher has bound it.
@@ -41,17 +41,17 @@ pub(super) fn devices(
 
 /// The end of a run to which not everybody came.
 pub(super) fn not_all(
-    refusal: &Refusal,
+    refusal: &ExitError,
     describe: &Description,
     outputs: &mut Outputs,
 ) -> Result<Ended> {
     outputs.begin(describe.with_devices(Vec::new(), 0))?;
-    let status = match refusal.exit {
+    let status = match refusal.exit() {
         Exit::Interrupted => Status::Interrupted,
         _ => Status::Failed,
     };
     let message = Some(refusal.to_string());
-    Ok(Ended { status, exit: refusal.exit, message, ..Ended::complete() })
+    Ok(Ended { status, exit: refusal.exit(), message, ..Ended::complete() })
 }
 
 impl Job<'_> {

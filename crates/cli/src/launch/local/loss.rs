@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use model::{
+use busbw_core::{
     exit::Exit,
     plan::{BackendChoice, Memory},
     record::Status,
@@ -15,11 +15,8 @@ use signal_hook::consts::{
 };
 
 use super::{Job, Late, Loss, PATIENCE};
-use crate::{
-    launch::guard,
-    machine::{self, OutOfMemory},
-    measure::Failure,
-};
+use crate::{launch::guard, measure::Failure};
+use busbw_host::machine::{self, OutOfMemory};
 
 /// So many ranks are named with their processes, more only with their hosts.
 const NAMED: usize = 16;

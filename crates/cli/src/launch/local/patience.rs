@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 
 use super::{ASLEEP, JOIN, Job, STOPPED};
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{
+use busbw_core::{
     plan::{BackendChoice, Memory, Plan},
     record::Device,
 };

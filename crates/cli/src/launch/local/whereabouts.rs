@@ -1,7 +1,7 @@
 //! Which ranks a message is about, and where they were last.
 //! Not why the message is said.
 
-use model::fault::Phase;
+use busbw_core::fault::Phase;
 
 use super::Job;
 use crate::launch::naming;

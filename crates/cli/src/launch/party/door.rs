@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     plan::{BackendChoice, Plan},
 };
@@ -29,10 +29,10 @@ use super::{
     patience,
 };
 use crate::{
-    Refusal,
     launch::{naming, open_files},
     options::Launched,
 };
+use busbw_core::exit::ExitError;
 
 /// How long late ones are waited for, to tell them that the run has ended before it began.
 const LATE: Duration = Duration::from_secs(2);
@@ -108,10 +108,10 @@ impl Door {
         &mut self,
         plan: &Plan,
         stop: impl Fn() -> bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ExitError> {
         if plan.backend == BackendChoice::Host && !self.is_here() {
             let text = "--backend host measures memory that all ranks share, and no variable of this launcher names its job, by which they would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
-            return Err(Refusal::new(Exit::Usage, text));
+            return Err(ExitError::new(Exit::Usage, text));
         }
         self.ours.backend = plan.backend.name().to_owned();
         let holding = Holding { word: "rank", each: plan.ranks_each() };
@@ -122,7 +122,7 @@ impl Door {
     ///
     /// # Errors
     /// Who does not come, comes twice, or cannot take part.
-    pub(super) fn call_roll(&mut self, said: String) -> Result<Vec<String>, Refusal> {
+    pub(super) fn call_roll(&mut self, said: String) -> Result<Vec<String>, ExitError> {
         let holding = Holding { word: "process", each: 1 };
         let mut heard = self.wait(patience(None), holding, || false)?;
         heard[0] = said;
@@ -135,7 +135,7 @@ impl Door {
         limit: Duration,
         holding: Holding,
         stop: impl Fn() -> bool,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>, ExitError> {
         if let Some(wrong) = self.meeting.wrong() {
             return Err(wrong);
         }
@@ -144,17 +144,17 @@ impl Door {
         let mut awaited = self.guests.len() - 1;
         while awaited > 0 {
             if stop() {
-                return Err(Refusal::new(Exit::Interrupted, "interrupted"));
+                return Err(ExitError::new(Exit::Interrupted, "interrupted"));
             }
             if Instant::now() >= by {
-                return Err(Refusal::new(Exit::Timeout, self.missing(holding, limit)));
+                return Err(ExitError::new(Exit::Timeout, self.missing(holding, limit)));
             }
             match self.knocking.recv_timeout(LOOK) {
                 Ok((hello, line)) => {
                     let judged = self.judge(holding, &hello);
                     let guest = Guest::new(&hello, line);
                     if let Err(refusal) = judged {
-                        guest.end(refusal.exit);
+                        guest.end(refusal.exit());
                         return Err(refusal);
                     }
                     heard[hello.process] = hello.said;
@@ -163,7 +163,7 @@ impl Door {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Refusal::new(Exit::Internal, "the door's thread has vanished"));
+                    return Err(ExitError::new(Exit::Internal, "the door's thread has vanished"));
                 }
             }
         }
@@ -202,34 +202,34 @@ impl Door {
     }
 
     /// Whether it can take part; if not, the run cannot be.
-    fn judge(&self, holding: Holding, hello: &Hello) -> Result<(), Refusal> {
+    fn judge(&self, holding: Holding, hello: &Hello) -> Result<(), ExitError> {
         let (process, size) = (hello.process, self.guests.len());
         if hello.size != size || process == 0 || process >= size {
             let text = format!(
                 "process {} on {} says that it is number {process} of {}, where this one is number 0 of {size}: they do not belong to one job",
                 hello.pid, hello.host, hello.size
             );
-            return Err(Refusal::new(Exit::Usage, text));
+            return Err(ExitError::new(Exit::Usage, text));
         }
         let whose =
             format!("{} (process {} on {})", holding.name(&[process]), hello.pid, hello.host);
         if let Some(other) = &self.guests[process] {
             let text =
                 format!("{whose} is there already, as process {} on {}", other.pid, other.host);
-            return Err(Refusal::new(Exit::Usage, text));
+            return Err(ExitError::new(Exit::Usage, text));
         }
         if let Some(difference) = self.ours.difference(hello) {
-            return Err(Refusal::new(Exit::Usage, format!("{whose} {difference}")));
+            return Err(ExitError::new(Exit::Usage, format!("{whose} {difference}")));
         }
         if let Some((exit, why)) = &hello.failure {
-            return Err(Refusal::new(*exit, format!("{whose} cannot take part: {why}")));
+            return Err(ExitError::new(*exit, format!("{whose} cannot take part: {why}")));
         }
         if self.ours.backend != hello.backend {
             let text = format!(
                 "{whose} would use --backend {}, where rank 0 on {} uses {}: say which with --backend, or see with busbw doctor why that machine differs",
                 hello.backend, self.ours.host, self.ours.backend
             );
-            return Err(Refusal::new(Exit::Impossible, text));
+            return Err(ExitError::new(Exit::Impossible, text));
         }
         Ok(())
     }

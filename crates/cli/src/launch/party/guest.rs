@@ -12,8 +12,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use engine::Control;
-use model::{exit::Exit, plan::BackendChoice};
+use busbw_core::{exit::Exit, plan::BackendChoice};
+use busbw_shm::Control;
 use rustix::process::{Pid, getppid};
 use signal_hook::{iterator::Signals, low_level};
 
@@ -26,15 +26,15 @@ use super::{
     watch_parent,
 };
 use crate::{
-    Refusal,
     launch::{
         guard,
         invite::{self, Devices, Invite},
         open_files, rank,
     },
-    machine,
     options::{BadOption, Launched, Request},
 };
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
 
 /// Between the first two attempts to find the door, and between later ones at most.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -69,7 +69,7 @@ pub fn run(
     let meeting = Meeting::of(launched)?;
     let line = find(&meeting, &hello, limit, parent)?;
     let (mut invite, descriptors) = hear(&line, parent)?;
-    let request = planned.map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
+    let request = planned.map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
     if let Some(gpus) = &request.gpus {
         invite.devices = Devices::of_gpus(&request.plan, gpus, request.net.clone());
     }
@@ -83,7 +83,7 @@ pub fn run(
     }
     invite.host.clone_from(&hello.host);
     for (name, value) in invite.environment()? {
-        native::environment::set(name, value);
+        busbw_ffi::environment::set(name, value);
     }
     // As received, and opened again to be mapped.
     open_files::raise(2 * descriptors);
@@ -130,7 +130,7 @@ pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) ->
     let line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
     hear(&line, parent)?;
     let text = "the first process has ranks for this one, which only says what it sees";
-    Err(Refusal::new(Exit::Internal, text).into())
+    Err(ExitError::new(Exit::Internal, text).into())
 }
 
 /// Connects and proves ourselves to the first process, which proves itself first.
@@ -149,7 +149,7 @@ fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) 
                 continue;
             }
             Ok(Answer::Instead(_)) => anyhow::anyhow!("it sends us on from where it sent us to"),
-            Err(error) if error.is::<Refusal>() => return Err(error),
+            Err(error) if error.is::<ExitError>() => return Err(error),
             Err(error) => error,
         };
         if !is_parent(parent) {
@@ -169,7 +169,7 @@ fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) 
                 meeting.describe(),
                 limit.as_secs()
             );
-            return Err(Refusal::new(Exit::Timeout, text).into());
+            return Err(ExitError::new(Exit::Timeout, text).into());
         }
         // Not all at the same moment, and less often the longer it takes: there may be thousands of us.
         std::thread::sleep(pause + Duration::from_millis(hello.process as u64 * 7 % 50));
@@ -200,7 +200,7 @@ fn introduce(line: Line, meeting: &Meeting, hello: &Hello) -> Result<Answer> {
     }
     let mut hello = hello.clone();
     if let Some(wrong) = meeting.wrong().or_else(|| aside(meeting, &line)) {
-        hello.failure.get_or_insert((wrong.exit, wrong.to_string()));
+        hello.failure.get_or_insert((wrong.exit(), wrong.to_string()));
     }
     let proof = proof::prove(&meeting.key, Side::Guest, &nonce);
     line.send(&ToDoor::Hello { proof, hello: Box::new(hello) })?;
@@ -209,14 +209,14 @@ fn introduce(line: Line, meeting: &Meeting, hello: &Hello) -> Result<Answer> {
 }
 
 /// Why the way to the first process is not over the interface that was asked for.
-fn aside(meeting: &Meeting, line: &Line) -> Option<Refusal> {
+fn aside(meeting: &Meeting, line: &Line) -> Option<ExitError> {
     let (chosen, at) = (meeting.interface()?, line.local()?);
     let text = format!(
         "the way to the first process {} begins at its address {at}, not at --interface {} (or BUSBW_INTERFACE): give the same to all processes, or set MASTER_ADDR to the first one's address there",
         meeting.describe(),
         chosen.word()
     );
-    (!chosen.holds(at)).then(|| Refusal::new(Exit::Usage, text))
+    (!chosen.holds(at)).then(|| ExitError::new(Exit::Usage, text))
 }
 
 /// What to run, and how many descriptors follow; exits where the run is over before it began.
@@ -230,7 +230,7 @@ fn hear(line: &Line, parent: Option<Pid>) -> Result<(Invite, usize)> {
         Ok(ToGuest::Welcome { invite, descriptors }) => Ok((*invite, descriptors)),
         Ok(ToGuest::End(exit)) => low_level::exit(exit.code().into()),
         Ok(ToGuest::Challenge { .. } | ToGuest::Stop) | Err(_) => {
-            Err(Refusal::new(Exit::RankLost, "the first process of this run is gone").into())
+            Err(ExitError::new(Exit::RankLost, "the first process of this run is gone").into())
         }
     }
 }

@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 use super::{Hello, words};
-use crate::{machine, options::Launched};
+use crate::options::Launched;
+use busbw_host::machine;
 
 impl Hello {
     /// This process's own.
@@ -34,7 +35,7 @@ impl Hello {
         }
         let count = self.words.len().max(other.words.len());
         let word = |words: &[String], at: usize| match words.get(at) {
-            Some(word) => format!("\"{}\"", crate::store::masked(word)),
+            Some(word) => format!("\"{}\"", busbw_store::masked(word)),
             None => "nothing".to_owned(),
         };
         let at = (0..count).find(|at| self.words.get(*at) != other.words.get(*at))?;

@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use crate::machine;
+use busbw_host::machine;
 
 /// An address of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::process::getuid;
 
 use super::{
@@ -21,10 +21,9 @@ use super::{
     line::Line,
     proof, reach,
 };
-use crate::{
-    Refusal, machine,
-    options::{First, Launched},
-};
+use crate::options::{First, Launched};
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
 
 /// Hydra's process on each host.
 const HYDRA: &str = "hydra_pmi_proxy";
@@ -90,7 +89,7 @@ impl Meeting {
                     "this process is one of several of a launcher ({}), and no variable tells where they can meet: set MASTER_ADDR to the first process's host and MASTER_PORT to a free port there, the same for all",
                     launched.said
                 );
-                return Err(Refusal::new(Exit::Usage, text).into());
+                return Err(ExitError::new(Exit::Usage, text).into());
             }
         };
         let name = job.or_else(|| match &place {
@@ -119,8 +118,8 @@ impl Meeting {
     }
 
     /// Why what was asked for is no interface of this host.
-    pub(super) fn wrong(&self) -> Option<Refusal> {
-        self.wrong.as_ref().map(|text| Refusal::new(Exit::Usage, text))
+    pub(super) fn wrong(&self) -> Option<ExitError> {
+        self.wrong.as_ref().map(|text| ExitError::new(Exit::Usage, text))
     }
 
     /// Where somebody is to come who came to our address `at`: nowhere else, if that was chosen or nothing
@@ -229,7 +228,7 @@ fn is_here(first: &First) -> Result<()> {
         machine::host_name(),
         first.hosts.join(" or ")
     );
-    Err(Refusal::new(Exit::Usage, text).into())
+    Err(ExitError::new(Exit::Usage, text).into())
 }
 
 impl AsFd for Listener {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{Door, end_with_parent, guest};
 use crate::{complain, options::Launched};

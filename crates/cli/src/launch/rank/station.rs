@@ -1,8 +1,8 @@
 //! What a driver works with, taken before it joins: a core, or GPUs and the libraries that reach them.
 //! Not communicators: they need the other ranks.
 
-use model::exit::Exit;
-use native::gpu::Facts;
+use busbw_core::exit::Exit;
+use busbw_ffi::gpu::Facts;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{
@@ -12,9 +12,9 @@ use crate::{
         net,
     },
     launch::invite::{Devices, NO_ADDRESS, Seat},
-    machine,
     measure::Failure,
 };
+use busbw_host::machine;
 
 /// A driver's devices.
 pub(super) enum Station {

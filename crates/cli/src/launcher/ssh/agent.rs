@@ -11,14 +11,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
 
 use super::orders::{Greeting, INTERRUPT, Orders, READY};
-use crate::machine;
+use busbw_host::machine;
 
 /// How long the other end may show no sign of life (`watch::ALIVE`): a connection that is dead, not closed.
 const SILENCE: Duration = Duration::from_secs(10);

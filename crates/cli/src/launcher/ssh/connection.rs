@@ -12,18 +12,16 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
     binary::{Binary, COPIED, HOST, MISSING},
     orders::{Greeting, READY},
 };
-use crate::{
-    Refusal,
-    launcher::{command::Command, not_started, one::ended},
-    printable::printable,
-};
+use crate::launcher::{command::Command, not_started, one::ended};
+use busbw_core::exit::ExitError;
+use busbw_core::printable::printable;
 
 /// How long a host may take from the connection to the greeting of its agent.
 const START: Duration = Duration::from_secs(60);
@@ -62,7 +60,7 @@ impl Connection {
                 ssh = Ssh::spawn(host, &start)?;
                 ssh.find_agent()?.ok_or_else(|| {
                     let text = format!("{host}: busbw was copied to it, and is not there: see whether ~/.cache keeps files");
-                    Refusal::new(Exit::Library, text)
+                    ExitError::new(Exit::Library, text)
                 })?
             }
         };
@@ -94,7 +92,7 @@ impl Ssh {
         let mut child = not_started(child, command.program())?;
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
-            return Err(Refusal::new(Exit::Internal, "ssh was started without pipes").into());
+            return Err(ExitError::new(Exit::Internal, "ssh was started without pipes").into());
         };
         let said = Said::follow(stderr)?;
         Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), said })
@@ -151,7 +149,7 @@ impl Ssh {
             printable(machine),
             ours.join(" ")
         );
-        Err(Refusal::new(Exit::Impossible, text).into())
+        Err(ExitError::new(Exit::Impossible, text).into())
     }
 
     /// ssh has ended too early.
@@ -159,7 +157,7 @@ impl Ssh {
         let how = self.child.wait().map_or_else(|error| error.to_string(), ended);
         let said = self.said.quoted();
         let text = format!("ssh to {} {what}: ssh {how}{said}", self.host);
-        Refusal::new(Exit::Library, text).into()
+        ExitError::new(Exit::Library, text).into()
     }
 }
 
@@ -175,7 +173,7 @@ fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
         return Ok(());
     }
     let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", said.quoted());
-    Err(Refusal::new(Exit::Library, text).into())
+    Err(ExitError::new(Exit::Library, text).into())
 }
 
 /// What an ssh says on stderr.

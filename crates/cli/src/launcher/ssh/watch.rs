@@ -18,10 +18,8 @@ use super::{
     connection::{Connection, Said},
     orders::{INTERRUPT, Orders},
 };
-use crate::{
-    launcher::{How, one::ended},
-    printable::Printable,
-};
+use crate::launcher::{How, one::ended};
+use busbw_core::printable::Printable;
 
 /// Between two signs of life (`agent::SILENCE`).
 const ALIVE: Duration = Duration::from_secs(1);

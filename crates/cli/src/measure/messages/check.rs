@@ -1,7 +1,7 @@
 //! Proof that messages arrived: what is sent is filled with a pattern, and every byte that came is compared.
 //! Not timing.
 
-use model::{
+use busbw_core::{
     fault::Phase,
     messages::Messages,
     pattern::{Content, Mismatch, Pattern, derive_seed},

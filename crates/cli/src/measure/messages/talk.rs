@@ -2,7 +2,7 @@
 //! (c/mpi/pt2pt/standard/osu_latency.c, osu_bw.c, osu_bibw.c of 7.4), so that figures compare.
 //! Not how many iterations, and no clock.
 
-use model::messages::Messages;
+use busbw_core::messages::Messages;
 
 use crate::backend::{BackendError, Channel, Part, Side, Window};
 

@@ -1,15 +1,15 @@
 //! Going through a schedule: the pairs of a round at once, one way, then the other; how long each took.
 //! Not what that says (`pairs`).
 
-use model::{
+use busbw_core::{
     fault::Phase,
     messages::Messages,
     pairs::schedule::Schedule,
     pattern::derive_seed,
     plan::Sweep,
     record::{Half, MessageFigures, PairFigure},
-    stats::{median, summarise},
 };
+use busbw_stats::{median, summarise};
 
 use super::pace::Pace;
 use crate::measure::{

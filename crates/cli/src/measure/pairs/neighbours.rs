@@ -4,18 +4,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use model::{
-    pairs::figures::{BETWEEN_HOSTS, WITHIN_HOSTS},
-    topology::{Paths, Target, Word},
-};
-use native::nvml;
+use busbw_core::pairs::figures::{BETWEEN_HOSTS, WITHIN_HOSTS};
+use busbw_ffi::nvml;
+use busbw_hardware::topology::{Paths, Target, Word};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{
-    machine,
-    measure::{MeasureError, Session},
-    topo,
-};
+use crate::measure::{MeasureError, Session};
+use busbw_host::{machine, topo};
 
 /// Where a rank sits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! How many messages a sample of a pair is made of.
-//! Not how many samples there are (`model::pairs`).
+//! Not how many samples there are (`busbw_core::pairs`).
 
-use model::{messages::Messages, plan::Plan};
+use busbw_core::{messages::Messages, plan::Plan};
 
 /// Seconds that messages of one pair should take in a round: long enough for a clock, and so short that a
 /// hundred rounds do not take minutes.

@@ -1,7 +1,7 @@
 //! Where the first process of a job can be met: what variables say, or where its launcher runs itself.
 //! Not the meeting (`launch::party`).
 
-use native::mpi::Launcher;
+use busbw_ffi::mpi::Launcher;
 
 use super::nodes;
 

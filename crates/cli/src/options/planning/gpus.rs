@@ -1,7 +1,7 @@
 //! Whether a run uses GPUs, whether there are enough of them, and what only GPUs would take.
 //! Not finding them: that was done before.
 
-use model::{
+use busbw_core::{
     Collective,
     cost::CostModel,
     plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating, Sweep},

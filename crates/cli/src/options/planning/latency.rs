@@ -1,7 +1,7 @@
 //! Collectives in latency's form: who gets it, how often, and which options then mean nothing.
 //! Not the loops of messages (`messages`) and of OSU's names (`osu`).
 
-use model::{
+use busbw_core::{
     Benchmark, Collective,
     plan::{LargeMessages, Messaging, Style},
     record::Waiver,

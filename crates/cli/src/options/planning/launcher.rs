@@ -1,7 +1,7 @@
 //! What a launcher means for a plan: which backends its processes can use, and which GPUs each takes.
 //! Not how they meet (`launch::party`).
 
-use model::{plan::BackendChoice, record::Waiver};
+use busbw_core::{plan::BackendChoice, record::Waiver};
 
 use super::{BadOption, BenchArguments, Surroundings, variables};
 use crate::options::{Environment, Launched};
@@ -95,7 +95,7 @@ pub(super) fn first_device(
 mod tests {
     use std::ffi::OsString;
 
-    use model::plan::{Plan, Seating};
+    use busbw_core::plan::{Plan, Seating};
 
     use super::*;
     use crate::{

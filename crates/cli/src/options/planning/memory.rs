@@ -1,7 +1,7 @@
 //! Where the buffers of the `mpi` backend are.
 //! Not whether its library takes them there: only the library knows, once it has been started.
 
-use model::{
+use busbw_core::{
     Benchmark,
     plan::{BackendChoice, Memory},
 };
@@ -35,7 +35,7 @@ pub(super) fn buffers(
 
 #[cfg(test)]
 mod tests {
-    use model::{exit::Exit, plan::Plan};
+    use busbw_core::{exit::Exit, plan::Plan};
 
     use super::*;
     use crate::{

@@ -1,7 +1,7 @@
 //! Defaults and checks of tests of messages: how many ranks, how often, and which options mean nothing.
-//! Not who talks to whom (`model::messages`).
+//! Not who talks to whom (`busbw_core::messages`).
 
-use model::{
+use busbw_core::{
     Benchmark,
     messages::Messages,
     plan::{LargeMessages, Messaging},

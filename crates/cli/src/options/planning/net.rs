@@ -1,7 +1,7 @@
 //! Which net plugin is asked for, and what the `net` backend cannot do.
 //! Not loading it: only ranks do.
 
-use model::{Benchmark, plan::BackendChoice};
+use busbw_core::{Benchmark, plan::BackendChoice};
 
 use super::{BadOption, BenchArguments, Environment};
 use crate::backend::net::{COLLECTIVES, OURS, REFERENCE, Reference, Wanted};
@@ -77,7 +77,7 @@ pub(super) fn one_each(launched: bool, threads: usize, devices: usize) -> Result
 mod tests {
     use std::ffi::OsString;
 
-    use model::exit::Exit;
+    use busbw_core::exit::Exit;
 
     use super::*;
     use crate::options::{self, Command, Request, Surroundings};

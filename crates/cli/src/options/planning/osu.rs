@@ -1,7 +1,7 @@
 //! Defaults and checks of OSU's names: backend, sizes, loops, memory, and what else goes into the plan.
 //! Not their grammar (`options::osu`).
 
-use model::{
+use busbw_core::{
     Collective, DataType,
     alltoallv::Traffic,
     messages::Messages,

@@ -1,7 +1,7 @@
 //! Defaults and checks of the matrix of pairs: which pairs, how often, and which options mean nothing.
-//! Not who talks when (`model::pairs`).
+//! Not who talks when (`busbw_core::pairs`).
 
-use model::{
+use busbw_core::{
     messages::Messages,
     plan::{BackendChoice, LargeMessages, Messaging, Pairing, Step, Way},
     record::Waiver,

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use model::{exit::Exit, plan::Plan, record::Waiver};
+use busbw_core::{exit::Exit, plan::Plan, record::Waiver};
 use thiserror::Error;
 
 use crate::{

@@ -9,8 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
-use native::net::Plugin;
+use busbw_core::exit::Exit;
+use busbw_ffi::net::Plugin;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 

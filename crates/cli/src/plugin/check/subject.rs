@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use busbw_ffi::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, Ticket};
 use model::abi::net::MAX_REQUESTS;
-use native::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, Ticket};
 
 use super::child::Asked;
 

@@ -6,10 +6,8 @@ use std::collections::BTreeSet;
 use model::net_stats::NetInterface;
 
 use super::{LITTLE, Seen};
-use crate::{
-    explain::finding::{Confidence, Finding, Weight},
-    quantity::list,
-};
+use crate::explain::finding::{Confidence, Finding, Weight};
+use busbw_core::quantity::list;
 
 /// An interface with less than this part of the other's speed would add little.
 const WORTH: f64 = 0.5;

@@ -4,10 +4,8 @@
 use model::net_stats::{NetPath, NetStats, PathState};
 
 use super::{SHOWN, Seen, ends};
-use crate::{
-    explain::finding::{Confidence, Finding, Weight},
-    quantity::{count, percent},
-};
+use crate::explain::finding::{Confidence, Finding, Weight};
+use busbw_core::quantity::{count, percent};
 
 /// A path that was lost so often, and so often in an hour, costs more than a moment.
 const OFTEN: (u64, f64) = (3, 60.0);

@@ -1,13 +1,12 @@
 //! Segments that the kernel sent again: on some paths only, which is a link that loses them, or on all.
 //! Not paths that are slow because more is sent than they carry (`slow`).
 
-use model::{net_stats::NetPath, stats::median};
+use busbw_stats::median;
+use model::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, slow, which};
-use crate::{
-    explain::finding::{Confidence, Finding, Weight},
-    quantity::{percent, rate},
-};
+use crate::explain::finding::{Confidence, Finding, Weight};
+use busbw_core::quantity::{percent, rate};
 
 /// A path's share is known from so many segments on.
 const ENOUGH: u64 = 500;

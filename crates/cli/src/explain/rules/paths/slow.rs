@@ -3,13 +3,12 @@
 
 use std::net::IpAddr;
 
-use model::{net_stats::NetPath, stats::median};
+use busbw_stats::median;
+use model::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, which};
-use crate::{
-    explain::finding::{Confidence, Finding, Weight},
-    quantity::{percent, rate, time},
-};
+use crate::explain::finding::{Confidence, Finding, Weight};
+use busbw_core::quantity::{percent, rate, time};
 
 /// A path is known by so many timed bytes; one that is blamed also by so many microseconds of them.
 const ENOUGH: (u64, u64) = (2 << 20, 200_000);

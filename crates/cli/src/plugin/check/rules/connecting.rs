@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use busbw_ffi::net::Handle;
 use model::abi::net::HANDLE_BYTES;
-use native::net::Handle;
 
 use super::with_device;
 use crate::{
@@ -175,7 +175,7 @@ pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
         let text = std::iter::from_fn(&mut next).find_map(|line| handle_of(&line));
         let mut handle = text.ok_or(GARBLED)?;
         let mut sender = until("connecting to another process", || subject.connect(&mut handle))?;
-        let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+        let memory = busbw_ffi::net::Memory::new(4096).map_err(|error| error.to_string())?;
         sender.register(&memory).map_err(words)?;
         memory.part(0..1000).map_err(|busy| busy.to_string())?.fill(7);
         let ticket = until("a request", || sender.isend(&memory, 0..1000, 0).map_err(words))?;
@@ -212,7 +212,7 @@ pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     };
     say(&format!("{HANDLE}{text}"))?;
     let mut receiver = until("accepting", || listener.accept().map_err(words))?;
-    let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+    let memory = busbw_ffi::net::Memory::new(4096).map_err(|error| error.to_string())?;
     receiver.register(&memory).map_err(words)?;
     let ticket = until("a request", || receiver.irecv(&memory, 0..1000, 0).map_err(words))?;
     let bytes = until("receiving", || receiver.test(ticket).map_err(words))?;

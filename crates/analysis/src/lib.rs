@@ -1,0 +1,6 @@
+//! What measurements say about each other and about the machine.
+//! Not how they are read (`busbw-logs`), and nothing is measured.
+#![forbid(unsafe_code)]
+
+/// What sets of runs say about each other.
+pub mod comparison;
