@@ -3,7 +3,7 @@
 //! Not whether a figure is right; the tests beside the code say that.
 #![no_main]
 
-use busbw::explain::{Hardware, explain, print};
+use busbw_analysis::explain::{Hardware, explain, print};
 use busbw_logs::import::{self, Imported};
 use busbw_fuzz::{
     draw::{Draw, edit, put},

@@ -11,7 +11,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use busbw::{backend::nccl::{Gpus, Libraries}, options::{self, Command, Environment, Request, Surroundings}};
+use busbw_runner::{backend::nccl::{Gpus, Libraries}, request::{Request, Surroundings}};
+use busbw::options::{self, Command, Environment};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,

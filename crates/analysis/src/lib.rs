@@ -4,3 +4,9 @@
 
 /// What sets of runs say about each other.
 pub mod comparison;
+/// What a measurement says.
+pub mod explain;
+/// A machine that a word of the command line names.
+pub mod machine_argument;
+/// What others measured.
+pub mod references;

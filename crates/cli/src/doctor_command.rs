@@ -16,16 +16,15 @@ use busbw_ffi::{
     search::{Environment, Kind},
 };
 
-use crate::{
-    launch,
-    options::{self, DoctorArguments, FINGERPRINT_WORD},
-};
+use crate::options::{self, DoctorArguments};
 use busbw_core::exit::ExitError;
+use busbw_core::hidden_commands::FINGERPRINT;
 use busbw_host::{
     doctor::{self, Fingerprint, Node, Report},
     machine,
 };
 use busbw_render::answer::{answer, json_line};
+use busbw_runner::launch;
 
 /// How long ranks may take for their fingerprints: drivers that are not loaded start within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,7 +114,7 @@ fn fingerprints(
     let (said, heard) = mpsc::channel();
     for rank in 0..ranks {
         let mut command = Command::new(&program);
-        command.arg(FINGERPRINT_WORD).arg(rank.to_string());
+        command.arg(FINGERPRINT).arg(rank.to_string());
         if let Some(path) = &arguments.nccl {
             command.env(Kind::Nccl.variable(), path);
         }

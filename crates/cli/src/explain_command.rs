@@ -9,10 +9,8 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::{
-    explain::{self, Explanation, Hardware},
-    options::ExplainArguments,
-};
+use crate::options::ExplainArguments;
+use busbw_analysis::explain::{self, Explanation, Hardware};
 use busbw_core::exit::ExitError;
 use busbw_logs::import;
 use busbw_render::answer::{Out, answer, json_line};

@@ -10,7 +10,8 @@ use busbw_logs::measurement::Figure;
 
 use super::*;
 use busbw_render::{OsuTable, Render, table};
-use crate::options::{self, Command, Environment, Surroundings};
+use crate::options::{self, Command, Environment};
+use crate::options::Surroundings;
 use busbw_logs::import;
 
 const GOLDEN: &str = include_str!("../tests/golden/osu_7.4.txt");

@@ -2,8 +2,6 @@
 //! Not the plugin itself (crates/plugin), and not measuring one (`backend::net`).
 
 mod check;
-/// Our plugin, as it is within this program.
-pub mod embedded;
 
 pub use check::{partner, rule};
 
@@ -22,7 +20,7 @@ use busbw_render::answer;
 pub fn run(arguments: &PluginArguments) -> Result<Exit> {
     match &arguments.command {
         PluginCommand::Path => {
-            let path = embedded::path()?;
+            let path = busbw_runner::backend::net::embedded::path()?;
             answer::answer(|out, _| writeln!(out, "{}", path.display()))?;
             Ok(Exit::Ok)
         }

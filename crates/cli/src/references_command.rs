@@ -6,7 +6,8 @@ use busbw_core::exit::Exit;
 use serde::Serialize;
 use std::io::Write;
 
-use crate::{options::ReferencesArguments, references};
+use crate::options::ReferencesArguments;
+use busbw_analysis::references;
 use busbw_core::quantity::{bytes, count, rate};
 use busbw_render::answer::{answer, json_line};
 

@@ -10,11 +10,11 @@ use anyhow::Result;
 use busbw_core::exit::Exit;
 
 use crate::{
-    explain::Hardware,
     options::ReportArguments,
     output_file,
     report::{self, Known, Sources},
 };
+use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
 use busbw_store as store;

@@ -15,12 +15,12 @@ use busbw_core::{
 use busbw_logs::measurement::Measurement;
 
 use crate::{
-    explain::{self, Hardware},
     figure::{self, Figure},
     options::ShowArguments,
     output_file, report,
     sweep::{self, Outcome},
 };
+use busbw_analysis::explain::{self, Hardware};
 use busbw_core::exit::ExitError;
 use busbw_core::{printable::Printable, quantity::count};
 use busbw_render as render;

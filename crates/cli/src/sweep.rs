@@ -27,7 +27,6 @@ use busbw_core::{
 };
 
 pub use environment::{Environment, Variable};
-pub use launch::SWEPT;
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     best::sentence,
@@ -38,7 +37,7 @@ pub(crate) use {
 };
 
 use crate::{
-    lint_command, local_time,
+    lint_command,
     options::{SweepArguments, TurnArguments},
 };
 use busbw_core::exit::ExitError;
@@ -130,7 +129,7 @@ pub(crate) fn measure(
         launches: arguments.launches,
         time: arguments.time,
     };
-    let (begun, started) = (Instant::now(), local_time::now());
+    let (begun, started) = (Instant::now(), busbw_store::local_time::now());
     let mut progress = Progress::new(environments.len(), arguments.launches, told);
     let turns = turns::take(
         &job,

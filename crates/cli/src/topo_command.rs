@@ -8,11 +8,9 @@ use busbw_core::exit::Exit;
 use busbw_ffi::nvml;
 use busbw_hardware::topology::write;
 
+use crate::options::TopoArguments;
 use crate::topo::Report;
-use crate::{
-    machine_argument::{Described, MachineArgument},
-    options::TopoArguments,
-};
+use busbw_analysis::machine_argument::{Described, MachineArgument};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_render::answer::{answer, json_line};

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw::explain::{self, Explanation, Hardware, Weight};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
 use busbw_core::record::{Machine, Nic};
 use busbw_hardware::limits::{Algorithm, Resource, Verdict};
 use busbw_library_logs::mpi as mpi_log;

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use busbw::explain::{self, Explanation, Hardware, Weight};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
 use busbw_core::Collective;
 use busbw_hardware::limits::{Resource, Verdict};
 use busbw_logs::import;

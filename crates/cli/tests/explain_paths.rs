@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use busbw::explain::{self, Explanation, Hardware, Weight};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
 use busbw_logs::import;
 use busbw_logs::measurement::{Form, Measurement, Source};
 use model::net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION};

@@ -1,8 +1,12 @@
 //! Exit codes: one meaning each, the same for every command and backend.
 //! Not error texts: those are made where the failure is known.
 
+use std::io::{self, Write};
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::printable::Printable;
 
 /// How a command ended, as its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,4 +67,11 @@ impl ExitError {
     pub fn exit(&self) -> Exit {
         self.exit
     }
+}
+
+/// Says on stderr what went wrong, and how the program ends for it.
+pub fn print_error(error: &anyhow::Error) -> Exit {
+    // A closed stderr must not turn an exit code into a panic's.
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {error:#}");
+    error.downcast_ref::<ExitError>().map_or(Exit::Internal, ExitError::exit)
 }

@@ -18,10 +18,14 @@ pub mod columns;
 pub mod cost;
 /// Element types.
 pub mod datatype;
+/// Variables of the environment that busbw itself reads.
+pub mod environment;
 /// Exit codes, one meaning each.
 pub mod exit;
 /// Faults that a run injects into itself on purpose.
 pub mod fault;
+/// How busbw starts itself.
+pub mod hidden_commands;
 /// Where every element of a receive buffer must have come from.
 pub mod layout;
 /// Tests of messages between pairs of ranks.

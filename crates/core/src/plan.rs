@@ -212,6 +212,63 @@ pub struct Case {
 }
 
 impl Plan {
+    /// A small whole plan: an all_reduce of two ranks on `host`, 8 to 64 bytes. Examples and tests begin with it.
+    pub fn example() -> Plan {
+        Plan {
+            benchmark: Benchmark::Collective(Collective::AllReduce),
+            program: "all_reduce_perf".to_owned(),
+            style: Style::NcclTests,
+            backend: BackendChoice::Host,
+            buffers: None,
+            threads: 1,
+            devices: 2,
+            launched: 1,
+            seating: Seating::Processes,
+            bind: false,
+            first_device: 0,
+            min_bytes: 8,
+            max_bytes: 64,
+            step: Step::Factor(2),
+            iterations: 20,
+            aggregated: 1,
+            warmup: 1,
+            cycles: 1,
+            check: 1,
+            datatypes: vec![DataType::Float],
+            ops: vec![ReduceOp::Sum],
+            roots: vec![0],
+            blocking: Blocking::None,
+            average: Average::Mean,
+            timeout_s: None,
+            graph: 0,
+            cpu_time: false,
+            timestamps: false,
+            per_iteration: false,
+            per_iteration_skip: 0,
+            parallel_init: false,
+            memory_report: false,
+            unalign: 0,
+            sampling: Sampling {
+                min_batches: 1,
+                precision: None,
+                max_time: 1.0,
+                launches: 1,
+                row_time: None,
+            },
+            colours: Vec::new(),
+            min_bandwidth: None,
+            traffic: Traffic::default(),
+            traffic_summary: false,
+            seed: 1,
+            fault: None,
+            virtual_nodes: 1,
+            messaging: Messaging::default(),
+            latency: false,
+            pairing: None,
+            osu: None,
+        }
+    }
+
     /// Types × operators × roots. What has no operator or no root has one of each.
     pub fn sweeps(&self) -> Vec<Sweep> {
         let collective = self.benchmark.collective();
@@ -316,61 +373,5 @@ mod tests {
         assert_eq!(sizes(0, 64, Step::Factor(2)), [0]);
         assert_eq!(sizes(5, 9, Step::Bytes(0)), [5]);
         assert_eq!(sizes(u64::MAX - 1, u64::MAX, Step::Factor(2)), [u64::MAX - 1]);
-    }
-
-    pub(super) fn small() -> Plan {
-        Plan {
-            benchmark: Benchmark::Collective(Collective::AllReduce),
-            program: "all_reduce_perf".to_owned(),
-            style: Style::NcclTests,
-            backend: BackendChoice::Host,
-            buffers: None,
-            threads: 1,
-            devices: 2,
-            launched: 1,
-            seating: Seating::Processes,
-            bind: false,
-            first_device: 0,
-            min_bytes: 8,
-            max_bytes: 64,
-            step: Step::Factor(2),
-            iterations: 20,
-            aggregated: 1,
-            warmup: 1,
-            cycles: 1,
-            check: 1,
-            datatypes: vec![DataType::Float],
-            ops: vec![ReduceOp::Sum],
-            roots: vec![0],
-            blocking: Blocking::None,
-            average: Average::Mean,
-            timeout_s: None,
-            graph: 0,
-            cpu_time: false,
-            timestamps: false,
-            per_iteration: false,
-            per_iteration_skip: 0,
-            parallel_init: false,
-            memory_report: false,
-            unalign: 0,
-            sampling: Sampling {
-                min_batches: 1,
-                precision: None,
-                max_time: 1.0,
-                launches: 1,
-                row_time: None,
-            },
-            colours: Vec::new(),
-            min_bandwidth: None,
-            traffic: Traffic::default(),
-            traffic_summary: false,
-            seed: 1,
-            fault: None,
-            virtual_nodes: 1,
-            messaging: Messaging::default(),
-            latency: false,
-            pairing: None,
-            osu: None,
-        }
     }
 }

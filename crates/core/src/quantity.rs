@@ -16,6 +16,20 @@ pub fn bytes(size: u64) -> String {
     format!("{size} B")
 }
 
+/// Bytes, decimal, with three significant digits.
+pub fn decimal_bytes(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let value = bytes as f64;
+    match units.iter().find(|(size, _)| value >= *size) {
+        None => format!("{bytes} B"),
+        Some((size, unit)) => {
+            let value = value / size;
+            let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+            format!("{value:.decimals$} {unit}")
+        }
+    }
+}
+
 /// GB/s with as many digits as tell something.
 pub fn rate(value: f64) -> String {
     match value.abs() {

@@ -2,6 +2,7 @@
 //! It says what the counters show and nothing more: neither whose bytes they are, nor by which way
 //! bytes went that nobody counted.
 
+use busbw_core::quantity::decimal_bytes;
 use std::collections::BTreeMap;
 
 use busbw_core::record::{
@@ -95,15 +96,15 @@ impl Closing {
             // Without GPUs there is none.
             (0, None) if !is_read(DeviceKind::Gpu) => {}
             (0, None) => parts.push("NVLink moved nothing".to_owned()),
-            (moved, None) => parts.push(format!("NVLink moved {}", bytes(moved))),
+            (moved, None) => parts.push(format!("NVLink moved {}", decimal_bytes(moved))),
             (moved, Some(_)) => {
-                parts.push(format!("NVLink moved {}, not read on all GPUs", bytes(moved)));
+                parts.push(format!("NVLink moved {}, not read on all GPUs", decimal_bytes(moved)));
             }
         }
         let most = self.network.values().copied().max().unwrap_or(0).max(self.nvlink);
         let busy = self.network.iter().filter(|(_, moved)| **moved as f64 > PART * most as f64);
         let busy: Vec<String> =
-            busy.map(|((_, name), moved)| format!("{name} {}", bytes(*moved))).collect();
+            busy.map(|((_, name), moved)| format!("{name} {}", decimal_bytes(*moved))).collect();
         if !busy.is_empty() {
             parts.push(busy.join(", "));
         } else if is_read(DeviceKind::Interface) || is_read(DeviceKind::Rdma) {
@@ -127,20 +128,6 @@ impl Closing {
 /// What hides bytes of some kinds of devices.
 fn unread(counted: &Counted, of: impl Fn(DeviceKind) -> bool) -> impl Iterator<Item = &Unread> {
     counted.unread.iter().filter(move |unread| of(unread.kind) && unread.hides_bytes())
-}
-
-/// Decimal units with three significant digits.
-pub fn bytes(bytes: u64) -> String {
-    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let value = bytes as f64;
-    match units.iter().find(|(size, _)| value >= *size) {
-        None => format!("{bytes} B"),
-        Some((size, unit)) => {
-            let value = value / size;
-            let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-            format!("{value:.decimals$} {unit}")
-        }
-    }
 }
 
 #[cfg(test)]
@@ -235,7 +222,7 @@ mod tests {
         for (amount, text) in
             [(999, "999 B"), (9_994, "9.99 kB"), (9_996, "10.0 kB"), (123_456_789, "123 MB")]
         {
-            assert_eq!(bytes(amount), text);
+            assert_eq!(decimal_bytes(amount), text);
         }
     }
 }

@@ -28,7 +28,7 @@ use busbw_core::{
     record::{End, Line, Row, Run},
 };
 
-pub use closing::{Closing, bytes};
+pub use closing::Closing;
 pub use csv::Csv;
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;

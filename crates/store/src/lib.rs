@@ -5,6 +5,8 @@
 /// Measured algorithm tables.
 pub mod algorithms;
 mod environment;
+/// Local time as nccl-tests prints it.
+pub mod local_time;
 mod place;
 mod reader;
 mod writer;

@@ -12,7 +12,8 @@ use busbw_logs::measurement::Measurement;
 use serde::Serialize;
 
 use super::copies::Copies;
-use crate::{options::CompareArguments, references};
+use crate::options::CompareArguments;
+use busbw_analysis::references;
 use busbw_core::quantity::{count, list};
 use busbw_logs::import::{self, Lines};
 use busbw_store as store;

@@ -4,9 +4,9 @@
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{command::Command, job::Job};
 use crate::options::BenchArguments;
 use busbw_core::exit::ExitError;
+use busbw_job::launchers::{command::Command, job::Job};
 
 /// As many ranks as -H and --np ask for.
 ///

@@ -15,14 +15,16 @@ use busbw_core::{
     record::{End, Line, Said, Status},
 };
 
-use super::{How, Launcher, job::Job};
-use crate::{
-    launch::{self, Guard},
-    options::{BenchArguments, RecordPlace},
-    outputs::{self, Ended, Files, Flow, Outputs},
-    sweep::SWEPT,
-};
+use crate::options::BenchArguments;
+use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
+use busbw_job::launchers::{How, Launcher, job::Job};
+use busbw_runner::{
+    launch,
+    outputs::{self, Ended, Files, Flow, Outputs},
+    request::RecordPlace,
+    signals::Guard,
+};
 use busbw_store as store;
 
 /// Ends the run as Ctrl-C does.

@@ -4,22 +4,11 @@
 use std::path::PathBuf;
 
 use busbw_core::{fault::Fault, plan::Memory};
+use busbw_runner::request::Output;
 use clap::{Args, ValueEnum};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
-use crate::backend::net::Reference;
-
-/// What stdout carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
-    /// The table.
-    #[default]
-    Table,
-    /// Comma-separated values.
-    Csv,
-    /// The record's lines.
-    Json,
-}
+use busbw_runner::backend::net::Reference;
 
 /// `--backend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -27,9 +27,10 @@ use self::{
     },
     waivers::waived_on_host,
 };
-use super::{BenchArguments, Environment, Output, arguments::Binding, questions};
+use super::{BenchArguments, Environment, arguments::Binding, questions};
+use busbw_runner::request::{Output, Request};
 
-pub use request::{BadOption, RecordPlace, Request, Surroundings};
+pub use request::{BadOption, Surroundings, record_place};
 
 /// Six batches: the fewest from which a distribution-free 95 % interval of the median exists.
 const OUR_BATCHES: u32 = 6;
@@ -329,7 +330,7 @@ pub fn plan(
         net,
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),
-        record: RecordPlace::of(a, environment),
+        record: record_place(a, environment),
     })
 }
 

@@ -88,7 +88,8 @@ fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BackendName, Command, Environment, parse, plan, planning::Surroundings};
+    use super::super::{BackendName, Command, Environment, parse, plan};
+    use crate::options::Surroundings;
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);

@@ -18,10 +18,11 @@ use self::{
     child::{Asked, Described},
     rules::RULES,
 };
-use crate::{backend::net::Wanted, options::CheckArguments};
+use crate::options::CheckArguments;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
 use busbw_render::answer;
+use busbw_runner::backend::net::Wanted;
 
 /// What came of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]

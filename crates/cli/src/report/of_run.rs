@@ -7,7 +7,7 @@ use busbw_logs::measurement::{Form, Half, Measurement};
 use busbw_stats::median_interval;
 
 use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
-use crate::explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight};
+use busbw_analysis::explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight};
 use busbw_core::quantity::{bytes, rate, time};
 use busbw_store as store;
 

@@ -11,8 +11,9 @@ use busbw_core::exit::Exit;
 use tempfile::TempDir;
 
 use super::{Outcome, Prepared, say};
-use crate::{options::TurnArguments, outputs};
+use crate::options::TurnArguments;
 use busbw_core::exit::ExitError;
+use busbw_runner::outputs;
 use busbw_store as store;
 
 /// The result's file in a folder of the user's.

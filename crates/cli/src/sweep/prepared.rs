@@ -7,12 +7,11 @@ use anyhow::Result;
 use busbw_core::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
-    launch, launcher,
-    options::{
-        self, BenchArguments, Command, Environment, RecordPlace, Request, Show, TurnArguments,
-    },
+    launcher,
+    options::{self, BenchArguments, Command, Environment, Show, TurnArguments},
 };
 use busbw_core::exit::ExitError;
+use busbw_runner::request::{RecordPlace, Request};
 
 /// The job.
 pub(crate) struct Prepared {
@@ -68,10 +67,10 @@ impl Prepared {
         let foreseen = launcher::foresee(&mut arguments, &line)?;
         let is_elsewhere = foreseen.is_some();
         let surroundings = match foreseen {
-            None => launch::surroundings(&arguments),
+            None => crate::surroundings::surroundings(&arguments),
             Some(foreseen) => {
                 environment.launched = foreseen.launched;
-                launch::surroundings_elsewhere(&arguments)
+                crate::surroundings::surroundings_elsewhere(&arguments)
             }
         };
         let request =
@@ -116,7 +115,7 @@ impl Prepared {
     }
 
     /// The GPUs that it would use.
-    pub(crate) fn gpus(&self) -> Option<&crate::backend::nccl::Gpus> {
+    pub(crate) fn gpus(&self) -> Option<&busbw_runner::backend::nccl::Gpus> {
         self.request.gpus.as_ref()
     }
 

@@ -13,7 +13,7 @@ use busbw_hardware::{
 use serde::Serialize;
 
 use super::{picture, tables};
-use crate::machine_argument::Described;
+use busbw_analysis::machine_argument::Described;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;

@@ -7,7 +7,7 @@ use busbw_hardware::topology::{
 };
 
 use super::Report;
-use crate::machine_argument::Described;
+use busbw_analysis::machine_argument::Described;
 use busbw_host::recorded::{Recorded, gpu_at, nic_at};
 use busbw_host::topo::read;
 

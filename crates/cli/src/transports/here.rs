@@ -78,7 +78,7 @@ impl Here {
             benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
             nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
-            multicast: prepared.gpus().and_then(crate::backend::nccl::Gpus::multicast),
+            multicast: prepared.gpus().and_then(busbw_runner::backend::nccl::Gpus::multicast),
             interfaces: interfaces(root),
             ports: ports(root),
             variables: variables.filter_map(own).collect(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use busbw::explain::{Hardware, explain};
+use busbw_analysis::explain::{Hardware, explain};
 use busbw_logs::import;
 use serde_json::Value;
 

@@ -76,7 +76,7 @@ mod tests {
     /// Successive iterations use successive parts of the buffer, within it, and come round.
     #[test]
     fn every_iteration_shifts() {
-        let plan = Plan { max_bytes: 1000, ..small() };
+        let plan = Plan { max_bytes: 1000, ..Plan::example() };
         let case = plan.case(Collective::AllReduce, plan.sweeps()[0], 300, 2);
         let shifts: Vec<usize> = (0..5).map(|iteration| plan.shift(&case, iteration)).collect();
         assert_eq!(shifts, [0, 300, 600, 0, 300]);
@@ -88,9 +88,9 @@ mod tests {
     fn each_end_of_a_pair_has_its_memory() {
         let buffers = Some([Memory::Gpu, Memory::Host]);
         let benchmark = Benchmark::Messages(Messages::MultiLatency);
-        let plan = Plan { benchmark, buffers, devices: 4, ..small() };
+        let plan = Plan { benchmark, buffers, devices: 4, ..Plan::example() };
         let each: Vec<Memory> = (0..4).map(|rank| plan.memory_of(rank)).collect();
         assert_eq!(each, [Memory::Gpu, Memory::Gpu, Memory::Host, Memory::Host]);
-        assert_eq!(small().memory_of(1), Memory::Host);
+        assert_eq!(Plan::example().memory_of(1), Memory::Host);
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     use super::{super::tests::small, *};
 
     fn plan(seating: Seating, threads: usize, devices: usize) -> Plan {
-        Plan { seating, threads, devices, ..small() }
+        Plan { seating, threads, devices, ..Plan::example() }
     }
 
     /// Every rank sits in exactly one place, and every way back leads there.

@@ -7,9 +7,11 @@ use busbw_core::{
 };
 
 use super::*;
-use crate::{
+use crate::options::{self, Environment};
+use crate::options::{BadOption, Surroundings};
+use busbw_runner::{
     backend::nccl::{Gpus, Libraries},
-    options::{self, BadOption, Environment, Request, Surroundings},
+    request::Request,
 };
 
 fn parsed(line: &str) -> Result<Command, clap::Error> {

@@ -9,14 +9,13 @@ use busbw_core::{
 };
 
 use super::{
-    BadOption, BenchArguments, Surroundings,
+    BenchArguments,
     values::{count, is_on},
     waivers,
 };
-use crate::{
-    backend::nccl::{Gpus, is_within_tolerance},
-    options::arguments::{BackendName, Proof},
-};
+use crate::options::arguments::{BackendName, Proof};
+use crate::options::{BadOption, Surroundings};
+use busbw_runner::backend::nccl::{Gpus, is_within_tolerance};
 
 /// Who moves the bytes: what was asked for, or the GPUs if there are some.
 pub(super) fn backend(

@@ -7,7 +7,8 @@ use busbw_core::{
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 
 /// Beyond so many bytes there are fewer iterations, as in OSU's loops (c/util/osu_util.h:
 /// LARGE_MESSAGE_SIZE).

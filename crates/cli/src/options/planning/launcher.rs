@@ -3,8 +3,10 @@
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
 
-use super::{BadOption, BenchArguments, Surroundings, variables};
-use crate::options::{Environment, Launched};
+use super::{BenchArguments, variables};
+use crate::options::Environment;
+use crate::options::{BadOption, Surroundings};
+use busbw_job::launched::Launched;
 
 /// Refuses what processes of a launcher cannot do.
 pub(super) fn possible(
@@ -98,10 +100,8 @@ mod tests {
     use busbw_core::plan::{Plan, Seating};
 
     use super::*;
-    use crate::{
-        backend::nccl::{Gpus, Libraries},
-        options::{self, Command},
-    };
+    use crate::options::{self, Command};
+    use busbw_runner::backend::nccl::{Gpus, Libraries};
 
     fn gpus(count: usize) -> Result<Gpus, String> {
         let libraries = Libraries { amd: false, driver: "d".into(), nccl: "n".into() };

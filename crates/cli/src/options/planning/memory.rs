@@ -6,7 +6,8 @@ use busbw_core::{
     plan::{BackendChoice, Memory},
 };
 
-use super::{BadOption, BenchArguments};
+use super::BenchArguments;
+use crate::options::BadOption;
 
 /// Of each end of a pair; none on other backends, which have no choice.
 pub(super) fn buffers(
@@ -38,10 +39,9 @@ mod tests {
     use busbw_core::{exit::Exit, plan::Plan};
 
     use super::*;
-    use crate::{
-        backend::mpi::{Gpus, Libraries},
-        options::{self, Command, Environment, Surroundings},
-    };
+    use crate::options::Surroundings;
+    use crate::options::{self, Command, Environment};
+    use busbw_runner::backend::mpi::{Gpus, Libraries};
 
     fn planned(line: &str, backend: BackendChoice) -> Result<Option<[Memory; 2]>, BadOption> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);

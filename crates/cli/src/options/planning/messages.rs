@@ -8,7 +8,8 @@ use busbw_core::{
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 
 /// Sizes where none are given, bytes: OSU's (c/util/osu_util.h: MIN_MESSAGE_SIZE, MAX_MESSAGE_SIZE).
 pub(super) const SIZES: (u64, u64) = (1, 4 << 20);

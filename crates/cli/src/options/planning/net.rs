@@ -3,8 +3,9 @@
 
 use busbw_core::{Benchmark, plan::BackendChoice};
 
-use super::{BadOption, BenchArguments, Environment};
-use crate::backend::net::{COLLECTIVES, OURS, REFERENCE, Reference, Wanted};
+use super::{BenchArguments, Environment};
+use crate::options::BadOption;
+use busbw_runner::backend::net::{COLLECTIVES, OURS, REFERENCE, Reference, Wanted};
 
 /// The plugin, where there is one: always on the `net` backend, on `nccl` where it is named.
 pub(super) fn wanted(
@@ -80,7 +81,9 @@ mod tests {
     use busbw_core::exit::Exit;
 
     use super::*;
-    use crate::options::{self, Command, Request, Surroundings};
+    use crate::options::Surroundings;
+    use crate::options::{self, Command};
+    use busbw_runner::request::Request;
 
     fn planned(line: &str) -> Result<Request, BadOption> {
         planned_in(line, &Environment::default())

@@ -8,7 +8,8 @@ use busbw_core::{
     plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
 };
 
-use super::{BadOption, BenchArguments, Surroundings, messages::LARGEST};
+use super::{BenchArguments, messages::LARGEST};
+use crate::options::{BadOption, Surroundings};
 use crate::options::{arguments::BackendName, osu::OsuArguments};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).

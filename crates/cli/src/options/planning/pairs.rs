@@ -7,7 +7,8 @@ use busbw_core::{
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 use crate::options::pairing::Only;
 
 /// Sizes where none are given, bytes: of latency, and of bandwidth.

@@ -6,7 +6,7 @@ use busbw_core::{
     size,
 };
 
-use super::BadOption;
+use crate::options::BadOption;
 use crate::options::{BenchArguments, integer};
 use busbw_lint::nearest::nearest;
 

@@ -3,7 +3,7 @@
 
 use busbw_core::{Collective, alltoallv::Traffic, split::Split};
 
-use super::BadOption;
+use crate::options::BadOption;
 use crate::options::{Environment, integer};
 
 /// The traffic of alltoallv.

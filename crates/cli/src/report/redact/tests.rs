@@ -5,10 +5,8 @@ use busbw_logs::measurement::{Device, Form, Half, Known as Said, Measurement, Ro
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    explain::Hardware,
-    report::{page, report},
-};
+use crate::report::{page, report};
+use busbw_analysis::explain::Hardware;
 
 /// Names and addresses of a cluster.
 #[derive(Debug, Clone)]

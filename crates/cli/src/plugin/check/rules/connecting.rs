@@ -11,14 +11,12 @@ use busbw_ffi::net::Handle;
 use model::abi::net::HANDLE_BYTES;
 
 use super::with_device;
-use crate::{
-    options::PARTNER_WORD,
-    plugin::check::{
-        Verdict,
-        child::{self, Asked},
-        subject::{Line, Message, Outcome, Subject, until, words},
-    },
+use crate::plugin::check::{
+    Verdict,
+    child::{self, Asked},
+    subject::{Line, Message, Outcome, Subject, until, words},
 };
+use busbw_core::hidden_commands::PARTNER;
 
 /// How long a call may take that is not to wait; this often another process may have been in its way.
 const AT_ONCE: Duration = Duration::from_millis(100);
@@ -167,7 +165,7 @@ pub(super) fn close_listener(subject: &Subject) -> Outcome<Verdict> {
 pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
     const GARBLED: &str = "the other process did not tell its handle";
     with_device(subject, || {
-        let other = child::start(PARTNER_WORD, &[], &subject.asked);
+        let other = child::start(PARTNER, &[], &subject.asked);
         let mut other = other.map_err(|error| format!("{error:#}"))?;
         let mut lines = BufReader::new(other.stdout.take().ok_or(GARBLED)?).lines();
         let mut next = move || lines.next().and_then(Result::ok);
