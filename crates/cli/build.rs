@@ -1,4 +1,4 @@
-//! Builds busbw's net plugin (crates/plugin), which this program carries: cargo gives a program no other
+//! Builds busbw's net plugin (crates/nccl-plugin-busbw), which this program carries: cargo gives a program no other
 //! crate's shared library.
 //! Not what is done with it (`plugin::embedded`).
 
@@ -14,10 +14,10 @@ use std::{
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",
-    "crates/plugin/Cargo.toml",
-    "crates/plugin/src",
-    "crates/model/Cargo.toml",
-    "crates/model/src",
+    "crates/nccl-plugin-busbw/Cargo.toml",
+    "crates/nccl-plugin-busbw/src",
+    "crates/nccl-plugin-abi/Cargo.toml",
+    "crates/nccl-plugin-abi/src",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -48,7 +48,7 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut cargo = Command::new(env::var_os("CARGO").ok_or("cargo does not say where it is")?);
     cargo
         .current_dir(workspace)
-        .args(["build", "--locked", "--quiet", "--package", "busbw-plugin", "--lib"])
+        .args(["build", "--locked", "--quiet", "--package", "nccl-plugin-busbw", "--lib"])
         .args(["--profile", profile, "--target", &triple])
         .arg("--target-dir")
         .arg(target)
@@ -69,5 +69,5 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf, Box<dyn Error>> {
     if !status.success() {
         return Err(format!("busbw's net plugin cannot be built: cargo ended with {status}").into());
     }
-    Ok(target.join(triple).join(folder).join("libplugin.so"))
+    Ok(target.join(triple).join(folder).join("libnccl_plugin_busbw.so"))
 }

@@ -13,9 +13,9 @@ use busbw::{
     explain::{self, Explanation, Hardware, Weight},
     import,
 };
-use model::{
-    measurement::{Form, Measurement, Source},
-    net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION},
+use model::measurement::{Form, Measurement, Source};
+use nccl_plugin_abi::net_stats::{
+    NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION,
 };
 
 fn measurement(name: &str) -> Measurement {

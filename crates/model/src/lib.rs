@@ -2,8 +2,6 @@
 //! No I/O, no clock, no unsafe: everything here is a function of its arguments.
 #![forbid(unsafe_code)]
 
-/// What NCCL and its plugins share in memory.
-pub mod abi;
 /// Ways to run a collective on one host, and which is fastest at which size.
 pub mod algorithm;
 /// Who sends how much to whom in alltoallv.
@@ -38,8 +36,6 @@ pub mod messages;
 pub mod mpi_log;
 /// What NCCL says of itself.
 pub mod nccl_log;
-/// What busbw's net plugin counted.
-pub mod net_stats;
 /// Floating-point formats as integers: encoding, ordering, exact division.
 pub mod number;
 /// Reduction operators.

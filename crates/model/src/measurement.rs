@@ -15,6 +15,7 @@ mod precise;
 
 use std::collections::BTreeMap;
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Disagreement, disagreements, stated_average_differs};
@@ -27,7 +28,6 @@ use crate::{
     Collective, DataType,
     mpi_log::MpiFacts,
     nccl_log::NcclFacts,
-    net_stats::NetStats,
     pairs::Pairs,
     record::{DeviceCounters, Machine},
 };

@@ -16,9 +16,10 @@ pub use row::{
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
-use crate::{mpi_log::MpiFacts, nccl_log::NcclFacts, net_stats::NetStats};
+use crate::{mpi_log::MpiFacts, nccl_log::NcclFacts};
 
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;

@@ -2,10 +2,8 @@
 //! does not: the communicators of one run.
 //! Not the reading (`import`).
 
-use model::{
-    measurement::{Form, Measurement, deduce},
-    net_stats::NetStats,
-};
+use model::measurement::{Form, Measurement, deduce};
+use nccl_plugin_abi::net_stats::NetStats;
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
 /// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.

@@ -6,9 +6,9 @@ use std::io::{self, BufRead, Cursor, Read};
 
 use model::{
     measurement::{Folded, Form, Measurement, Source, Test},
-    net_stats::NetStats,
     record::SCHEMA,
 };
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, wrapped};

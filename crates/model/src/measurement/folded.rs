@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Known, Measurement, Row, Source, Test};
 use crate::{
     mpi_log::MpiFacts,
     nccl_log::NcclFacts,
-    net_stats::NetStats,
     pairs::Pairs,
     record::{Machine, SCHEMA},
 };

@@ -7,14 +7,9 @@ use std::{
 };
 
 use engine::World;
-use model::{
-    Benchmark,
-    abi::{level, net::HANDLE_BYTES},
-    exit::Exit,
-    plan::Plan,
-    record::NetFacts,
-};
+use model::{Benchmark, exit::Exit, plan::Plan, record::NetFacts};
 use native::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
+use nccl_plugin_abi::{level, net::HANDLE_BYTES};
 
 use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
 use crate::{backend::BackendError, measure::MeasureError};
@@ -111,7 +106,7 @@ pub(super) fn join<'p>(
         device_name: properties.name,
         speed: properties.speed,
         pci_path: properties.pci_path,
-        reference: wanted.reference.map(|reference| reference.to_string()),
+        reference: None,
     };
     let place = members.iter().position(|member| *member == me).unwrap_or(0);
     let facts = Some(facts);

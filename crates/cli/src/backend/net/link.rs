@@ -8,8 +8,8 @@ use std::{
     rc::Rc,
 };
 
-use model::abi::net::MAX_REQUESTS;
 use native::net::{Memory, NetError, Receiver, Sender, Ticket};
+use nccl_plugin_abi::net::MAX_REQUESTS;
 
 /// A part of some memory.
 pub(super) type Piece = (Rc<Memory>, Range<usize>);

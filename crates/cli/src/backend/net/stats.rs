@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::net_stats::{self, NetStats, VARIABLE};
 use native::environment;
+use nccl_plugin_abi::net_stats::{self, NetStats, VARIABLE};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::machine;

@@ -1,7 +1,8 @@
 //! Segments that the kernel sent again: on some paths only, which is a link that loses them, or on all.
 //! Not paths that are slow because more is sent than they carry (`slow`).
 
-use model::{net_stats::NetPath, stats::median};
+use model::stats::median;
+use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, slow, which};
 use crate::{

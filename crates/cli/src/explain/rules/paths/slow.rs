@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use model::{net_stats::NetPath, stats::median};
+use model::stats::median;
+use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, which};
 use crate::{

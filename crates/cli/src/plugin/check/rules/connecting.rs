@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::abi::net::HANDLE_BYTES;
 use native::net::Handle;
+use nccl_plugin_abi::net::HANDLE_BYTES;
 
 use super::with_device;
 use crate::{
