@@ -93,8 +93,10 @@ impl Refusal {
     }
 }
 
-/// The program: reads the command line, runs, says what went wrong, and exits.
-pub fn main() -> ExitCode {
+/// The program: reads the command line, runs, says what went wrong, and exits. `net_plugin` is the file of busbw's net
+/// plugin, empty where it could not be built.
+pub fn main(net_plugin: &'static [u8]) -> ExitCode {
+    plugin::embedded::provide(net_plugin);
     let exit = run(std::env::args_os()).unwrap_or_else(|error| {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             // Help and version go to stdout with 0, mistakes to stderr with 2.

@@ -1,22 +1,29 @@
 //! busbw's net plugin: built with this program, kept in it, and written to the user's cache where something
 //! is to load it.
-//! Not what it does (crates/plugin).
+//! Not what it does (crates/nccl-plugin-busbw), nor how it gets into the program (crates/embedded-plugin).
 
 use std::{
     fs,
     io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// The library, as build.rs built it.
-const LIBRARY: &[u8] = include_bytes!(env!("BUSBW_NET_PLUGIN"));
+/// The library. The program brings it, not this crate: a change of the plugin then compiles no more than the program's
+/// `main`.
+static LIBRARY: OnceLock<&'static [u8]> = OnceLock::new();
 
 /// Names by which NCCL and RCCL find it.
 const NAMES: [&str; 2] = ["libnccl-net-busbw.so", "librccl-net-busbw.so"];
+
+/// Takes the library's bytes, once.
+pub fn provide(library: &'static [u8]) {
+    let _ = LIBRARY.set(library);
+}
 
 /// The library's file, which is written if it is not there: in a folder that is named by its content, so that
 /// several versions of busbw do not meet.
@@ -27,7 +34,7 @@ pub fn path() -> Result<PathBuf> {
     let cache = dirs::cache_dir().context(
         "there is no place for busbw's net plugin: set XDG_CACHE_HOME to a folder, or HOME",
     )?;
-    path_below(&cache, LIBRARY)
+    path_below(&cache, LIBRARY.get().copied().unwrap_or_default())
 }
 
 fn path_below(cache: &Path, library: &[u8]) -> Result<PathBuf> {
@@ -58,6 +65,8 @@ fn path_below(cache: &Path, library: &[u8]) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
+    const LIBRARY: &[u8] = &[7; 1000];
+
     #[test]
     fn it_is_there_once_and_whole() {
         let cache = tempfile::tempdir().unwrap();
@@ -73,5 +82,6 @@ mod tests {
         assert_eq!(path_below(cache.path(), LIBRARY).unwrap(), path);
         assert_eq!((fs::read(&path).unwrap().len(), files()), (LIBRARY.len(), 2));
         assert_ne!(path_below(cache.path(), b"another").unwrap(), path);
+        assert!(path_below(cache.path(), b"").unwrap_err().to_string().contains("no net plugin"));
     }
 }
