@@ -1,4 +1,4 @@
-//! The end that connects: one socket after the other, each greeted with who it is.
+//! The end that connects: it opens one socket after the other and sends a greeting on each.
 //! Not what they carry.
 
 use std::{
@@ -16,21 +16,21 @@ use rustix::{
 
 use super::{
     Settings,
-    handle::Whereabouts,
-    socket::{Socket, Way, opened},
+    handle::ListenAddress,
+    socket::{Direction, Socket, opened},
 };
 use nccl_plugin_busbw::network::{Failure, Result};
 
 /// NCCL_SOCKET_RETRY_CNT.
 const RETRIES: u32 = 34;
-/// NCCL_SOCKET_RETRY_SLEEP_MSEC, longer by itself with each.
+/// NCCL_SOCKET_RETRY_SLEEP_MSEC; the pause grows by this much with each retry.
 const PAUSE: Duration = Duration::from_millis(100);
 /// ncclSocketTypeNetSocket.
 const KIND: u32 = 3;
 /// Magic, type, and which of the sockets it is; the last one is the one for sizes.
 pub(super) const GREETING: usize = 13;
 
-/// What a socket says first.
+/// The first bytes on a socket.
 pub(super) fn greeting(magic: u64, index: u8) -> [u8; GREETING] {
     let mut words = [0; GREETING];
     words[..8].copy_from_slice(&magic.to_le_bytes());
@@ -46,9 +46,9 @@ pub(super) struct Parts {
     pub threads: usize,
 }
 
-/// A connection that is being made.
+/// A connection that is being opened.
 pub(super) struct Connecting {
-    to: Whereabouts,
+    to: ListenAddress,
     settings: Settings,
     made: Vec<Socket>,
     stage: Stage,
@@ -56,15 +56,15 @@ pub(super) struct Connecting {
 }
 
 enum Stage {
-    /// Connects from then on.
+    /// Connects at this time or later.
     Waits(Instant),
     Connects(OwnedFd),
-    /// So many bytes of its greeting have left.
+    /// Has sent this many bytes of the greeting.
     Greets(Socket, usize),
 }
 
 impl Connecting {
-    pub fn new(to: Whereabouts, settings: &Settings) -> Connecting {
+    pub fn new(to: ListenAddress, settings: &Settings) -> Connecting {
         let stage = Stage::Waits(Instant::now());
         Connecting { to, settings: settings.clone(), made: Vec::new(), stage, retries: 0 }
     }
@@ -73,7 +73,7 @@ impl Connecting {
         usize::from(self.to.threads) * usize::from(self.to.sockets_per_thread)
     }
 
-    /// Goes on; all sockets, when they are there.
+    /// Continues without blocking. Returns all sockets once the last one is connected.
     ///
     /// # Errors
     /// When the other end cannot be reached.
@@ -114,8 +114,9 @@ impl Connecting {
                 // There are at most 64.
                 let mut words = greeting(self.to.magic, self.made.len() as u8);
                 // SAFETY: the greeting is there.
-                *sent +=
-                    unsafe { socket.progress(Way::Send, words.as_mut_ptr(), GREETING, *sent)? };
+                *sent += unsafe {
+                    socket.progress(Direction::Send, words.as_mut_ptr(), GREETING, *sent)?
+                };
                 if *sent < GREETING {
                     return Ok(false);
                 }
@@ -129,7 +130,7 @@ impl Connecting {
         Ok(true)
     }
 
-    /// Where the next socket begins.
+    /// The local address of the next socket.
     fn local(&self) -> Option<IpAddr> {
         let bind = &self.settings.bind;
         (!bind.is_empty()).then(|| bind[self.made.len() % bind.len()])
@@ -143,7 +144,7 @@ impl Connecting {
         };
     }
 
-    /// What NCCL makes of connect's answer.
+    /// Handles the result of connect as NCCL does.
     fn judge(&mut self, outcome: std::result::Result<(), Errno>) -> Result<()> {
         match outcome {
             Ok(()) => self.connected(),

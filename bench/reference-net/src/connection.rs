@@ -9,13 +9,13 @@ use nccl_plugin_abi::{Status, net::MAX_REQUESTS};
 use super::{
     connecting::Parts,
     helper::Helper,
-    socket::{Socket, Way},
+    socket::{Direction, Socket},
 };
 use nccl_plugin_busbw::network::{Failure, Receiver, Request, Result, Sender};
 
-/// Bytes that say a size.
+/// Bytes of the size field.
 const SIZE: usize = 4;
-/// Messages up to so many bytes go with their size (NCCL_SOCKET_INLINE).
+/// Messages up to this many bytes are sent in one call with their size (NCCL_SOCKET_INLINE).
 const INLINE: usize = 128;
 /// Bytes of a piece at least (NCCL_SOCKET_MIN_TASKSIZE).
 const PIECE: usize = 64 << 10;
@@ -27,13 +27,13 @@ pub(super) struct Receiving(Connection);
 
 impl Sending {
     pub fn new(parts: Parts) -> Sending {
-        Sending(Connection::new(parts, Way::Send))
+        Sending(Connection::new(parts, Direction::Send))
     }
 }
 
 impl Receiving {
     pub fn new(parts: Parts) -> Receiving {
-        Receiving(Connection::new(parts, Way::Receive))
+        Receiving(Connection::new(parts, Direction::Receive))
     }
 }
 
@@ -46,7 +46,7 @@ impl Sender for Sending {
         self.0.test(request)
     }
 
-    /// Only the kernel touches what it sends and receives, which does without memory that is gone.
+    /// Nothing to do: only the kernel reads and writes this memory, and it answers EFAULT for memory that is gone.
     fn release(&self, _: &Range<usize>) {}
 }
 
@@ -59,17 +59,17 @@ impl Receiver for Receiving {
         self.0.test(request)
     }
 
-    /// Only the kernel touches what it sends and receives, which does without memory that is gone.
+    /// Nothing to do: only the kernel reads and writes this memory, and it answers EFAULT for memory that is gone.
     fn release(&self, _: &Range<usize>) {}
 }
 
 struct Connection {
-    // First, so that no thread has a socket or memory of ours any more when they go.
+    // The first field: it is dropped, and its threads have ended, before the sockets and the memory are.
     helpers: Vec<Option<Helper>>,
-    way: Way,
+    direction: Direction,
     control: Socket,
     data: Arc<[Socket]>,
-    /// The socket whose turn it is.
+    /// Index of the socket that takes the next piece.
     turn: usize,
     requests: Vec<Asked>,
     free: Vec<Request>,
@@ -101,7 +101,7 @@ fn inline(size: usize) -> usize {
 }
 
 impl Connection {
-    fn new(parts: Parts, way: Way) -> Connection {
+    fn new(parts: Parts, direction: Direction) -> Connection {
         let request = |_| Asked {
             data: std::ptr::null_mut(),
             size: 0,
@@ -113,7 +113,7 @@ impl Connection {
         };
         Connection {
             helpers: (0..parts.threads).map(|_| None).collect(),
-            way,
+            direction,
             control: parts.control,
             data: parts.data.into(),
             turn: 0,
@@ -158,23 +158,23 @@ impl Connection {
     /// The size, from the end that sends to the other, and the bytes that go with it.
     fn agree(&mut self, number: Request) -> Result<bool> {
         let asked = &mut self.requests[number];
-        match self.way {
-            Way::Send => {
+        match self.direction {
+            Direction::Send => {
                 let with = inline(asked.size);
-                // It fits: `begin` has seen to it.
+                // It fits: `isend` refuses longer messages.
                 asked.first[..SIZE].copy_from_slice(&(asked.size as u32).to_le_bytes());
                 if with > 0 {
                     // SAFETY: the message is there.
                     let data = unsafe { std::slice::from_raw_parts(asked.data, with) };
                     asked.first[SIZE..SIZE + with].copy_from_slice(data);
                 }
-                if self.control.more(self.way, asked, SIZE + with)? {
+                if self.control.more(self.direction, asked, SIZE + with)? {
                     (asked.agreed, asked.offset) = (true, with);
                 }
             }
-            Way::Receive => {
+            Direction::Receive => {
                 if asked.first_moved < SIZE {
-                    if !self.control.more(self.way, asked, SIZE)? {
+                    if !self.control.more(self.direction, asked, SIZE)? {
                         return Ok(false);
                     }
                     let [a, b, c, d, ..] = asked.first;
@@ -192,8 +192,9 @@ impl Connection {
                 let with = inline(asked.size);
                 if asked.offset < with {
                     // SAFETY: the place has room for the size that was asked for.
-                    asked.offset +=
-                        unsafe { self.control.progress(self.way, asked.data, with, asked.offset)? };
+                    asked.offset += unsafe {
+                        self.control.progress(self.direction, asked.data, with, asked.offset)?
+                    };
                 }
                 asked.agreed = asked.offset == with;
             }
@@ -201,9 +202,9 @@ impl Connection {
         Ok(asked.agreed)
     }
 
-    /// What is left goes in pieces to the sockets in turn.
+    /// Cuts the rest of a message into pieces for the sockets in turn.
     fn cut(&mut self, number: Request) -> Result<()> {
-        let Connection { helpers, data: sockets, requests, turn, way, .. } = self;
+        let Connection { helpers, data: sockets, requests, turn, direction, .. } = self;
         let threads = helpers.len();
         let asked = &mut requests[number];
         if sockets.is_empty() {
@@ -216,7 +217,7 @@ impl Connection {
             let thread = *turn % threads;
             let helper = match &mut helpers[thread] {
                 Some(helper) => helper,
-                none => none.insert(Helper::started(*way, sockets, threads)?),
+                none => none.insert(Helper::started(*direction, sockets, threads)?),
             };
             // SAFETY: the memory is there until the request is done, or the connection has ended.
             let place = unsafe { helper.add(asked.data.wrapping_add(from), bytes, *turn)? };
@@ -234,7 +235,7 @@ impl Connection {
             if asked.offset < asked.size {
                 // SAFETY: the memory is there until the request is done.
                 asked.offset += unsafe {
-                    self.control.progress(self.way, asked.data, asked.size, asked.offset)?
+                    self.control.progress(self.direction, asked.data, asked.size, asked.offset)?
                 };
             }
             return Ok(asked.offset == asked.size);
@@ -256,11 +257,12 @@ impl Connection {
 }
 
 impl Socket {
-    /// Goes on with the first bytes of a message; whether so many have moved.
-    fn more(&self, way: Way, asked: &mut Asked, bytes: usize) -> Result<bool> {
+    /// Continues with the first bytes of a message. Returns whether `bytes` of them have moved.
+    fn more(&self, direction: Direction, asked: &mut Asked, bytes: usize) -> Result<bool> {
         // SAFETY: the first bytes' place is the request's own.
-        asked.first_moved +=
-            unsafe { self.progress(way, asked.first.as_mut_ptr(), bytes, asked.first_moved)? };
+        asked.first_moved += unsafe {
+            self.progress(direction, asked.first.as_mut_ptr(), bytes, asked.first_moved)?
+        };
         Ok(asked.first_moved == bytes)
     }
 }

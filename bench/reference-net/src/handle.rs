@@ -1,5 +1,5 @@
-//! What a listener tells whoever connects to it, in NCCL's handle.
-//! Not how it gets there.
+//! What a listener writes into NCCL's handle for the end that connects.
+//! Not the transport of the handle, which is NCCL's bootstrap.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -7,9 +7,9 @@ use nccl_plugin_abi::Status;
 
 use nccl_plugin_busbw::network::{Failure, Handle, Result};
 
-/// Where a listener is, and what it expects; its threads and sockets are those of both ends.
+/// Address and settings of a listener; both ends use its numbers of threads and sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Whereabouts {
+pub(super) struct ListenAddress {
     pub address: SocketAddr,
     pub magic: u64,
     pub threads: u8,
@@ -20,8 +20,8 @@ pub(super) struct Whereabouts {
 const MARK: [u8; 4] = *b"bwR1";
 const STATE: std::ops::Range<usize> = 40..48;
 
-impl Whereabouts {
-    /// Into a handle that no connection has used yet.
+impl ListenAddress {
+    /// Writes a new handle.
     pub fn write(&self, handle: &mut Handle) {
         handle.fill(0);
         let address = match self.address.ip() {
@@ -36,11 +36,11 @@ impl Whereabouts {
         handle[16..32].copy_from_slice(&address.octets());
     }
 
-    /// From a handle.
+    /// Reads a handle.
     ///
     /// # Errors
     /// When another network wrote it.
-    pub fn read(handle: &Handle) -> Result<Whereabouts> {
+    pub fn read(handle: &Handle) -> Result<ListenAddress> {
         let array = |from: usize| handle[from..].first_chunk::<8>().copied().unwrap_or_default();
         let octets = handle[16..].first_chunk::<16>().copied().unwrap_or_default();
         let address = Ipv6Addr::from(octets).to_canonical();
@@ -50,7 +50,7 @@ impl Whereabouts {
                         the same on all ranks)";
             return Err(Failure::new(Status::INVALID_USAGE, text));
         }
-        Ok(Whereabouts {
+        Ok(ListenAddress {
             address: SocketAddr::new(address, u16::from_le_bytes([low, high])),
             magic: u64::from_le_bytes(array(8)),
             threads,
@@ -59,12 +59,12 @@ impl Whereabouts {
     }
 }
 
-/// Which connection is being made with a handle; 0: none yet.
+/// Number of the connection that this handle opens; 0 before the first call of connect.
 pub(super) fn state(handle: &Handle) -> u64 {
     u64::from_le_bytes(handle[STATE].first_chunk::<8>().copied().unwrap_or_default())
 }
 
-/// Says so.
+/// Writes it.
 pub(super) fn set_state(handle: &mut Handle, state: u64) {
     handle[STATE].copy_from_slice(&state.to_le_bytes());
 }
@@ -77,18 +77,18 @@ mod tests {
     fn a_handle_is_read_as_it_was_written() {
         for address in ["10.1.2.3:4567", "[fd00::1]:65535"] {
             let address = address.parse().unwrap();
-            let there = Whereabouts { address, magic: 7, threads: 4, sockets_per_thread: 16 };
+            let there = ListenAddress { address, magic: 7, threads: 4, sockets_per_thread: 16 };
             let mut handle = [0xff; 128];
             there.write(&mut handle);
             assert_eq!(state(&handle), 0);
             set_state(&mut handle, u64::MAX);
             assert_eq!(state(&handle), u64::MAX);
-            assert_eq!(Whereabouts::read(&handle).unwrap(), there);
+            assert_eq!(ListenAddress::read(&handle).unwrap(), there);
         }
     }
 
     #[test]
     fn another_networks_handle_is_refused() {
-        assert!(Whereabouts::read(&[0; 128]).is_err());
+        assert!(ListenAddress::read(&[0; 128]).is_err());
     }
 }

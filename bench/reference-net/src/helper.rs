@@ -11,7 +11,7 @@ use std::{
 
 use nccl_plugin_abi::{Status, net::MAX_REQUESTS};
 
-use super::socket::{Socket, Way};
+use super::socket::{Direction, Socket};
 use nccl_plugin_busbw::network::{Failure, Result};
 
 /// A piece of a message, and how much of it has moved.
@@ -24,9 +24,9 @@ struct Task {
     offset: AtomicUsize,
 }
 
-/// What the thread and its connection share.
+/// State that the thread and its connection share.
 struct Queue {
-    way: Way,
+    direction: Direction,
     sockets: Arc<[Socket]>,
     per_thread: usize,
     tasks: Box<[Task]>,
@@ -44,11 +44,15 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// For `threads` of them over all these sockets.
-    pub fn started(way: Way, sockets: &Arc<[Socket]>, threads: usize) -> Result<Helper> {
+    /// Starts one of `threads` helpers over all these sockets.
+    pub fn started(
+        direction: Direction,
+        sockets: &Arc<[Socket]>,
+        threads: usize,
+    ) -> Result<Helper> {
         let per_thread = sockets.len() / threads;
         let queue = Arc::new(Queue {
-            way,
+            direction,
             sockets: sockets.clone(),
             per_thread,
             tasks: (0..MAX_REQUESTS * per_thread).map(|_| Task::default()).collect(),
@@ -66,7 +70,7 @@ impl Helper {
         Ok(Helper { queue, thread: Some(thread) })
     }
 
-    /// A piece for it; its number.
+    /// Adds a piece. Returns its number.
     ///
     /// # Safety
     /// The memory is there until the piece is done, or this is dropped.
@@ -75,7 +79,7 @@ impl Helper {
         let number = queue.next.load(Ordering::Relaxed);
         let task = &queue.tasks[number];
         if task.used.load(Ordering::Relaxed) {
-            return Err(Failure::new(Status::INTERNAL, "no place for another piece"));
+            return Err(Failure::new(Status::INTERNAL, "no free slot for a piece"));
         }
         task.data.store(data, Ordering::Relaxed);
         task.size.store(size, Ordering::Relaxed);
@@ -97,7 +101,7 @@ impl Helper {
         Ok(task.offset.load(Ordering::Acquire) == task.size.load(Ordering::Relaxed))
     }
 
-    /// Its place may be used again.
+    /// Frees the slot of a piece that has moved.
     pub fn forget(&self, number: usize) {
         self.queue.tasks[number].used.store(false, Ordering::Relaxed);
     }
@@ -111,7 +115,7 @@ impl Drop for Helper {
             self.queue.wake.notify_one();
         }
         if let Some(thread) = self.thread.take() {
-            // It does not panic; and if it did, there is nobody to tell.
+            // Its panic would have no receiver here.
             let _ = thread.join();
         }
     }
@@ -126,7 +130,7 @@ impl Queue {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Until it is stopped, or a socket is broken.
+    /// Runs until it is stopped or a socket breaks.
     fn work(&self) {
         while !self.stopped() {
             let seen = self.next.load(Ordering::Relaxed);
@@ -145,7 +149,7 @@ impl Queue {
         }
     }
 
-    /// Once over all pieces, those of a group until they have moved, as NCCL does; whether there were any.
+    /// Goes over all pieces once and stays with a group until it has moved, as NCCL does. Returns whether any byte moved.
     fn pass(&self) -> Result<bool> {
         let mut busy = false;
         for group in self.tasks.chunks(self.per_thread) {
@@ -163,7 +167,7 @@ impl Queue {
                         // SAFETY: as whoever added it says.
                         offset += unsafe {
                             socket.progress(
-                                self.way,
+                                self.direction,
                                 task.data.load(Ordering::Relaxed),
                                 size,
                                 offset,

@@ -6,9 +6,9 @@
 //! NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD say how many threads and sockets, as they do for NCCL (docs/netlab.md).
 //! The tables and devices are those of `nccl-plugin-busbw`, with this network behind them.
 //!
-//! Differences, none of which a measurement of messages sees: connecting sleeps nowhere; a stranger who connects and
-//! says nothing delays nobody; only the oldest request of a connection moves, which is the only one that NCCL asks
-//! for; an end that closes does not wait for messages.
+//! Four differences, none of which changes the time of a message: connect never sleeps; a connection that sends no
+//! greeting does not delay others; only the oldest request of a connection moves, which is the only one that NCCL tests;
+//! close does not wait for messages.
 
 mod connecting;
 mod connection;
@@ -34,13 +34,13 @@ use nccl_plugin_busbw::{
 
 pub use self::settings::Settings;
 use self::{
-    connecting::Connecting, connection::Sending, handle::Whereabouts, listening::Listening,
+    connecting::Connecting, connection::Sending, handle::ListenAddress, listening::Listening,
 };
 
 /// What NCCL's log calls it.
 const NAME: &str = "reference";
 
-/// The loader calls this before anybody looks for a table.
+/// The dynamic loader calls this before NCCL looks up a table.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = {
@@ -54,7 +54,7 @@ fn made() -> Result<Box<dyn Network>> {
     let settings = Settings::of_environment()?;
     let (threads, sockets) = (settings.threads, settings.sockets_per_thread);
     log::info(&format!(
-        "NET/{NAME}: NCCL's own way with sockets, for comparison: {threads} threads, {sockets} sockets each"
+        "NET/{NAME}: NCCL's own sockets re-implemented, for comparison: {threads} threads, {sockets} sockets each"
     ));
     Ok(Box::new(Reference::new(settings, devices::one_each()?)))
 }
@@ -63,7 +63,7 @@ fn made() -> Result<Box<dyn Network>> {
 pub struct Reference {
     settings: Settings,
     devices: Vec<Device>,
-    /// Connections that are being made, by what is in their handle.
+    /// Connections that are being opened, by the number in their handle.
     pending: Mutex<HashMap<u64, Connecting>>,
     last: AtomicU64,
 }
@@ -89,7 +89,7 @@ impl Network for Reference {
         // One interface is one device.
         let address = self.devices[device].interfaces[0].address;
         let listening = Listening::new(address, &self.settings)?;
-        listening.whereabouts().write(handle);
+        listening.listen_address().write(handle);
         Ok(Box::new(listening))
     }
 
@@ -99,7 +99,7 @@ impl Network for Reference {
             Some(connecting) => connecting,
             None => {
                 handle::set_state(handle, self.last.fetch_add(1, Ordering::Relaxed) + 1);
-                Connecting::new(Whereabouts::read(handle)?, &self.settings)
+                Connecting::new(ListenAddress::read(handle)?, &self.settings)
             }
         };
         match connecting.progress()? {

@@ -1,4 +1,4 @@
-//! The end that accepts: all sockets of one connection, and nobody else's.
+//! The end that accepts: all sockets of one connection; sockets with another greeting are closed.
 //! Not what they carry.
 
 use std::{
@@ -15,15 +15,15 @@ use super::{
     NAME, Settings,
     connecting::{GREETING, Parts, greeting},
     connection::Receiving,
-    handle::Whereabouts,
-    socket::{Socket, Way, opened, set_flags},
+    handle::ListenAddress,
+    socket::{Direction, Socket, opened, set_flags},
 };
 use nccl_plugin_busbw::{
     log,
     network::{Failure, Listener, Receiver, Result},
 };
 
-/// As many as NCCL asks for.
+/// Backlog, as NCCL sets it.
 const WAITING: i32 = 16384;
 
 /// Listens for the sockets of one connection.
@@ -31,7 +31,7 @@ pub(super) struct Listening {
     socket: OwnedFd,
     address: SocketAddr,
     settings: Settings,
-    /// Those that have not said yet who they are, with what they have said.
+    /// Sockets whose greeting is incomplete, with the bytes received.
     unknown: Vec<(Socket, [u8; GREETING], usize)>,
     /// Data sockets by their number, and the one for sizes.
     known: Vec<Option<Socket>>,
@@ -48,8 +48,8 @@ impl Listening {
         Ok(Listening { socket, address, settings: settings.clone(), unknown: Vec::new(), known })
     }
 
-    pub fn whereabouts(&self) -> Whereabouts {
-        Whereabouts {
+    pub fn listen_address(&self) -> ListenAddress {
+        ListenAddress {
             address: self.address,
             magic: self.settings.magic,
             // At most 16 and 64.
@@ -58,8 +58,8 @@ impl Listening {
         }
     }
 
-    /// Everybody who has come.
-    fn let_in(&mut self) -> Result<()> {
+    /// Accepts all connections in the backlog.
+    fn accept_pending(&mut self) -> Result<()> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match acceptfrom_with(&self.socket, flags) {
@@ -71,7 +71,7 @@ impl Listening {
                     self.unknown.push((Socket { fd, peer }, [0; GREETING], 0));
                 }
                 Err(Errno::AGAIN) => return Ok(()),
-                // Of a connection that ended before it was accepted.
+                // accept(2): errors of a connection that ended before it was accepted.
                 Err(
                     Errno::NETDOWN
                     | Errno::PROTO
@@ -94,32 +94,39 @@ impl Listening {
         }
     }
 
-    /// Hears what one says; whether it may stay among the unknown.
-    fn hear(&mut self, (socket, mut words, mut heard): (Socket, [u8; GREETING], usize)) {
+    /// Reads a socket's greeting: keeps a socket of ours, closes another, and keeps one with an incomplete greeting for later.
+    fn read_greeting(
+        &mut self,
+        (socket, mut words, mut received): (Socket, [u8; GREETING], usize),
+    ) {
         // SAFETY: the words' place is ours.
-        match unsafe { socket.progress(Way::Receive, words.as_mut_ptr(), GREETING, heard) } {
-            Ok(bytes) => heard += bytes,
-            // It went before it had said anything.
+        match unsafe { socket.progress(Direction::Receive, words.as_mut_ptr(), GREETING, received) }
+        {
+            Ok(bytes) => received += bytes,
+            // It closed before its greeting was complete.
             Err(_) => return,
         }
-        if heard < GREETING {
-            self.unknown.push((socket, words, heard));
+        if received < GREETING {
+            self.unknown.push((socket, words, received));
             return;
         }
         let index = words[GREETING - 1];
         let place = self.known.get_mut(usize::from(index)).filter(|place| place.is_none());
         match place {
             Some(place) if words == greeting(self.settings.magic, index) => *place = Some(socket),
-            _ => log::info(&format!("NET/{NAME}: {} is none of ours: refused", socket.peer)),
+            _ => log::info(&format!(
+                "NET/{NAME}: connection from {} has another greeting: closed",
+                socket.peer
+            )),
         }
     }
 }
 
 impl Listener for Listening {
     fn accept(&mut self) -> Result<Option<Box<dyn Receiver>>> {
-        self.let_in()?;
+        self.accept_pending()?;
         for one in std::mem::take(&mut self.unknown) {
-            self.hear(one);
+            self.read_greeting(one);
         }
         if !self.known.iter().all(Option::is_some) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! How the reference is asked for: threads, sockets, buffers, local addresses.
+//! Settings from the environment: threads, sockets, buffers, local addresses.
 //! Not what it does.
 
 use std::{net::IpAddr, ops::RangeInclusive};
@@ -18,28 +18,28 @@ const MOST_SOCKETS: usize = 64;
 /// NCCL_SOCKET_MAGIC, of src/include/socket.h.
 const MAGIC: u64 = 0x564a_b9f2_fc4b_9d6c;
 
-/// What is set.
+/// The settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Threads of a connection; 0: whoever tests moves the bytes (NCCL_SOCKET_NTHREADS).
     pub threads: usize,
     /// Sockets of a thread (NCCL_NSOCKS_PERTHREAD).
     pub sockets_per_thread: usize,
-    /// What tells a peer from a stranger.
+    /// Bytes that mark a socket of this job (NCCL_SOCKET_MAGIC).
     pub magic: u64,
     /// Bytes, where NCCL_SOCKET_SNDBUF is set.
     pub send_buffer: Option<usize>,
     /// Bytes, where NCCL_SOCKET_RCVBUF is set.
     pub receive_buffer: Option<usize>,
-    /// Where sockets that connect begin, in turn; any where it is empty.
+    /// Local addresses that connecting sockets are bound to in turn; empty: any.
     pub bind: Vec<IpAddr>,
 }
 
 impl Settings {
-    /// As the environment says: NCCL's default on machines of no cloud, one socket and no thread, where it says nothing.
+    /// Reads the environment. The default is NCCL's outside of the clouds that it knows: one socket and no thread.
     ///
     /// # Errors
-    /// When it asks for what cannot be.
+    /// INVALID_USAGE for a number out of range and for a word that is no address.
     pub fn of_environment() -> Result<Settings> {
         Self::read(|name| std::env::var(name).ok())
     }

@@ -19,21 +19,21 @@ use rustix::{
 use super::Settings;
 use nccl_plugin_busbw::network::{Failure, Result};
 
-/// A connected socket, and who is there.
+/// A connected socket and its peer's address.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub fd: OwnedFd,
     pub peer: SocketAddr,
 }
 
-/// Which way bytes go.
+/// Direction of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Send,
     Receive,
 }
 
-/// One that may connect or listen, at `from` where it is given.
+/// Opens a socket to connect or listen with, bound to `from` if given.
 pub(super) fn opened(
     family: &SocketAddr,
     from: Option<IpAddr>,
@@ -51,7 +51,7 @@ pub(super) fn opened(
     Ok(socket)
 }
 
-/// As NCCL has its sockets.
+/// Sets NCCL's socket options.
 pub(super) fn set_flags(socket: &OwnedFd, settings: &Settings) -> Result<()> {
     let set = || {
         sockopt::set_tcp_nodelay(socket, true)?;
@@ -67,7 +67,7 @@ pub(super) fn set_flags(socket: &OwnedFd, settings: &Settings) -> Result<()> {
 }
 
 impl Socket {
-    /// One call to the system, as NCCL makes it, for what is left of `size` bytes after `offset`; bytes that moved.
+    /// One system call, as NCCL makes it, for the rest of `size` bytes after `offset`. Returns the bytes that moved.
     ///
     /// # Safety
     /// So many bytes are there, and may be read, or written where they are received.
@@ -76,19 +76,19 @@ impl Socket {
     /// When the other end is gone.
     pub unsafe fn progress(
         &self,
-        way: Way,
+        direction: Direction,
         data: *mut u8,
         size: usize,
         offset: usize,
     ) -> Result<usize> {
         let (place, left) = (data.wrapping_add(offset), size - offset);
-        let moved = match way {
-            Way::Send => {
+        let moved = match direction {
+            Direction::Send => {
                 // SAFETY: as the caller says.
                 let bytes = unsafe { std::slice::from_raw_parts(place, left) };
                 send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             }
-            Way::Receive => {
+            Direction::Receive => {
                 // SAFETY: as the caller says.
                 let bytes = unsafe {
                     std::slice::from_raw_parts_mut(place.cast::<MaybeUninit<u8>>(), left)
@@ -97,7 +97,9 @@ impl Socket {
             }
         };
         match moved {
-            Ok(0) if way == Way::Receive && left > 0 => Err(self.lost("it closed the connection")),
+            Ok(0) if direction == Direction::Receive && left > 0 => {
+                Err(self.lost("it closed the connection"))
+            }
             Ok(bytes) => Ok(bytes),
             Err(Errno::INTR | Errno::AGAIN) => Ok(0),
             Err(error) => Err(self.lost(&error.to_string())),

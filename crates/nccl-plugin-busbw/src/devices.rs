@@ -1,9 +1,9 @@
-//! Interfaces of this host, and the devices that NCCL is told of.
+//! Interfaces of this host, and the devices that NCCL sees.
 //! Not connections.
 
 /// Which interfaces are taken.
 mod choice;
-/// What /sys says of them.
+/// Facts from /sys.
 mod sys;
 
 use std::{ffi::CString, net::IpAddr, path::Path};
@@ -23,35 +23,35 @@ pub struct Interface {
     pub address: IpAddr,
     /// Bits of the address that all hosts of its subnet share.
     pub prefix: u8,
-    /// Mb/s, where the kernel says so.
+    /// Mb/s, where the kernel reports it.
     pub speed: Option<u32>,
-    /// Where it is in /sys, unless it is nowhere.
+    /// Its device's path in /sys; none for virtual interfaces.
     pub path: Option<String>,
 }
 
-/// A device, as NCCL is told of it.
+/// A device, as NCCL sees it.
 #[derive(Debug, Clone)]
 pub struct Device {
     /// Its name in logs.
     pub name: CString,
-    /// Where it is in /sys, if anywhere.
+    /// Its path in /sys, if it has one.
     pub path: Option<CString>,
     /// The same for all ports of a chip.
     pub guid: u64,
     /// Mb/s of all its interfaces.
     pub speed: i32,
-    /// Those.
+    /// Its interfaces.
     pub interfaces: Vec<Interface>,
 }
 
-/// Mb/s of an interface whose speed nobody knows, as NCCL takes it (src/transport/net_socket.cc:74).
+/// Mb/s that NCCL assumes for an interface of unknown speed (src/transport/net_socket.cc:74).
 pub const UNKNOWN_SPEED: u32 = 10_000;
 
 /// One device over all interfaces that may be used, or none where NCCL has RDMA and BUSBW_NET does not ask for sockets.
 ///
 /// # Errors
-/// When the system does not tell of its interfaces, NCCL_SOCKET_IFNAME names none of them, or BUSBW_NET names a
-/// transport that there is not.
+/// When the interfaces cannot be listed, NCCL_SOCKET_IFNAME selects none of them, or BUSBW_NET names a transport that
+/// this plugin does not have.
 pub fn devices() -> Result<Vec<Device>> {
     let root = Path::new("/");
     let asked = transport::of_environment()?;
@@ -83,7 +83,7 @@ pub fn one_each() -> Result<Vec<Device>> {
 /// Interfaces that are up, as NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose among them.
 ///
 /// # Errors
-/// When the system does not tell, or the variables leave none.
+/// When they cannot be listed, or the variables leave none.
 pub fn interfaces() -> Result<Vec<Interface>> {
     let root = Path::new("/");
     let all = if_addrs::get_if_addrs()
@@ -106,13 +106,13 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     )
 }
 
-/// All addresses of this host; none where the system does not tell.
+/// All addresses of this host; none where they cannot be listed.
 pub fn addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     all.iter().map(if_addrs::Interface::ip).collect()
 }
 
-/// All of them as one device, which is where the first one is.
+/// All of them as one device, with the path and the hardware address of the first.
 fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
     let first = interfaces.first();
     Device {
@@ -126,8 +126,8 @@ fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
     }
 }
 
-/// Mb/s of all of them; one that lies on another, as a VLAN does, adds nothing, nor does one that lies on what one
-/// before it lies on.
+/// Mb/s of all of them. An interface above a counted one, as a VLAN is, adds nothing; nor does a second interface above
+/// the same lower one.
 fn sum_of_speeds(root: &Path, interfaces: &[Interface]) -> i32 {
     let mut counted: Vec<String> = interfaces.iter().map(|own| own.name.clone()).collect();
     let mut sum = 0;

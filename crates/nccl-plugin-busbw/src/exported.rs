@@ -45,23 +45,23 @@ struct Open {
 }
 
 impl Connection {
-    /// In a box that NCCL owns until it is closed.
+    /// A connection in a box that NCCL owns until it closes it.
     fn leaked(end: End) -> *mut Connection {
         let connection = Box::into_raw(Box::new(Connection { end, open: Box::default() }));
         let open = (0..REQUESTS).map(|number| Open { connection, number }).collect();
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other pointer to it exists yet.
         unsafe { (*connection).open = open };
         connection
     }
 
-    /// What NCCL holds of a request.
+    /// The pointer that NCCL gets for a request.
     fn request(&mut self, number: Request) -> Result<*mut Open> {
         let open = self.open.get_mut(number);
-        open.map(std::ptr::from_mut).ok_or_else(|| internal("a request has no place"))
+        open.map(std::ptr::from_mut).ok_or_else(|| internal("a request has no slot"))
     }
 }
 
-/// Does what NCCL asked for, and says how it went: a failure in its log, also one that is a bug of ours.
+/// Runs a call of NCCL's and returns its code. Failures, panics included, get a line in NCCL's log.
 fn guarded(what: &str, act: impl FnOnce() -> Result<()>) -> Status {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => Status::SUCCESS,
@@ -84,18 +84,18 @@ fn invalid(text: impl Into<String>) -> Failure {
     Failure::new(Status::INVALID_ARGUMENT, text)
 }
 
-/// A number of NCCL's as ours.
+/// Converts a number of NCCL's.
 fn counted<T: TryFrom<N>, N: Copy + std::fmt::Display>(number: N, what: &str) -> Result<T> {
-    T::try_from(number).map_err(|_| invalid(format!("{what} {number} cannot be")))
+    T::try_from(number).map_err(|_| invalid(format!("{what} {number} is out of range")))
 }
 
-/// A pointer that NCCL gave for something to be written there.
+/// Writes to a pointer that NCCL gave for a result.
 ///
 /// # Safety
 /// It is null, or may be written.
 unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
     if place.is_null() {
-        return Err(invalid(format!("no place for {what}")));
+        return Err(invalid(format!("null pointer for {what}")));
     }
     // SAFETY: as the caller says.
     unsafe { place.write(value) };

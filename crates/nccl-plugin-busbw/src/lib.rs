@@ -1,4 +1,4 @@
-//! A network for NCCL and RCCL: what the library finds in `libnccl-net-busbw.so`.
+//! A network for NCCL and RCCL: the symbols that they find in `libnccl-net-busbw.so`.
 //! Not loading such libraries (`native`).
 //!
 //! NCCL calls [`exported`], which calls a [`network::Network`]: `multipath`, unless the library that links this crate

@@ -1,4 +1,4 @@
-//! Which interfaces are taken: NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY as NCCL reads them.
+//! Selects interfaces: NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY as NCCL reads them.
 //! Not finding the interfaces.
 //!
 //! From ncclFindInterfaces and ncclOsFindInterfaces (src/misc/socket.cc, src/os/linux.cc of NCCL 2.30.7). Two
@@ -14,10 +14,10 @@ use crate::network::{Failure, Result};
 
 /// Interfaces at most (MAX_IFS).
 const AT_MOST: usize = 16;
-/// What NCCL tries in turn where nobody says anything.
+/// The lists that NCCL tries in turn without NCCL_SOCKET_IFNAME.
 const BY_DEFAULT: [&str; 5] = ["ib", "^docker,lo,virbr", "docker", "lo", "virbr"];
 
-/// Those of `up` that the variables' values choose, one address each; never none.
+/// The interfaces of `up` that the variables' values select, one address each; at least one.
 ///
 /// # Errors
 /// When there is none.
@@ -69,7 +69,7 @@ fn of_family(address: &IpAddr, family: Option<&str>) -> bool {
     }
 }
 
-/// Those that a list like "eth0,eth1", "=eth0", "^docker" or "^=eth0" takes.
+/// The interfaces that match a list like "eth0,eth1", "=eth0", "^docker" or "^=eth0".
 fn matching(usable: &[Interface], list: &str) -> Vec<Interface> {
     let (not, list) = list.strip_prefix('^').map_or((false, list), |rest| (true, rest));
     let (exact, list) = list.strip_prefix('=').map_or((false, list), |rest| (true, rest));

@@ -1,4 +1,4 @@
-//! What /sys says of interfaces and RDMA ports, under a root path.
+//! Facts from /sys about interfaces and RDMA ports, under a root path.
 //! Not which of them are used.
 
 use std::{
@@ -23,19 +23,19 @@ fn entries(folder: PathBuf) -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
-/// Mb/s; virtual interfaces and those without a link say -1, or nothing.
+/// Mb/s; none for virtual interfaces and those without a link, which report -1 or nothing.
 pub(super) fn speed(root: &Path, name: &str) -> Option<u32> {
     let speed: i32 = line(net(root, name).join("speed"))?.parse().ok()?;
     u32::try_from(speed).ok().filter(|&speed| speed > 0)
 }
 
-/// Where its device is, links resolved, as NCCL wants it.
+/// Path of its device with links resolved, as NCCL wants it.
 pub(super) fn path(root: &Path, name: &str) -> Option<String> {
     let path = fs::canonicalize(net(root, name).join("device")).ok()?;
     path.into_os_string().into_string().ok()
 }
 
-/// The address of its hardware as a number; 0 without one.
+/// Its hardware address as a number; 0 without one.
 pub(super) fn hardware_address(root: &Path, name: &str) -> u64 {
     let text = line(net(root, name).join("address")).unwrap_or_default();
     // RoCE's and Ethernet's have 6 bytes; of InfiniBand's 20 the last 8 are its GUID.
@@ -43,12 +43,12 @@ pub(super) fn hardware_address(root: &Path, name: &str) -> u64 {
     bytes.fold(0, |number, byte| number << 8 | byte)
 }
 
-/// Interfaces on which it lies: a VLAN's or a bond's parts.
+/// The interfaces below it, as under a VLAN or a bond.
 pub(super) fn below(root: &Path, name: &str) -> impl Iterator<Item = String> {
     entries(net(root, name)).filter_map(|entry| Some(entry.strip_prefix("lower_")?.to_owned()))
 }
 
-/// An RDMA port that is active: "mlx5_0/1".
+/// The first active RDMA port: "mlx5_0/1".
 pub(super) fn active_rdma_port(root: &Path) -> Option<String> {
     let cards = root.join("sys/class/infiniband");
     entries(cards.clone()).find_map(|card| {

@@ -1,4 +1,4 @@
-//! The functions behind the tables: NCCL's pointers become ours, and are checked.
+//! The functions behind the tables: they check NCCL's pointers and call the network.
 //! Not their order (`tables`).
 
 use std::{
@@ -390,7 +390,7 @@ pub(super) unsafe extern "C" fn finalize(_: *mut c_void) -> Status {
     Status::SUCCESS
 }
 
-/// Refuses what `test` could not tell as an int. NCCL keeps to maxP2pBytes, half as much.
+/// Refuses messages whose length does not fit `test`'s int. NCCL keeps to maxP2pBytes, half as much.
 fn told(bytes: usize) -> Result<()> {
     counted::<c_int, _>(bytes, "number of bytes").map(drop)
 }

@@ -1,4 +1,4 @@
-//! Which network this process has.
+//! The network of this process.
 //! Not the networks.
 
 use std::sync::{Mutex, OnceLock};
@@ -28,7 +28,7 @@ pub fn replace(name: &str, make: Make) {
     }
 }
 
-/// The network, made at the first call.
+/// The network; the first call makes it.
 pub(super) fn network() -> Result<&'static dyn Network> {
     if let Some(network) = NETWORK.get() {
         return Ok(network.as_ref());
@@ -50,7 +50,7 @@ fn multipath() -> Result<Box<dyn Network>> {
     Ok(Box::new(network.written_to(multipath::stats_file())))
 }
 
-/// What a variable says, unless it is unset or empty.
+/// Value of a variable, unless it is unset or empty.
 fn variable<T>(
     name: &str,
     expected: &str,

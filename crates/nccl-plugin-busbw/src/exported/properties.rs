@@ -1,5 +1,5 @@
-//! What NCCL is told of a device, in each version's words.
-//! Not finding it out (`devices`).
+//! A device's properties in each version's layout.
+//! Not finding them out (`devices`).
 
 use std::ffi::{c_char, c_int};
 
@@ -10,7 +10,7 @@ use nccl_plugin_abi::net::{
 
 use crate::devices::Device;
 
-/// Bytes of a message at most: `test` tells them as an int.
+/// Bytes of a message at most: `test` returns them as an int.
 const MAX_BYTES: usize = 1 << 30;
 /// Connections at most, as NCCL's own sockets say (src/transport/net_socket.cc).
 const MAX_CONNECTIONS: c_int = 65536;
@@ -20,7 +20,7 @@ fn path(device: &Device) -> *mut c_char {
     device.path.as_ref().map_or(std::ptr::null_mut(), |path| path.as_ptr().cast_mut())
 }
 
-/// What a version says of a device; the strings live as long as the device.
+/// A version's properties of a device; the strings live as long as the device.
 pub(super) trait Properties {
     /// Of device `number`.
     fn of(device: &Device, number: c_int) -> Self;

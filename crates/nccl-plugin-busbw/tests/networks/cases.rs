@@ -26,7 +26,7 @@ const CASES: [Case; 8] = [
     ("carries messages of all sizes, one thread", sizes),
     ("carries messages of all sizes, a thread an end", threads),
     ("accepts out of order", out_of_order),
-    ("refuses strangers", strangers),
+    ("refuses connections that are not the peer's", foreign_connections),
     ("says that a message is longer than its place", too_long),
     ("closes with requests open", closes),
 ];
@@ -182,22 +182,21 @@ fn ports() -> Vec<u16> {
     listening.collect()
 }
 
-fn strangers(table: Table) {
+fn foreign_connections(table: Table) {
     let (mut handle, listener) = table.listen(0).unwrap();
     let ports = ports();
     assert!(!ports.is_empty(), "it listens nowhere");
-    let stranger =
-        |port| TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
-    let silent: Vec<TcpStream> = ports.iter().map(|&port| stranger(port)).collect();
-    let mut loud: Vec<TcpStream> = ports.iter().map(|&port| stranger(port)).collect();
+    let foreign = |port| TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    let silent: Vec<TcpStream> = ports.iter().map(|&port| foreign(port)).collect();
+    let mut loud: Vec<TcpStream> = ports.iter().map(|&port| foreign(port)).collect();
     for stream in &mut loud {
         stream.write_all(&[0x5a; 200]).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     }
-    // Those that say nonsense are sent away.
+    // Those that send nonsense are closed.
     let until = Instant::now() + Duration::from_secs(20);
     while !loud.is_empty() {
-        assert!(table.accept(listener).unwrap().is_none(), "a stranger was accepted");
+        assert!(table.accept(listener).unwrap().is_none(), "a foreign connection was accepted");
         loud.retain_mut(|stream| match stream.read(&mut [0; 64]) {
             Ok(0) => false,
             Ok(_) => true,
@@ -208,9 +207,9 @@ fn strangers(table: Table) {
                 )
             }
         });
-        assert!(Instant::now() < until, "a stranger stays");
+        assert!(Instant::now() < until, "a foreign connection stays open");
     }
-    // And whoever belongs here comes in past those that say nothing.
+    // The peer is accepted beside those that send nothing.
     let mut receives = None;
     let sends = patiently(|| {
         if receives.is_none() {
