@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    busbw::main(include_bytes!(env!("BUSBW_NET_PLUGIN")))
+    busbw::main(embedded_plugin::net_plugin!())
 }

@@ -12,7 +12,9 @@ use std::{
 use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
 use busbw_logs::import;
 use busbw_logs::measurement::{Form, Measurement, Source};
-use model::net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION};
+use nccl_plugin_abi::net_stats::{
+    NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION,
+};
 
 fn measurement(name: &str) -> Measurement {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain_paths").join(name);

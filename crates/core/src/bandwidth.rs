@@ -35,7 +35,7 @@ pub fn bus_factor(collective: Collective, ranks: usize) -> f64 {
 /// program of that name in nccl-tests 2.19.6; alltoallv uses the busiest rank's bytes.
 ///
 /// ```
-/// use model::{Collective, alltoallv::Traffic, bandwidth::bandwidth};
+/// use busbw_core::{Collective, alltoallv::Traffic, bandwidth::bandwidth};
 /// let counts = Collective::AllReduce.counts(8 << 30, 4, 8, &Traffic::default());
 /// let measured = bandwidth(Collective::AllReduce, &counts, 4, 8, 40_989.3e-6);
 /// assert!((measured.busbw - 366.74).abs() < 0.01);

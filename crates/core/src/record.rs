@@ -16,10 +16,10 @@ pub use row::{
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
-use model::net_stats::NetStats;
 
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;

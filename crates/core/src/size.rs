@@ -31,9 +31,9 @@ const BLANKS: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
 /// [`SizeError`] names the text and what is wrong with it.
 ///
 /// ```
-/// assert_eq!(model::size::parse("1.5M"), Ok(1_572_864));
-/// assert_eq!(model::size::parse("8Gib"), Ok(8 << 30));
-/// assert!(model::size::parse("4T").is_err());
+/// assert_eq!(busbw_core::size::parse("1.5M"), Ok(1_572_864));
+/// assert_eq!(busbw_core::size::parse("8Gib"), Ok(8 << 30));
+/// assert!(busbw_core::size::parse("4T").is_err());
 /// ```
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim_start_matches(BLANKS);

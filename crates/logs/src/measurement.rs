@@ -15,6 +15,7 @@ mod precise;
 
 use std::collections::BTreeMap;
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Disagreement, disagreements, stated_average_differs};
@@ -30,7 +31,6 @@ use busbw_core::{
     record::{DeviceCounters, Machine},
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
-use model::net_stats::NetStats;
 
 /// One run of one test: its rows, and what is known of how they came about.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! Not the reading (`import`).
 
 use busbw_logs::measurement::{Form, Measurement, deduce};
-use model::net_stats::NetStats;
+use nccl_plugin_abi::net_stats::NetStats;
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
 /// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.

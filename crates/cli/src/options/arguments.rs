@@ -8,7 +8,6 @@ use busbw_runner::request::Output;
 use clap::{Args, ValueEnum};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
-use busbw_runner::backend::net::Reference;
 
 /// `--backend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -229,10 +228,6 @@ pub struct BenchArguments {
     /// NCCL_NET_PLUGIN takes, a file or the word in libnccl-net-WORD.so
     #[arg(long, value_name = "PLUGIN", help_heading = "Libraries and devices")]
     pub net: Option<String>,
-    /// busbw's net plugin behaves as NCCL's own sockets do, to compare with: socket (one connection), or
-    /// socket:THREADSxSOCKETS
-    #[arg(long, value_name = "WHAT", help_heading = "Libraries and devices")]
-    pub reference: Option<Reference>,
     /// Where buffers are with --backend mpi: host (default), gpu, or one for each end of a pair, such as
     /// gpu,host. An MPI that does not say that it takes GPUs' memory is refused
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]

@@ -84,7 +84,7 @@ pub fn plan(
     if is_mpi {
         launcher::of_mpi(launched, threads * devices)?;
     }
-    let net = net::wanted(a, environment, benchmark, &backend)?;
+    let net = net::wanted(a, benchmark, &backend)?;
     if backend == BackendChoice::Net {
         net::one_each(launched.is_some(), threads, devices)?;
     }

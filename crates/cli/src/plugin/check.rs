@@ -81,7 +81,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
             return Err(ExitError::new(Exit::Usage, text).into());
         }
     }
-    let wanted = Wanted { word: arguments.plugin.clone(), reference: None };
+    let wanted = Wanted { word: arguments.plugin.clone() };
     let asked = Asked { word: wanted.file()?, version: arguments.table };
     let described: Described = child::describe(&asked)
         .map_err(|why| ExitError::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;

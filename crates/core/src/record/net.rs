@@ -27,7 +27,7 @@ pub struct NetFacts {
     /// Where it is in /sys; empty where it is nowhere.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pci_path: String,
-    /// NCCL's own sockets, as busbw's plugin imitates them for comparison (`--reference`).
+    /// In records of old versions, whose plugin also did as NCCL's own sockets do: how many of them ("socket:4x4").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }

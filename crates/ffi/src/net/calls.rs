@@ -6,7 +6,7 @@ use std::{
     mem::MaybeUninit,
 };
 
-use model::abi::{
+use nccl_plugin_abi::{
     Logger, Status,
     net::{
         Accept, Close, CommConfig, ConnectV8, ConnectV10, ConnectV11, DeregMr, DeviceHandle,

@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
 };
 
-use model::abi::net::{MAX_REQUESTS, OPTIONAL_COMPLETION, PTR_HOST};
+use nccl_plugin_abi::net::{MAX_REQUESTS, OPTIONAL_COMPLETION, PTR_HOST};
 
 use super::{
     Memory, NetError, Plugin,
@@ -116,7 +116,7 @@ impl End {
     fn close(
         &mut self,
         call: &'static str,
-        close: Option<model::abi::net::Close>,
+        close: Option<nccl_plugin_abi::net::Close>,
     ) -> Result<(), NetError> {
         let address = mem::replace(&mut self.address, std::ptr::null_mut());
         if address.is_null() {

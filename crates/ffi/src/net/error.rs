@@ -1,7 +1,7 @@
 //! What can go wrong with a plugin that was loaded.
 //! Not loading it (`library::LoadError`).
 
-use model::abi::Status;
+use nccl_plugin_abi::Status;
 use thiserror::Error;
 
 use super::{Busy, logger};

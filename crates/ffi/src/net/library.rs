@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use model::abi::net::{HANDLE_BYTES, SYMBOLS};
+use nccl_plugin_abi::net::{HANDLE_BYTES, SYMBOLS};
 
 use super::{
     Listener, NetError, Properties, Sender,

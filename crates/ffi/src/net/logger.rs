@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use model::abi::{Logger, level};
+use nccl_plugin_abi::{Logger, level};
 
 /// A line of a plugin's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ static LINES: Mutex<VecDeque<Line>> = Mutex::new(VecDeque::new());
 /// Lines up to this level go to stderr.
 static PASSED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on lines up to `level` (`model::abi::level`) also go to stderr; 0 stops that.
+/// From now on lines up to `level` (`nccl_plugin_abi::level`) also go to stderr; 0 stops that.
 pub fn pass_on(level: c_int) {
     PASSED.store(level, Ordering::Relaxed);
 }

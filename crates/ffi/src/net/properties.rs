@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use model::abi::net::{
+use nccl_plugin_abi::net::{
     PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, UNDEFINED, VirtualDevice,
 };
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Cursor, Read};
 
 use crate::measurement::{Folded, Form, Measurement, Source, Test};
 use busbw_core::record::SCHEMA;
-use model::net_stats::NetStats;
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, wrapped};

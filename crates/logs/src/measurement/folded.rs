@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Known, Measurement, Row, Source, Test};
@@ -14,7 +15,6 @@ use busbw_core::{
     record::{Machine, SCHEMA},
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
-use model::net_stats::NetStats;
 
 /// A run that was imported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

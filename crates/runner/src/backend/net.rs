@@ -34,7 +34,7 @@ use super::{
 };
 use crate::measure::MeasureError;
 
-pub use libraries::{OURS, REFERENCE, Reference, Wanted};
+pub use libraries::{OURS, Wanted};
 pub use operations::COLLECTIVES;
 pub use stats::Stats;
 

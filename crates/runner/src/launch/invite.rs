@@ -164,10 +164,11 @@ impl Invite {
     pub(super) fn environment(&self) -> Result<Vec<(&'static str, String)>> {
         let (shared, net) = match &self.devices {
             Devices::Gpus { shared, net, .. } => (*shared, net),
-            Devices::Net { wanted, .. } => return Ok(Vec::from_iter(wanted.for_plugin())),
-            Devices::Cores { .. } | Devices::Mpi { .. } => return Ok(Vec::new()),
+            Devices::Net { .. } | Devices::Cores { .. } | Devices::Mpi { .. } => {
+                return Ok(Vec::new());
+            }
         };
-        let mut variables = net.as_ref().map_or(Ok(Vec::new()), net::Wanted::for_nccl)?;
+        let mut variables = Vec::from_iter(net.as_ref().map(net::Wanted::for_nccl).transpose()?);
         if shared {
             variables.push((HOST_ID, format!("{}-{}", self.host, self.process)));
         } else if self.virtual_nodes > 1 {

@@ -1,6 +1,6 @@
 //! What busbw's net plugin counted on its paths: some slower than the others, segments sent again, paths lost,
 //! interfaces that carried nothing; or that all of this is well.
-//! Not the counting (`model::net_stats`; docs/plugin.md).
+//! Not the counting (`nccl_plugin_abi::net_stats`; docs/plugin.md).
 //!
 //! A slow path is given fewer bytes, so that paths are compared by their rates while something was under way, and only
 //! within one connection: others had other work, at other times.
@@ -12,7 +12,7 @@ mod slow;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use model::net_stats::{NetConnection, NetPath, NetStats, PathState};
+use nccl_plugin_abi::net_stats::{NetConnection, NetPath, NetStats, PathState};
 
 use super::super::{
     context::{Context, plural},

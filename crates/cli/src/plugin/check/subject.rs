@@ -9,7 +9,7 @@ use std::{
 };
 
 use busbw_ffi::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, Ticket};
-use model::abi::net::MAX_REQUESTS;
+use nccl_plugin_abi::net::MAX_REQUESTS;
 
 use super::child::Asked;
 

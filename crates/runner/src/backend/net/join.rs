@@ -9,7 +9,7 @@ use std::{
 use busbw_core::{Benchmark, exit::Exit, plan::Plan, record::NetFacts};
 use busbw_ffi::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
 use busbw_job::world::World;
-use model::abi::{level, net::HANDLE_BYTES};
+use nccl_plugin_abi::{level, net::HANDLE_BYTES};
 
 use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
 use crate::{backend::BackendError, measure::MeasureError};
@@ -106,7 +106,7 @@ pub(super) fn join<'p>(
         device_name: properties.name,
         speed: properties.speed,
         pci_path: properties.pci_path,
-        reference: wanted.reference.map(|reference| reference.to_string()),
+        reference: None,
     };
     let place = members.iter().position(|member| *member == me).unwrap_or(0);
     let facts = Some(facts);

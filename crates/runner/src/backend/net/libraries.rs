@@ -1,8 +1,6 @@
 //! Which net plugin is asked for, as the command line says it and as a rank's process needs it.
 //! Not loading it (`busbw_ffi::net`).
 
-use std::{fmt, str::FromStr};
-
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
@@ -11,53 +9,14 @@ use super::embedded;
 /// The word for busbw's own plugin.
 pub const OURS: &str = "busbw";
 
-/// The variable that makes busbw's plugin behave as NCCL's own sockets do.
-pub const REFERENCE: &str = "BUSBW_NET_REFERENCE";
 /// What makes NCCL load a plugin.
 const NCCL_NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
-
-/// NCCL's own sockets, as busbw's plugin imitates them: threads and sockets a thread; none is NCCL's default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reference(Option<(u32, u32)>);
-
-impl FromStr for Reference {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Reference, String> {
-        let wrong =
-            || format!("'{word}' is neither socket nor such as socket:4x4 (threads, sockets each)");
-        let Some(numbers) = word.strip_prefix("socket") else { return Err(wrong()) };
-        if numbers.is_empty() {
-            return Ok(Reference(None));
-        }
-        let (threads, sockets) =
-            numbers.strip_prefix(':').and_then(|both| both.split_once('x')).ok_or_else(wrong)?;
-        let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
-        let (threads, sockets) = (number(threads)?, number(sockets)?);
-        // MAX_THREADS and MAX_SOCKETS of NCCL's src/transport/net_socket.cc.
-        if !(1..=16).contains(&threads) || sockets == 0 || threads * sockets > 64 {
-            return Err(format!("'{word}': NCCL has 1 to 16 threads, and 64 sockets at most"));
-        }
-        Ok(Reference(Some((threads, sockets))))
-    }
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("socket"),
-            Some((threads, sockets)) => write!(f, "socket:{threads}x{sockets}"),
-        }
-    }
-}
 
 /// The plugin that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// [`OURS`], or what NCCL_NET_PLUGIN would be.
     pub word: String,
-    /// How ours behaves.
-    pub reference: Option<Reference>,
 }
 
 impl Wanted {
@@ -72,35 +31,11 @@ impl Wanted {
         }
     }
 
-    /// Variables that a process of ranks needs whose NCCL is to load it.
+    /// The variable that a process of ranks needs whose NCCL is to load it.
     ///
     /// # Errors
     /// As [`Wanted::file`].
-    pub(crate) fn for_nccl(&self) -> Result<Vec<(&'static str, String)>> {
-        let mut variables = vec![(NCCL_NET_PLUGIN, self.file()?)];
-        variables.extend(self.for_plugin());
-        Ok(variables)
-    }
-
-    /// Variables that the plugin reads.
-    pub(crate) fn for_plugin(&self) -> Option<(&'static str, String)> {
-        self.reference.map(|reference| (REFERENCE, reference.to_string()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_read_as_they_are_written() {
-        for word in ["socket", "socket:1x1", "socket:4x4", "socket:16x4"] {
-            assert_eq!(word.parse::<Reference>().unwrap().to_string(), word);
-        }
-        for word in
-            ["", "sockets", "socket:", "socket:4", "socket:0x4", "socket:17x1", "socket:16x5"]
-        {
-            assert!(word.parse::<Reference>().is_err(), "{word}");
-        }
+    pub(crate) fn for_nccl(&self) -> Result<(&'static str, String)> {
+        Ok((NCCL_NET_PLUGIN, self.file()?))
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use busbw_ffi::net::{Memory, NetError, Receiver, Sender, Ticket};
-use model::abi::net::MAX_REQUESTS;
+use nccl_plugin_abi::net::MAX_REQUESTS;
 
 /// A part of some memory.
 pub(super) type Piece = (Rc<Memory>, Range<usize>);

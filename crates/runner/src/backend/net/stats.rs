@@ -10,7 +10,7 @@ use std::{
 };
 
 use busbw_ffi::environment;
-use model::net_stats::{self, NetStats, VARIABLE};
+use nccl_plugin_abi::net_stats::{self, NetStats, VARIABLE};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use busbw_host::machine;

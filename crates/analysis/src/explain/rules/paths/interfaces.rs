@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::net_stats::NetInterface;
+use nccl_plugin_abi::net_stats::NetInterface;
 
 use super::{LITTLE, Seen};
 use crate::explain::finding::{Confidence, Finding, Weight};

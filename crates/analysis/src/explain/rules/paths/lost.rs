@@ -1,7 +1,7 @@
 //! Paths that were lost, or are missing now.
 //! Not what became of messages: those went over the others.
 
-use model::net_stats::{NetPath, NetStats, PathState};
+use nccl_plugin_abi::net_stats::{NetPath, NetStats, PathState};
 
 use super::{SHOWN, Seen, ends};
 use crate::explain::finding::{Confidence, Finding, Weight};

@@ -2,7 +2,7 @@
 //! Not paths that are slow because more is sent than they carry (`slow`).
 
 use busbw_stats::median;
-use model::net_stats::NetPath;
+use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, slow, which};
 use crate::explain::finding::{Confidence, Finding, Weight};

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use busbw_stats::median;
-use model::net_stats::NetPath;
+use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{SHOWN, Seen, ends, which};
 use crate::explain::finding::{Confidence, Finding, Weight};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use busbw_ffi::net::Handle;
-use model::abi::net::HANDLE_BYTES;
+use nccl_plugin_abi::net::HANDLE_BYTES;
 
 use super::with_device;
 use crate::plugin::check::{
