@@ -89,7 +89,7 @@ pub trait Backend {
     fn supported(&self, case: &Case) -> Result<(), Reason>;
 
     /// Whether a case's results can be told right from wrong: where not, its `#wrong` is N/A.
-    fn is_provable(&self, _case: &Case) -> bool {
+    fn is_verifiable(&self, _case: &Case) -> bool {
         true
     }
 
@@ -106,10 +106,10 @@ pub trait Backend {
     ///
     /// # Errors
     /// [`MeasureError`]: the backend's own, or ranks that did not come.
-    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
 
     /// Begins or ends finding out how cases will run, before anything is timed; whether there is
-    /// something to find out. In between, every case runs once, and [`Backend::overhear`] follows.
+    /// something to find out. In between, every case runs once, and [`Backend::record_tuning_choice`] follows.
     fn listen(&mut self, _on: bool) -> bool {
         false
     }
@@ -118,7 +118,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn overhear(&mut self, _case: &Case) -> Result<(), BackendError> {
+    fn record_tuning_choice(&mut self, _case: &Case) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -131,12 +131,12 @@ pub trait Backend {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         Ok(())
     }
 
     /// Ends what is under way after a failure that was told already: it may take for ever.
-    fn give_up(&mut self) {}
+    fn abort(&mut self) {}
 
     /// What became of GPUs' memory so far; the most of any GPU. Nothing where nobody asked (`-M`).
     fn gpu_memory(&self) -> Option<GpuMemory> {
@@ -240,8 +240,8 @@ pub trait Prepared {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
-        Ok(Met::No)
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
+        Ok(Synchronized::No)
     }
 
     /// Notes a boundary between what was enqueued before and what comes after.
@@ -277,7 +277,7 @@ pub trait Prepared {
 
 /// Whether all ranks have met, so that they need not outside of the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum Synchronized {
     /// None leaves before all have come.
     Yes,
     /// They have not.
@@ -293,7 +293,7 @@ pub(crate) fn finish_all(
     deadline: Option<Instant>,
 ) -> Result<f64, BackendError> {
     let seconds = prepared.finish(deadline)?;
-    prepared.serve_others()?;
+    prepared.quiesce()?;
     Ok(seconds)
 }
 

@@ -29,7 +29,7 @@ use self::samples::Samples;
 use crate::backend::{Backend, BackendError, Operation, finish_all};
 
 /// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
-const SURVEYED: usize = 256;
+const MAX_TUNING_SIZES: usize = 256;
 
 /// Why a rank could not go on measuring.
 #[derive(Debug, Error)]
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
     /// [`MeasureError`]; rows reported before stay reported.
     pub fn run(&mut self) -> Result<(), MeasureError> {
         self.enter(Phase::Start);
-        if let Some(table) = self.backend.warm(self.world)? {
+        if let Some(table) = self.backend.init(self.world)? {
             self.report_measured(table)?;
         }
         if self.plan.timeout_s.is_some() && self.groups.len() > 1 {
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
             Benchmark::Messages(test) => self.run_messages(test)?,
             Benchmark::Pairs => self.run_pairs()?,
         }
-        self.tell_library()?;
+        self.report_library()?;
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
         Ok(())
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
                 // Otherwise every batch has its own.
                 self.warm_up(|session, bytes| case(session, sweep, bytes))?;
             }
-            self.survey(|session, bytes| case(session, sweep, bytes))?;
+            self.tuning_pass(|session, bytes| case(session, sweep, bytes))?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
@@ -214,13 +214,13 @@ impl<'a> Session<'a> {
     }
 
     /// Runs every size once while the backend listens to what its library says about it.
-    fn survey(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
+    fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
         let place = Place::OutOfPlace;
-        for bytes in self.plan.sizes().take(SURVEYED) {
+        for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
             let case = case(self, bytes);
             self.world.barrier(self.deadline())?;
             let deadline = self.deadline();
@@ -229,20 +229,20 @@ impl<'a> Session<'a> {
             finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(self.deadline())?;
-            self.backend.overhear(&case)?;
+            self.backend.record_tuning_choice(&case)?;
         }
-        self.end_listening()
+        self.end_log_capture()
     }
 
     /// Ends finding out how cases run, and tells what libraries said.
-    fn end_listening(&mut self) -> Result<(), MeasureError> {
+    fn end_log_capture(&mut self) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
-        self.backend.listen(false);
-        self.tell_library()
+        self.backend.end_log_capture();
+        self.report_library()
     }
 
     /// Tells what a library said of itself, if that is new.
-    fn tell_library(&mut self) -> Result<(), MeasureError> {
+    fn report_library(&mut self) -> Result<(), MeasureError> {
         match self.backend.library() {
             Some(said) => self.report(&Report::Library(said)),
             None => Ok(()),

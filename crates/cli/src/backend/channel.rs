@@ -3,7 +3,7 @@
 
 use model::pattern::{Content, Mismatch, Pattern};
 
-use super::{BackendError, Met};
+use super::{BackendError, Synchronized};
 
 /// Which of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ pub trait Channel {
     ///
     /// # Errors
     /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
-        Ok(Met::No)
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
+        Ok(Synchronized::No)
     }
 
     /// Writes what is to be sent, or poison where something is to be received.

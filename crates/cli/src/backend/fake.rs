@@ -36,7 +36,7 @@ impl Backend for Fake {
         super::host::supported(case.collective, self.ranks)
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         Ok(None)
     }
 

@@ -83,7 +83,7 @@ impl Backend for Host<'_> {
         supported(case.collective, self.communicator.size())
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.communicator.touch().map_err(BackendError::from)?;
         let Some(collective) = self.untuned else { return Ok(None) };
         let table = self

@@ -28,7 +28,7 @@ use native::mpi::{Part, Rank, RankError, Which};
 
 use self::operations::Prepared as Call;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Met, Operation, Prepared, Reason, host,
+    Backend, BackendError, CaseFacts, Channel, Found, Synchronized, Operation, Prepared, Reason, host,
     in_memory, laps,
 };
 use crate::measure::MeasureError;
@@ -122,11 +122,11 @@ impl Backend for Mpi<'_> {
         is_new.then(|| Said::Mpi(facts.into()))
     }
 
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         self.rank.finalize().map_err(|error| failed(error.into()))
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.rank.barrier().map_err(failed)?;
         Ok(None)
     }
@@ -253,9 +253,9 @@ impl Prepared for MpiCase<'_> {
         Ok(self.elapsed())
     }
 
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
         self.rank.barrier().map_err(failed)?;
-        Ok(Met::Yes)
+        Ok(Synchronized::Yes)
     }
 
     fn mark(&mut self) -> Result<(), BackendError> {

@@ -34,7 +34,7 @@ pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};
 pub use log::Log;
 
-use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::Survey};
+use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::TuningChoices};
 use super::{Backend, BackendError, Channel, Prepared, Reason};
 use crate::measure::MeasureError;
 
@@ -57,7 +57,7 @@ pub struct Nccl<'p> {
     ranks: usize,
     /// Its other drivers.
     peers: Vec<usize>,
-    survey: Survey,
+    tuning: TuningChoices,
     /// Whether messages that were begun wait in an open group.
     grouped: bool,
     /// Where GPUs' memory went, if that is asked.
@@ -78,7 +78,7 @@ impl<'p> Nccl<'p> {
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Nccl<'p> {
         let Opened { runtime, nccl: library } = opened;
-        let (seats, peers, survey) = (Vec::new(), Vec::new(), Survey::new(log));
+        let (seats, peers, tuning) = (Vec::new(), Vec::new(), TuningChoices::new(log));
         let memory = plan.memory_report.then(Ledger::default);
         let ranks = 0;
         Nccl {
@@ -90,7 +90,7 @@ impl<'p> Nccl<'p> {
             seats,
             ranks,
             peers,
-            survey,
+            tuning,
             grouped: false,
             memory,
             stopped,
@@ -148,31 +148,31 @@ impl Backend for Nccl<'_> {
         Ok(())
     }
 
-    fn is_provable(&self, case: &Case) -> bool {
+    fn is_verifiable(&self, case: &Case) -> bool {
         is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
     }
 
-    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.join(world)?;
         // NCCL chooses its algorithms itself.
         Ok(None)
     }
 
     fn listen(&mut self, on: bool) -> bool {
-        self.set_listening(on)
+        self.set_log_capture(on)
     }
 
-    fn overhear(&mut self, case: &Case) -> Result<(), BackendError> {
+    fn record_tuning_choice(&mut self, case: &Case) -> Result<(), BackendError> {
         let predicted_us = GpuCase::new(self, case).predict()?;
         self.note(case, predicted_us);
         Ok(())
     }
 
     fn library(&mut self) -> Option<Said> {
-        self.tell().map(Said::Nccl)
+        self.take_init_facts().map(Said::Nccl)
     }
 
-    fn give_up(&mut self) {
+    fn abort(&mut self) {
         self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
     }
 

@@ -110,7 +110,7 @@ impl Backend for Net<'_> {
         }
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         Ok(None)
     }
 
@@ -118,7 +118,7 @@ impl Backend for Net<'_> {
         self.facts.take().map(|facts| Said::Net(facts.into()))
     }
 
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         let rank = self.world_rank;
         self.links.close().map_err(|error| failed(rank, error))
     }

@@ -232,7 +232,7 @@ fn measure(
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {
         let gpu_memory = backend.gpu_memory();
-        return match backend.leave() {
+        return match backend.finalize() {
             Ok(()) => Ok(gpu_memory),
             Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
         };
@@ -240,7 +240,7 @@ fn measure(
     if let Some(failure) = explain(&error) {
         tell(member, &failure);
     }
-    backend.give_up();
+    backend.abort();
     // The process ends: whatever would wait for the other ranks is left to the system.
     std::mem::forget(backend);
     Err(Told)

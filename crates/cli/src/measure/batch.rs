@@ -10,7 +10,7 @@ use model::{
 };
 
 use super::{MeasureError, Session, Slowdown};
-use crate::backend::{Found, Met, Operation, Prepared, finish_all};
+use crate::backend::{Found, Synchronized, Operation, Prepared, finish_all};
 
 /// One driver's times of a batch, seconds; all but `spent` of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -136,7 +136,7 @@ impl Session<'_> {
                         run_operation(prepared.as_mut(), operation, slowdown)?;
                         prepared.finish(deadline())?;
                         if plan.blocking == Blocking::InnerBarrier
-                            && prepared.serve_others()? == Met::No
+                            && prepared.quiesce()? == Synchronized::No
                         {
                             self.world.barrier(deadline())?;
                         }
@@ -149,7 +149,7 @@ impl Session<'_> {
                 apart.push(done - begun);
                 // As in OSU's loops, by the library's own barrier where it has one: ours, between hosts, lets ranks go one
                 // after the other, which the next iteration would be taken for.
-                if meets && prepared.serve_others()? == Met::No {
+                if meets && prepared.quiesce()? == Synchronized::No {
                     self.world.barrier(deadline())?;
                 }
             }

@@ -39,7 +39,7 @@ impl Session<'_> {
     pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
             && case.collective != Collective::Barrier
-            && self.backend.is_provable(case)
+            && self.backend.is_verifiable(case)
             && (place == Place::OutOfPlace || case.collective.in_place_is_valid());
         let seed = self.seed(place);
         let facts = self.backend.prepare(case).facts();

@@ -21,7 +21,7 @@ use model::{
 pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::{
-    backend::{Backend, BackendError, Channel, Found, Met},
+    backend::{Backend, BackendError, Channel, Found, Synchronized},
     local_time,
 };
 
@@ -59,7 +59,7 @@ impl Session<'_> {
             }
             let window = self.plan.messaging.window;
             let first = self.task(test, sweep, smallest, window, &pairs);
-            self.listen_to_messages(&first)?;
+            self.tuning_pass_of_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for asked in self.plan.sizes() {
@@ -117,18 +117,18 @@ impl Session<'_> {
     }
 
     /// Runs one iteration while the backend listens to what its library says of itself.
-    fn listen_to_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
+    fn tuning_pass_of_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
         self.world.barrier(self.deadline())?;
         if task.paired {
             task.end.talk(task.test, channel(self.backend)?, 1)?;
         }
-        channel(self.backend)?.serve_others()?;
-        self.end_listening()
+        channel(self.backend)?.quiesce()?;
+        self.end_log_capture()
     }
 
     /// Whether some rank has no channel: one row then says why.
@@ -330,7 +330,7 @@ impl Session<'_> {
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
                 // As in `time_iterations`.
-                if channel.serve_others()? == Met::No {
+                if channel.quiesce()? == Synchronized::No {
                     self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
                 }
             }
@@ -351,7 +351,7 @@ impl Session<'_> {
                 times.push(taken);
             }
         }
-        channel.serve_others()?;
+        channel.quiesce()?;
         Ok(times)
     }
 

@@ -59,7 +59,7 @@ impl Session<'_> {
                 continue;
             }
             if !std::mem::replace(&mut heard, true) {
-                self.listen_to_pairs(*test, sweep, &schedule)?;
+                self.tuning_pass_of_pairs(*test, sweep, &schedule)?;
             }
             let row = self.measure_matrix(*test, sweep, &schedule, &neighbours)?;
             self.report_row(row)?;

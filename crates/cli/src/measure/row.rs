@@ -74,7 +74,7 @@ impl Session<'_> {
         }
         if self.index == 0 {
             // A run without an end may have no other moment.
-            self.tell_library()?;
+            self.report_library()?;
         }
         if self.plan.timeout_s.is_some() {
             // A reader of stdout may keep the reporter as long as it likes: that is no rank's lateness.

@@ -5,7 +5,7 @@ use model::pattern::{self, Content, Mismatch, Pattern};
 use native::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
-use crate::backend::{BackendError, Channel, Met, Part, Side, Window};
+use crate::backend::{BackendError, Channel, Synchronized, Part, Side, Window};
 
 fn which(side: Side) -> Which {
     match side {
@@ -51,9 +51,9 @@ impl Channel for Mpi<'_> {
         self.rank.complete(deadline(self.plan), &self.stopped).map_err(failed)
     }
 
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
         self.rank.barrier().map_err(failed)?;
-        Ok(Met::Yes)
+        Ok(Synchronized::Yes)
     }
 
     fn fill(

@@ -72,7 +72,7 @@ impl<'a> GpuCase<'a> {
             case,
             plan: backend.plan,
             library,
-            facts: backend.survey.facts(case),
+            facts: backend.tuning.facts(case),
             seats: &mut backend.seats,
             stopped: &*backend.stopped,
             peers: &backend.peers,

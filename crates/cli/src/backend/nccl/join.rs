@@ -47,8 +47,8 @@ impl Nccl<'_> {
         self.peers = group.iter().map(|rank| plan.driver(*rank)).collect();
         self.peers.dedup();
         self.peers.retain(|peer| *peer != driver);
-        let speaks = plan.drivers_of(plan.process(driver)).next() == Some(driver);
-        self.survey.set_speaker(speaks);
+        let leads_process = plan.drivers_of(plan.process(driver)).next() == Some(driver);
+        self.tuning.set_process_leader(leads_process);
         let config = self.config()?;
 
         let mut members = Vec::new();

@@ -64,7 +64,7 @@ impl Log {
 
     /// Sets how much NCCL says from its next look at its settings on: everything above, or only
     /// warnings. That look empties the file.
-    pub(super) fn set_listening(&self, on: bool) {
+    pub(super) fn set_capture(&self, on: bool) {
         environment::set(LEVEL, if on { "INFO" } else { "WARN" });
     }
 

@@ -32,7 +32,7 @@ impl Session<'_> {
             if task.paired {
                 end.talk(test, channel(self.backend)?, apart)?;
             }
-            channel(self.backend)?.serve_others()?;
+            channel(self.backend)?.quiesce()?;
             let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
             self.collect(&found, &format!("check {number}"), findings)?;
             if findings.wrong_anywhere > 0 {

@@ -90,7 +90,7 @@ fn in_order(schedule: &Schedule) -> Vec<[usize; 2]> {
 
 impl Session<'_> {
     /// One message of every pair while the backend listens to what its library says of itself.
-    pub(super) fn listen_to_pairs(
+    pub(super) fn tuning_pass_of_pairs(
         &mut self,
         test: Messages,
         sweep: Sweep,
@@ -98,7 +98,7 @@ impl Session<'_> {
     ) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
         for round in &schedule.rounds {
@@ -108,7 +108,7 @@ impl Session<'_> {
                 self.time_messages(&task)?;
             }
         }
-        self.end_listening()
+        self.end_log_capture()
     }
 
     /// One message of every pair each way, with fresh data where it is to be checked, and every byte compared;
