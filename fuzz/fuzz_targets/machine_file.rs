@@ -9,7 +9,7 @@ use busbw_fuzz::{
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use model::{
     Collective,
-    limits::{Placement, candidates},
+    limits::{RankPlacement, candidates},
     machine::{Machine, parse, ready, write},
     tuning::{Version, infer},
 };
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
 
 /// Every bound is a rate, or something is missing; a graph is guessed, or something is missing.
 fn limits(machine: &Machine) {
-    let placement = Placement::new(machine.nodes, machine.node.gpus);
+    let placement = RankPlacement::new(machine.nodes, machine.node.gpus);
     for collective in Collective::ALL {
         for candidate in candidates(machine, collective, &placement) {
             match &candidate.limit.payload {

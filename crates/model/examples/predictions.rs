@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use model::limits::Placement;
+use model::limits::RankPlacement;
 use model::machine::{Machine, parse, ready};
 use model::nccl_log::NcclFacts;
 use model::record::{Folded, Line, Row, Run};
@@ -65,7 +65,7 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
         else {
             continue;
         };
-        let placement = Placement::new(nodes, row.ranks / nodes.max(1));
+        let placement = RankPlacement::new(nodes, row.ranks / nodes.max(1));
         let mut inferred =
             infer(machine, &placement, version).map_err(|missing| missing.join(", "))?;
         for facts in &library {

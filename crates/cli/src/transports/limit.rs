@@ -2,7 +2,7 @@
 //! Not the bounds themselves (`model::limits`), and not which algorithm ran.
 
 use model::{
-    limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
+    limits::{Algorithm, Candidate, Inside, RankPlacement, Possible, candidates},
     machine::Machine,
     topology::{System, machine_of_system},
 };
@@ -52,7 +52,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
         Way::Host => return Err("no GPU is in it".to_owned()),
     };
     let sockets = matches!(way, Way::Socket(_));
-    let placement = Placement { inside, sockets, ..Placement::new(1, here.ranks) };
+    let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
         // NCCL may choose it by itself; the other transports switch it off.
