@@ -21,7 +21,7 @@ use engine::{World, WorldError};
 use model::{
     Benchmark, Collective,
     fault::{Action, Phase},
-    plan::{Case, Place, Plan, Style},
+    plan::{Case, Placement, Plan, Style},
 };
 use thiserror::Error;
 
@@ -81,7 +81,8 @@ impl<'a> Session<'a> {
         watch: Box<dyn Fn(Phase, u64) + 'a>,
     ) -> Session<'a> {
         let group = |ranks: Vec<usize>| {
-            let mut drivers: Vec<usize> = ranks.iter().map(|rank| plan.driver(*rank)).collect();
+            let mut drivers: Vec<usize> =
+                ranks.iter().map(|rank| plan.rank_thread(*rank)).collect();
             drivers.dedup();
             Group { ranks, drivers }
         };
@@ -205,7 +206,8 @@ impl<'a> Session<'a> {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {
-                let operation = Operation { place: Place::OutOfPlace, iteration, proof: false };
+                let operation =
+                    Operation { placement: Placement::OutOfPlace, iteration, verified: false };
                 prepared.enqueue(operation)?;
             }
             finish_all(prepared.as_mut(), deadline)?;
@@ -219,13 +221,13 @@ impl<'a> Session<'a> {
         if !self.backend.begin_log_capture() {
             return Ok(());
         }
-        let place = Place::OutOfPlace;
+        let placement = Placement::OutOfPlace;
         for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
             let case = case(self, bytes);
             self.world.barrier(self.deadline())?;
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
-            prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+            prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
             finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(self.deadline())?;
@@ -261,7 +263,7 @@ impl<'a> Session<'a> {
 
     /// Whether one of our ranks is `rank`.
     fn holds(&self, rank: usize) -> bool {
-        self.plan.driver(rank) == self.world.rank()
+        self.plan.rank_thread(rank) == self.world.rank()
     }
 
     /// When a wait that starts now gives up.

@@ -31,7 +31,7 @@ pub use launch::SWEPT;
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     best::sentence,
-    place::{Place, RESULT},
+    place::{Destination, RESULT},
     prepared::Prepared,
     table::{cells, digits, figure, foot, head, multiple},
     turns::Turns,
@@ -60,13 +60,13 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let baseline = baseline(arguments.turns.baseline.as_deref(), &names)?;
     let findings = findings(&environments);
     findings.iter().for_each(|finding| say(finding));
-    let place = Place::find(&arguments.turns, &prepared, "sweep")?;
-    let measured = measure(&arguments.turns, &prepared, &environments, &place, findings)?;
+    let destination = Destination::find(&arguments.turns, &prepared, "sweep")?;
+    let measured = measure(&arguments.turns, &prepared, &environments, &destination, findings)?;
     let tried = environments.iter().zip(&measured.turns);
-    let tried = tried.map(|(one, turns)| Tried::of(one, turns, place.is_kept())).collect();
+    let tried = tried.map(|(one, turns)| Tried::of(one, turns, destination.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
     // A stdout that fails must not lose the result, nor a folder that fails the table.
-    let kept = place.keep(&outcome);
+    let kept = destination.keep(&outcome);
     print(&arguments.turns, &outcome, table::table)?;
     kept?;
     Ok(exit(&outcome))
@@ -119,7 +119,7 @@ pub(crate) fn measure(
     arguments: &TurnArguments,
     prepared: &Prepared,
     environments: &[Environment],
-    place: &Place,
+    destination: &Destination,
     told: Vec<String>,
 ) -> Result<Measured> {
     let interruption = Interruption::watch()?;
@@ -138,7 +138,7 @@ pub(crate) fn measure(
         &interruption,
         |environment, launch| {
             let name = environments.get(environment).map_or("", |one| one.name.as_str());
-            place.of_launch(name, launch)
+            destination.of_launch(name, launch)
         },
         |environment, launch, over| {
             if let Some(environment) = environments.get(environment) {

@@ -23,9 +23,9 @@ use crate::{
     Refusal,
     machine::Root,
     options::TransportsArguments,
-    sweep::{self, Environment, Outcome, Place, Prepared, Tried},
+    sweep::{self, Destination, Environment, Outcome, Prepared, Tried},
 };
-use evidence::Verdict;
+use evidence::Conclusion;
 use here::Here;
 use profile::Profile;
 
@@ -68,8 +68,8 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         let text = format!("--baseline {}: it cannot run here: {why}", names[number]);
         return Err(Refusal::new(Exit::Impossible, text).into());
     }
-    let place = Place::find(turns, &prepared, "transports")?;
-    let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
+    let destination = Destination::find(turns, &prepared, "transports")?;
+    let mut measured = sweep::measure(turns, &prepared, &environments, &destination, Vec::new())?;
     // Waived ones have had no turn, and their place in the table all the same.
     let mut had = measured.turns.into_iter();
     measured.turns = chosen
@@ -88,14 +88,14 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         }
         let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
         let transport = Transport::judge(profile, &records, here.nodes);
-        let tried = Tried::of(&profile.environment, turns, place.is_kept());
+        let tried = Tried::of(&profile.environment, turns, destination.is_kept());
         Tried { transport: (!records.is_empty()).then_some(transport), ..tried }
     });
     let tried = tried.collect();
     let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
     weigh(&mut outcome, &chosen, &here);
     // A stdout that fails must not lose the result, nor a folder that fails the table.
-    let kept = place.keep(&outcome);
+    let kept = destination.keep(&outcome);
     sweep::print(turns, &outcome, table)?;
     kept?;
     if environments.is_empty() {
@@ -132,7 +132,7 @@ fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
         let Some(verdict) = transport.map(|transport| transport.verdict) else { continue };
         // What ran instead has another limit.
         let answer = match verdict {
-            Verdict::Proven => {
+            Conclusion::Proven => {
                 limit::limit(&limit::machine(&host, &profile.way), here, &profile.way)
             }
             _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),

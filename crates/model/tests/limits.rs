@@ -8,7 +8,7 @@ use std::path::Path;
 use model::Collective;
 use model::alltoallv::Traffic;
 use model::limits::{
-    Algorithm, Inside, Limit, Memory, RankPlacement, Possible, Resource, Verdict, candidates,
+    Algorithm, Inside, Limit, Memory, Possible, RankPlacement, Resource, Verdict, candidates,
     explaining, judge, limit, limit_of_traffic,
 };
 use model::machine::{Machine, parse};

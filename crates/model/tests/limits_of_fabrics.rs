@@ -5,7 +5,7 @@
 
 use model::Collective::{self, AllReduce, AllToAll};
 use model::limits::{
-    Algorithm, Inside, Limit, RankPlacement, Possible, Resource, Standing, Verdict, candidates,
+    Algorithm, Inside, Limit, Possible, RankPlacement, Resource, Standing, Verdict, candidates,
     conditional, explaining, judge, limit,
 };
 use model::machine::{Machine, parse};
@@ -98,7 +98,8 @@ fn sockets_within_a_host_cross_no_nic() {
     };
     let ethernet = host("rate = 10.0\nfabric = 'ethernet'");
     let rdma = host("rate = 10.0\nfabric = 'roce'");
-    let by_network = |nodes| RankPlacement { inside: Inside::Network, ..RankPlacement::new(nodes, 8) };
+    let by_network =
+        |nodes| RankPlacement { inside: Inside::Network, ..RankPlacement::new(nodes, 8) };
     for (machine, sockets) in [(&ethernet, false), (&rdma, true)] {
         let alone = ring(machine, RankPlacement { sockets, ..by_network(1) });
         assert_eq!(alone.culprit, Some(Resource::GpuPcie));

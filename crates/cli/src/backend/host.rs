@@ -11,7 +11,7 @@ use model::{
     algorithm::{Choice, Table},
     layout::Shape,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan, Sweep},
+    plan::{Case, Placement, Plan, Sweep},
 };
 
 use self::channel::HostChannel;
@@ -161,12 +161,14 @@ impl HostCase<'_> {
         let unaligned = self.plan.unalign * element;
         let shift = unaligned + self.plan.shift(self.case, operation.iteration);
         let (buffer, base) =
-            if operation.proof { (Buffer::Proof, unaligned) } else { (Buffer::Recv, shift) };
+            if operation.verified { (Buffer::Check, unaligned) } else { (Buffer::Recv, shift) };
         let whole = Region { buffer, offset: base, stride: 0 };
         let counts = &self.case.counts;
-        match operation.place {
-            Place::OutOfPlace => (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole),
-            Place::InPlace => (
+        match operation.placement {
+            Placement::OutOfPlace => {
+                (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole)
+            }
+            Placement::InPlace => (
                 Region { stride: counts.send_in_place_stride * element, ..whole },
                 Region { stride: counts.recv_in_place_stride * element, ..whole },
             ),
@@ -248,10 +250,10 @@ impl Prepared for HostCase<'_> {
         let rank = self.communicator.rank();
         let (_, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
-        let elements = in_memory::filled(&self.case.counts, operation.place);
+        let elements = in_memory::filled(&self.case.counts, operation.placement);
         let shape = self.shape;
         let memory = self.own(recv, elements);
-        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.place);
+        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.placement);
         Ok(vec![Found { rank: self.world_rank, mismatch: found }])
     }
 

@@ -6,15 +6,15 @@ use model::{
     collective::Counts,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, Pattern},
-    plan::Place,
+    plan::Placement,
 };
 
 /// Elements from the beginning of a result that `fill` wrote before: the result itself, and out of place
 /// what lies behind it.
-pub(super) fn filled(counts: &Counts, place: Place) -> usize {
-    match place {
-        Place::InPlace => counts.recv,
-        Place::OutOfPlace => counts.recv.max(counts.send),
+pub(super) fn filled(counts: &Counts, placement: Placement) -> usize {
+    match placement {
+        Placement::InPlace => counts.recv,
+        Placement::OutOfPlace => counts.recv.max(counts.send),
     }
 }
 
@@ -25,11 +25,11 @@ pub(super) fn verify(
     shape: &Shape<'_>,
     pattern: &Pattern,
     rank: usize,
-    place: Place,
+    placement: Placement,
 ) -> Mismatch {
     let (element, counts) = (shape.element_bytes, &shape.counts);
-    let mut stretches = shape.output(rank, place == Place::InPlace);
-    let behind = filled(counts, place) - counts.recv;
+    let mut stretches = shape.output(rank, placement == Placement::InPlace);
+    let behind = filled(counts, placement) - counts.recv;
     stretches.push(Stretch { at: counts.recv, len: behind, content: Content::Poison });
     let mut found = Mismatch::default();
     for stretch in stretches.iter().filter(|stretch| stretch.len > 0) {

@@ -21,15 +21,15 @@ use model::{
     layout::Shape,
     mpi_log::MpiFacts,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan},
+    plan::{Case, Placement, Plan},
     record::Said,
 };
 use native::mpi::{Part, Rank, RankError, Which};
 
 use self::operations::Prepared as Call;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Synchronized, Operation, Prepared, Reason, host,
-    in_memory, laps,
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, Synchronized,
+    host, in_memory, laps,
 };
 use crate::measure::MeasureError;
 
@@ -163,36 +163,38 @@ impl MpiCase<'_> {
     }
 
     /// Where an operation sends from and receives to: the first byte of each.
-    fn places(&self, operation: Operation) -> (Part, Part) {
+    fn regions(&self, operation: Operation) -> (Part, Part) {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
         let shift = unaligned + self.plan.shift(self.case, operation.iteration);
         let (which, base) =
-            if operation.proof { (Which::Proof, unaligned) } else { (Which::Recv, shift) };
+            if operation.verified { (Which::Check, unaligned) } else { (Which::Recv, shift) };
         let counts = &self.case.counts;
         let me = self.rank.rank();
         let result = |stride: usize| Part { which, offset: base + stride * me * element, bytes: 0 };
-        match operation.place {
-            Place::OutOfPlace => (Part { which: Which::Send, offset: shift, bytes: 0 }, result(0)),
+        match operation.placement {
+            Placement::OutOfPlace => {
+                (Part { which: Which::Send, offset: shift, bytes: 0 }, result(0))
+            }
             // MPI_Reduce_scatter_block leaves a share at the beginning, in place.
-            Place::InPlace if self.case.collective == Collective::ReduceScatter => {
+            Placement::InPlace if self.case.collective == Collective::ReduceScatter => {
                 (result(0), result(0))
             }
-            Place::InPlace => {
+            Placement::InPlace => {
                 (result(counts.send_in_place_stride), result(counts.recv_in_place_stride))
             }
         }
     }
 
     /// `elements` elements from the beginning of one of our places.
-    fn part(&self, place: Part, elements: usize) -> Part {
-        Part { bytes: elements * self.shape.element_bytes, ..place }
+    fn part(&self, region: Part, elements: usize) -> Part {
+        Part { bytes: elements * self.shape.element_bytes, ..region }
     }
 
     /// Whether MPI leaves this rank's result where it was sent from: MPI_Bcast has one buffer only.
     fn keeps_its_own(&self, operation: Operation) -> bool {
         self.case.collective == Collective::Broadcast
-            && operation.place == Place::OutOfPlace
+            && operation.placement == Placement::OutOfPlace
             && self.rank.rank() == self.case.sweep.root
     }
 }
@@ -204,13 +206,13 @@ impl Prepared for MpiCase<'_> {
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
         let me = self.rank.rank();
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let elements = self.case.counts.send.max(self.case.counts.recv);
-        let whole = match operation.place {
-            Place::OutOfPlace => recv,
-            Place::InPlace => {
-                let first = Operation { place: Place::OutOfPlace, ..operation };
-                self.places(first).1
+        let whole = match operation.placement {
+            Placement::OutOfPlace => recv,
+            Placement::InPlace => {
+                let first = Operation { placement: Placement::OutOfPlace, ..operation };
+                self.regions(first).1
             }
         };
         let whole = self.part(whole, elements);
@@ -230,7 +232,7 @@ impl Prepared for MpiCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let call = match &self.call {
             Ok(call) => call,
             Err(why) => {
@@ -238,7 +240,7 @@ impl Prepared for MpiCase<'_> {
                 return Err(BackendError::Refused { text, exit: Exit::Library });
             }
         };
-        call.run(self.rank, send, recv, operation.place).map_err(failed)
+        call.run(self.rank, send, recv, operation.placement).map_err(failed)
     }
 
     fn delay(&mut self, seconds: f64) {
@@ -269,7 +271,7 @@ impl Prepared for MpiCase<'_> {
 
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
         let me = self.rank.rank();
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
         let counts = self.case.counts;
         if self.keeps_its_own(operation) {
@@ -278,11 +280,11 @@ impl Prepared for MpiCase<'_> {
             let mismatch = pattern::verify(self.rank.look(sent).map_err(failed)?, &pattern, input);
             return Ok(vec![Found { rank: me, mismatch }]);
         }
-        let elements = in_memory::filled(&counts, operation.place);
+        let elements = in_memory::filled(&counts, operation.placement);
         let shape = self.shape;
         let result = self.part(recv, elements);
         let memory = self.rank.look(result).map_err(failed)?;
-        let found = in_memory::verify(memory, &shape, &pattern, me, operation.place);
+        let found = in_memory::verify(memory, &shape, &pattern, me, operation.placement);
         Ok(vec![Found { rank: me, mismatch: found }])
     }
 
@@ -292,12 +294,12 @@ impl Prepared for MpiCase<'_> {
         _: usize,
         element: u64,
     ) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
-        let place = if self.keeps_its_own(operation) { send } else { recv };
+        let (send, recv) = self.regions(operation);
+        let region = if self.keeps_its_own(operation) { send } else { recv };
         let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if elements > 0 {
-            let offset = place.offset + (element as usize % elements) * size;
-            self.rank.flip(Part { offset, bytes: 1, ..place }).map_err(failed)?;
+            let offset = region.offset + (element as usize % elements) * size;
+            self.rank.flip(Part { offset, bytes: 1, ..region }).map_err(failed)?;
         }
         Ok(())
     }

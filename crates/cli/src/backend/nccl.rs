@@ -158,13 +158,17 @@ impl Backend for Nccl<'_> {
         Ok(None)
     }
 
-    fn listen(&mut self, on: bool) -> bool {
-        self.set_log_capture(on)
+    fn begin_log_capture(&mut self) -> bool {
+        self.set_log_capture(true)
+    }
+
+    fn end_log_capture(&mut self) {
+        self.set_log_capture(false);
     }
 
     fn record_tuning_choice(&mut self, case: &Case) -> Result<(), BackendError> {
         let predicted_us = GpuCase::new(self, case).predict()?;
-        self.note(case, predicted_us);
+        self.keep_choice(case, predicted_us);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use model::{
     exit::Exit,
     layout::Shape,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan},
+    plan::{Case, Placement, Plan},
     record::{NetFacts, Said},
 };
 use native::net::{Memory, NetError};
@@ -56,7 +56,7 @@ pub struct Net<'p> {
 struct Buffers {
     send: Rc<Memory>,
     recv: Rc<Memory>,
-    proof: Rc<Memory>,
+    check: Rc<Memory>,
     /// What comes to be combined.
     scratch: Rc<Memory>,
 }
@@ -177,8 +177,8 @@ impl NetCase<'_, '_> {
     fn whole(&self, operation: Operation) -> At {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
-        match operation.proof {
-            true => At { memory: Rc::clone(&self.net.buffers.proof), offset: unaligned },
+        match operation.verified {
+            true => At { memory: Rc::clone(&self.net.buffers.check), offset: unaligned },
             false => {
                 let offset = unaligned + self.plan.shift(self.case, operation.iteration);
                 At { memory: Rc::clone(&self.net.buffers.recv), offset }
@@ -187,19 +187,19 @@ impl NetCase<'_, '_> {
     }
 
     /// Where an operation sends from and receives to.
-    fn places(&self, operation: Operation) -> (At, At) {
+    fn offsets(&self, operation: Operation) -> (At, At) {
         let (element, me) = (self.shape.element_bytes, self.net.me);
         let whole = self.whole(operation);
         let counts = &self.case.counts;
         let strided =
             |stride: usize| At { offset: whole.offset + stride * me * element, ..whole.clone() };
-        match operation.place {
-            Place::OutOfPlace => {
+        match operation.placement {
+            Placement::OutOfPlace => {
                 let shift =
                     self.plan.unalign * element + self.plan.shift(self.case, operation.iteration);
                 (At { memory: Rc::clone(&self.net.buffers.send), offset: shift }, whole)
             }
-            Place::InPlace => {
+            Placement::InPlace => {
                 (strided(counts.send_in_place_stride), strided(counts.recv_in_place_stride))
             }
         }
@@ -226,7 +226,7 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
-        let (send, _) = self.places(operation);
+        let (send, _) = self.offsets(operation);
         let whole = self.whole(operation);
         let elements = self.case.counts.send.max(self.case.counts.recv);
         self.with(&whole, elements, |bytes| bytes.fill(POISON))?;
@@ -245,7 +245,7 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.offsets(operation);
         operations::run(self.net, self.case, &send, &recv)
     }
 
@@ -271,12 +271,12 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
-        let (_, recv) = self.places(operation);
+        let (_, recv) = self.offsets(operation);
         let pattern = self.pattern(seed);
         let (shape, me) = (self.shape, self.net.me);
-        let elements = in_memory::filled(&self.case.counts, operation.place);
+        let elements = in_memory::filled(&self.case.counts, operation.placement);
         let mismatch = self.with(&recv, elements, |memory| {
-            in_memory::verify(memory, &shape, &pattern, me, operation.place)
+            in_memory::verify(memory, &shape, &pattern, me, operation.placement)
         })?;
         Ok(vec![Found { rank: self.net.world_rank, mismatch }])
     }
@@ -287,7 +287,7 @@ impl Prepared for NetCase<'_, '_> {
         _: usize,
         element: u64,
     ) -> Result<(), BackendError> {
-        let (_, recv) = self.places(operation);
+        let (_, recv) = self.offsets(operation);
         let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if elements > 0 {
             let at = (element as usize % elements) * size;

@@ -227,7 +227,7 @@ fn measure(
         Err(Some(failure)) => return Err(tell(member, &failure)),
         Err(None) => return Err(Told),
     };
-    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
+    let watch = |phase: Phase, row: u64| control.set_progress(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use model::{
     Collective,
     fault::Phase,
-    plan::{Blocking, Case, Place, Plan},
+    plan::{Blocking, Case, Placement, Plan},
 };
 
 use super::{MeasureError, Session, Slowdown};
-use crate::backend::{Found, Synchronized, Operation, Prepared, finish_all};
+use crate::backend::{Found, Operation, Prepared, Synchronized, finish_all};
 
 /// One driver's times of a batch, seconds; all but `spent` of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,19 +46,19 @@ impl BatchTimes {
 
 impl Session<'_> {
     /// The operation whose result proves the batch: its last one.
-    pub(super) fn last_operation(&self, place: Place) -> Operation {
+    pub(super) fn last_operation(&self, placement: Placement) -> Operation {
         let operations = u64::from(self.iterations) * u64::from(self.plan.aggregated);
-        Operation { place, iteration: operations - 1, proof: self.plan.check > 0 }
+        Operation { placement, iteration: operations - 1, verified: self.plan.check > 0 }
     }
 
     /// Runs one batch and returns this driver's times, and what its ranks found wrong if they looked.
     pub(super) fn run_batch(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         fill: Option<u64>,
     ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
-        let last = self.last_operation(place);
+        let last = self.last_operation(placement);
         // The rank that reported a row comes late. Whoever did not wait for it here would wait in the
         // operation below, and a GPU that has waited for milliseconds is slow to start the next one.
         self.world.barrier(self.deadline())?;
@@ -66,17 +66,17 @@ impl Session<'_> {
             self.backend.prepare(case).fill(last, seed)?;
         }
         if self.plan.latency {
-            self.warm_alone(case, place)?;
+            self.warm_alone(case, placement)?;
         } else {
-            self.settle(case, place)?;
+            self.settle(case, placement)?;
         }
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         // Whoever waited long above was resting and comes out late; out of this one all come together.
         self.world.barrier(self.deadline())?;
         let times = match self.plan.graph {
-            0 => self.time_iterations(case, place)?,
-            launches => self.time_graph(case, place, launches)?,
+            0 => self.time_iterations(case, placement)?,
+            launches => self.time_graph(case, placement, launches)?,
         };
         let corrupt = self.corruption(Phase::Timed);
         let mut prepared = self.backend.prepare(case);
@@ -88,20 +88,20 @@ impl Session<'_> {
     }
 
     /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
-    fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+    fn settle(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
-        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
         finish_all(prepared.as_mut(), deadline)?;
         Ok(())
     }
 
     /// Untimed operations, apart like the timed ones.
-    fn warm_alone(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+    fn warm_alone(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
         for iteration in 0..u64::from(self.warmup) {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
-            prepared.enqueue(Operation { place, iteration, proof: false })?;
+            prepared.enqueue(Operation { placement, iteration, verified: false })?;
             finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(deadline)?;
@@ -109,14 +109,18 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn time_iterations(&mut self, case: &Case, place: Place) -> Result<BatchTimes, MeasureError> {
+    fn time_iterations(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+    ) -> Result<BatchTimes, MeasureError> {
         let plan = self.plan;
         let outer = plan.blocking == Blocking::Outer;
         // A barrier needs no other one behind it.
         let meets = case.collective != Collective::Barrier;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
-        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(place));
+        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(placement));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
@@ -182,10 +186,10 @@ impl Session<'_> {
     fn time_graph(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         launches: u32,
     ) -> Result<BatchTimes, MeasureError> {
-        let (plan, last) = (self.plan, self.last_operation(place));
+        let (plan, last) = (self.plan, self.last_operation(placement));
         let slowdown = self.slowdown(None, 1);
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = self.deadline();
@@ -219,7 +223,7 @@ fn operations(plan: &Plan, last: Operation, iteration: u64) -> impl Iterator<Ite
     let fused = u64::from(plan.aggregated);
     (0..fused).map(move |inner| {
         let number = iteration * fused + inner;
-        Operation { iteration: number, proof: last.proof && number == last.iteration, ..last }
+        Operation { iteration: number, verified: last.verified && number == last.iteration, ..last }
     })
 }
 

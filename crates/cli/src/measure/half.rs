@@ -8,7 +8,7 @@ use model::{
     bandwidth::bandwidth,
     fault::Phase,
     pattern::derive_seed,
-    plan::{Case, Place, Style},
+    plan::{Case, Placement, Style},
     record::{Half, IterationReport, WrongPlace},
     stats::{Decision, StoppingRule, median, summarise},
 };
@@ -36,15 +36,19 @@ pub(super) struct Findings {
 
 impl Session<'_> {
     /// Measures one placement.
-    pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
+    pub(super) fn measure_half(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+    ) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
             && case.collective != Collective::Barrier
             && self.backend.is_verifiable(case)
-            && (place == Place::OutOfPlace || case.collective.in_place_is_valid());
-        let seed = self.seed(place);
+            && (placement == Placement::OutOfPlace || case.collective.in_place_is_valid());
+        let seed = self.seed(placement);
         let facts = self.backend.prepare(case).facts();
         let (wanted, warmup) = self.loops(case);
-        let (least, iterations) = self.afford(case, place, wanted)?;
+        let (least, iterations) = self.afford(case, placement, wanted)?;
         (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
         let begun = Instant::now();
         let mut findings = Findings::default();
@@ -52,9 +56,9 @@ impl Session<'_> {
         let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut content = false;
         while !content && findings.wrong_anywhere == 0 {
-            let fill = (checked && self.proves(case, place))
+            let fill = (checked && self.proves(case, placement))
                 .then(|| derive_seed(seed, batches.len() as u64));
-            let (mut mine, found) = self.run_batch(case, place, fill)?;
+            let (mut mine, found) = self.run_batch(case, placement, fill)?;
             mine.spent = begun.elapsed().as_secs_f64();
             let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
             let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
@@ -77,7 +81,7 @@ impl Session<'_> {
                 samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
         if checked && findings.wrong_anywhere == 0 {
-            self.check(case, place, seed, &mut findings)?;
+            self.check(case, placement, seed, &mut findings)?;
         }
         let latency = match self.plan.latency {
             true => {
@@ -116,8 +120,8 @@ impl Session<'_> {
 
     /// Whether a batch leaves a result that is known: a graph that is launched again reduces what it has
     /// reduced before, where it works in place.
-    fn proves(&self, case: &Case, place: Place) -> bool {
-        let again = self.plan.graph > 1 && place == Place::InPlace;
+    fn proves(&self, case: &Case, placement: Placement) -> bool {
+        let again = self.plan.graph > 1 && placement == Placement::InPlace;
         !(again && case.collective.reduces())
     }
 
@@ -137,7 +141,7 @@ impl Session<'_> {
     fn afford(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         wanted: u32,
     ) -> Result<(u32, u32), MeasureError> {
         let plan = self.plan;
@@ -146,7 +150,7 @@ impl Session<'_> {
         };
         let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
         for _ in 0..PROBES {
-            fastest = self.probe(case, place)?.min(fastest);
+            fastest = self.probe(case, placement)?.min(fastest);
             let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
             afforded = plan.sampling.afforded(wanted, fastest * operations);
             let is_cheap = fastest * CHEAP < row_time;
@@ -167,12 +171,12 @@ impl Session<'_> {
     }
 
     /// Seconds that one operation takes on the slowest driver.
-    fn probe(&mut self, case: &Case, place: Place) -> Result<f64, MeasureError> {
+    fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, MeasureError> {
         self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         prepared.start();
-        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
         let mine = finish_all(prepared.as_mut(), deadline)?;
         drop(prepared);
         let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
@@ -181,11 +185,11 @@ impl Session<'_> {
     }
 
     /// The seed of this row and placement; batches and checks derive theirs from it.
-    pub(super) fn seed(&self, place: Place) -> u64 {
+    pub(super) fn seed(&self, placement: Placement) -> u64 {
         // Communicators differ, so that data of another one is wrong data.
         let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
-        let half = 2 * self.index + u64::from(place == Place::InPlace);
+        let half = 2 * self.index + u64::from(placement == Placement::InPlace);
         derive_seed(launch, half)
     }
 
@@ -193,11 +197,11 @@ impl Session<'_> {
     fn check(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         seed: u64,
         findings: &mut Findings,
     ) -> Result<(), MeasureError> {
-        let operation = Operation { place, iteration: 0, proof: false };
+        let operation = Operation { placement, iteration: 0, verified: false };
         for number in 1..=u64::from(self.plan.checks(self.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
             self.backend.prepare(case).fill(operation, seed)?;

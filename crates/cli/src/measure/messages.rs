@@ -13,7 +13,7 @@ use model::{
     fault::Phase,
     messages::Messages,
     pattern::derive_seed,
-    plan::{Place, Style, Sweep},
+    plan::{Placement, Style, Sweep},
     record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
     stats::{Decision, StoppingRule, median, summarise},
 };
@@ -173,7 +173,7 @@ impl Session<'_> {
         pairs: &[(usize, usize)],
     ) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0;
-        let seed = self.seed(Place::OutOfPlace);
+        let seed = self.seed(Placement::OutOfPlace);
         let (least, iterations) = self.afford_messages(task)?;
         let wanted = task.iterations;
         // Where there is no time for all iterations there is none for more untimed ones.

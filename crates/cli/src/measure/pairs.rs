@@ -19,7 +19,7 @@ use model::{
         verdict::{Mover, Rule, Verdict},
     },
     pattern::derive_seed,
-    plan::{BackendChoice, Place, Sweep, Way},
+    plan::{BackendChoice, Placement, Sweep, Way},
     record::{PairsFigures, Row},
 };
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Session<'_> {
         let adapts = self.plan.pairing.as_ref().is_some_and(|pairing| pairing.adapts);
         let mut pace = asked;
         for number in 1..=u64::from(self.plan.check).max(1) {
-            let seed = derive_seed(self.seed(Place::OutOfPlace), u64::MAX - number);
+            let seed = derive_seed(self.seed(Placement::OutOfPlace), u64::MAX - number);
             let check = (number, seed);
             let slowest = self.prove_pairs(test, sweep, schedule, check, &mut findings)?;
             pace = if adapts { asked.kept_to(slowest, test) } else { asked };

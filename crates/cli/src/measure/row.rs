@@ -7,7 +7,7 @@ use model::{
     algorithm::Table,
     alltoallv::Traffic,
     collective::OpColumn,
-    plan::{Case, Place},
+    plan::{Case, Placement},
     record::{Half, Row, SCHEMA},
 };
 
@@ -22,7 +22,7 @@ impl Session<'_> {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
         }
-        let [out, inside] = Place::BOTH;
+        let [out, inside] = Placement::BOTH;
         let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
         let why_not = match in_place_only || !self.plan.latency {
             true => self.backend.has_in_place(case).err(),

@@ -18,42 +18,46 @@ pub const RESULT: &str = "result.json";
 
 /// A place for files.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// The user's folder.
     Folder(PathBuf),
     /// The data folder, under names that begin with this.
     Store(String),
-    /// Nowhere for long.
-    Nowhere(TempDir),
+    /// Temporary for long.
+    Temporary(TempDir),
 }
 
-impl Place {
+impl Destination {
     /// The place that was asked for, made.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(crate) fn find(turns: &TurnArguments, prepared: &Prepared, command: &str) -> Result<Place> {
+    pub(crate) fn find(
+        turns: &TurnArguments,
+        prepared: &Prepared,
+        command: &str,
+    ) -> Result<Destination> {
         if let Some(folder) = &turns.record {
             fs::create_dir_all(folder).map_err(|error| {
                 let text = format!("--record {}: it is to be a folder: {error}", folder.display());
                 Refusal::new(Exit::Usage, text)
             })?;
-            return Ok(Place::Folder(folder.clone()));
+            return Ok(Destination::Folder(folder.clone()));
         }
         if !turns.no_record && prepared.keeps_record() {
             let id = outputs::run_id(&format!("{command}-{}", prepared.program()));
             match store::new_path(&id) {
-                Ok(_) => return Ok(Place::Store(id)),
+                Ok(_) => return Ok(Destination::Store(id)),
                 Err(error) => say(&format!("no record is kept: {error:#}")),
             }
         }
         let folder = TempDir::new().context("cannot make a folder for records of launches")?;
-        Ok(Place::Nowhere(folder))
+        Ok(Destination::Temporary(folder))
     }
 
     /// Whether files stay.
     pub(crate) fn is_kept(&self) -> bool {
-        !matches!(self, Place::Nowhere(_))
+        !matches!(self, Destination::Temporary(_))
     }
 
     /// The record of an environment's launch, counted from 0.
@@ -63,9 +67,9 @@ impl Place {
         let name = format!("{name}-{}", launch + 1);
         let inside = |folder: &Path| folder.join(format!("{name}.jsonl"));
         match self {
-            Place::Folder(folder) => Ok(inside(folder)),
-            Place::Store(id) => store::new_path(&format!("{id}-{name}")),
-            Place::Nowhere(folder) => Ok(inside(folder.path())),
+            Destination::Folder(folder) => Ok(inside(folder)),
+            Destination::Store(id) => store::new_path(&format!("{id}-{name}")),
+            Destination::Temporary(folder) => Ok(inside(folder.path())),
         }
     }
 
@@ -75,9 +79,9 @@ impl Place {
     /// When it cannot be written where the user said.
     pub(crate) fn keep(&self, outcome: &Outcome) -> Result<()> {
         let path = match self {
-            Place::Folder(folder) => folder.join(RESULT),
-            Place::Store(id) => store::new_result_path(id)?,
-            Place::Nowhere(_) => return Ok(()),
+            Destination::Folder(folder) => folder.join(RESULT),
+            Destination::Store(id) => store::new_result_path(id)?,
+            Destination::Temporary(_) => return Ok(()),
         };
         let text = serde_json::to_string(outcome).context("cannot write the result as JSON")?;
         fs::write(&path, text + "\n")

@@ -2,7 +2,7 @@
 //! Not the bounds themselves (`model::limits`), and not which algorithm ran.
 
 use model::{
-    limits::{Algorithm, Candidate, Inside, RankPlacement, Possible, candidates},
+    limits::{Algorithm, Candidate, Inside, Possible, RankPlacement, candidates},
     machine::Machine,
     topology::{System, machine_of_system},
 };

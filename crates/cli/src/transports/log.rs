@@ -1,4 +1,4 @@
-//! The first witness: between which ranks NCCL's log names which way, and which algorithms rows name.
+//! Evidence from NCCL's log: the transport it names between each pair of ranks, and the algorithms of rows.
 //! Not whether bytes went there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,44 +9,52 @@ use model::{
 };
 
 use super::{
-    evidence::{Says, Witness},
+    evidence::{EvidenceSource, Support},
     profile::{Profile, Scope, Way},
 };
 
 /// What NCCL's log says of the ranks in question, over all launches. What it does not say proves nothing:
 /// a launch, a rank, a device or an algorithm that is not named leaves it silent.
-pub(super) fn heard(profile: &Profile, records: &[&Folded], nodes: usize) -> (String, Witness) {
+pub(super) fn evidence(
+    profile: &Profile,
+    records: &[&Folded],
+    nodes: usize,
+) -> (String, EvidenceSource) {
     // A launch without a row has measured nothing that would have to be proven.
     let measured = records.iter().filter(|record| !record.rows.is_empty());
-    let launches: Vec<(BTreeSet<String>, Witness)> =
+    let launches: Vec<(BTreeSet<String>, EvidenceSource)> =
         measured.map(|record| of_launch(profile, record, nodes)).collect();
     let found: BTreeSet<&str> =
         launches.iter().flat_map(|(names, _)| names).map(String::as_str).collect();
     let found = found.into_iter().collect::<Vec<_>>().join(", ");
-    let all = || launches.iter().map(|(_, witness)| witness);
-    let any = |says| all().any(|witness| witness.says == says);
-    let says = match (any(Says::Yes), any(Says::No), any(Says::Silent)) {
-        _ if any(Says::Partly) => Says::Partly,
-        (true, true, _) => Says::Partly,
-        (_, true, _) => Says::No,
-        (_, _, true) => Says::Silent,
-        (true, ..) => Says::Yes,
-        (false, ..) => return (found, Witness::silent("nothing was measured")),
+    let all = || launches.iter().map(|(_, source)| source);
+    let any = |support| all().any(|source| source.support == support);
+    let support = match (any(Support::Confirms), any(Support::Contradicts), any(Support::NoData)) {
+        _ if any(Support::Partial) => Support::Partial,
+        (true, true, _) => Support::Partial,
+        (_, true, _) => Support::Contradicts,
+        (_, _, true) => Support::NoData,
+        (true, ..) => Support::Confirms,
+        (false, ..) => return (found, EvidenceSource::no_data("nothing was measured")),
     };
-    let spoken = all().find(|witness| witness.says == says).or_else(|| all().next());
-    let words = spoken.map_or_else(String::new, |witness| witness.words.clone());
-    (found, Witness { says, words })
+    let spoken = all().find(|source| source.support == support).or_else(|| all().next());
+    let detail = spoken.map_or_else(String::new, |source| source.detail.clone());
+    (found, EvidenceSource { support, detail })
 }
 
 /// One launch: the names of the ways that ran, and what follows.
-fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<String>, Witness) {
+fn of_launch(
+    profile: &Profile,
+    record: &Folded,
+    nodes: usize,
+) -> (BTreeSet<String>, EvidenceSource) {
     let facts: Vec<&NcclFacts> = record.library.iter().collect();
     if facts.is_empty() {
-        return (BTreeSet::new(), Witness::silent("NCCL's log is not in the record"));
+        return (BTreeSet::new(), EvidenceSource::no_data("NCCL's log is not in the record"));
     }
     let algorithms = Algorithms::of(record);
     if let Way::Nvls | Way::CollNet = profile.way {
-        return (algorithms.names.clone(), algorithms.witness(&profile.way, &facts));
+        return (algorithms.names.clone(), algorithms.source(&profile.way, &facts));
     }
     let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
     // A connection's two ends may be told in two logs: what counts is which ways a pair has.
@@ -60,7 +68,7 @@ fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<Stri
     }
     let networks = Networks::of(&facts);
     let names = pairs.values().flatten().map(|via| networks.named(via)).collect();
-    let silent = |why: &str| Witness::silent(why);
+    let silent = |why: &str| EvidenceSource::no_data(why);
     if pairs.is_empty() {
         return (names, silent("NCCL's log names no connection between these ranks"));
     }
@@ -71,21 +79,23 @@ fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<Stri
     let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
     let buffers = facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0));
     let list = names.iter().map(String::as_str).collect::<Vec<&str>>().join(", ");
-    let words = format!("{list} between {} pairs of ranks", pairs.len());
-    let witness = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
-        (false, true, false) => Witness { says: Says::No, words },
-        (_, true, _) => Witness { says: Says::Partly, words },
-        _ if switched => Witness { says: Says::Partly, words },
-        (_, _, true) => silent(&format!("{words}; which device or plugin is not told")),
+    let detail = format!("{list} between {} pairs of ranks", pairs.len());
+    let source = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
+        (false, true, false) => EvidenceSource { support: Support::Contradicts, detail },
+        (_, true, _) => EvidenceSource { support: Support::Partial, detail },
+        _ if switched => EvidenceSource { support: Support::Partial, detail },
+        (_, _, true) => silent(&format!("{detail}; which device or plugin is not told")),
         _ if buffers && algorithms.unnamed > 0 => silent(&format!(
-            "{words}; NVLS is set up as well, and rows do not name their algorithm"
+            "{detail}; NVLS is set up as well, and rows do not name their algorithm"
         )),
         _ => match stage.unnamed(&pairs) {
-            0 => Witness { says: Says::Yes, words },
-            some => silent(&format!("{words}; nothing is said of {some} of {} ranks", stage.ranks)),
+            0 => EvidenceSource { support: Support::Confirms, detail },
+            some => {
+                silent(&format!("{detail}; nothing is said of {some} of {} ranks", stage.ranks))
+            }
         },
     };
-    (names, witness)
+    (names, source)
 }
 
 /// Which pairs of ranks are in question.
@@ -143,7 +153,7 @@ impl Algorithms {
     }
 
     /// NVLS and SHARP are algorithms: rows name them.
-    fn witness(&self, way: &Way, facts: &[&NcclFacts]) -> Witness {
+    fn source(&self, way: &Way, facts: &[&NcclFacts]) -> EvidenceSource {
         let start = if *way == Way::Nvls { "NVLS" } else { "COLLNET" };
         let fitting = self.names.iter().filter(|name| name.starts_with(start)).count();
         let set_up = match way {
@@ -154,19 +164,21 @@ impl Algorithms {
                 .any(|e| matches!(e.transport, Via::CollNet { .. })),
         };
         let found = self.names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let says = match fitting {
-            _ if self.names.is_empty() => return Witness::silent("no row names its algorithm"),
-            0 => Says::No,
-            some if some < self.names.len() => Says::Partly,
+        let support = match fitting {
+            _ if self.names.is_empty() => {
+                return EvidenceSource::no_data("no row names its algorithm");
+            }
+            0 => Support::Contradicts,
+            some if some < self.names.len() => Support::Partial,
             _ if self.unnamed > 0 => {
-                let words = format!("algorithms {found}; {} rows name none", self.unnamed);
-                return Witness::silent(&words);
+                let detail = format!("algorithms {found}; {} rows name none", self.unnamed);
+                return EvidenceSource::no_data(&detail);
             }
             // The buffers' line and the choice belong together; the choice is the stronger one.
-            _ => Says::Yes,
+            _ => Support::Confirms,
         };
         let buffers = if set_up { "set up" } else { "no word of buffers" };
-        Witness { says, words: format!("algorithms {found}; {buffers}") }
+        EvidenceSource { support, detail: format!("algorithms {found}; {buffers}") }
     }
 }
 

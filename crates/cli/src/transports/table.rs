@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::evidence::{Percent, Transport, Verdict};
+use super::evidence::{Conclusion, Percent, Transport};
 use crate::{
     columns::aligned,
     sweep::{Outcome, cells, digits, figure, foot, head, multiple},
@@ -11,7 +11,7 @@ use crate::{
 /// Everything.
 pub fn table(outcome: &Outcome) -> String {
     let mut text = head(outcome);
-    text.push_str(&proofs(outcome));
+    text.push_str(&evidence_lines(outcome));
     text.push_str(&notes(outcome));
     text.push_str("#\n");
     text.push_str(&cells(outcome));
@@ -20,7 +20,7 @@ pub fn table(outcome: &Outcome) -> String {
 }
 
 /// A line for each transport, with its figure at the largest size.
-fn proofs(outcome: &Outcome) -> String {
+fn evidence_lines(outcome: &Outcome) -> String {
     let largest = outcome.rows.last();
     let at = largest.map_or("-".to_owned(), |row| format!("at {}", row.label()));
     let mut heading = vec!["asked".to_owned(), "verdict".to_owned(), "ran".to_owned()];
@@ -82,14 +82,14 @@ fn notes(outcome: &Outcome) -> String {
         };
         let why = found.why.as_deref().unwrap_or("");
         match found.verdict {
-            Verdict::Proven => {}
-            Verdict::Replaced => {
+            Conclusion::Proven => {}
+            Conclusion::Replaced => {
                 let _ = writeln!(text, "#    asked for {name}, got {}: {why}", found.found);
             }
-            Verdict::Mixed => {
+            Conclusion::Mixed => {
                 let _ = writeln!(text, "#    not only {name}, but {}: {why}", found.found);
             }
-            Verdict::Doubted | Verdict::Unproven => {
+            Conclusion::Conflicting | Conclusion::Unproven => {
                 let _ = writeln!(text, "#    {}: {why}", found.verdict.word());
             }
         }

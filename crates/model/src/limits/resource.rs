@@ -214,14 +214,22 @@ pub(super) fn nics_used(machine: &Machine, placement: &RankPlacement, islands: &
 /// How many times fewer NICs a GPU's own share is than all of an island: NCCL sends messages of one
 /// rank to one peer over the NICs nearest to its GPU, shared out among the GPUs as near to them
 /// (`ncclTopoGetLocalNet` in src/graph/topo.cc).
-pub(super) fn nics_for_each(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> f64 {
+pub(super) fn nics_for_each(
+    machine: &Machine,
+    placement: &RankPlacement,
+    islands: &Islands,
+) -> f64 {
     let all = nics_used(machine, placement, islands);
     let gpus = machine.node.gpus.max(1).saturating_mul(islands.nodes.max(1));
     all.max(1) as f64 / all.div_ceil(gpus).max(1) as f64
 }
 
 /// All NICs of an island, and their slots.
-pub(super) fn network(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> [Known; 2] {
+pub(super) fn network(
+    machine: &Machine,
+    placement: &RankPlacement,
+    islands: &Islands,
+) -> [Known; 2] {
     let groups = carriers(machine, placement);
     let all: usize = groups.iter().map(|nics| nics.count).sum();
     if all == 0 {

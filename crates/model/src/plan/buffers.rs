@@ -31,7 +31,7 @@ impl Plan {
 
     /// Whether each rank has a third buffer: into it goes the collective that is checked, so that it cannot be what an
     /// earlier one left. Messages are checked where they arrive.
-    pub fn has_proof(&self) -> bool {
+    pub fn has_check_buffer(&self) -> bool {
         self.check > 0 && self.benchmark.collective().is_some()
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Environment, Place, below};
+use super::{Candidate, Environment, Origin, below};
 
 /// Families of MPI whose launchers do not start each other's ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Starter {
 
     /// Puts copies of the other family last, behind those that could find their ranks.
     pub(super) fn prefer(&self, candidates: &mut [Candidate]) {
-        candidates.sort_by_key(|candidate| match candidate.place {
-            Place::Named | Place::Loaded => 0,
+        candidates.sort_by_key(|candidate| match candidate.origin {
+            Origin::Named | Origin::Loaded => 0,
             _ if family_of_library(candidate).is_none_or(|family| family == self.family) => 1,
             _ => 2,
         });

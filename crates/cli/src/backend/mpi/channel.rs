@@ -5,7 +5,7 @@ use model::pattern::{self, Content, Mismatch, Pattern};
 use native::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
-use crate::backend::{BackendError, Channel, Synchronized, Part, Side, Window};
+use crate::backend::{BackendError, Channel, Part, Side, Synchronized, Window};
 
 fn which(side: Side) -> Which {
     match side {

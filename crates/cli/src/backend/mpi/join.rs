@@ -57,8 +57,8 @@ pub(super) fn join(
         let text = String::from_utf8_lossy(said).into_owned();
         return Err(refused(text, Exit::Usage).into());
     }
-    let (proof, window) = (plan.has_proof(), plan.messaging.window as usize);
-    Rank::new(session, plan.buffer_bytes(), proof, window, context.as_ref()).map_err(|error| {
+    let (check, window) = (plan.has_check_buffer(), plan.messaging.window as usize);
+    Rank::new(session, plan.buffer_bytes(), check, window, context.as_ref()).map_err(|error| {
         match error {
             RankError::Gpu(error) => nccl::gpu(rank, error).into(),
             RankError::NotAware(_) => {

@@ -4,7 +4,7 @@
 use model::{
     Collective,
     layout::Shape,
-    plan::{Case, Place},
+    plan::{Case, Placement},
 };
 use native::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
@@ -75,11 +75,11 @@ impl Prepared {
         rank: &mut Rank,
         send: Part,
         recv: Part,
-        place: Place,
+        placement: Placement,
     ) -> Result<(), RankError> {
         let (from, to) = (Part { bytes: self.sent, ..send }, Part { bytes: self.received, ..recv });
         let (elements, root) = (self.elements, self.root);
-        let in_place = place == Place::InPlace;
+        let in_place = placement == Placement::InPlace;
         let is_root = self.me == root;
         // In place, MPI has no send side, or no receive side.
         let unless = |condition: bool, part: Part| (!condition).then_some(part);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use model::{
     layout::Shape,
     pattern::Pattern,
-    plan::{Case, Place, Plan},
+    plan::{Case, Placement, Plan},
 };
 use native::{
     gpu::Graph,
@@ -123,7 +123,8 @@ impl<'a> GpuCase<'a> {
         }
         let refused = |error| nccl(self.first(), library, error);
         library.group_start().map_err(refused)?;
-        let operation = Operation { place: Place::OutOfPlace, iteration: 0, proof: false };
+        let operation =
+            Operation { placement: Placement::OutOfPlace, iteration: 0, verified: false };
         let enqueued = self.enqueue_step(operation, 0);
         // The group must end, whatever happened within.
         let predicted = library.group_predict();
@@ -141,7 +142,7 @@ impl Prepared for GpuCase<'_> {
         let pattern = self.pattern(seed);
         for seat in &*self.backend.seats {
             let regions = self.regions(seat, operation)?;
-            seat.proof
+            seat.checker
                 .fill(seat, &self.shape, &pattern, regions)
                 .map_err(|error| gpu(seat.rank, error))?;
         }
@@ -251,8 +252,8 @@ impl Prepared for GpuCase<'_> {
         for seat in &*self.backend.seats {
             let regions = self.regions(seat, operation)?;
             let mismatch = seat
-                .proof
-                .verify(seat, &self.shape, &pattern, regions, operation.place)
+                .checker
+                .verify(seat, &self.shape, &pattern, regions, operation.placement)
                 .map_err(|error| gpu(seat.rank, error))?;
             found.push(Found { rank: seat.rank, mismatch });
         }

@@ -121,7 +121,7 @@ impl Channel for Nccl<'_> {
         let elements = part.bytes / pattern.datatype.bytes();
         let filled = match content {
             Content::Poison => seat.stream.set(span, POISON),
-            content => seat.proof.put(seat, span, elements, pattern, content),
+            content => seat.checker.put(seat, span, elements, pattern, content),
         };
         filled.map_err(|error| gpu(seat.rank, error))?;
         self.wait()
@@ -135,7 +135,7 @@ impl Channel for Nccl<'_> {
     ) -> Result<Mismatch, BackendError> {
         let (seat, span) = (self.seat()?, self.span(part)?);
         let elements = part.bytes / pattern.datatype.bytes();
-        let found = seat.proof.compare(seat, span, elements, pattern, content);
+        let found = seat.checker.compare(seat, span, elements, pattern, content);
         found.map_err(|error| gpu(seat.rank, error))
     }
 

@@ -24,7 +24,7 @@ use super::{
     Nccl, gpu,
     memory::Ledger,
     nccl, occupants,
-    proof::Proof,
+    proof::Checker,
     seat::{self, Buffers, Failed, Seat},
 };
 use crate::{backend::BackendError, measure::MeasureError};
@@ -44,10 +44,10 @@ impl Nccl<'_> {
         let groups = plan.groups();
         let group = groups.iter().find(|g| g.contains(&first)).map_or(&[][..], Vec::as_slice);
         self.ranks = group.len();
-        self.peers = group.iter().map(|rank| plan.driver(*rank)).collect();
+        self.peers = group.iter().map(|rank| plan.rank_thread(*rank)).collect();
         self.peers.dedup();
         self.peers.retain(|peer| *peer != driver);
-        let leads_process = plan.drivers_of(plan.process(driver)).next() == Some(driver);
+        let leads_process = plan.rank_threads_of(plan.process(driver)).next() == Some(driver);
         self.tuning.set_process_leader(leads_process);
         let config = self.config()?;
 
@@ -83,10 +83,14 @@ impl Nccl<'_> {
                 true => Stream::default_of(&context),
                 false => Stream::create(&context).map_err(|e| gpu(*rank, e))?,
             };
-            let proof =
-                Proof::new(&context, self.runtime.vendor(), self.options.proof, plan.check > 0)
-                    .map_err(|e| gpu(*rank, e))?;
-            self.seats.push(Seat::new(*rank, registered, ranked, stream, proof));
+            let checker = Checker::new(
+                &context,
+                self.runtime.vendor(),
+                self.options.checked_by,
+                plan.check > 0,
+            )
+            .map_err(|e| gpu(*rank, e))?;
+            self.seats.push(Seat::new(*rank, registered, ranked, stream, checker));
         }
         weigh(&mut self.memory, self.seats.iter().map(|seat| seat.communicator.context().as_ref()));
         Ok(())
@@ -177,7 +181,7 @@ fn exchange_id(
     world: &mut dyn World,
     first: usize,
 ) -> Result<UniqueId, MeasureError> {
-    let maker = plan.driver(first);
+    let maker = plan.rank_thread(first);
     let mine = if maker == world.rank() {
         UniqueId::make(library).map_err(|e| nccl(first, library, e))?.0.to_vec()
     } else {

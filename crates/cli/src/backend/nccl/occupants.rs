@@ -21,7 +21,7 @@ pub(super) fn make_sure_of_room(
     context: &Context,
 ) -> Result<(), BackendError> {
     let (free, total) = context.memory().map_err(|error| gpu(rank, error))?;
-    let buffers = if plan.has_proof() { 3 } else { 2 };
+    let buffers = if plan.has_check_buffer() { 3 } else { 2 };
     let needed = plan.buffer_bytes() as u64 * buffers;
     if free >= needed {
         return Ok(());

@@ -5,7 +5,7 @@ use model::{
     Collective, DataType, ReduceOp,
     layout::Shape,
     number::FloatFormat,
-    plan::{Place, Plan},
+    plan::{Placement, Plan},
 };
 use native::{
     gpu::Span,
@@ -75,18 +75,18 @@ pub(super) fn regions(
     operation: Operation,
 ) -> Option<Regions> {
     let unaligned = plan.unalign * shape.element_bytes;
-    let proof = seat.buffers.proof.as_ref().filter(|_| operation.proof);
-    // Successive iterations use successive parts; the proof is always at one place.
-    let (memory, base) = match proof {
-        Some(proof) => (proof, unaligned),
+    let check = seat.buffers.check.as_ref().filter(|_| operation.verified);
+    // Successive iterations use successive parts; the checked result is always at one place.
+    let (memory, base) = match check {
+        Some(check) => (check, unaligned),
         None => (&seat.buffers.recv, unaligned + shift),
     };
     let from = |span: Span, offset: usize| span.part(offset, span.bytes().checked_sub(offset)?);
     let whole = from(memory.span(), base)?;
     let own = |stride: usize| from(whole, seat.communicator.rank() * stride * shape.element_bytes);
-    let (send, recv) = match operation.place {
-        Place::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
-        Place::InPlace => {
+    let (send, recv) = match operation.placement {
+        Placement::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
+        Placement::InPlace => {
             (own(shape.counts.send_in_place_stride)?, own(shape.counts.recv_in_place_stride)?)
         }
     };

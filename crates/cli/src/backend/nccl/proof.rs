@@ -8,7 +8,7 @@ use model::{
     DataType, ReduceOp,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
-    plan::{Place, ProofBy},
+    plan::{CheckedBy, Placement},
 };
 use native::{
     gpu::{Context, GpuError, Span, Vendor},
@@ -25,7 +25,7 @@ const CHUNK: usize = 64 << 20;
 const AVERAGE_TOLERANCE: u32 = 2;
 
 /// How a rank's data is made and judged.
-pub(super) struct Proof {
+pub(super) struct Checker {
     /// The kernels, where somebody needs them.
     kernels: Option<Kernels>,
     fills: Who,
@@ -39,24 +39,24 @@ enum Who {
     Host,
 }
 
-impl Proof {
+impl Checker {
     /// For a GPU of `vendor`; nothing is loaded where nothing is checked.
     pub(super) fn new(
         context: &Arc<Context>,
         vendor: Vendor,
-        by: ProofBy,
+        by: CheckedBy,
         checks: bool,
-    ) -> Result<Proof, GpuError> {
+    ) -> Result<Checker, GpuError> {
         let (fills, verifies) = match (vendor, by) {
             // PTX is NVIDIA's.
-            (Vendor::Amd, _) | (_, ProofBy::Host) => (Who::Host, Who::Host),
-            (_, ProofBy::Gpu) => (Who::Gpu, Who::Gpu),
-            (_, ProofBy::HostFills) => (Who::Host, Who::Gpu),
-            (_, ProofBy::HostVerifies) => (Who::Gpu, Who::Host),
+            (Vendor::Amd, _) | (_, CheckedBy::Host) => (Who::Host, Who::Host),
+            (_, CheckedBy::Gpu) => (Who::Gpu, Who::Gpu),
+            (_, CheckedBy::HostFills) => (Who::Host, Who::Gpu),
+            (_, CheckedBy::HostVerifies) => (Who::Gpu, Who::Host),
         };
         let needed = checks && [fills, verifies].contains(&Who::Gpu);
         let kernels = if needed { Some(Kernels::load(context)?) } else { None };
-        Ok(Proof { kernels, fills, verifies })
+        Ok(Checker { kernels, fills, verifies })
     }
 
     /// Writes the input of an operation, and poison where its result goes.
@@ -106,10 +106,10 @@ impl Proof {
         shape: &Shape<'_>,
         pattern: &Pattern,
         regions: Regions,
-        place: Place,
+        placement: Placement,
     ) -> Result<Mismatch, GpuError> {
         let counts = shape.counts;
-        let in_place = place == Place::InPlace;
+        let in_place = placement == Placement::InPlace;
         let mut stretches = shape.output(seat.communicator.rank(), in_place);
         // What `fill` poisoned behind the result must still be poison; in place it was the input.
         let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };

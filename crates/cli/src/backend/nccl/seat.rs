@@ -9,7 +9,7 @@ use native::{
     nccl::{Communicator, Nccl as Library, NcclError, Registration as Registered, Symmetric},
 };
 
-use super::proof::Proof;
+use super::proof::Checker;
 
 /// A rank. What is registered goes first, then the communicator, then the memory.
 pub(super) struct Seat {
@@ -19,7 +19,7 @@ pub(super) struct Seat {
     pub(super) communicator: Communicator,
     pub(super) stream: Stream,
     pub(super) buffers: Buffers,
-    pub(super) proof: Proof,
+    pub(super) checker: Checker,
     /// Places that iterations passed (`-I`), and how many of them are in use.
     events: Vec<Event>,
     passed: usize,
@@ -30,7 +30,7 @@ pub(super) struct Buffers {
     pub(super) send: Memory,
     pub(super) recv: Memory,
     /// Where the last timed operation's result goes; none without checks.
-    pub(super) proof: Option<Memory>,
+    pub(super) check: Option<Memory>,
 }
 
 impl Buffers {
@@ -48,12 +48,12 @@ impl Buffers {
                 Ok(Memory::allocate(context, bytes)?)
             }
         };
-        let proof = if plan.has_proof() { Some(allocate()?) } else { None };
-        Ok(Buffers { send: allocate()?, recv: allocate()?, proof })
+        let check = if plan.has_check_buffer() { Some(allocate()?) } else { None };
+        Ok(Buffers { send: allocate()?, recv: allocate()?, check })
     }
 
     fn spans(&self) -> impl Iterator<Item = Span> {
-        [&self.send, &self.recv].into_iter().chain(&self.proof).map(Memory::span)
+        [&self.send, &self.recv].into_iter().chain(&self.check).map(Memory::span)
     }
 }
 
@@ -112,10 +112,19 @@ impl Seat {
         registered: Vec<Registered>,
         (communicator, buffers): (Communicator, Buffers),
         stream: Stream,
-        proof: Proof,
+        checker: Checker,
     ) -> Seat {
         let (events, passed) = (Vec::new(), 0);
-        Seat { rank, _registered: registered, communicator, stream, buffers, proof, events, passed }
+        Seat {
+            rank,
+            _registered: registered,
+            communicator,
+            stream,
+            buffers,
+            checker,
+            events,
+            passed,
+        }
     }
 
     /// Forgets which places were passed.

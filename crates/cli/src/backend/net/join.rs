@@ -84,19 +84,19 @@ pub(super) fn join<'p>(
     let buffers = Buffers {
         send: Memory::new(bytes).map_err(no_memory)?,
         recv: Memory::new(bytes).map_err(no_memory)?,
-        proof: Memory::new(if plan.has_proof() { bytes } else { 0 }).map_err(no_memory)?,
+        check: Memory::new(if plan.has_check_buffer() { bytes } else { 0 }).map_err(no_memory)?,
         scratch: Memory::new(SCRATCH).map_err(no_memory)?,
     };
     let mut links = Links::default();
-    let Buffers { send, recv, proof, scratch } = &buffers;
+    let Buffers { send, recv, check, scratch } = &buffers;
     for (peer, mut sender) in senders {
-        for memory in [send, recv, proof] {
+        for memory in [send, recv, check] {
             sender.register(memory).map_err(wrong)?;
         }
         links.add_sender(peer, sender, most);
     }
     for (peer, mut receiver) in receivers {
-        for memory in [recv, proof, scratch] {
+        for memory in [recv, check, scratch] {
             receiver.register(memory).map_err(wrong)?;
         }
         links.add_receiver(peer, receiver, most);
