@@ -8,7 +8,7 @@ use busbw_fuzz::{
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use model::{
-    mpi_log::{self, Deaf, MpiFacts, transports_named},
+    mpi_log::{self, CaptureDisabled, MpiFacts, transports_named},
     nccl_log::{NcclFacts, Parser, parse, transports_set_up},
 };
 
@@ -38,7 +38,7 @@ fn by_mpi(text: &str) {
         parser.line(line);
         let _ = mpi_log::is_chatter(line);
     }
-    let facts = parser.finish(0, text, text.len().is_multiple_of(2), &Deaf::default());
+    let facts = parser.finish(0, text, text.len().is_multiple_of(2), &CaptureDisabled::default());
     let json = serde_json::to_string(&facts).expect("facts are JSON");
     assert_eq!(serde_json::from_str::<MpiFacts>(&json).expect("and back"), facts);
     assert!(transports_named(&[facts]).starts_with("transports set up: "));

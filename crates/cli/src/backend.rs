@@ -24,7 +24,7 @@ use model::{
     exit::Exit,
     pattern::Mismatch,
     plan::{Case, Placement},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use thiserror::Error;
 
@@ -129,7 +129,7 @@ pub trait Backend {
 
     /// What a library reports about itself, if that is new since the last call. Called before or after
     /// the first row, and at the end.
-    fn library(&mut self) -> Option<Said> {
+    fn library(&mut self) -> Option<LibraryFacts> {
         None
     }
 

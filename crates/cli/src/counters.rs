@@ -19,7 +19,7 @@ use model::record::{Counted, DeviceCounters, DeviceKind, Unread};
 use crate::machine::Root;
 
 /// How long all devices together may take to answer: a broken one may never do.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Something that can be read again and again; its devices do not wait for those of others.
 trait Source: Send + Sync {
@@ -153,7 +153,7 @@ impl Counters {
         }
         drop(answers);
         let mut readings = Vec::new();
-        let due = Instant::now() + PATIENCE;
+        let due = Instant::now() + READ_TIMEOUT;
         while let Ok((number, answer)) =
             heard.recv_timeout(due.saturating_duration_since(Instant::now()))
         {
@@ -178,7 +178,7 @@ mod tests {
 
     impl Source for Stuck {
         fn read(&self) -> Vec<Reading> {
-            std::thread::sleep(2 * PATIENCE);
+            std::thread::sleep(2 * READ_TIMEOUT);
             Vec::new()
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         let mut counters = Counters { sources: vec![Arc::new(Stuck)], ..Counters::default() };
         let begun = Instant::now();
         counters.before_row();
-        assert!(begun.elapsed() < 2 * PATIENCE);
+        assert!(begun.elapsed() < 2 * READ_TIMEOUT);
         assert!(counters.after_row().is_empty());
         assert!(counters.sources.is_empty());
     }

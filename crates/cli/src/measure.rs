@@ -28,7 +28,7 @@ use thiserror::Error;
 use self::samples::Samples;
 use crate::backend::{Backend, BackendError, Operation, finish_all};
 
-/// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
+/// The most sizes of a sweep whose tuning choice is recorded: a sweep by small steps has thousands.
 const MAX_TUNING_SIZES: usize = 256;
 
 /// Why a rank could not go on measuring.

@@ -21,7 +21,7 @@ mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments, Output};
 pub use command_line::{
-    AGENT_WORD, Command, FINGERPRINT_WORD, PARTNER_WORD, RANK_WORD, RULE_WORD, SIEVE_WORD,
+    AGENT_WORD, Command, FINGERPRINT_WORD, LOG_FILTER_WORD, PARTNER_WORD, RANK_WORD, RULE_WORD,
     TIED_WORD, job_words, parse,
 };
 pub use environment::{Environment, RELAYED};

@@ -19,7 +19,7 @@ use indicatif::ProgressBar;
 use model::{
     exit::Exit,
     plan::Plan,
-    record::{Line, Row, Run, Said},
+    record::{LibraryFacts, Line, Row, Run},
 };
 
 pub use ended::Ended;
@@ -230,7 +230,7 @@ impl Outputs {
     ///
     /// # Errors
     /// Outputs that cannot be written.
-    pub fn library(&mut self, said: Said) -> Result<Flow> {
+    pub fn library(&mut self, said: LibraryFacts) -> Result<Flow> {
         self.closing.library(&said);
         let line = said.into();
         self.record_line(&line);

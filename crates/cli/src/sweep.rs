@@ -31,7 +31,7 @@ pub use launch::SWEPT;
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     best::sentence,
-    place::{Destination, RESULT},
+    place::{Destination, RESULT_FILE},
     prepared::Prepared,
     table::{cells, digits, figure, foot, head, multiple},
     turns::Turns,

@@ -29,8 +29,8 @@ use evidence::Conclusion;
 use here::Here;
 use profile::Profile;
 
-/// Seconds for everything, where the user names none.
-const TIME: f64 = 240.0;
+/// Seconds for all transports together, where the user names none.
+const DEFAULT_TIME_S: f64 = 240.0;
 
 /// Runs all transports.
 ///
@@ -38,7 +38,7 @@ const TIME: f64 = 240.0;
 /// What cannot be used, opened or started.
 pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let mut arguments = arguments.clone();
-    arguments.turns.time.get_or_insert(TIME);
+    arguments.turns.time.get_or_insert(DEFAULT_TIME_S);
     let turns = &arguments.turns;
     let prepared = Prepared::new(turns)?;
     if has_groups(prepared.plan()) {

@@ -22,7 +22,7 @@ use model::{
     mpi_log::MpiFacts,
     pattern::{self, POISON, Pattern},
     plan::{Case, Placement, Plan},
-    record::Said,
+    record::LibraryFacts,
 };
 use native::mpi::{Part, Rank, RankError, Which};
 
@@ -34,7 +34,7 @@ use super::{
 use crate::measure::MeasureError;
 
 pub use libraries::{Gpu, Gpus, Libraries};
-pub use log::{Log, sieve};
+pub use log::{Log, log_filter};
 
 /// The backend as one rank holds it.
 pub struct Mpi<'p> {
@@ -115,11 +115,11 @@ impl Backend for Mpi<'_> {
         }
     }
 
-    fn library(&mut self) -> Option<Said> {
+    fn library(&mut self) -> Option<LibraryFacts> {
         let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text(), self.alone);
         let is_new = self.told.as_ref() != Some(&facts);
         self.told = Some(facts.clone());
-        is_new.then(|| Said::Mpi(facts.into()))
+        is_new.then(|| LibraryFacts::Mpi(facts.into()))
     }
 
     fn finalize(self: Box<Self>) -> Result<(), BackendError> {

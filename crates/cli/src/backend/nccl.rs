@@ -23,7 +23,7 @@ use model::{
     exit::Exit,
     pattern,
     plan::{Case, GpuOptions, Plan},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use native::{
     gpu::{GpuError, Runtime},
@@ -172,8 +172,8 @@ impl Backend for Nccl<'_> {
         Ok(())
     }
 
-    fn library(&mut self) -> Option<Said> {
-        self.take_init_facts().map(Said::Nccl)
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.take_init_facts().map(LibraryFacts::Nccl)
     }
 
     fn abort(&mut self) {

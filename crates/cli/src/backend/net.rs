@@ -22,7 +22,7 @@ use model::{
     layout::Shape,
     pattern::{self, POISON, Pattern},
     plan::{Case, Placement, Plan},
-    record::{NetFacts, Said},
+    record::{LibraryFacts, NetFacts},
 };
 use native::net::{Memory, NetError};
 
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::measure::MeasureError;
 
-pub use libraries::{OURS, REFERENCE, Reference, Wanted};
+pub use libraries::{OWN_PLUGIN, REFERENCE, Reference, Wanted};
 pub use operations::COLLECTIVES;
 pub use stats::Stats;
 
@@ -114,8 +114,8 @@ impl Backend for Net<'_> {
         Ok(None)
     }
 
-    fn library(&mut self) -> Option<Said> {
-        self.facts.take().map(|facts| Said::Net(facts.into()))
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.facts.take().map(|facts| LibraryFacts::Net(facts.into()))
     }
 
     fn finalize(self: Box<Self>) -> Result<(), BackendError> {

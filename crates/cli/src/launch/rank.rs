@@ -18,7 +18,7 @@ use model::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -207,7 +207,7 @@ fn tell(member: &mut Member, failure: &Failure) -> Told {
 fn tell_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
     let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
-    let report = Report::Library(Said::Paths(counted.into()));
+    let report = Report::Library(LibraryFacts::Paths(counted.into()));
     // Without it the record says less, and nothing else is wrong.
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }

@@ -10,10 +10,10 @@ use rustix::fs::OFlags;
 
 use super::Root;
 
-/// Most bytes that are read: the kernel keeps a few MiB at most.
-const MOST: usize = 64 << 20;
-/// Longest record of /dev/kmsg: CONSOLE_EXT_LOG_MAX of kernel/printk/internal.h.
-const RECORD: usize = 8192;
+/// The most bytes that are read: the kernel keeps a few MiB at most.
+const MAX_LOG_BYTES: usize = 64 << 20;
+/// The longest record of /dev/kmsg: CONSOLE_EXT_LOG_MAX of kernel/printk/internal.h.
+const MAX_RECORD_BYTES: usize = 8192;
 
 /// The log's text, lines of /dev/kmsg as it writes them: `6,1234,5678,-;message`.
 ///
@@ -27,8 +27,8 @@ pub fn kernel_log(root: &Root) -> Result<String, String> {
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(&path);
     let mut file = opened.map_err(|why| format!("{}: {why}", path.display()))?;
-    let (mut text, mut record) = (Vec::new(), [0; RECORD]);
-    while text.len() < MOST {
+    let (mut text, mut record) = (Vec::new(), [0; MAX_RECORD_BYTES]);
+    while text.len() < MAX_LOG_BYTES {
         match file.read(&mut record) {
             Ok(0) => break,
             Ok(count) => text.extend(&record[..count]),

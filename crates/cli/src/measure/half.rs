@@ -16,13 +16,14 @@ use model::{
 use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation, finish_all};
 
-/// Wrong elements that a half lists in full.
-const PLACES_KEPT: usize = 8;
+/// The most wrong elements that a half lists in full.
+const MAX_WRONG_LISTED: usize = 8;
 
-/// Operations that are timed at most to learn how long one takes, where so many fit into a row's time.
-const PROBES: u32 = 3;
-/// See `PROBES`.
-const CHEAP: f64 = 40.0;
+/// The most operations that are timed to learn how long one takes, if `PROBES_PER_ROW` of them fit
+/// into a row's time.
+const MAX_PROBES: u32 = 3;
+/// See `MAX_PROBES`.
+const PROBES_PER_ROW: f64 = 40.0;
 
 /// What checks found so far, over the communicator.
 #[derive(Debug, Default)]
@@ -149,11 +150,11 @@ impl Session<'_> {
             return Ok((plan.sampling.min_batches, wanted));
         };
         let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
-        for _ in 0..PROBES {
+        for _ in 0..MAX_PROBES {
             fastest = self.probe(case, placement)?.min(fastest);
             let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
             afforded = plan.sampling.afforded(wanted, fastest * operations);
-            let is_cheap = fastest * CHEAP < row_time;
+            let is_cheap = fastest * PROBES_PER_ROW < row_time;
             if afforded == (plan.sampling.min_batches, wanted) || !is_cheap {
                 break;
             }
@@ -247,7 +248,7 @@ impl Session<'_> {
             }
             findings.wrong += wrong;
             findings.failed_checks += 1;
-            if findings.places.len() < PLACES_KEPT {
+            if findings.places.len() < MAX_WRONG_LISTED {
                 findings.places.push(WrongPlace {
                     rank,
                     element: *element,

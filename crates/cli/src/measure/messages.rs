@@ -25,13 +25,15 @@ use crate::{
     local_time,
 };
 
-/// How much later than asked for a sleep may end: the kernel's slack for timers, and a bit.
-const SLEEP: Duration = Duration::from_micros(60);
+/// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
+const SLEEP_OVERRUN: Duration = Duration::from_micros(60);
 
-/// Windows of messages up to so many bytes are rehearsed: OSU's hundred of them are over in half a millisecond,
-/// in which a processor is still slow that has slept until the last row was written. OSU's do not sleep.
-const SMALL: usize = 8192;
-const REHEARSED: u32 = 1000;
+/// Windows of messages up to this size get more warm-up: OSU's hundred windows take half a
+/// millisecond, in which a processor is still slow that slept until the last row was written. OSU's
+/// ranks do not sleep.
+const MAX_WARMED_BYTES: usize = 8192;
+/// The most additional untimed iterations of such windows.
+const MAX_EXTRA_WARMUP: u32 = 1000;
 
 /// What is to be measured.
 pub(super) struct Task {
@@ -102,8 +104,8 @@ impl Session<'_> {
         let answer = plan.answer_offset();
         let (iterations, mut warmup) = plan.loops(bytes as u64);
         // Who wants none untimed gets none.
-        if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= SMALL {
-            warmup += iterations.min(REHEARSED);
+        if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= MAX_WARMED_BYTES {
+            warmup += iterations.min(MAX_EXTRA_WARMUP);
         }
         Task {
             test,
@@ -397,9 +399,9 @@ pub(super) fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, Bac
 /// Lets time pass, as if an iteration had taken longer, on purpose.
 fn spin(time: Duration) {
     let begun = Instant::now();
-    if time > SLEEP {
+    if time > SLEEP_OVERRUN {
         // Others may need the core: they are not to be slowed, too.
-        std::thread::sleep(time - SLEEP);
+        std::thread::sleep(time - SLEEP_OVERRUN);
     }
     while begun.elapsed() < time {
         std::hint::spin_loop();

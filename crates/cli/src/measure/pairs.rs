@@ -16,7 +16,7 @@ use model::{
         judge::{confirm, judge},
         retest::{self, FIRST_PASSES, Retest},
         schedule::Schedule,
-        verdict::{Mover, Rule, Verdict},
+        verdict::{Mover, PairsAssessment, Rule},
     },
     pattern::derive_seed,
     plan::{BackendChoice, Placement, Sweep, Way},
@@ -32,7 +32,7 @@ use crate::backend::BackendError;
 /// may round logarithms in other ways.
 #[derive(Serialize, Deserialize)]
 struct Suspicion {
-    verdict: Verdict,
+    verdict: PairsAssessment,
     retest: Option<Retest>,
 }
 
@@ -45,7 +45,7 @@ impl Session<'_> {
         };
         let neighbours = self.neighbours()?;
         let schedule = schedule(pairing.way, &neighbours.hosts, self.plan.seed);
-        let mut heard = false;
+        let mut recorded = false;
         for test in &pairing.tests {
             let bytes = self.plan.bytes_of(*test) as usize;
             if self.waive_messages(Benchmark::Pairs, sweep, bytes)? {
@@ -58,7 +58,7 @@ impl Session<'_> {
                 self.index += 1;
                 continue;
             }
-            if !std::mem::replace(&mut heard, true) {
+            if !std::mem::replace(&mut recorded, true) {
                 self.tuning_pass_of_pairs(*test, sweep, &schedule)?;
             }
             let row = self.measure_matrix(*test, sweep, &schedule, &neighbours)?;
@@ -126,7 +126,12 @@ impl Session<'_> {
     }
 
     /// What has to be known to read a matrix.
-    fn notes(&self, neighbours: &Neighbours, verdict: &Verdict, test: Messages) -> Vec<String> {
+    fn notes(
+        &self,
+        neighbours: &Neighbours,
+        verdict: &PairsAssessment,
+        test: Messages,
+    ) -> Vec<String> {
         let on_processors = self.mover() == Mover::Processors;
         let divided = !on_processors && self.plan.ranks() > 2 && !test.is_latency();
         let said = [

@@ -4,7 +4,7 @@
 use model::{
     algorithm::Table,
     exit::Exit,
-    record::{GpuMemory, Row, Said},
+    record::{GpuMemory, LibraryFacts, Row},
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub enum Report {
     /// How fast which algorithm is here, measured before the first row.
     Measured(Table),
     /// What a process's library said of itself.
-    Library(Said),
+    Library(LibraryFacts),
     /// A row is complete.
     Row(Box<Row>),
     /// The rank has finished; its largest resident memory, bytes.

@@ -4,10 +4,10 @@
 use hdrhistogram::Histogram;
 use model::record::Spread;
 
-/// Significant digits: a percentile is within 0.1 % of a sample.
-const DIGITS: u8 = 3;
-/// The longest time that is told from a longer one, nanoseconds: an hour.
-const LONGEST: u64 = 3_600_000_000_000;
+/// Significant digits of the histogram: a percentile is within 0.1 % of a sample.
+const HISTOGRAM_DIGITS: u8 = 3;
+/// The longest time that the histogram holds, in nanoseconds: an hour. Longer ones count as this.
+const MAX_SAMPLE_NS: u64 = 3_600_000_000_000;
 
 /// Times of iterations, nanoseconds.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Default for Samples {
 impl Samples {
     pub(super) fn new() -> Samples {
         // The bounds are constants that the histogram takes.
-        let times = Histogram::new_with_max(LONGEST, DIGITS);
+        let times = Histogram::new_with_max(MAX_SAMPLE_NS, HISTOGRAM_DIGITS);
         Samples { times: times.unwrap_or_else(|_| unreachable!("constant bounds")) }
     }
 

@@ -80,7 +80,7 @@ pub enum Command {
     /// Start the processes of a host, as the busbw at the other end of stdin says.
     Agent,
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
-    Sieve,
+    LogFilter,
     /// Walk one rule of `plugin check`.
     PluginRule {
         /// Which.
@@ -108,8 +108,8 @@ pub const FINGERPRINT_WORD: &str = "__fingerprint";
 /// The hidden word that a supervisor starts its ranks with.
 pub const RANK_WORD: &str = "__rank";
 
-/// The hidden word that a rank starts the reader of its libraries' words with (`backend::mpi`).
-pub const SIEVE_WORD: &str = "__sieve";
+/// The hidden word that a rank starts the filter of its libraries' log with (`backend::mpi`).
+pub const LOG_FILTER_WORD: &str = "__log_filter";
 
 /// The hidden word that walks a rule of `plugin check`.
 pub const RULE_WORD: &str = "__plugin_rule";
@@ -169,7 +169,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         }
         FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT_WORD => Command::Agent,
-        SIEVE_WORD => Command::Sieve,
+        LOG_FILTER_WORD => Command::LogFilter,
         RULE_WORD => {
             Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") }
         }
@@ -284,7 +284,7 @@ fn grammar() -> Grammar {
         .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
         .subcommand(Grammar::new(AGENT_WORD).hide(true))
-        .subcommand(Grammar::new(SIEVE_WORD).hide(true))
+        .subcommand(Grammar::new(LOG_FILTER_WORD).hide(true))
         .subcommand(Grammar::new(RULE_WORD).hide(true).args([required("name"), required("asked")]))
         .subcommand(Grammar::new(PARTNER_WORD).hide(true).arg(required("asked")))
         .subcommand(Grammar::new(TIED_WORD).hide(true).arg(command))

@@ -12,10 +12,10 @@ use model::{
 use super::{Ended, Outputs};
 use crate::{local_time, render};
 
-/// How long a reader gets for the last lines when the run was interrupted.
-const LAST_LINES: Duration = Duration::from_millis(200);
-/// How often it is looked whether the user insists, while a reader pauses at the very end.
-const LOOK: Duration = Duration::from_millis(50);
+/// How long a reader gets for the last lines after an interruption.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time between two checks for a second interruption, while a reader pauses at the very end.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Outputs {
     /// The run ended: last lines, advice, and the exit code. Waits for a reader that pauses, unless
@@ -25,11 +25,11 @@ impl Outputs {
     /// Outputs that cannot be written.
     pub fn end(mut self, ended: &Ended, interrupted: impl Fn() -> bool) -> Result<Exit> {
         let exit = self.last_lines(ended)?;
-        let mut patience = LAST_LINES;
+        let mut patience = LAST_LINES_TIMEOUT;
         loop {
-            let read = self.table.settle(LOOK);
+            let read = self.table.settle(INTERRUPT_POLL_INTERVAL);
             // Nobody is left to tell where stderr is gone.
-            let told = self.stderr.settle(LOOK).unwrap_or(true);
+            let told = self.stderr.settle(INTERRUPT_POLL_INTERVAL).unwrap_or(true);
             match read {
                 Err(e) if ended.status == Status::Complete => {
                     let gone = e.kind() == io::ErrorKind::BrokenPipe;
@@ -40,7 +40,7 @@ impl Outputs {
                 _ => {}
             }
             if interrupted() {
-                patience = patience.saturating_sub(LOOK);
+                patience = patience.saturating_sub(INTERRUPT_POLL_INTERVAL);
                 if patience.is_zero() {
                     let complete = ended.status == Status::Complete;
                     return Ok(if complete { Exit::Interrupted } else { exit });

@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// How long a flush waits for the reader before it lets the supervisor go on.
-const MOMENT: Duration = Duration::from_millis(100);
+/// How long a flush waits for the reader before the supervisor goes on.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A standard stream. Clones write to the same.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl Write for Stream {
         let state = lock(&self.shared);
         let before = state.writing && !state.queue.is_empty();
         drop(state);
-        self.settle(if before { Duration::ZERO } else { MOMENT }).map(drop)
+        self.settle(if before { Duration::ZERO } else { FLUSH_TIMEOUT }).map(drop)
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
             stream.write_all(&piece).unwrap();
             stream.flush().unwrap();
         }
-        assert!(begun.elapsed() < 4 * MOMENT, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 4 * FLUSH_TIMEOUT, "{:?}", begun.elapsed());
         assert!(!stream.settle(Duration::ZERO).unwrap());
         let mut read = vec![0; 5 * piece.len()];
         reader.read_exact(&mut read).unwrap();

@@ -23,7 +23,7 @@ use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments, prin
 /// What came of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
-pub enum Verdict {
+pub enum RuleOutcome {
     /// It is kept.
     Pass,
     /// It is broken, and how.
@@ -32,28 +32,28 @@ pub enum Verdict {
     Waived(String),
 }
 
-impl Verdict {
+impl RuleOutcome {
     fn words(&self) -> (&'static str, Option<&str>) {
         match self {
-            Verdict::Pass => ("pass", None),
-            Verdict::Fail(why) => ("fail", Some(why)),
-            Verdict::Waived(why) => ("waived", Some(why)),
+            RuleOutcome::Pass => ("pass", None),
+            RuleOutcome::Fail(why) => ("fail", Some(why)),
+            RuleOutcome::Waived(why) => ("waived", Some(why)),
         }
     }
 }
 
 /// A rule and what came of it.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct RuleResult {
     rule: &'static str,
     what: &'static str,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: RuleOutcome,
 }
 
 /// Everything, as `--json` prints it.
 #[derive(Debug, Serialize)]
-struct Findings {
+struct CheckReport {
     plugin: String,
     path: String,
     versions: Vec<u32>,
@@ -61,7 +61,7 @@ struct Findings {
     passed: usize,
     failed: usize,
     waived: usize,
-    rules: Vec<Finding>,
+    rules: Vec<RuleResult>,
 }
 
 /// Checks a plugin.
@@ -83,7 +83,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         .map_err(|why| Refusal::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
     let chosen =
         |name: &str| arguments.rule.is_empty() || arguments.rule.iter().any(|rule| rule == name);
-    let mut findings = Findings {
+    let mut findings = CheckReport {
         plugin: described.name.clone(),
         path: asked.word.clone(),
         versions: described.versions.clone(),
@@ -99,11 +99,11 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
     for rule in RULES.iter().filter(|rule| chosen(rule.name)) {
         let verdict = child::judge(rule.name, &asked);
         match verdict {
-            Verdict::Pass => findings.passed += 1,
-            Verdict::Fail(_) => findings.failed += 1,
-            Verdict::Waived(_) => findings.waived += 1,
+            RuleOutcome::Pass => findings.passed += 1,
+            RuleOutcome::Fail(_) => findings.failed += 1,
+            RuleOutcome::Waived(_) => findings.waived += 1,
         }
-        let finding = Finding { rule: rule.name, what: rule.what, verdict };
+        let finding = RuleResult { rule: rule.name, what: rule.what, verdict };
         if !arguments.json {
             say(&line(&finding));
         }
@@ -113,13 +113,13 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         let text = serde_json::to_string_pretty(&findings)?;
         answer::answer(|out, _| writeln!(out, "{text}"))?;
     } else {
-        let Findings { passed, failed, waived, .. } = findings;
+        let CheckReport { passed, failed, waived, .. } = findings;
         say(&format!("# {passed} passed, {failed} failed, {waived} waived\n"));
     }
     Ok(if findings.failed == 0 { Exit::Ok } else { Exit::Internal })
 }
 
-fn head(findings: &Findings) -> String {
+fn head(findings: &CheckReport) -> String {
     let versions: Vec<String> = findings.versions.iter().map(|v| format!("v{v}")).collect();
     format!(
         "# net plugin {} ({}), tables {}; checked by v{}\n",
@@ -130,7 +130,7 @@ fn head(findings: &Findings) -> String {
     )
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &RuleResult) -> String {
     let (word, why) = finding.verdict.words();
     let why = why.map_or_else(String::new, |why| format!("\n        {why}"));
     format!("{word:<7} {:<22} {}{why}\n", finding.rule, finding.what)

@@ -8,12 +8,13 @@ use model::{
     mpi_log::{MpiFacts, transports_named},
     nccl_log::{NcclFacts, transports_set_up},
     record::{
-        Counted, DeviceCounters, DeviceKind, Meaning, NetFacts, Row, Said, Unread, plugins_used,
+        Counted, DeviceCounters, DeviceKind, LibraryFacts, Meaning, NetFacts, Row, Unread,
+        plugins_used,
     },
 };
 
-/// A network device that moved less than this part of the most that anything moved is not named.
-const PART: f64 = 0.01;
+/// A network device that moved less than this share of what the busiest one moved is not named.
+const MIN_NAMED_SHARE: f64 = 0.01;
 
 /// What the sentence is made of, as it comes.
 #[derive(Debug, Default)]
@@ -34,16 +35,16 @@ pub struct Closing {
 
 impl Closing {
     /// What a process's library said.
-    pub fn library(&mut self, said: &Said) {
+    pub fn library(&mut self, said: &LibraryFacts) {
         match said {
-            Said::Nccl(facts) => {
+            LibraryFacts::Nccl(facts) => {
                 let (choices, graphs) = (Vec::new(), Vec::new());
                 self.libraries.push(NcclFacts { choices, graphs, ..(**facts).clone() });
             }
-            Said::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
-            Said::Net(facts) => self.net.push((**facts).clone()),
+            LibraryFacts::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
+            LibraryFacts::Net(facts) => self.net.push((**facts).clone()),
             // For `explain`.
-            Said::Paths(_) => {}
+            LibraryFacts::Paths(_) => {}
         }
     }
 
@@ -101,7 +102,8 @@ impl Closing {
             }
         }
         let most = self.network.values().copied().max().unwrap_or(0).max(self.nvlink);
-        let busy = self.network.iter().filter(|(_, moved)| **moved as f64 > PART * most as f64);
+        let busy =
+            self.network.iter().filter(|(_, moved)| **moved as f64 > MIN_NAMED_SHARE * most as f64);
         let busy: Vec<String> =
             busy.map(|((_, name), moved)| format!("{name} {}", bytes(*moved))).collect();
         if !busy.is_empty() {
@@ -208,7 +210,7 @@ mod tests {
         let mut closing = closing(5000, 7);
         let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
         let facts = parse(&format!("{line}vm:1:1 [0] NCCL INFO Connected all rings\n"));
-        closing.library(&Said::Nccl(facts.into()));
+        closing.library(&LibraryFacts::Nccl(facts.into()));
         let said = closing.sentence(Some(&counted(&[]))).unwrap();
         let begin = "transports set up: 1 connection P2P/CUMEM; counters: NVLink moved 5.00 kB, ";
         assert!(said.starts_with(begin), "{said}");
@@ -221,7 +223,7 @@ mod tests {
         for tcp in [1, 3] {
             let btls = [("tcp".to_owned(), vec![[1, tcp]])].into();
             let facts = MpiFacts { pml: Some("ob1".to_owned()), btls, ..MpiFacts::default() };
-            closing.library(&Said::Mpi(facts.into()));
+            closing.library(&LibraryFacts::Mpi(facts.into()));
         }
         let mut counted = counted(&[]);
         counted.devices.retain(|_, kind| *kind != DeviceKind::Gpu);

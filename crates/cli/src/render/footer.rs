@@ -8,8 +8,8 @@ use model::{
 
 use super::number::general;
 
-/// Part of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
-const GATE: f64 = 0.9;
+/// Share of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
+const MIN_BW_SHARE: f64 = 0.9;
 
 /// Figures over rows, as they come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ impl Totals {
 
 /// Whether an average passes a gate; one that does not exist does not.
 pub fn gate_held(average: f64, gate: f64) -> bool {
-    average >= gate * GATE
+    average >= gate * MIN_BW_SHARE
 }
 
 /// Whether a row of pairs names somebody slow.

@@ -19,17 +19,17 @@ use super::{Render, report_json::Text};
 use crate::store::masked;
 
 /// Version of the report's layout.
-const VERSION: i32 = 3;
+const REPORT_VERSION: i32 = 3;
 
-/// Most numbered names that are tried.
-const NUMBERED: u32 = 10_000;
+/// The most numbered file names that are tried.
+const MAX_NUMBERED_NAMES: u32 = 10_000;
 
 /// Opens FILE, or FILE.0, FILE.1 … when it exists: a report is never overwritten.
 ///
 /// # Errors
 /// When none of them can be created.
 pub fn open(path: &Path) -> Result<(File, PathBuf)> {
-    let numbered = (0..NUMBERED).map(|number| {
+    let numbered = (0..MAX_NUMBERED_NAMES).map(|number| {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{number}"));
         PathBuf::from(name)
@@ -46,7 +46,7 @@ pub fn open(path: &Path) -> Result<(File, PathBuf)> {
         }
     }
     anyhow::bail!(
-        "cannot write the report {} (-J): it and its {NUMBERED} numbered names exist",
+        "cannot write the report {} (-J): it and its {MAX_NUMBERED_NAMES} numbered names exist",
         path.display()
     )
 }
@@ -170,7 +170,7 @@ impl<W: Write> Render for NcclReport<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
         let j = &mut self.text;
         j.open('{');
-        j.key("version").integer(VERSION);
+        j.key("version").integer(REPORT_VERSION);
         j.key("start_time").string(&run.started);
         j.key("args").open('[');
         run.args.iter().for_each(|arg| j.string(&masked(arg)));

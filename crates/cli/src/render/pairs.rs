@@ -17,10 +17,10 @@ use model::{
 use super::{Render, footer, number::fixed, table::devices};
 use crate::answer::wants_colour;
 
-/// Up to so many ranks the whole matrix is printed; beyond, a line for each rank.
-const WHOLE: usize = 32;
-/// Of more ranks, the slowest pairs that are named.
-const SLOWEST: usize = 10;
+/// Up to this many ranks the whole matrix is printed; with more, one line a rank.
+const MAX_MATRIX_RANKS: usize = 32;
+/// With more ranks, the number of slowest pairs that are named.
+const MAX_SLOWEST_PAIRS: usize = 10;
 
 /// The matrices on a writer.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl<W: Write> Render for PairsTable<W> {
             (Some(reason), ..) => format!("#\n# {} B  waived: {reason}\n", row.size),
             (None, Some(matrix), Some(pairs)) => {
                 let mut text = head(row, pairs.test);
-                text += &if matrix.labels.len() > WHOLE {
+                text += &if matrix.labels.len() > MAX_MATRIX_RANKS {
                     by_rank(&matrix)
                 } else {
                     whole(&matrix, self.colour)
@@ -166,7 +166,7 @@ fn by_rank(matrix: &Pairs) -> String {
         text += &format!("  {rank:>4}  {sends:>10}  {receives:>10}  {label}\n");
     }
     text += "# slowest pairs\n";
-    for pair in matrix.worst_first().iter().take(SLOWEST) {
+    for pair in matrix.worst_first().iter().take(MAX_SLOWEST_PAIRS) {
         let (from, to) = (pair.from, pair.to);
         text += &format!("  {from:>4} to {to:>4}  {:>10}\n", figure(pair.value));
     }

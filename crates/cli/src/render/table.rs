@@ -15,7 +15,7 @@ use super::{
 };
 
 /// nccl-tests' version whose output this is.
-const VERSION: &str = "2.19.6";
+const NCCL_TESTS_VERSION: &str = "2.19.6";
 
 /// The table on a writer.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ fn configuration(run: &Run) -> String {
         Step::Bytes(bytes) => (bytes, "bytes"),
     };
     let mut text = format!(
-        "# nccl-tests version {VERSION} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
+        "# nccl-tests version {NCCL_TESTS_VERSION} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
         run.nccl[0], run.nccl[1], plan.program
     );
     text += &format!(

@@ -9,8 +9,8 @@ use model::{
     stats::summarise,
 };
 
-/// An iteration that takes this many times the median stalled.
-const STALL: f64 = 100.0;
+/// An iteration stalled if it takes this many times the median.
+const STALL_FACTOR: f64 = 100.0;
 
 /// What a row's reader should know: wrong elements with their places, and what happened to devices.
 pub fn row_warnings(row: &Row) -> Vec<String> {
@@ -73,7 +73,7 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     let stalled = |half: &Half| {
         let spread = half.latency.as_ref().map(|figures| figures.spread);
         let spread = spread.or(half.messages.as_ref().map(|figures| figures.spread));
-        spread.is_some_and(|spread| spread.max > STALL * spread.p50)
+        spread.is_some_and(|spread| spread.max > STALL_FACTOR * spread.p50)
     };
     say(
         "single iterations took over 100 times the median",

@@ -82,8 +82,8 @@ pub fn forget(machine: &Machine, ranks: usize) -> Result<()> {
     change(machine, |tables| tables.retain(|table| table.ranks != ranks))
 }
 
-/// More than any number of machines needs; a longer file is none of ours.
-const MOST_BYTES: u64 = 16 << 20;
+/// More bytes than the tables of any number of machines need: a longer file is not one of ours.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Everything in the file but entries and tables that make no sense: the file may be anything, and
 /// one bad entry says nothing about the others.
@@ -92,7 +92,7 @@ fn all() -> Vec<Measured> {
         // A pipe would be waited for.
         let file = fs::metadata(&path).ok()?.is_file().then(|| fs::File::open(&path).ok())??;
         let mut text = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text).ok()?;
         Some(text)
     });
     sound(&text.unwrap_or_default())

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// Prefixes of variables that change results.
-const KEPT: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
+/// Prefixes of the variables that change results.
+const KEPT_PREFIXES: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
 
 /// Parts of names whose values are nobody else's business.
 const SECRETS: [&str; 8] =
@@ -16,7 +16,7 @@ const MASK: &str = "***";
 /// The variables that matter, of all of them.
 pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
     variables
-        .filter(|(name, _)| KEPT.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|(name, _)| KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, value)| {
             let value = shown(&name, &value);
             (name, value)

@@ -13,8 +13,8 @@ use model::record::{End, Folded, Line, Run, SCHEMA};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// A record's first line names every rank's device: so much of it is looked at, bytes.
-const LONGEST_HEAD: u64 = 64 << 20;
+/// The most bytes of a record's first line that are read: it names every rank's device.
+const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 /// Why a record cannot be read.
 #[derive(Debug, Error)]
@@ -59,7 +59,7 @@ pub enum ReadError {
 pub(super) fn started(path: &Path) -> Option<String> {
     let mut first = Vec::new();
     let file = BufReader::new(File::open(path).ok()?);
-    file.take(LONGEST_HEAD).read_until(b'\n', &mut first).ok()?;
+    file.take(MAX_HEAD_BYTES).read_until(b'\n', &mut first).ok()?;
     let head: Head = serde_json::from_slice(&first).ok()?;
     head.started.or_else(|| head.run.and_then(|run| run.started))
 }

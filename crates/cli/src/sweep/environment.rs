@@ -6,7 +6,7 @@ use std::fmt;
 use crate::store;
 
 /// The most environments of one sweep: more is a mistake in a list, or a job of days.
-pub const MOST: usize = 256;
+pub const MAX_ENVIRONMENTS: usize = 256;
 
 /// What one job runs under, besides what the user's environment says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +63,10 @@ pub fn product(lists: &[String]) -> Result<Vec<Environment>, String> {
         }
     }
     let many = variables.iter().try_fold(1_usize, |many, (_, v)| many.checked_mul(v.len()));
-    let Some(many) = many.filter(|many| *many <= MOST) else {
-        return Err(format!("the -x lists have more than {MOST} combinations: shorten them"));
+    let Some(many) = many.filter(|many| *many <= MAX_ENVIRONMENTS) else {
+        return Err(format!(
+            "the -x lists have more than {MAX_ENVIRONMENTS} combinations: shorten them"
+        ));
     };
     let environment = |number: usize| {
         let mut rest = number;
@@ -155,7 +157,7 @@ mod tests {
         #[test]
         fn no_list_is_too_odd(lists in prop::collection::vec(".{0,40}", 0..4)) {
             if let Ok(environments) = product(&lists) {
-                prop_assert!(!environments.is_empty() && environments.len() <= MOST);
+                prop_assert!(!environments.is_empty() && environments.len() <= MAX_ENVIRONMENTS);
             }
         }
     }

@@ -22,8 +22,8 @@ impl Interruption {
     /// When the handlers cannot be installed.
     pub fn watch() -> Result<Interruption> {
         let mut signals = Signals::new(launch::terminating()).context("cannot take signals")?;
-        let heard = Interruption::default();
-        let told = heard.clone();
+        let interruption = Interruption::default();
+        let told = interruption.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -32,11 +32,11 @@ impl Interruption {
                 }
             })
             .context("cannot start a thread for signals")?;
-        Ok(heard)
+        Ok(interruption)
     }
 
     /// Whether one came.
-    pub fn heard(&self) -> bool {
+    pub fn is_interrupted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 

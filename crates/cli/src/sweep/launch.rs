@@ -23,14 +23,15 @@ use crate::store;
 /// The variable by which a launch knows that it belongs to a sweep, and ends with it: the names of those that
 /// are its environment, so that a launcher takes them along.
 pub const SWEPT: &str = "BUSBW_SWEPT";
-/// How often it is looked whether a launch has ended.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long a launch may take to hear by itself of a signal that went to its whole group.
-const HEARS: Duration = Duration::from_millis(300);
+/// Time between two checks whether a launch has ended.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a launch may take to react to a signal that its whole process group got, before it gets
+/// one of its own.
+const SIGNAL_GRACE: Duration = Duration::from_millis(300);
 /// How long an interrupted launch may take to end.
-const ENDS: Duration = Duration::from_secs(8);
-/// Bytes of its stderr that are kept: the end, where the reason stands.
-const KEPT: usize = 8 << 10;
+const EXIT_TIMEOUT: Duration = Duration::from_secs(8);
+/// Bytes of its stderr that are kept: the end, which has the reason.
+const STDERR_TAIL_BYTES: usize = 8 << 10;
 
 /// A launch that is over.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ pub fn run(
     let record = store::read(path).ok();
     let failure = match code {
         // It was killed here, since it did not end in time or the user insisted.
-        None if interruption.heard() => {
+        None if interruption.is_interrupted() => {
             Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
         }
         code => failure(code, record.as_ref(), &said),
@@ -96,18 +97,18 @@ fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>>
         if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
             return Ok(status.code());
         }
-        if interruption.heard() {
+        if interruption.is_interrupted() {
             let since = *signalled.get_or_insert_with(Instant::now);
-            if !told && since.elapsed() > HEARS {
+            if !told && since.elapsed() > SIGNAL_GRACE {
                 told = true;
                 let pid = Pid::from_child(child);
                 let _ = kill_process(pid, Signal::INT);
             }
-            if since.elapsed() > ENDS || interruption.insists() {
+            if since.elapsed() > EXIT_TIMEOUT || interruption.insists() {
                 let _ = child.kill();
             }
         }
-        thread::sleep(LOOK);
+        thread::sleep(EXIT_POLL_INTERVAL);
     }
 }
 
@@ -116,7 +117,7 @@ fn tail(mut from: impl Read) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 1 << 12]);
     while let Ok(len @ 1..) = from.read(&mut piece) {
         kept.extend_from_slice(&piece[..len]);
-        let more = kept.len().saturating_sub(KEPT);
+        let more = kept.len().saturating_sub(STDERR_TAIL_BYTES);
         kept.drain(..more);
     }
     String::from_utf8_lossy(&kept).into_owned()
@@ -160,6 +161,6 @@ mod tests {
         let (code, why) = failure(Some(5), None, said).unwrap();
         assert_eq!((code, why.as_str()), (5, "--backend nccl cannot run here"));
         assert_eq!(failure(None, None, "").unwrap().1, "it ended without a word");
-        assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), KEPT);
+        assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), STDERR_TAIL_BYTES);
     }
 }

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::{Outcome, Prepared, say};
 use crate::{Refusal, options::TurnArguments, outputs, store};
 
-/// The result's file in a folder of the user's.
-pub const RESULT: &str = "result.json";
+/// The result's file name in a folder that the user named.
+pub const RESULT_FILE: &str = "result.json";
 
 /// A place for files.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Destination {
     /// When it cannot be written where the user said.
     pub(crate) fn keep(&self, outcome: &Outcome) -> Result<()> {
         let path = match self {
-            Destination::Folder(folder) => folder.join(RESULT),
+            Destination::Folder(folder) => folder.join(RESULT_FILE),
             Destination::Store(id) => store::new_result_path(id)?,
             Destination::Temporary(_) => return Ok(()),
         };

@@ -13,11 +13,11 @@ use super::{
     launch::{self, Launch},
 };
 
-/// Seconds that one wait may take in a launch whose user has set no limit: an environment in which ranks
-/// never find each other must not hold up the others.
-const PATIENCE_S: u64 = 600;
-/// The same where time is limited.
-const LIMITED_PATIENCE_S: u64 = 120;
+/// The limit of one wait in a launch without `-T`, in seconds: an environment in which ranks never
+/// find each other must not hold up the others.
+const WAIT_LIMIT_S: u64 = 600;
+/// The same in a sweep with a time limit.
+const TIMED_WAIT_LIMIT_S: u64 = 120;
 
 /// What is to be run.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ pub fn take(
             order.reverse();
         }
         for (place, number) in order.iter().copied().enumerate() {
-            if interruption.heard() {
+            if interruption.is_interrupted() {
                 return Ok(all);
             }
             let reserved = reserved(&all, number, job.launches);
@@ -104,7 +104,7 @@ pub fn take(
                 continue;
             }
             let mut words = job.words.clone();
-            let mut patience = PATIENCE_S;
+            let mut patience = WAIT_LIMIT_S;
             if let Some(limit) = job.time {
                 let left = limit - begun.elapsed().as_secs_f64();
                 if round > 0 && turns.expected() > left - reserved {
@@ -116,7 +116,7 @@ pub fn take(
                 turns.afford(left / rest.max(1) as f64, job.rows);
                 let row_time = turns.row_time.unwrap_or(limit);
                 words.extend(["--row-time".into(), format!("{row_time:.3}").into()]);
-                patience = LIMITED_PATIENCE_S;
+                patience = TIMED_WAIT_LIMIT_S;
             }
             if !job.has_patience {
                 words.extend(["-T".into(), patience.to_string().into()]);
@@ -134,13 +134,13 @@ impl Turns {
     /// Sets the seconds of a row so that a launch fits into `share` seconds. Sizes grow by a factor, so
     /// that the largest few rows take nearly all of the time.
     fn afford(&mut self, share: f64, rows: u64) {
-        const LEAST: f64 = 0.005;
-        let share = share.max(LEAST);
+        const MIN_ROW_S: f64 = 0.005;
+        let share = share.max(MIN_ROW_S);
         let row_time = match (self.row_time, self.launches.last()) {
             (None, _) | (_, None) => share / (rows as f64 / 4.0).max(2.5),
             (Some(before), Some(last)) => before * (share / last.took.as_secs_f64()).min(1.0),
         };
-        self.row_time = Some(row_time.max(LEAST));
+        self.row_time = Some(row_time.max(MIN_ROW_S));
     }
 }
 

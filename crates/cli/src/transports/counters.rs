@@ -8,19 +8,19 @@ use super::{
 };
 use crate::render::bytes;
 
-/// From here on a device carried the data: reduction in switches halves what a ring would move, and nothing
-/// does with less.
-const CARRIED: f64 = 0.5;
-/// Below this it did not: what ranks tell each other is less.
-const IDLE: f64 = 0.05;
-/// Below so many bytes nothing follows: what ranks, and everybody else on the host, tell each other
-/// meanwhile is as much.
-const LEAST: f64 = 16e6;
+/// From this share of the required bytes on, a device carried the data: reduction in switches
+/// halves what a ring would move, and nothing needs less.
+const CARRIED_SHARE: f64 = 0.5;
+/// Below this share it did not carry the data: the ranks' control traffic is less.
+const IDLE_SHARE: f64 = 0.05;
+/// With fewer required bytes nothing follows: control traffic, and other programs of the host, move
+/// as much meanwhile.
+const MIN_REQUIRED_BYTES: f64 = 16e6;
 
 /// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
 /// what goes between these.
 pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource {
-    if moved.required < LEAST {
+    if moved.required < MIN_REQUIRED_BYTES {
         let detail = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
         return EvidenceSource::no_data(&detail);
     }
@@ -30,9 +30,9 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
     };
     let judged = |name: &str, amount: u64| {
         let part = moved.part(amount);
-        let support = if part >= CARRIED {
+        let support = if part >= CARRIED_SHARE {
             Support::Confirms
-        } else if part < IDLE {
+        } else if part < IDLE_SHARE {
             Support::Contradicts
         } else {
             Support::NoData
@@ -44,7 +44,8 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
             let source = judged("NVLink", nvlink);
             if source.support == Support::Contradicts {
                 // Peers reach each other over PCIe as well, which nobody counts.
-                let network = busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED);
+                let network =
+                    busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED_SHARE);
                 let support = if network { Support::Contradicts } else { Support::NoData };
                 return EvidenceSource { support, detail: source.detail };
             }
@@ -58,7 +59,7 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
         (Way::P2p | Way::Nvls | Way::Mnnvl, None) => EvidenceSource::no_data("NVLink was not read"),
         (Way::Shm, nvlink) => {
             let most = busiest.map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
-            if moved.part(most) >= CARRIED {
+            if moved.part(most) >= CARRIED_SHARE {
                 let (name, amount) = match busiest {
                     Some((name, amount)) if amount == most => (name, amount),
                     _ => ("NVLink", most),

@@ -143,7 +143,7 @@ impl Transport {
     /// The sources that confirm it: `log`, the counters' text, or both.
     pub fn by(&self) -> String {
         let log = (self.log.support == Support::Confirms).then_some(match self.asked.as_str() {
-            "shm" if self.found == OWN => "busbw itself",
+            "shm" if self.found == HOST_TRANSPORT => "busbw itself",
             _ => "log",
         });
         let counters =
@@ -161,15 +161,15 @@ impl EvidenceSource {
     }
 }
 
-/// What the host backend uses.
-const OWN: &str = "shared memory";
+/// The transport of the host backend.
+const HOST_TRANSPORT: &str = "shared memory";
 
 /// The host backend's own evidence: busbw itself moves the bytes.
 fn own_memory(records: &[&Folded]) -> (String, EvidenceSource) {
     let host = |record: &&&Folded| record.run.plan.backend == BackendChoice::Host;
     if records.iter().filter(host).count() == records.len() && !records.is_empty() {
         let detail = "the host backend has nothing else".to_owned();
-        return (OWN.to_owned(), EvidenceSource { support: Support::Confirms, detail });
+        return (HOST_TRANSPORT.to_owned(), EvidenceSource { support: Support::Confirms, detail });
     }
     (String::new(), EvidenceSource::no_data("a cost model: nothing moves"))
 }

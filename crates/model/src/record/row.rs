@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, figure};
 use crate::{
-    Benchmark, Collective, DataType, messages::Messages, pairs::verdict::Verdict, stats::Summary,
+    Benchmark, Collective, DataType, messages::Messages, pairs::verdict::PairsAssessment,
+    stats::Summary,
 };
 
 /// A row of the table, or the reason why there is none.
@@ -204,7 +205,7 @@ pub struct PairsFigures {
     /// What was measured of each pair.
     pub test: Messages,
     /// Whoever is slow.
-    pub verdict: Verdict,
+    pub verdict: PairsAssessment,
     /// Suspects that were measured again, and others beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retest: Option<Half>,

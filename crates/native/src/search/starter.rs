@@ -20,8 +20,9 @@ pub(super) struct Starter {
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// Processes above this one that are looked at: busbw's supervisor, a shell, a wrapper or two.
-const ABOVE: usize = 8;
+/// The most ancestors of this process that are examined: busbw's supervisor, a shell, a wrapper or
+/// two.
+const MAX_ANCESTORS: usize = 8;
 
 impl Starter {
     /// The nearest launcher above this process; without one what its variables say.
@@ -91,7 +92,7 @@ fn above(root: &Path) -> Vec<PathBuf> {
     };
     let mut programs = Vec::new();
     let mut process = parent_of("self");
-    for _ in 0..ABOVE {
+    for _ in 0..MAX_ANCESTORS {
         let Some(number) = process.filter(|number| *number > 1) else { break };
         let number = number.to_string();
         let link = below(root, Path::new("/proc")).join(&number).join("exe");

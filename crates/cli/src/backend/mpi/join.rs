@@ -18,8 +18,8 @@ use crate::{
     options::Launched,
 };
 
-/// How long ranks wait for what others found when they joined, without -T.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long ranks wait for the results of each other's start, without `-T`.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Joins the others.
 ///
@@ -50,8 +50,8 @@ pub(super) fn join(
     let meeting = Meeting::of(Some(started), joined);
     // All of them know before any of them ends.
     let said = if meeting == Meeting::Whole { String::new() } else { meeting.to_string() };
-    let deadline =
-        std::time::Instant::now() + PATIENCE.max(Duration::from_secs(plan.timeout_s.unwrap_or(0)));
+    let deadline = std::time::Instant::now()
+        + JOIN_TIMEOUT.max(Duration::from_secs(plan.timeout_s.unwrap_or(0)));
     let all = world.allgather(said.as_bytes(), Some(deadline))?;
     if let Some(said) = all.iter().find(|said| !said.is_empty()) {
         let text = String::from_utf8_lossy(said).into_owned();

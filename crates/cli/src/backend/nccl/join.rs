@@ -29,8 +29,9 @@ use super::{
 };
 use crate::{backend::BackendError, measure::MeasureError};
 
-/// The thread that waits for NCCL looks round so often.
-const LOOK: Duration = Duration::from_millis(50);
+/// The thread that waits for NCCL's initialisation checks the deadline and the abort flag this
+/// often.
+const INIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Nccl<'_> {
     /// Seats our ranks on their GPUs.
@@ -147,7 +148,7 @@ impl Nccl<'_> {
         })?;
         let begun = Instant::now();
         loop {
-            match result.recv_timeout(LOOK) {
+            match result.recv_timeout(INIT_POLL_INTERVAL) {
                 Ok(joined) => return joined.map_err(|error| nccl(first, library, error)),
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = format!("rank {first}: the thread that joined NCCL has vanished");

@@ -17,12 +17,12 @@ use native::{
 
 use super::{operations::Regions, seat::Seat};
 
-/// Bytes that are brought to the host and compared at a time.
-const CHUNK: usize = 64 << 20;
+/// Bytes that are copied to the host and compared at a time.
+const COMPARE_CHUNK_BYTES: usize = 64 << 20;
 
-/// Numbers of the type that a float average may be off: nccl-tests allows as many
-/// (verifiable/verifiable.cu:1320-1330), since who divides when is NCCL's own choice.
-const AVERAGE_TOLERANCE: u32 = 2;
+/// How far a float average may be off, in representable numbers of the type: nccl-tests allows as
+/// many (verifiable/verifiable.cu:1320-1330), since NCCL chooses who divides when.
+const AVERAGE_TOLERANCE_ULP: u32 = 2;
 
 /// How a rank's data is made and judged.
 pub(super) struct Checker {
@@ -189,7 +189,7 @@ fn tolerance(pattern: &Pattern, content: Content) -> u32 {
             | DataType::Int64
             | DataType::Uint64
     );
-    if averaged && !integer { AVERAGE_TOLERANCE } else { 0 }
+    if averaged && !integer { AVERAGE_TOLERANCE_ULP } else { 0 }
 }
 
 /// The same content from its element `by` on.
@@ -214,6 +214,6 @@ fn in_chunks(
     handle: impl FnMut(usize, usize) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
     let mut handle = handle;
-    let most = CHUNK / element.max(1);
+    let most = COMPARE_CHUNK_BYTES / element.max(1);
     (0..elements).step_by(most).try_for_each(|at| handle(at, most.min(elements - at)))
 }

@@ -10,8 +10,8 @@ use native::nccl::{Nccl as Library, Progress};
 use super::{gpu, nccl, seat::Seat};
 use crate::backend::BackendError;
 
-/// Looks at a stream between two looks at everything else that may have gone wrong.
-const LOOKS: u32 = 64;
+/// Polls of a stream between two checks of NCCL's errors, the abort flag and the clock.
+const POLLS_PER_ERROR_CHECK: u32 = 64;
 
 /// What to look at while waiting.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ impl Watch<'_> {
         for seat in seats {
             while !seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
                 looks += 1;
-                if looks % LOOKS == 0 {
+                if looks % POLLS_PER_ERROR_CHECK == 0 {
                     self.check(seats, deadline)?;
                 }
                 std::thread::yield_now();

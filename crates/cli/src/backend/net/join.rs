@@ -16,16 +16,18 @@ use model::{
 };
 use native::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sender};
 
-use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
+use super::{
+    Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH_BYTES, wait::broken,
+};
 use crate::{backend::BackendError, measure::MeasureError};
 
-/// How long ranks wait for connections, without -T.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What NCCL lets plugins have at once that do not say (v8), 1 GiB (MAX_NET_SIZE).
-const UNSAID: usize = 1 << 30;
+/// How long ranks wait for connections, without `-T`.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest message for plugins that name no maximum (v8): 1 GiB, as in NCCL (MAX_NET_SIZE).
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// Bytes of a rank's number and a handle, as they are exchanged.
-const ENTRY: usize = 4 + HANDLE_BYTES;
+/// Bytes of a rank's number and its handle, as ranks exchange them.
+const HANDLE_ENTRY_BYTES: usize = 4 + HANDLE_BYTES;
 
 /// Joins the others.
 pub(super) fn join<'p>(
@@ -65,7 +67,7 @@ pub(super) fn join<'p>(
         told.extend(handle.0);
         listeners.push((*peer, listener));
     }
-    let until = Instant::now() + plan.timeout_s.map_or(PATIENCE, Duration::from_secs);
+    let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
     let all = world.allgather(&told, Some(until))?;
     let handles: Vec<(usize, Handle)> = to
         .iter()
@@ -85,7 +87,7 @@ pub(super) fn join<'p>(
         send: Memory::new(bytes).map_err(no_memory)?,
         recv: Memory::new(bytes).map_err(no_memory)?,
         check: Memory::new(if plan.has_check_buffer() { bytes } else { 0 }).map_err(no_memory)?,
-        scratch: Memory::new(SCRATCH).map_err(no_memory)?,
+        scratch: Memory::new(SCRATCH_BYTES).map_err(no_memory)?,
     };
     let mut links = Links::default();
     let Buffers { send, recv, check, scratch } = &buffers;
@@ -129,7 +131,7 @@ fn shown(debug: Option<&str>) -> i32 {
 
 /// Bytes of a message at most. Sizes come back as 31 bits, whatever properties say.
 fn most(properties: &Properties) -> usize {
-    properties.max_p2p_bytes.unwrap_or(UNSAID).clamp(1, i32::MAX as usize)
+    properties.max_p2p_bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES).clamp(1, i32::MAX as usize)
 }
 
 /// World ranks of our communicator.
@@ -164,7 +166,7 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
 
 /// Our handle among those that a rank told.
 fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
-    told.chunks_exact(ENTRY).find_map(|entry| {
+    told.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
         let (peer, handle) = entry.split_first_chunk::<4>()?;
         let handle = Handle(handle.try_into().ok()?);
         (u32::from_le_bytes(*peer) as usize == me).then_some(handle)

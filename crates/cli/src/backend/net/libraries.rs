@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plugin::embedded;
 
-/// The word for busbw's own plugin.
-pub const OURS: &str = "busbw";
+/// The name of busbw's own plugin on the command line.
+pub const OWN_PLUGIN: &str = "busbw";
 
 /// The variable that makes busbw's plugin behave as NCCL's own sockets do.
 pub const REFERENCE: &str = "BUSBW_NET_REFERENCE";
@@ -54,7 +54,7 @@ impl fmt::Display for Reference {
 /// The plugin that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// [`OURS`], or what NCCL_NET_PLUGIN would be.
+    /// [`OWN_PLUGIN`], or what NCCL_NET_PLUGIN would be.
     pub word: String,
     /// How ours behaves.
     pub reference: Option<Reference>,
@@ -67,7 +67,7 @@ impl Wanted {
     /// A cache that cannot be written.
     pub fn file(&self) -> Result<String> {
         match self.word.as_str() {
-            OURS => Ok(embedded::path()?.to_string_lossy().into_owned()),
+            OWN_PLUGIN => Ok(embedded::path()?.to_string_lossy().into_owned()),
             word => Ok(word.to_owned()),
         }
     }

@@ -13,14 +13,15 @@ use crate::backend::{BackendError, Reason};
 /// What there is.
 pub const COLLECTIVES: [Collective; 2] = [Collective::AllReduce, Collective::SendRecv];
 
-/// Bytes that go round at once, and how many of them may be on their way to a rank: as NCCL's ring with its
-/// default buffers, 4 MiB in 8 steps, two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its
+/// Bytes of one message of the ring, as in NCCL's ring with its default buffers: 4 MiB in 8 steps,
+/// two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its
 /// src/include/collectives.h).
-const SLICE: usize = 1 << 20;
-const SLOTS: usize = 4;
+const SLICE_BYTES: usize = 1 << 20;
+/// Messages that may be on their way to a rank at once.
+const SLICES_IN_FLIGHT: usize = 4;
 
 /// Bytes of memory for what comes to be combined.
-pub(super) const SCRATCH: usize = SLICE * SLOTS;
+pub(super) const SCRATCH_BYTES: usize = SLICE_BYTES * SLICES_IN_FLIGHT;
 
 /// Whether there is what a case needs.
 ///
@@ -128,7 +129,7 @@ impl Ring {
     fn new(net: &Net<'_>, case: &Case, send: &At, recv: &At) -> Ring {
         let ranks = net.members.len();
         let elements = case.counts.recv;
-        let slice = (SLICE.min(net.most) / case.sweep.datatype.bytes()).max(1);
+        let slice = (SLICE_BYTES.min(net.most) / case.sweep.datatype.bytes()).max(1);
         let (next, last) = neighbours(net);
         let scalar = ReduceOp::premul_scalar;
         Ring {
@@ -166,7 +167,7 @@ impl Ring {
     /// Where slice `index` of those that come waits to be combined.
     fn slot(&self, index: usize, elements: usize) -> Range<usize> {
         let element = self.datatype.bytes();
-        let from = index % SLOTS * self.slice * element;
+        let from = index % SLICES_IN_FLIGHT * self.slice * element;
         from..from + elements * element
     }
 
@@ -186,7 +187,7 @@ impl Ring {
         let wrong = |error| broken(stopped, rank, error);
         while n.recv_done < total || n.send_done < total {
             let mut moved = false;
-            while n.recv_posted < total.min(n.recv_done + SLOTS) {
+            while n.recv_posted < total.min(n.recv_done + SLICES_IN_FLIGHT) {
                 let index = n.recv_posted;
                 let elements = self.slice_of(last_rank, index);
                 if elements.is_empty() {

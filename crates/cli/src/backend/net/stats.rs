@@ -15,11 +15,12 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::machine;
 
-/// Connections of a process that the record lists; the others are summed.
-const LISTED: usize = 8;
-/// How long the plugin may take to close what was closed, and between two looks.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(5);
+/// The most connections of a process that the record lists one by one; the others are summed.
+const MAX_LISTED_CONNECTIONS: usize = 8;
+/// How long the plugin may take to finish connections that were closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time between two reads of its statistics meanwhile.
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The file.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Stats {
     /// What was counted for `rank`, when everything was closed; nothing where the plugin had no connection, or is
     /// another one.
     pub fn last(&self, rank: usize) -> Option<NetStats> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + CLOSE_TIMEOUT;
         let mut before = None;
         loop {
             let text = fs::read(&self.name).ok().filter(|text| !text.is_empty())?;
@@ -64,12 +65,12 @@ impl Stats {
             if settled || Instant::now() >= until {
                 return read.map(|mut read| {
                     read.rank = Some(rank);
-                    read.keep(LISTED);
+                    read.keep(MAX_LISTED_CONNECTIONS);
                     read
                 });
             }
             before = Some(text);
-            thread::sleep(LOOK);
+            thread::sleep(CLOSE_POLL_INTERVAL);
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::measure::{
     samples::Samples,
 };
 
-/// The shortest time that a message takes, microseconds: a clock that did not move saw one of its steps.
-const SHORTEST: f64 = 1e-3;
+/// The shortest time of a message, in microseconds, for a clock that did not advance.
+const MIN_MESSAGE_US: f64 = 1e-3;
 
 /// One look: every ordered pair of a schedule, in each pass.
 pub(super) struct Look {
@@ -187,7 +187,7 @@ impl Session<'_> {
         let messages = task.test.messages(task.end.window) as f64;
         times.iter().for_each(|taken| samples.add(taken.as_nanos() as u64));
         let us: Vec<f64> = times.iter().map(|taken| taken.as_secs_f64() * 1e6 / messages).collect();
-        Ok(median(&us).map(|us| us.max(SHORTEST)))
+        Ok(median(&us).map(|us| us.max(MIN_MESSAGE_US)))
     }
 
     /// Everybody's samples in the order of the schedule.

@@ -3,11 +3,11 @@
 
 use model::{messages::Messages, plan::Plan};
 
-/// Seconds that messages of one pair should take in a round: long enough for a clock, and so short that a
-/// hundred rounds do not take minutes.
-const ROUND: f64 = 0.05;
+/// Seconds that the messages of one pair should take in a round: long enough for a clock, and so
+/// short that a hundred rounds do not take minutes.
+const ROUND_S: f64 = 0.05;
 /// The fewest round trips of a sample: a median of fewer follows a single slow one.
-const FEWEST: u32 = 10;
+const MIN_ROUND_TRIPS: u32 = 10;
 
 /// Messages of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,14 @@ impl Pace {
 
     /// As much of it as fits into a round, where the slowest message, or round trip, takes `seconds`.
     pub(super) fn kept_to(self, seconds: f64, test: Messages) -> Pace {
-        let fits = |each: f64| if each > 0.0 { (ROUND / each) as u32 } else { u32::MAX };
+        let fits = |each: f64| if each > 0.0 { (ROUND_S / each) as u32 } else { u32::MAX };
         if test.is_latency() {
-            let iterations = self.iterations.min(fits(seconds).max(FEWEST));
-            return Pace { iterations, warmup: self.warmup.min(iterations / FEWEST), ..self };
+            let iterations = self.iterations.min(fits(seconds).max(MIN_ROUND_TRIPS));
+            return Pace {
+                iterations,
+                warmup: self.warmup.min(iterations / MIN_ROUND_TRIPS),
+                ..self
+            };
         }
         let window = self.window.min(fits(seconds).max(1));
         let iterations = self.iterations.min(fits(f64::from(window) * seconds).max(1));

@@ -4,7 +4,7 @@
 use model::{Benchmark, plan::BackendChoice};
 
 use super::{BadOption, BenchArguments, Environment};
-use crate::backend::net::{COLLECTIVES, OURS, REFERENCE, Reference, Wanted};
+use crate::backend::net::{COLLECTIVES, OWN_PLUGIN, REFERENCE, Reference, Wanted};
 
 /// The plugin, where there is one: always on the `net` backend, on `nccl` where it is named.
 pub(super) fn wanted(
@@ -37,10 +37,10 @@ pub(super) fn wanted(
     }
     let word = match &a.net {
         Some(word) => word.clone(),
-        None if !on_gpus || a.reference.is_some() => OURS.to_owned(),
+        None if !on_gpus || a.reference.is_some() => OWN_PLUGIN.to_owned(),
         None => return Ok(None),
     };
-    if word == OURS {
+    if word == OWN_PLUGIN {
         let reference =
             a.reference.map_or_else(|| inherited(environment), |said| Ok(Some(said)))?;
         return Ok(Some(Wanted { word, reference }));
@@ -101,7 +101,7 @@ mod tests {
     fn our_own_plugin_unless_another_is_named() {
         let ours = planned("busbw latency --backend net").unwrap();
         assert_eq!((ours.plan.backend, ours.plan.ranks()), (BackendChoice::Net, 2));
-        assert_eq!(ours.net, Some(Wanted { word: OURS.to_owned(), reference: None }));
+        assert_eq!(ours.net, Some(Wanted { word: OWN_PLUGIN.to_owned(), reference: None }));
         let other = planned("busbw bw --backend net --net /a/b.so").unwrap();
         assert_eq!(other.net.unwrap().word, "/a/b.so");
         let reference = planned("busbw bw --backend net --reference socket:4x4").unwrap();

@@ -15,14 +15,14 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Verdict,
+    RuleOutcome,
     rules::{self, RULES},
     subject::Subject,
 };
 use crate::options::RULE_WORD;
 
 /// How long a rule may take: each wait within it is shorter.
-const LIMIT: Duration = Duration::from_secs(20);
+const RULE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The word that describes a plugin, where others name a rule.
 const DESCRIBE: &str = "describe";
 
@@ -45,8 +45,8 @@ pub(super) struct Described {
 
 /// What a child says.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
-    Verdict(Verdict),
+enum Reply {
+    RuleOutcome(RuleOutcome),
     Described(Described),
     Failed(String),
 }
@@ -54,23 +54,25 @@ enum Said {
 /// What a plugin says of itself, asked in a process of its own.
 pub(super) fn describe(asked: &Asked) -> Result<Described, String> {
     match ask(DESCRIBE, asked)? {
-        Said::Described(described) => Ok(described),
-        Said::Failed(why) => Err(why),
-        Said::Verdict(_) => Err("a bug of busbw: a description was asked for".to_owned()),
+        Reply::Described(described) => Ok(described),
+        Reply::Failed(why) => Err(why),
+        Reply::RuleOutcome(_) => Err("a bug of busbw: a description was asked for".to_owned()),
     }
 }
 
 /// What comes of a rule.
-pub(super) fn judge(rule: &str, asked: &Asked) -> Verdict {
+pub(super) fn judge(rule: &str, asked: &Asked) -> RuleOutcome {
     match ask(rule, asked) {
-        Ok(Said::Verdict(verdict)) => verdict,
-        Ok(Said::Failed(why)) | Err(why) => Verdict::Fail(why),
-        Ok(Said::Described(_)) => Verdict::Fail("a bug of busbw: a rule was asked for".to_owned()),
+        Ok(Reply::RuleOutcome(verdict)) => verdict,
+        Ok(Reply::Failed(why)) | Err(why) => RuleOutcome::Fail(why),
+        Ok(Reply::Described(_)) => {
+            RuleOutcome::Fail("a bug of busbw: a rule was asked for".to_owned())
+        }
     }
 }
 
 /// Lets a child look, and waits for its word, its end, or the end of its time.
-fn ask(what: &str, asked: &Asked) -> Result<Said, String> {
+fn ask(what: &str, asked: &Asked) -> Result<Reply, String> {
     let broken = |error: anyhow::Error| format!("{error:#}");
     let mut child = start(RULE_WORD, &[what], asked).map_err(broken)?;
     let mut stdout = child.stdout.take();
@@ -83,13 +85,13 @@ fn ask(what: &str, asked: &Asked) -> Result<Said, String> {
         }
         let _ = tell.send(text);
     });
-    let heard = told.recv_timeout(LIMIT);
+    let heard = told.recv_timeout(RULE_TIMEOUT);
     if heard.is_err() {
         let _ = child.kill();
     }
     let status = child.wait();
     let Ok(text) = heard else {
-        return Err(format!("it did not end within {} s: it hangs", LIMIT.as_secs()));
+        return Err(format!("it did not end within {} s: it hangs", RULE_TIMEOUT.as_secs()));
     };
     match serde_json::from_str(text.lines().last().unwrap_or("")) {
         Ok(said) => Ok(said),
@@ -127,12 +129,12 @@ pub fn rule(name: &str, asked: &str) -> Result<Exit> {
     die_with_parent()?;
     let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;
     let said = if name == DESCRIBE {
-        described(&asked).map_or_else(Said::Failed, Said::Described)
+        described(&asked).map_or_else(Reply::Failed, Reply::Described)
     } else {
         let rule = RULES.iter().find(|rule| rule.name == name).context("there is no such rule")?;
-        Said::Verdict(match Subject::open(&asked) {
-            Ok(subject) => (rule.walk)(&subject).unwrap_or_else(Verdict::Fail),
-            Err(why) => Verdict::Fail(why),
+        Reply::RuleOutcome(match Subject::open(&asked) {
+            Ok(subject) => (rule.walk)(&subject).unwrap_or_else(RuleOutcome::Fail),
+            Err(why) => RuleOutcome::Fail(why),
         })
     };
     let text = serde_json::to_string(&said)?;

@@ -9,7 +9,7 @@ mod messages;
 pub(super) use connecting::be_partner;
 
 use super::{
-    Verdict,
+    RuleOutcome,
     subject::{Outcome, Subject},
 };
 
@@ -17,7 +17,7 @@ use super::{
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) walk: fn(&Subject) -> Outcome<Verdict>,
+    pub(super) walk: fn(&Subject) -> Outcome<RuleOutcome>,
 }
 
 /// Most rules need nothing but a device.
@@ -56,16 +56,16 @@ pub(super) const RULES: &[Rule] = rules! {
 };
 
 /// Runs a rule that needs a device.
-fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<Verdict> {
+fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<RuleOutcome> {
     if subject.devices == 0 {
         return Ok(without_device());
     }
-    walk().map(|()| Verdict::Pass)
+    walk().map(|()| RuleOutcome::Pass)
 }
 
 /// A plugin may know that it is not to be used here.
-fn without_device() -> Verdict {
+fn without_device() -> RuleOutcome {
     let lines = native::net::take_lines();
     let said = lines.last().map_or_else(String::new, |line| format!("; it said: {}", line.text));
-    Verdict::Waived(format!("it offers no device on this host{said}"))
+    RuleOutcome::Waived(format!("it offers no device on this host{said}"))
 }

@@ -13,8 +13,8 @@ use native::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, 
 
 use super::child::Asked;
 
-/// How long anything may take that NCCL would wait for.
-const WAIT: Duration = Duration::from_secs(5);
+/// How long an operation may take that NCCL would wait for.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The device that is looked at.
 pub(super) const DEVICE: usize = 0;
 
@@ -28,13 +28,13 @@ pub(super) fn words(error: NetError) -> String {
 
 /// Asks again until something is there.
 pub(super) fn until<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<T> {
-    let by = Instant::now() + WAIT;
+    let by = Instant::now() + CALL_TIMEOUT;
     loop {
         if let Some(there) = ask()? {
             return Ok(there);
         }
         if Instant::now() > by {
-            return Err(format!("{what}: not within {} s", WAIT.as_secs()));
+            return Err(format!("{what}: not within {} s", CALL_TIMEOUT.as_secs()));
         }
         std::thread::yield_now();
     }
@@ -96,7 +96,7 @@ pub(super) struct Line {
 }
 
 /// Behind what is received lies this.
-const UNTOUCHED: u8 = 0xa5;
+const FILL_BYTE: u8 = 0xa5;
 
 /// Byte `at` of message `message`.
 fn byte(message: usize, at: usize) -> u8 {
@@ -109,7 +109,7 @@ impl Line {
         let (out, back) = (memory()?, memory()?);
         sender.register(&out).map_err(words)?;
         receiver.register(&back).map_err(words)?;
-        back.part(0..back.bytes()).map_err(|busy| busy.to_string())?.fill(UNTOUCHED);
+        back.part(0..back.bytes()).map_err(|busy| busy.to_string())?.fill(FILL_BYTE);
         Ok(Line { sender, receiver, out, back })
     }
 
@@ -126,7 +126,7 @@ impl Line {
         let wrong = part
             .iter()
             .enumerate()
-            .position(|(at, is)| *is != if at < bytes { byte(message, at) } else { UNTOUCHED });
+            .position(|(at, is)| *is != if at < bytes { byte(message, at) } else { FILL_BYTE });
         match wrong {
             None => Ok(()),
             Some(at) if at < bytes => {

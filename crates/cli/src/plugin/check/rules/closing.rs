@@ -8,20 +8,21 @@ use std::{
 
 use super::with_device;
 use crate::plugin::check::{
-    Verdict,
+    RuleOutcome,
     subject::{Message, Outcome, Subject, words},
 };
 
-/// Connections that are made and closed; before them a few, after which everything has been made that stays.
-const CYCLES: usize = 50;
-const FIRST: usize = 5;
-/// Entries that may have come for other reasons than connections.
-const STRAY: usize = 5;
+/// Connections that are made and closed.
+const CONNECTION_CYCLES: usize = 50;
+/// Connections before the first count: after these everything exists that stays.
+const WARMUP_CYCLES: usize = 5;
+/// Descriptors or threads that may have come for other reasons than connections.
+const MAX_STRAY_ENTRIES: usize = 5;
 /// How long threads may take to end.
-const SETTLING: Duration = Duration::from_secs(3);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After an abort NCCL closes what is open.
-pub(super) fn with_open_requests(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn with_open_requests(subject: &Subject) -> Outcome<RuleOutcome> {
     const LARGE: usize = 8 << 20;
     with_device(subject, || {
         for sender_first in [true, false] {
@@ -52,29 +53,29 @@ pub(super) fn with_open_requests(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn descriptors(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn descriptors(subject: &Subject) -> Outcome<RuleOutcome> {
     leaves_nothing(subject, "/proc/self/fd", "file descriptors")
 }
 
-pub(super) fn threads(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn threads(subject: &Subject) -> Outcome<RuleOutcome> {
     leaves_nothing(subject, "/proc/self/task", "threads")
 }
 
-fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<Verdict> {
+fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let count = || fs::read_dir(folder).map(Iterator::count).map_err(|error| error.to_string());
-        cycles(subject, FIRST)?;
+        cycles(subject, WARMUP_CYCLES)?;
         let before = count()?;
-        cycles(subject, CYCLES)?;
-        let by = Instant::now() + SETTLING;
+        cycles(subject, CONNECTION_CYCLES)?;
+        let by = Instant::now() + THREAD_EXIT_TIMEOUT;
         loop {
             let after = count()?;
-            if after <= before + STRAY {
+            if after <= before + MAX_STRAY_ENTRIES {
                 return Ok(());
             }
             if Instant::now() > by {
                 return Err(format!(
-                    "after {CYCLES} connections that were closed there are {after} {what}, {before} before"
+                    "after {CONNECTION_CYCLES} connections that were closed there are {after} {what}, {before} before"
                 ));
             }
             std::thread::sleep(Duration::from_millis(50));

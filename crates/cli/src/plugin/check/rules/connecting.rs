@@ -14,30 +14,31 @@ use super::with_device;
 use crate::{
     options::PARTNER_WORD,
     plugin::check::{
-        Verdict,
+        RuleOutcome,
         child::{self, Asked},
         subject::{Line, Message, Outcome, Subject, until, words},
     },
 };
 
-/// How long a call may take that is not to wait; this often another process may have been in its way.
-const AT_ONCE: Duration = Duration::from_millis(100);
-const FORGIVEN: usize = 2;
-/// How long it is asked.
-const ASKED_FOR: Duration = Duration::from_secs(2);
+/// How long a call may take that must not block.
+const NON_BLOCKING_LIMIT: Duration = Duration::from_millis(100);
+/// The most calls that may take longer, because another process had the processor.
+const MAX_SLOW_CALLS: usize = 2;
+/// How long an accept without a peer is polled.
+const POLL_TIME: Duration = Duration::from_secs(2);
 
 /// Asks again and again, and says how long calls took where that was too long too often. Nothing more is
 /// asked once there is a result.
 fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<Option<T>> {
-    let (by, mut slow) = (Instant::now() + ASKED_FOR, Vec::new());
+    let (by, mut slow) = (Instant::now() + POLL_TIME, Vec::new());
     loop {
         let begun = Instant::now();
         let there = ask()?;
         let took = begun.elapsed();
-        if took > AT_ONCE {
+        if took > NON_BLOCKING_LIMIT {
             slow.push(took.as_millis().to_string());
         }
-        if slow.len() > FORGIVEN {
+        if slow.len() > MAX_SLOW_CALLS {
             return Err(format!("{what} took {} ms", slow.join(", ")));
         }
         if there.is_some() || Instant::now() > by {
@@ -47,18 +48,19 @@ fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcom
     }
 }
 
-pub(super) fn connect_returns(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         // Nobody accepts; it may be done without. Several, since one may be done at its first call.
         let mut kept = Vec::new();
-        for _ in 0..=FORGIVEN {
+        for _ in 0..=MAX_SLOW_CALLS {
             let (listener, mut handle) = subject.listen()?;
             let begun = Instant::now();
             let first = subject.connect(&mut handle)?;
             kept.push((listener, handle, first, begun.elapsed()));
         }
-        let slow: Vec<Duration> = kept.iter().map(|one| one.3).filter(|t| *t > AT_ONCE).collect();
-        if slow.len() > FORGIVEN {
+        let slow: Vec<Duration> =
+            kept.iter().map(|one| one.3).filter(|t| *t > NON_BLOCKING_LIMIT).collect();
+        if slow.len() > MAX_SLOW_CALLS {
             return Err(format!("each first call took {slow:?}"));
         }
         if let Some((_, handle, None, _)) = kept.iter_mut().find(|one| one.2.is_none()) {
@@ -77,7 +79,7 @@ pub(super) fn connect_returns(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn accept_returns(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn accept_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (mut listener, _) = subject.listen()?;
         match returns("accept of nobody", || listener.accept().map_err(words))? {
@@ -87,7 +89,7 @@ pub(super) fn accept_returns(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn same_handle(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn same_handle(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (mut listener, mut handle) = subject.listen()?;
         let mut sender = None;
@@ -120,7 +122,7 @@ fn carries(mut line: Line) -> Outcome {
     line.close()
 }
 
-pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn out_of_order(subject: &Subject) -> Outcome<RuleOutcome> {
     const PEERS: usize = 4;
     with_device(subject, || {
         let mut listeners = Vec::new();
@@ -159,12 +161,12 @@ pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn close_listener(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn close_listener(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || carries(subject.line(4096)?))
 }
 
 /// The partner listens; this process never does.
-pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn before_listen(subject: &Subject) -> Outcome<RuleOutcome> {
     const GARBLED: &str = "the other process did not tell its handle";
     with_device(subject, || {
         let other = child::start(PARTNER_WORD, &[], &subject.asked);
