@@ -1,8 +1,8 @@
-//! `busbw plugin`: busbw's own net plugin as a file, and a look at any.
-//! Not the plugin itself (crates/plugin), and not measuring one (`backend::net`).
+//! `busbw plugin`: writes busbw's own net plugin to a file, and checks any plugin.
+//! Not the plugin itself (crate plugin), and not measuring one (`backend::net`).
 
 mod check;
-/// Our plugin, as it is within this program.
+/// busbw's own plugin, embedded in this program.
 pub mod embedded;
 
 pub use check::{partner, rule};
@@ -17,10 +17,10 @@ use crate::{
     options::{PluginArguments, PluginCommand},
 };
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What cannot be written, or started.
+/// A file cannot be written, or a process cannot be started.
 pub fn run(arguments: &PluginArguments) -> Result<Exit> {
     match &arguments.command {
         PluginCommand::Path => {

@@ -1,5 +1,5 @@
-//! Results that lie in memory of this process, compared with the exact ones: what backends on the host have
-//! in common.
+//! Results in memory of this process, compared with the exact ones: shared by the backends on the
+//! host.
 //! Not where a rank's buffers are (each backend's own), and not memory of GPUs (`nccl`).
 
 use model::{
@@ -9,8 +9,8 @@ use model::{
     plan::Placement,
 };
 
-/// Elements from the beginning of a result that `fill` wrote before: the result itself, and out of place
-/// what lies behind it.
+/// Number of elements from the beginning of a result that `fill` wrote before: the result itself
+/// and, out of place, what lies behind it.
 pub(super) fn filled(counts: &Counts, placement: Placement) -> usize {
     match placement {
         Placement::InPlace => counts.recv,
@@ -18,8 +18,8 @@ pub(super) fn filled(counts: &Counts, placement: Placement) -> usize {
     }
 }
 
-/// Compares rank `rank`'s result, [`filled`] elements long, with the exact one. What was poisoned behind it
-/// must still be poison; in place that was the input.
+/// Compares rank `rank`'s result, [`filled`] elements long, with the exact one. Poison behind it
+/// must still be poison; in place that part was the input.
 pub(super) fn verify(
     memory: &[u8],
     shape: &Shape<'_>,

@@ -1,6 +1,6 @@
 //! The `mpi` backend: the MPI library of this machine, with each rank's buffers in its own memory
-//! or, where the library takes it, in a GPU's.
-//! Not who starts the ranks: their launcher did, and MPI must say the same of them.
+//! or, where the library accepts it, in a GPU's.
+//! Not how the ranks are started: a launcher does that, and MPI must see the same ranks.
 
 mod channel;
 mod join;
@@ -40,23 +40,23 @@ pub use log::{Log, log_filter};
 pub struct Mpi<'p> {
     plan: &'p Plan,
     rank: Rank,
-    /// PCI address of the GPU that our buffers are on, if they are.
+    /// PCI address of the GPU that holds our buffers, if one does.
     gpu: Option<String>,
     log: Arc<Log>,
     /// Whether no other rank is on this host.
     alone: bool,
-    /// What it said when it was last told.
+    /// The facts that were reported last.
     told: Option<MpiFacts>,
-    /// Whether the supervisor told every rank to stop.
+    /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
 impl<'p> Mpi<'p> {
-    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is one; the library, which
-    /// must not be loaded before it, writes into `log`.
+    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is
+    /// one. The library, which must not be loaded before, writes into `log`.
     ///
     /// # Errors
-    /// MPI's, when it sees other ranks than the launcher started, and when it takes no buffers on GPUs.
+    /// MPI sees other ranks than the launcher started, or it takes no buffers on GPUs.
     pub fn new(
         plan: &'p Plan,
         libraries: &Libraries,
@@ -84,7 +84,7 @@ impl<'p> Mpi<'p> {
     }
 }
 
-/// A failure of MPI as the run's.
+/// A failure of MPI as an error of the run.
 fn failed(error: RankError) -> BackendError {
     BackendError::Refused { text: error.to_string(), exit: Exit::Library }
 }
@@ -162,7 +162,7 @@ impl MpiCase<'_> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    /// Where an operation sends from and receives to: the first byte of each.
+    /// The parts that an operation sends from and receives to: the first byte of each.
     fn regions(&self, operation: Operation) -> (Part, Part) {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
@@ -186,12 +186,12 @@ impl MpiCase<'_> {
         }
     }
 
-    /// `elements` elements from the beginning of one of our places.
+    /// `elements` elements from the beginning of `region`.
     fn part(&self, region: Part, elements: usize) -> Part {
         Part { bytes: elements * self.shape.element_bytes, ..region }
     }
 
-    /// Whether MPI leaves this rank's result where it was sent from: MPI_Bcast has one buffer only.
+    /// Whether MPI leaves this rank's result in the send buffer: MPI_Bcast has one buffer only.
     fn keeps_its_own(&self, operation: Operation) -> bool {
         self.case.collective == Collective::Broadcast
             && operation.placement == Placement::OutOfPlace
@@ -305,7 +305,7 @@ impl Prepared for MpiCase<'_> {
     }
 }
 
-/// When a wait that starts now gives up.
+/// The deadline of a wait that starts now.
 fn deadline(plan: &Plan) -> Option<Instant> {
     plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds))
 }

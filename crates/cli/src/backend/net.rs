@@ -1,4 +1,4 @@
-//! The `net` backend: any net plugin of NCCL's kind, between memory of hosts; no GPU and no NCCL.
+//! The `net` backend: any NCCL net plugin, between memory of hosts; no GPU and no NCCL.
 //! Not the plugin (`native::net` calls it), and not who starts the ranks.
 
 mod channel;
@@ -40,15 +40,15 @@ pub use stats::Stats;
 pub struct Net<'p> {
     plan: &'p Plan,
     world_rank: usize,
-    /// World ranks of our communicator, and our place among them.
+    /// World ranks of our communicator, and our index among them.
     members: Vec<usize>,
     me: usize,
     links: Links,
     buffers: Buffers,
-    /// Bytes of a message at most.
+    /// The largest message of the plugin, in bytes.
     most: usize,
     facts: Option<NetFacts>,
-    /// Whether the supervisor told every rank to stop.
+    /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
@@ -57,15 +57,15 @@ struct Buffers {
     send: Rc<Memory>,
     recv: Rc<Memory>,
     check: Rc<Memory>,
-    /// What comes to be combined.
+    /// Received data that is still to be reduced.
     scratch: Rc<Memory>,
 }
 
 impl<'p> Net<'p> {
-    /// World rank `world.rank()`, connected with all that it talks to, over the plugin that is `wanted`.
+    /// World rank `world.rank()`, connected with all its peers over the plugin `wanted`.
     ///
     /// # Errors
-    /// A plugin that cannot be used, or ranks that do not come.
+    /// The plugin cannot be used, or a peer does not connect in time.
     pub fn new(
         plan: &'p Plan,
         wanted: &Wanted,
@@ -75,7 +75,7 @@ impl<'p> Net<'p> {
         join::join(plan, wanted, world, stopped)
     }
 
-    /// World rank of a member.
+    /// World rank of the member with index `place`, which wraps around.
     fn member(&self, place: usize) -> usize {
         self.members[place % self.members.len()]
     }
@@ -87,7 +87,7 @@ fn patience<'s>(plan: &Plan, stopped: &'s dyn Fn() -> bool) -> Patience<'s> {
     Patience::new(stopped, until)
 }
 
-/// A failure of the plugin's as the run's.
+/// A failure of the plugin as an error of the run.
 fn failed(rank: usize, error: NetError) -> BackendError {
     let exit = match error {
         NetError::Busy(_) | NetError::Misuse(_) => Exit::Internal,
@@ -136,7 +136,7 @@ impl Backend for Net<'_> {
             traffic: &self.plan.traffic,
             element_bytes: case.sweep.datatype.bytes(),
         };
-        // Marks are set while time is taken: then is no time to grow.
+        // Time stamps are taken while the clock runs: the list must not grow then.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);
         Box::new(NetCase {
@@ -160,7 +160,7 @@ struct NetCase<'a, 'p> {
     marks: Vec<f64>,
 }
 
-/// Where something begins.
+/// An offset in one of the buffers.
 #[derive(Clone)]
 struct At {
     memory: Rc<Memory>,
@@ -173,7 +173,7 @@ impl NetCase<'_, '_> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    /// Where an operation's result begins, or in place whole buffers.
+    /// Where an operation's result begins, or in place the whole buffer.
     fn whole(&self, operation: Operation) -> At {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
@@ -186,7 +186,7 @@ impl NetCase<'_, '_> {
         }
     }
 
-    /// Where an operation sends from and receives to.
+    /// The offsets that an operation sends from and receives to.
     fn offsets(&self, operation: Operation) -> (At, At) {
         let (element, me) = (self.shape.element_bytes, self.net.me);
         let whole = self.whole(operation);
@@ -205,7 +205,7 @@ impl NetCase<'_, '_> {
         }
     }
 
-    /// Lets `look` see `elements` elements.
+    /// Calls `look` with `elements` elements.
     fn with<T>(
         &self,
         at: &At,

@@ -1,4 +1,4 @@
-//! One placement of a row: batches until the stopping rule is content, then the checks.
+//! One placement of a row: batches until the stopping rule ends them, then the checks.
 //! Not one batch (`batch`) and not the row (`row`).
 
 use std::{collections::BTreeMap, time::Instant};
@@ -25,10 +25,10 @@ const MAX_PROBES: u32 = 3;
 /// See `MAX_PROBES`.
 const PROBES_PER_ROW: f64 = 40.0;
 
-/// What checks found so far, over the communicator.
+/// The wrong elements that checks have found so far in our communicator.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Over all communicators: sampling ends everywhere at the first wrong element.
+    /// The wrong elements of all communicators: sampling ends everywhere at the first one.
     pub(super) wrong_anywhere: u64,
     pub(super) wrong: u64,
     pub(super) failed_checks: u64,
@@ -119,8 +119,8 @@ impl Session<'_> {
         })
     }
 
-    /// Whether a batch leaves a result that is known: a graph that is launched again reduces what it has
-    /// reduced before, where it works in place.
+    /// Whether the result of a batch is known. A graph in place that is launched again reduces its
+    /// own earlier result.
     fn proves(&self, case: &Case, placement: Placement) -> bool {
         let again = self.plan.graph > 1 && placement == Placement::InPlace;
         !(again && case.collective.reduces())
@@ -136,9 +136,9 @@ impl Session<'_> {
         }
     }
 
-    /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
-    /// the slowest driver's time counts for all. A first operation may be a slow one: where it would cost
-    /// iterations and another costs little, that is asked as well.
+    /// Batches and iterations for which there is time. With a limit, one operation is timed, and
+    /// the slowest rank thread's time counts for all. A first operation may be slow: if it would
+    /// cost iterations and another probe is cheap, more are timed.
     fn afford(
         &mut self,
         case: &Case,
@@ -162,7 +162,7 @@ impl Session<'_> {
         Ok(afforded)
     }
 
-    /// Iterations of a batch, timed and untimed, of a case.
+    /// Iterations of a batch of a case: timed and untimed ones.
     fn loops(&self, case: &Case) -> (u32, u32) {
         let (element, ranks) = (case.sweep.datatype.bytes(), self.group().ranks.len());
         self.plan.loops(match self.plan.style {
@@ -171,7 +171,7 @@ impl Session<'_> {
         })
     }
 
-    /// Seconds that one operation takes on the slowest driver.
+    /// Seconds of one operation on the slowest rank thread.
     fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, MeasureError> {
         self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
@@ -185,16 +185,17 @@ impl Session<'_> {
         Ok(times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
     }
 
-    /// The seed of this row and placement; batches and checks derive theirs from it.
+    /// The seed of this row and placement; the seeds of batches and checks derive from it.
     pub(super) fn seed(&self, placement: Placement) -> u64 {
-        // Communicators differ, so that data of another one is wrong data.
+        // Each communicator has its own seed, so that another communicator's data is wrong data.
         let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(placement == Placement::InPlace);
         derive_seed(launch, half)
     }
 
-    /// `-c` operations with fresh data each, every element verified; ends at the first wrong one.
+    /// Runs `-c` operations with fresh data each and verifies every element; ends at the first
+    /// wrong one.
     fn check(
         &mut self,
         case: &Case,
@@ -225,7 +226,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Exchanges what every rank found.
+    /// Exchanges the wrong elements that every rank found.
     pub(super) fn collect(
         &mut self,
         found: &[Found],
@@ -262,13 +263,13 @@ impl Session<'_> {
     }
 }
 
-/// Some drivers' figure of a batch, in microseconds.
+/// One figure of the given rank threads' times of a batch, in microseconds.
 fn pick(all: &[BatchTimes], drivers: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
     drivers.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
 }
 
-/// Every process's slowest rank at every iteration, and the slowest process (nccl-tests
-/// src/common.cu:367-440), of ranks with the process of each.
+/// The slowest rank of every process at every iteration, and the slowest process (nccl-tests
+/// src/common.cu:367-440). `ranks` holds the process and the times of each rank.
 fn iteration_report(ranks: &[(usize, Vec<f64>)], skip: u32) -> IterationReport {
     let mut processes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (process, seconds) in ranks {

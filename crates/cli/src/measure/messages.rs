@@ -1,6 +1,6 @@
-//! Rows of messages between pairs of ranks: batches of iterations until the stopping rule is content, then
-//! the checks.
-//! Not one iteration (`talk`) and not what a channel does with it.
+//! Rows of messages between pairs of ranks: batches of iterations until the stopping rule ends
+//! them, then the checks.
+//! Not one iteration (`talk`) and not how a channel moves messages.
 
 mod check;
 mod talk;
@@ -35,13 +35,14 @@ const MAX_WARMED_BYTES: usize = 8192;
 /// The most additional untimed iterations of such windows.
 const MAX_EXTRA_WARMUP: u32 = 1000;
 
-/// What is to be measured.
+/// One test at one message size.
 pub(super) struct Task {
     pub(super) test: Messages,
     pub(super) sweep: Sweep,
     /// Bytes of a message.
     pub(super) bytes: usize,
-    /// Our end of a pair, and whether we have another: who has none meets the others at barriers only.
+    /// Our end of a pair, and whether we have a peer: a rank without one only takes part in
+    /// barriers.
     pub(super) end: End,
     pub(super) paired: bool,
     /// Timed and untimed iterations of a batch.
@@ -103,7 +104,7 @@ impl Session<'_> {
         });
         let answer = plan.answer_offset();
         let (iterations, mut warmup) = plan.loops(bytes as u64);
-        // Who wants none untimed gets none.
+        // A user who wants no warm-up gets none.
         if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= MAX_WARMED_BYTES {
             warmup += iterations.min(MAX_EXTRA_WARMUP);
         }
@@ -118,7 +119,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs one iteration while the backend listens to what its library says of itself.
+    /// Tuning pass: runs one iteration while the backend captures the library's log.
     fn tuning_pass_of_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
@@ -133,7 +134,7 @@ impl Session<'_> {
         self.end_log_capture()
     }
 
-    /// Whether some rank has no channel: one row then says why.
+    /// Whether some rank has no channel. If so, one row says why.
     pub(super) fn waive_messages(
         &mut self,
         benchmark: Benchmark,
@@ -178,7 +179,7 @@ impl Session<'_> {
         let seed = self.seed(Placement::OutOfPlace);
         let (least, iterations) = self.afford_messages(task)?;
         let wanted = task.iterations;
-        // Where there is no time for all iterations there is none for more untimed ones.
+        // If the time does not allow all iterations, it does not allow additional warm-up either.
         let warmup = if iterations < wanted { task.warmup.min(iterations) } else { task.warmup };
         let task = &Task { iterations, warmup, ..*task };
         let begun = Instant::now();
@@ -231,8 +232,8 @@ impl Session<'_> {
         })
     }
 
-    /// Batches and iterations that there is time for: one iteration is timed, where there is a limit, and the
-    /// slowest rank's time counts for all.
+    /// Batches and iterations for which there is time. With a limit, one iteration is timed, and
+    /// the slowest rank's time counts for all.
     fn afford_messages(&mut self, task: &Task) -> Result<(u32, u32), MeasureError> {
         let sampling = self.plan.sampling;
         if sampling.row_time.is_none() {
@@ -258,7 +259,7 @@ impl Session<'_> {
         }
     }
 
-    /// Everything that ranks have seen, put together. Only who reports a row looks at it.
+    /// Combines the samples of all ranks. Only the rank that reports a row needs the result.
     fn message_figures(
         &mut self,
         task: &Task,
@@ -280,7 +281,7 @@ impl Session<'_> {
         let asked = &self.plan.messaging.percentiles;
         Ok(MessageFigures {
             window: task.end.window,
-            // By the same time as the bandwidth (osu_mbw_mr.c: rate = 1e6 * MB/s / bytes).
+            // From the same time as the bandwidth (osu_mbw_mr.c: rate = 1e6 * MB/s / bytes).
             rate: pairs.len() as f64 * 1e6 / time_us,
             spread: samples.spread(messages),
             percentiles: asked
@@ -291,7 +292,8 @@ impl Session<'_> {
         })
     }
 
-    /// Runs one batch; our time of one message, and what we found wrong if we looked.
+    /// Runs one batch. Returns our time of one message, and the wrong elements if they were
+    /// verified.
     fn messages_batch(
         &mut self,
         task: &Task,
@@ -317,15 +319,17 @@ impl Session<'_> {
         Ok((BatchTimes { total, ..BatchTimes::default() }, found))
     }
 
-    /// The iterations of a batch; how long each of those that count took, at the end that begins.
+    /// Runs the iterations of a batch. Returns the time of each timed iteration, at the end that
+    /// begins.
     pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
         let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
-        // One place for all messages keeps them in the caches, as OSU's loops do.
+        // All messages use one part of the buffer, which stays in the caches, as in OSU's loops.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
-        // The other end looks at no clock: whoever begins would wait for that, a tenth of a short message's time.
+        // The other end reads no clock: the end that begins would wait for that, a tenth of a short
+        // message's time.
         let looks = end.begins || slowdown.is_some();
         let mut times = Vec::with_capacity(task.iterations as usize);
         let mut delay = Duration::ZERO;
@@ -396,11 +400,11 @@ pub(super) fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, Bac
         .map_err(|reason| BackendError::Refused { text: reason.0, exit: Exit::Internal })
 }
 
-/// Lets time pass, as if an iteration had taken longer, on purpose.
+/// Delays by `time`: an injected fault.
 fn spin(time: Duration) {
     let begun = Instant::now();
     if time > SLEEP_OVERRUN {
-        // Others may need the core: they are not to be slowed, too.
+        // Other ranks may need the core: they must not be slowed, too.
         std::thread::sleep(time - SLEEP_OVERRUN);
     }
     while begun.elapsed() < time {

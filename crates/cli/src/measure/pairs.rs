@@ -1,6 +1,6 @@
-//! Every pair of ranks, in rounds of disjoint pairs that talk at once: a look at all of them, and a second one
-//! at whoever seems slow, before anybody is accused.
-//! Not who talks when, nor what figures say (`model::pairs`).
+//! Every pair of ranks, in rounds of disjoint pairs that exchange messages at once: a first look at
+//! all pairs, and a second one at the slow ones, before a verdict names anybody.
+//! Not the schedule, and not the statistics (`model::pairs`).
 
 mod look;
 mod neighbours;
@@ -28,8 +28,8 @@ use self::{look::Look, neighbours::Neighbours, pace::Pace};
 use super::{MeasureError, Report, Session, half::Findings};
 use crate::backend::BackendError;
 
-/// Whom the first look suspects, and who is to be measured again: as rank 0 decides for all, since others
-/// may round logarithms in other ways.
+/// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
+/// other machines may round logarithms differently.
 #[derive(Serialize, Deserialize)]
 struct Suspicion {
     verdict: PairsAssessment,
@@ -37,7 +37,7 @@ struct Suspicion {
 }
 
 impl Session<'_> {
-    /// Measures a matrix of each test that the plan asks for.
+    /// Measures one matrix for each test of the plan.
     pub(super) fn run_pairs(&mut self) -> Result<(), MeasureError> {
         let sweep = self.plan.sweeps().first().copied();
         let (Some(pairing), Some(sweep)) = (&self.plan.pairing, sweep) else {
@@ -116,8 +116,9 @@ impl Session<'_> {
         })
     }
 
-    /// Who moves the bytes. Through MPI processors take part, and how much healthy GPUs differ then is not
-    /// known: the cautious answer.
+    /// Whether GPUs or processors move the bytes. Through MPI processors take part, and the normal
+    /// spread between healthy GPUs is not known there: the result is then `Mover::Processors`, the
+    /// cautious answer.
     fn mover(&self) -> Mover {
         match self.plan.backend {
             BackendChoice::Nccl(_) => Mover::Devices,
@@ -125,7 +126,7 @@ impl Session<'_> {
         }
     }
 
-    /// What has to be known to read a matrix.
+    /// Notes that a reader of the matrix needs.
     fn notes(
         &self,
         neighbours: &Neighbours,
@@ -151,7 +152,7 @@ impl Session<'_> {
         said.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| format!("# {note}")).collect()
     }
 
-    /// What the first look says, as rank 0 sees it.
+    /// The suspects of the first look, as rank 0 sees them.
     fn suspect(
         &mut self,
         first: &Look,
@@ -180,7 +181,7 @@ impl Session<'_> {
         serde_json::from_slice(said).map_err(|e| internal(format!("rank 0's suspicion: {e}")))
     }
 
-    /// Says how far we are.
+    /// Reports progress.
     fn report_pass(
         &mut self,
         test: Messages,
@@ -196,7 +197,7 @@ impl Session<'_> {
     }
 }
 
-/// Who talks when.
+/// The rounds of disjoint pairs.
 fn schedule(way: Way, hosts: &[usize], seed: u64) -> Schedule {
     let count = hosts.iter().max().map_or(0, |last| last + 1);
     let of = |host: usize| (0..hosts.len()).filter(|rank| hosts[*rank] == host).collect();
@@ -208,7 +209,7 @@ fn schedule(way: Way, hosts: &[usize], seed: u64) -> Schedule {
     }
 }
 
-/// What can be judged.
+/// The figures that can be judged.
 fn figures(
     look: &Look,
     test: Messages,
@@ -225,7 +226,7 @@ fn figures(
     Figures::new(unit, hosts, classes, cells.collect()).map_err(|e| internal(e.to_string()))
 }
 
-/// What cannot be but for a bug.
+/// The error for a case that only a bug can cause.
 fn internal(text: String) -> MeasureError {
     BackendError::Refused { text, exit: Exit::Internal }.into()
 }

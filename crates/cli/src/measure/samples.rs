@@ -32,7 +32,7 @@ impl Samples {
         self.times.saturating_record(nanoseconds);
     }
 
-    /// As bytes: pairs of a time and how often it was seen.
+    /// As bytes: pairs of a time and its count.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let seen = self.times.iter_recorded();
         seen.flat_map(|at| [at.value_iterated_to(), at.count_at_value()])
@@ -40,7 +40,7 @@ impl Samples {
             .collect()
     }
 
-    /// Adds what another rank has seen.
+    /// Adds the samples of another rank.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
         let words: Vec<u64> =
             bytes.as_chunks().0.iter().map(|raw| u64::from_le_bytes(*raw)).collect();
@@ -49,12 +49,12 @@ impl Samples {
         }
     }
 
-    /// Microseconds of one of an iteration's `messages` that `percent` of them stay within.
+    /// The `percent` percentile of the time of one of an iteration's `messages`, in microseconds.
     pub(super) fn percentile(&self, percent: f64, messages: u64) -> f64 {
         self.times.value_at_percentile(percent) as f64 / 1e3 / messages.max(1) as f64
     }
 
-    /// The same of several, and how many there are.
+    /// The usual percentiles, and the number of samples.
     pub(super) fn spread(&self, messages: u64) -> Spread {
         let us = |nanoseconds: u64| nanoseconds as f64 / 1e3 / messages.max(1) as f64;
         Spread {

@@ -1,5 +1,5 @@
 //! The progress bar.
-//! Not rows: it is taken away while one is written.
+//! Not rows: the bar is hidden while one is written.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{Benchmark, plan::Plan};

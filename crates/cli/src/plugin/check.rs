@@ -1,5 +1,6 @@
-//! `busbw plugin check`: a net plugin against what NCCL expects of it (docs/net.md), each rule in a process of
-//! its own, so that one that hangs or crashes fails that rule and no other.
+//! `busbw plugin check`: tests a net plugin against what NCCL expects of it (docs/net.md). Each
+//! rule runs in a process of its own, so that a plugin that hangs or crashes fails that rule and no
+//! other.
 //! Not the rules (`rules`).
 
 mod child;
@@ -20,15 +21,15 @@ use self::{
 };
 use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments, printable::Printable};
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
 pub enum RuleOutcome {
-    /// It is kept.
+    /// The plugin keeps the rule.
     Pass,
-    /// It is broken, and how.
+    /// The plugin breaks the rule, and how.
     Fail(String),
-    /// It says nothing about this plugin, and why.
+    /// The rule does not apply to this plugin, and why.
     Waived(String),
 }
 
@@ -42,7 +43,7 @@ impl RuleOutcome {
     }
 }
 
-/// A rule and what came of it.
+/// A rule and its outcome.
 #[derive(Debug, Serialize)]
 struct RuleResult {
     rule: &'static str,
@@ -51,7 +52,7 @@ struct RuleResult {
     verdict: RuleOutcome,
 }
 
-/// Everything, as `--json` prints it.
+/// All outcomes, as `--json` prints them.
 #[derive(Debug, Serialize)]
 struct CheckReport {
     plugin: String,
@@ -67,7 +68,7 @@ struct CheckReport {
 /// Checks a plugin.
 ///
 /// # Errors
-/// A plugin that cannot be loaded, or rules that there are not.
+/// The plugin cannot be loaded, or a named rule does not exist.
 pub fn run(arguments: &CheckArguments) -> Result<Exit> {
     for name in &arguments.rule {
         if !RULES.iter().any(|rule| rule.name == name) {
@@ -136,9 +137,9 @@ fn line(finding: &RuleResult) -> String {
     format!("{word:<7} {:<22} {}{why}\n", finding.rule, finding.what)
 }
 
-/// Lines come as they are known: a rule may take seconds.
+/// Lines are printed as they are known: a rule may take seconds.
 fn say(text: &str) {
     let mut out = Printable::new(io::stdout().lock(), false);
-    // Whoever reads may have gone; the exit code is still to come.
+    // If the reader has gone, the exit code still counts.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -35,7 +35,8 @@ impl Channel for Mpi<'_> {
         self.rank.start_recv(from, part(what)).map_err(failed)
     }
 
-    // Windows of small messages are nothing but calls: whatever lies between two of them is in their time.
+    // Windows of small messages are nothing but calls: whatever runs between two calls is part of
+    // the time.
     fn start_sends(&mut self, to: usize, window: Window) -> Result<(), BackendError> {
         let started = self.rank.start_sends(to, which(window.side), window.bytes, window.offsets());
         started.map_err(failed)

@@ -1,6 +1,7 @@
-//! What MPI and UCX say of who carries messages, kept apart from what they say to the user: a child of ours
-//! reads both from a pipe, keeps the one in memory, and passes the other to stderr at once, also when we are
-//! no more. Not what it means (`model::mpi_log`).
+//! Captures the log lines of MPI and UCX about transports. A child process, the log filter, reads
+//! the libraries' output from a pipe. It keeps lines about transports in memory and passes all
+//! others to stderr at once, also after this process has ended.
+//! Not what the lines mean (`model::mpi_log`).
 
 use std::{
     fs::File,
@@ -29,8 +30,8 @@ use rustix::{
 
 use crate::{launch::terminating, options::LOG_FILTER_WORD};
 
-/// Where Open MPI's messages go, and what its PML and BTLs say. At these levels they speak once a process and
-/// once a peer.
+/// Settings that send Open MPI's messages into the pipe and make its PML and BTLs log. At these
+/// levels they log once a process and once a peer.
 const OPEN_MPI: [(&str, &str); 3] = [
     ("OPAL_OUTPUT_STDERR_FD", PIPE_NUMBER),
     ("OMPI_MCA_pml_base_verbose", "10"),
@@ -38,7 +39,8 @@ const OPEN_MPI: [(&str, &str); 3] = [
 ];
 /// Placeholder for the number of our pipe.
 const PIPE_NUMBER: &str = "";
-/// What UCX says, on stdout unless UCX_LOG_FILE is set. At this level it tells each kind of endpoint once.
+/// The setting that makes UCX log, to stdout unless UCX_LOG_FILE is set. At this level it logs each
+/// kind of endpoint once.
 const UCX: (&str, &str) = ("UCX_LOG_LEVEL", "info");
 /// The prefix of a marker line: when the filter has passed it on, it has read everything before it.
 const MARK_PREFIX: &str = "busbw read so far ";
@@ -48,15 +50,16 @@ const FILTER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The log of this process.
 #[derive(Debug)]
 pub struct Log {
-    /// Where the libraries write to, and what was kept of it.
+    /// The pipe that the libraries write to, and the memory file with the kept lines.
     files: Option<(File, File)>,
-    /// Whom we do not hear.
+    /// The libraries whose log is not captured, and why.
     disabled: CaptureDisabled,
 }
 
 impl Log {
-    /// Lets libraries, which must not be loaded yet, write into a pipe of ours; those for which the user has
-    /// settings of their own write as these say. Only while this process has one thread.
+    /// Makes libraries, which must not be loaded yet, write into our pipe. Libraries for which the
+    /// user has set the log variables write as these say. Call it only while this process has one
+    /// thread.
     pub fn capture() -> Log {
         let chosen = |names: &[&str]| {
             let name = names.iter().find(|name| std::env::var_os(name).is_some())?;
@@ -78,8 +81,8 @@ impl Log {
         Log { files: Some(files), disabled }
     }
 
-    /// What was said so far by the library of the process of world rank `rank`, of this version; `alone` if no other
-    /// rank is on its host.
+    /// The facts that the library has logged so far in the process of world rank `rank`; `version`
+    /// is the library's, `alone` says that no other rank is on its host.
     pub(super) fn facts(&self, rank: usize, version: &str, alone: bool) -> MpiFacts {
         let (mut parser, mut disabled) = (Parser::default(), self.disabled.clone());
         match self.files.as_ref().map(read) {
@@ -96,8 +99,8 @@ fn capture_failed(error: &anyhow::Error) -> CaptureDisabled {
     CaptureDisabled { open_mpi: why.clone(), ucx: why }
 }
 
-/// Starts the child: the pipe's end for the libraries, which is our stdout as well if `stdout`, and what is
-/// kept.
+/// Starts the log filter. Returns the pipe's end for the libraries, which becomes our stdout as
+/// well if `stdout`, and the file with the kept lines.
 fn start(stdout: bool) -> Result<(File, File)> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
     let kept = memfd_create("busbw-mpi-log", MemfdFlags::CLOEXEC)?;
@@ -108,7 +111,8 @@ fn start(stdout: bool) -> Result<(File, File)> {
         .stdout(Stdio::from(kept.try_clone()?))
         .spawn()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    // Without a launcher Open MPI starts a daemon, which writes where the variable says, too.
+    // Without a launcher Open MPI starts a daemon, which also writes into the pipe: it must inherit
+    // it.
     fcntl_setfd(&to, FdFlags::empty()).context("cannot pass the pipe on")?;
     if stdout {
         dup2_stdout(&to).context("cannot redirect stdout")?;
@@ -117,7 +121,7 @@ fn start(stdout: bool) -> Result<(File, File)> {
     Ok((File::from(to), File::from(kept)))
 }
 
-/// Everything that was kept of what was written until now.
+/// All lines that were kept until now.
 fn read((to, kept): &(File, File)) -> Result<String> {
     static MARKS: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{MARK_PREFIX}{}\n", MARKS.fetch_add(1, Ordering::Relaxed));
@@ -126,7 +130,7 @@ fn read((to, kept): &(File, File)) -> Result<String> {
     let until = Instant::now() + FILTER_TIMEOUT;
     loop {
         let mut bytes = Vec::new();
-        // Opened again, it is read from its beginning.
+        // A file that is opened again is read from its beginning.
         File::open(&path)?.read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         if text.contains(&mark) {
@@ -140,14 +144,15 @@ fn read((to, kept): &(File, File)) -> Result<String> {
     }
 }
 
-/// Reads a process's log on stdin until its last writer has ended: what names transports goes to stdout, all
-/// else to stderr.
+/// The log filter: reads a process's log on stdin until its last writer has ended. Lines that name
+/// transports go to stdout, all others to stderr.
 ///
 /// # Errors
-/// Streams that are gone.
+/// stdin cannot be read, or stdout cannot be written.
 pub fn log_filter() -> Result<Exit> {
     for signal in terminating() {
-        // It is sent to us as well; what a library says of it is still to be passed on.
+        // The signal goes to the whole process group; what a library writes about it must still be
+        // passed on.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     let (mut lines, mut line) = (BufReader::new(io::stdin().lock()), Vec::new());
@@ -156,7 +161,7 @@ pub fn log_filter() -> Result<Exit> {
         if is_chatter(&text) || text.starts_with(MARK_PREFIX) {
             io::stdout().write_all(&line)?;
         } else {
-            // Without a stderr there is nobody to tell.
+            // If stderr is closed, the line is lost.
             let _ = io::stderr().write_all(&line);
         }
         line.clear();

@@ -1,4 +1,4 @@
-//! The collectives as MPI has them, with what can be worked out ahead of the timed calls.
+//! The collectives as MPI calls, with everything that can be prepared before the timed calls.
 //! Not where buffers are (`mpi`).
 
 use model::{
@@ -8,13 +8,13 @@ use model::{
 };
 use native::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
-/// A case, worked out.
+/// A prepared case.
 pub(super) struct Prepared {
     collective: Collective,
     root: usize,
     me: usize,
     ranks: usize,
-    /// Bytes of what the call's count says.
+    /// Bytes of the call's count.
     chunk: usize,
     /// Bytes that this rank sends and receives.
     sent: usize,
@@ -26,10 +26,10 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Works a case out.
+    /// Prepares a case.
     ///
     /// # Errors
-    /// [`RankError`]: MPI has not what it needs.
+    /// MPI lacks the type, the operator or the count that it needs.
     pub(super) fn new(case: &Case, shape: &Shape, rank: &Rank) -> Result<Prepared, RankError> {
         let (datatype, op) = (case.sweep.datatype, case.sweep.op);
         let (counts, element) = (case.counts, shape.element_bytes);
@@ -65,10 +65,10 @@ impl Prepared {
         })
     }
 
-    /// Runs it, from and to the beginnings of these parts.
+    /// Runs the operation, from and to the beginnings of these parts.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// The MPI call fails.
     #[inline]
     pub(super) fn run(
         &self,
@@ -116,7 +116,7 @@ impl Prepared {
             }
             (Collective::HyperCube, ..) => self.hypercube(rank, from, to, in_place),
             (Collective::Barrier, ..) => rank.barrier(),
-            // `new` works out an operator for all that reduce, and blocks of alltoallv.
+            // `new` prepares an operator for all collectives that reduce, and blocks for alltoallv.
             (
                 Collective::AllReduce
                 | Collective::Reduce

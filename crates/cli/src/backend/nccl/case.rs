@@ -1,6 +1,6 @@
-//! One case on the GPUs of one driver: enqueued on their streams, timed by the host's clock, waited
-//! for without losing sight of failures elsewhere.
-//! Not the calls themselves (`operations`), and not their proof (`proof`).
+//! One case on the GPUs of one rank thread: enqueued on their streams and timed by the host's
+//! clock. Waits check for failures elsewhere.
+//! Not the calls themselves (`operations`), and not the verification (`proof`).
 
 use std::time::{Duration, Instant};
 
@@ -26,14 +26,14 @@ use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
 pub(super) struct GpuCase<'a> {
     backend: Parts<'a>,
     shape: Shape<'a>,
-    /// Every seat's operator, or why there is none: told when it is first needed.
+    /// The operator of every rank, or why there is none: the error appears when it is first needed.
     operators: Result<Vec<RankOperator>, BackendError>,
-    /// What was captured, by seat.
+    /// The captured graphs, by rank.
     graphs: Vec<Graph>,
     started: Instant,
 }
 
-/// The backend's parts that a case works with.
+/// The backend's parts that a case uses.
 struct Parts<'a> {
     case: &'a Case,
     plan: &'a Plan,
@@ -56,7 +56,7 @@ impl<'a> GpuCase<'a> {
         };
         if backend.plan.per_iteration {
             let places = backend.plan.iterations as usize + 1;
-            // What is missing then is made when it is needed, or refused there.
+            // A missing event is made when it is needed, or refused there.
             backend.seats.iter_mut().for_each(|seat| drop(seat.make_events(places)));
         }
         let library = backend.library;
@@ -96,7 +96,7 @@ impl<'a> GpuCase<'a> {
         )
     }
 
-    /// Enqueues a step for every seat.
+    /// Enqueues a step on every rank.
     fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
         let operators = self.operators.as_ref().map_err(Clone::clone)?;
         let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
@@ -107,12 +107,13 @@ impl<'a> GpuCase<'a> {
         })
     }
 
-    /// The rank that speaks of what concerns all of ours.
+    /// The rank that is named in errors that concern all of ours.
     fn first(&self) -> usize {
         self.backend.seats.first().map_or(0, |seat| seat.rank)
     }
 
-    /// NCCL's prediction for one operation, microseconds; none where it has none. Every rank must ask.
+    /// NCCL's prediction for one operation, in microseconds; `None` where it has none. Every rank
+    /// must call it.
     pub(super) fn predict(&self) -> Result<Option<f64>, BackendError> {
         let library = self.backend.library;
         if !library.predicts()
@@ -126,7 +127,7 @@ impl<'a> GpuCase<'a> {
         let operation =
             Operation { placement: Placement::OutOfPlace, iteration: 0, verified: false };
         let enqueued = self.enqueue_step(operation, 0);
-        // The group must end, whatever happened within.
+        // The group must end, even after an error.
         let predicted = library.group_predict();
         enqueued?;
         Ok(predicted.ok().filter(|us| *us > 0.0))
@@ -198,7 +199,7 @@ impl Prepared for GpuCase<'_> {
             }
             self.begin_fused()?;
             let enqueued = self.enqueue_step(operation, step);
-            // The group must end, whatever happened within.
+            // The group must end, even after an error.
             let ended = self.end_fused();
             enqueued.and(ended)?;
         }

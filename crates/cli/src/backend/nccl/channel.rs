@@ -1,6 +1,6 @@
-//! Messages by ncclSend and ncclRecv between two GPUs. Those that wait for nothing else go to the GPU one by
-//! one, each waited for, as osu_xccl_latency does; those of a window go as one group, which osu_xccl_bw
-//! leaves out.
+//! Messages by ncclSend and ncclRecv between two GPUs. Single messages go to the GPU one by one,
+//! each waited for, as in osu_xccl_latency; a window's messages go as one group, unlike in
+//! osu_xccl_bw.
 //! Not collectives made of sends and receives (`operations`).
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use native::{
 use super::{Nccl, gpu, nccl, seat::Seat, watch::Watch};
 use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Out,
@@ -25,7 +25,7 @@ enum Way {
 }
 
 impl Nccl<'_> {
-    /// Whether this driver has one rank, which a channel belongs to.
+    /// Whether this thread has exactly one rank: a channel belongs to one.
     pub(super) fn can_talk(&self) -> Result<(), Reason> {
         if self.seats.len() == 1 {
             return Ok(());

@@ -1,5 +1,6 @@
-//! How a driver's ranks come to their GPUs: contexts, communicators over an exchanged id, buffers,
-//! registration. Not what they do then.
+//! Sets up a thread's ranks on their GPUs: contexts, communicators over an exchanged id, buffers,
+//! registration.
+//! Not what they do then.
 
 use std::{
     sync::{
@@ -34,10 +35,10 @@ use crate::{backend::BackendError, measure::MeasureError};
 const INIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Nccl<'_> {
-    /// Seats our ranks on their GPUs.
+    /// Sets up our ranks on their GPUs.
     ///
     /// # Errors
-    /// [`MeasureError`]: a GPU that cannot be used, ranks that did not come, whatever NCCL refuses.
+    /// A GPU cannot be used, a rank does not arrive in time, or NCCL refuses.
     pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), MeasureError> {
         let (plan, library, driver) = (self.plan, self.library, world.rank());
         let ours: Vec<usize> = plan.ranks_of(driver).collect();
@@ -97,8 +98,8 @@ impl Nccl<'_> {
         Ok(())
     }
 
-    /// Settings of communicators: NCCL's own under busbw's own names, nccl-tests' under theirs
-    /// (src/common.cu:198-224, src/sendrecv.cu:68).
+    /// The configuration of communicators: NCCL's defaults under busbw's own names, nccl-tests'
+    /// under theirs (src/common.cu:198-224, src/sendrecv.cu:68).
     fn config(&self) -> Result<Config, BackendError> {
         let version = self.library.version();
         let theirs = self.plan.style == Style::NcclTests;
@@ -127,8 +128,8 @@ impl Nccl<'_> {
         })
     }
 
-    /// Joins ranks `members`, (GPU, rank within the communicator) each, in a thread of its own: NCCL
-    /// would not let go of ours while a rank is missing.
+    /// Initialises the communicators of `members`, (GPU, rank within the communicator) each, in a
+    /// thread of its own: NCCL blocks that thread while a rank is missing.
     fn wait_for_nccl(
         &self,
         id: UniqueId,
@@ -141,7 +142,7 @@ impl Nccl<'_> {
         let joining = move || {
             let _ = done.send(Communicator::join(library, id, ranks, &members, &config));
         };
-        // Whoever gives up leaves it behind: the process ends soon.
+        // After a timeout the thread is left behind: the process ends soon.
         std::thread::Builder::new().name("join".to_owned()).spawn(joining).map_err(|error| {
             let text = format!("rank {first}: cannot start a thread to join NCCL in: {error}");
             BackendError::Refused { text, exit: Exit::Internal }
@@ -168,14 +169,14 @@ impl Nccl<'_> {
     }
 }
 
-/// Notes how much memory our GPUs have left, if that is asked.
+/// Records the free memory of our GPUs, with `-M`.
 fn weigh<'c>(ledger: &mut Option<Ledger>, contexts: impl Iterator<Item = &'c Context>) {
     if let Some(ledger) = ledger {
         ledger.weigh(contexts);
     }
 }
 
-/// The id of our communicator, which its first rank makes and everybody hands round.
+/// The id of our communicator: its first rank creates it, and an allgather distributes it.
 fn exchange_id(
     plan: &Plan,
     library: &'static Library,

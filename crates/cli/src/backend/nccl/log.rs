@@ -1,4 +1,4 @@
-//! What NCCL says about itself, kept in memory: one file without a name for each process of ranks.
+//! Captures NCCL's log in memory: one unnamed file for each process of ranks.
 //! Not what it means (`model::nccl_log`).
 
 use std::{
@@ -22,7 +22,7 @@ const SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM,NVLS,TUNING";
 /// Bytes that are read at a time.
 const READ_CHUNK_BYTES: usize = 1 << 16;
 
-/// Which of them the user has set.
+/// Those of the three variables that the user has set.
 fn chosen() -> impl Iterator<Item = &'static str> {
     [LEVEL_VARIABLE, SUBSYSTEMS_VARIABLE, FILE_VARIABLE]
         .into_iter()
@@ -36,11 +36,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// Lets NCCL, which must not be loaded yet, write into a file of ours; nothing when the user has
-    /// settings of their own. Only while this process has one thread.
+    /// Makes NCCL, which must not be loaded yet, write into a file of ours; `None` when the user
+    /// has set its log variables. Call it only while this process has one thread.
     ///
     /// # Errors
-    /// When the system has no file for us.
+    /// The system cannot create a memory file.
     pub fn capture() -> io::Result<Option<Log>> {
         if chosen().next().is_some() {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Log {
         Ok(Some(Log { file }))
     }
 
-    /// What to say when the user has settings of their own.
+    /// The remark for a user who has set the log variables.
     pub fn absence() -> Option<String> {
         let names: Vec<&str> = chosen().collect();
         let (verb, it, say) = match names.len() {
@@ -67,8 +67,8 @@ impl Log {
         })
     }
 
-    /// Sets how much NCCL says from its next look at its settings on: everything above, or only
-    /// warnings. That look empties the file.
+    /// Sets NCCL's log level, which takes effect when NCCL reads its variables again: all
+    /// subsystems above, or warnings only. That empties the file.
     pub(super) fn set_capture(&self, on: bool) {
         environment::set(LEVEL_VARIABLE, if on { "INFO" } else { "WARN" });
     }

@@ -1,6 +1,6 @@
-//! Filling a rank's buffers with the pattern and comparing results with it: by kernels on the GPU,
-//! or, where no kernel can be loaded, on the host with the same functions.
-//! Not what must be where (`model::layout`).
+//! Fills a rank's buffers with the pattern and verifies results: by kernels on the GPU or, where no
+//! kernel can be loaded, on the host with the same functions.
+//! Not the expected content (`model::layout`).
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ const COMPARE_CHUNK_BYTES: usize = 64 << 20;
 /// many (verifiable/verifiable.cu:1320-1330), since NCCL chooses who divides when.
 const AVERAGE_TOLERANCE_ULP: u32 = 2;
 
-/// How a rank's data is made and judged.
+/// Fills and verifies a rank's data.
 pub(super) struct Checker {
-    /// The kernels, where somebody needs them.
+    /// The kernels, where the GPU fills or verifies.
     kernels: Option<Kernels>,
     fills: Who,
     verifies: Who,
 }
 
-/// Who does it.
+/// Which side does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Gpu,
@@ -40,7 +40,7 @@ enum Who {
 }
 
 impl Checker {
-    /// For a GPU of `vendor`; nothing is loaded where nothing is checked.
+    /// For a GPU of `vendor`. No kernel is loaded if there are no checks.
     pub(super) fn new(
         context: &Arc<Context>,
         vendor: Vendor,
@@ -48,7 +48,7 @@ impl Checker {
         checks: bool,
     ) -> Result<Checker, GpuError> {
         let (fills, verifies) = match (vendor, by) {
-            // PTX is NVIDIA's.
+            // PTX is NVIDIA's alone.
             (Vendor::Amd, _) | (_, CheckedBy::Host) => (Who::Host, Who::Host),
             (_, CheckedBy::Gpu) => (Who::Gpu, Who::Gpu),
             (_, CheckedBy::HostFills) => (Who::Host, Who::Gpu),
@@ -59,7 +59,7 @@ impl Checker {
         Ok(Checker { kernels, fills, verifies })
     }
 
-    /// Writes the input of an operation, and poison where its result goes.
+    /// Writes the input of an operation, and poison to where its result goes.
     pub(super) fn fill(
         &self,
         seat: &Seat,
@@ -111,7 +111,7 @@ impl Checker {
         let counts = shape.counts;
         let in_place = placement == Placement::InPlace;
         let mut stretches = shape.output(seat.communicator.rank(), in_place);
-        // What `fill` poisoned behind the result must still be poison; in place it was the input.
+        // The poison behind the result must still be poison; in place that part was the input.
         let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
         let behind =
             Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
@@ -177,7 +177,7 @@ impl Checker {
     }
 }
 
-/// How far off a result may be.
+/// The tolerance of a result, in representable numbers of the type.
 fn tolerance(pattern: &Pattern, content: Content) -> u32 {
     let averaged = pattern.op == ReduceOp::Avg && matches!(content, Content::Reduced { .. });
     let integer = matches!(

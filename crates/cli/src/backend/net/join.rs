@@ -1,5 +1,5 @@
-//! From a plugin's name to connections with every rank that this one talks to.
-//! Not what they are used for.
+//! From a plugin's name to connections with every peer of this rank.
+//! Not what the connections are used for.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ const DEFAULT_MAX_MESSAGE_BYTES: usize = 1 << 30;
 /// Bytes of a rank's number and its handle, as ranks exchange them.
 const HANDLE_ENTRY_BYTES: usize = 4 + HANDLE_BYTES;
 
-/// Joins the others.
+/// Loads the plugin and connects to the peers.
 pub(super) fn join<'p>(
     plan: &'p Plan,
     wanted: &Wanted,
@@ -52,7 +52,7 @@ pub(super) fn join<'p>(
         let text = format!("net plugin {} ({file}) offers no device{said}", plugin.name());
         return Err(refused(text, Exit::Impossible).into());
     }
-    // Ranks of a host share its devices out.
+    // The ranks of a host use its devices in turn.
     let device = world.local() % devices;
     let properties = plugin.properties(device).map_err(wrong)?;
     let most = most(&properties);
@@ -120,7 +120,7 @@ pub(super) fn join<'p>(
     Ok(Net { plan, world_rank: me, members, me: place, links, buffers, most, facts, stopped })
 }
 
-/// Up to which level lines of the plugin go to stderr: what NCCL_DEBUG asks NCCL for.
+/// The level up to which the plugin's log lines go to stderr: as NCCL_DEBUG sets it for NCCL.
 fn shown(debug: Option<&str>) -> i32 {
     match debug.unwrap_or("").to_ascii_uppercase().as_str() {
         "WARN" => level::WARN,
@@ -129,7 +129,7 @@ fn shown(debug: Option<&str>) -> i32 {
     }
 }
 
-/// Bytes of a message at most. Sizes come back as 31 bits, whatever properties say.
+/// The largest message in bytes. Plugins return sizes as 31 bits, whatever their properties say.
 fn most(properties: &Properties) -> usize {
     properties.max_p2p_bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES).clamp(1, i32::MAX as usize)
 }
@@ -140,7 +140,7 @@ fn members(plan: &Plan, me: usize) -> Vec<usize> {
     groups.into_iter().find(|group| group.contains(&me)).unwrap_or_else(|| vec![me])
 }
 
-/// Whom we send to, and whom we receive from.
+/// The ranks that we send to, and those that we receive from.
 fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let both = |peers: BTreeSet<usize>| (peers.clone(), peers);
     match plan.benchmark {
@@ -164,7 +164,7 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
     }
 }
 
-/// Our handle among those that a rank told.
+/// Our handle among those that a rank sent.
 fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
     told.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
         let (peer, handle) = entry.split_first_chunk::<4>()?;
@@ -175,7 +175,8 @@ fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
 
 type Ends = (Vec<(usize, Sender)>, Vec<(usize, Receiver)>);
 
-/// Connects and accepts in turns, as NCCL's service thread does: nobody may wait for one of them alone.
+/// Connects and accepts in turns, as NCCL's service thread does: a rank that waited for one of them
+/// alone could deadlock.
 fn connect(
     plugin: &'static Plugin,
     device: usize,

@@ -1,4 +1,4 @@
-//! Which net plugin is asked for, as the command line says it and as a rank's process needs it.
+//! Which net plugin is requested, as the command line names it and as a rank's process needs it.
 //! Not loading it (`native::net`).
 
 use std::{fmt, str::FromStr};
@@ -13,10 +13,11 @@ pub const OWN_PLUGIN: &str = "busbw";
 
 /// The variable that makes busbw's plugin behave as NCCL's own sockets do.
 pub const REFERENCE: &str = "BUSBW_NET_REFERENCE";
-/// What makes NCCL load a plugin.
+/// NCCL's variable for the plugin to load.
 const NCCL_NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 
-/// NCCL's own sockets, as busbw's plugin imitates them: threads and sockets a thread; none is NCCL's default.
+/// NCCL's own sockets, as busbw's plugin imitates them: threads, and sockets a thread; `None` is
+/// NCCL's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference(Option<(u32, u32)>);
 
@@ -51,20 +52,20 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The plugin that is asked for.
+/// The requested plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// [`OWN_PLUGIN`], or what NCCL_NET_PLUGIN would be.
+    /// [`OWN_PLUGIN`], or a value as NCCL_NET_PLUGIN takes it.
     pub word: String,
-    /// How ours behaves.
+    /// What busbw's own plugin imitates.
     pub reference: Option<Reference>,
 }
 
 impl Wanted {
-    /// What the loader is asked for; ours is written out first, if it is not there.
+    /// The file to load. busbw's own plugin is written to the cache first, if it is not there.
     ///
     /// # Errors
-    /// A cache that cannot be written.
+    /// The cache cannot be written.
     pub fn file(&self) -> Result<String> {
         match self.word.as_str() {
             OWN_PLUGIN => Ok(embedded::path()?.to_string_lossy().into_owned()),
@@ -72,7 +73,7 @@ impl Wanted {
         }
     }
 
-    /// Variables that a process of ranks needs whose NCCL is to load it.
+    /// The variables for a process of ranks whose NCCL loads the plugin.
     ///
     /// # Errors
     /// As [`Wanted::file`].

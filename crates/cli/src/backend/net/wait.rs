@@ -1,5 +1,5 @@
-//! Waiting for a plugin: asking again without end, but not longer than allowed, nor when the run is over.
-//! Not what is asked.
+//! Waits for a plugin: polls it without limit, until the deadline passes or the run is aborted.
+//! Not what is polled.
 
 use std::{
     thread::sleep,
@@ -22,8 +22,8 @@ const ABORT_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks for that abort.
 const ABORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A failure of a connection as the run's. Where another rank was lost or gave up, its connections break, and
-/// it is not for us to say why: the supervisor does, who hears of it a moment later.
+/// A failure of a connection as an error of the run. When another rank is lost, its connections
+/// break everywhere; only the supervisor knows the cause, and its abort arrives a moment later.
 pub(super) fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
     let until = Instant::now() + ABORT_REASON_TIMEOUT;
     while matches!(error, NetError::Refused { .. }) && Instant::now() < until {
@@ -47,16 +47,17 @@ impl<'a> Patience<'a> {
         Patience { stopped, until, idle: 0 }
     }
 
-    /// Something moved.
+    /// There was progress.
     #[inline]
     pub(super) fn renew(&mut self) {
         self.idle = 0;
     }
 
-    /// Nothing moved. NCCL would ask again at once; we give way to the plugin's threads and to other ranks.
+    /// There was no progress. NCCL would poll again at once; this yields to the plugin's threads
+    /// and to other ranks.
     ///
     /// # Errors
-    /// [`BackendError::Wait`]: the run is over, or `missing` did not do its part in time.
+    /// [`BackendError::Wait`]: the run was aborted, or `missing` did not do its part in time.
     #[inline]
     pub(super) fn rest(
         &mut self,

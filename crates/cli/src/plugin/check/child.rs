@@ -1,4 +1,4 @@
-//! The processes that rules are walked in: how they are started, bounded in time, and what they say.
+//! The processes that rules run in: how they are started, their time limit, and their replies.
 //! Not the rules.
 
 use std::{
@@ -23,17 +23,17 @@ use crate::options::RULE_WORD;
 
 /// How long a rule may take: each wait within it is shorter.
 const RULE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The word that describes a plugin, where others name a rule.
+/// The word that asks for a description, in place of a rule's name.
 const DESCRIBE: &str = "describe";
 
-/// A plugin, as processes hear of it.
+/// A plugin, as a child process gets it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) word: String,
     pub(super) version: Option<u32>,
 }
 
-/// What a plugin says of itself.
+/// A plugin's description of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Described {
     pub(super) name: String,
@@ -43,7 +43,7 @@ pub(super) struct Described {
     pub(super) devices: Vec<String>,
 }
 
-/// What a child says.
+/// A child's reply.
 #[derive(Debug, Serialize, Deserialize)]
 enum Reply {
     RuleOutcome(RuleOutcome),
@@ -51,7 +51,7 @@ enum Reply {
     Failed(String),
 }
 
-/// What a plugin says of itself, asked in a process of its own.
+/// A plugin's description, read in a process of its own.
 pub(super) fn describe(asked: &Asked) -> Result<Described, String> {
     match ask(DESCRIBE, asked)? {
         Reply::Described(described) => Ok(described),
@@ -60,7 +60,7 @@ pub(super) fn describe(asked: &Asked) -> Result<Described, String> {
     }
 }
 
-/// What comes of a rule.
+/// Runs one rule in a process of its own.
 pub(super) fn judge(rule: &str, asked: &Asked) -> RuleOutcome {
     match ask(rule, asked) {
         Ok(Reply::RuleOutcome(verdict)) => verdict,
@@ -71,7 +71,7 @@ pub(super) fn judge(rule: &str, asked: &Asked) -> RuleOutcome {
     }
 }
 
-/// Lets a child look, and waits for its word, its end, or the end of its time.
+/// Runs a child, and waits for its reply, its end, or its time limit.
 fn ask(what: &str, asked: &Asked) -> Result<Reply, String> {
     let broken = |error: anyhow::Error| format!("{error:#}");
     let mut child = start(RULE_WORD, &[what], asked).map_err(broken)?;
@@ -80,7 +80,7 @@ fn ask(what: &str, asked: &Asked) -> Result<Reply, String> {
     std::thread::spawn(move || {
         let mut text = String::new();
         if let Some(stdout) = &mut stdout {
-            // What is not text is no word of ours.
+            // Output that is not text is not a reply.
             let _ = stdout.read_to_string(&mut text);
         }
         let _ = tell.send(text);
@@ -107,7 +107,7 @@ fn end(status: &ExitStatus) -> String {
     }
 }
 
-/// Starts one of our processes, whose stdout is ours to read.
+/// Starts a child process whose stdout we read.
 pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
     let program = std::env::current_exe().context("cannot find our own program file")?;
     Command::new(&program)
@@ -121,10 +121,10 @@ pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
         .with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Is a process for one rule: says on stdout what came of it.
+/// The child process for one rule: prints the outcome on stdout.
 ///
 /// # Errors
-/// Words that are none of ours.
+/// The arguments are not those of a child process.
 pub fn rule(name: &str, asked: &str) -> Result<Exit> {
     die_with_parent()?;
     let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;
@@ -139,15 +139,15 @@ pub fn rule(name: &str, asked: &str) -> Result<Exit> {
     };
     let text = serde_json::to_string(&said)?;
     writeln!(io::stdout(), "\n{text}")?;
-    // A plugin's own end, or a connection that was left open, is no part of the rule.
+    // The end of a plugin's threads, or a connection left open, is not part of the rule.
     io::stdout().flush()?;
     std::process::exit(0);
 }
 
-/// Is the other process of a rule that needs two.
+/// The second process of a rule that needs two.
 ///
 /// # Errors
-/// Words that are none of ours, or a plugin that does not do its part.
+/// The arguments are not those of a child process, or the plugin fails.
 pub fn partner(asked: &str) -> Result<Exit> {
     die_with_parent()?;
     let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;

@@ -1,5 +1,6 @@
-//! What NCCL expects of a net plugin, one rule a line (docs/net.md says where NCCL relies on each).
-//! Not the processes that they are walked in (`child`).
+//! NCCL's expectations of a net plugin, one rule a line (docs/net.md says where NCCL relies on
+//! each).
+//! Not the processes that they run in (`child`).
 
 mod closing;
 mod connecting;
@@ -27,7 +28,7 @@ macro_rules! rules {
     };
 }
 
-/// All of them, in the order of a connection's life.
+/// All rules, in the order of a connection's life.
 pub(super) const RULES: &[Rule] = rules! {
     "table", "every function that NCCL calls is there", identity::table;
     "name", "its name is its own", identity::name;
@@ -63,7 +64,7 @@ fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<Rul
     walk().map(|()| RuleOutcome::Pass)
 }
 
-/// A plugin may know that it is not to be used here.
+/// A plugin may refuse to be used on this host.
 fn without_device() -> RuleOutcome {
     let lines = native::net::take_lines();
     let said = lines.last().map_or_else(String::new, |line| format!("; it said: {}", line.text));

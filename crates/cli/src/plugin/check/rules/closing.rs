@@ -1,4 +1,4 @@
-//! How connections end, and what they leave.
+//! How connections end, and what they leave behind.
 //! Not how they begin.
 
 use std::{
@@ -21,13 +21,14 @@ const MAX_STRAY_ENTRIES: usize = 5;
 /// How long threads may take to end.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// After an abort NCCL closes what is open.
+/// After an abort NCCL closes open connections.
 pub(super) fn with_open_requests(subject: &Subject) -> Outcome<RuleOutcome> {
     const LARGE: usize = 8 << 20;
     with_device(subject, || {
         for sender_first in [true, false] {
             let mut line = subject.line(LARGE)?;
-            // More than fits between them, and nobody asks how it goes; and a receive that nothing comes for.
+            // More bytes than fit between the two ends, and nobody tests the requests; and a
+            // receive without a sender.
             let sent = line.sender.isend(&line.out, 0..LARGE, 0).map_err(words)?;
             let mut other = subject.line(4096)?;
             let waits = other.receiver.irecv(&other.back, 0..4096, 0).map_err(words)?;
@@ -46,7 +47,7 @@ pub(super) fn with_open_requests(subject: &Subject) -> Outcome<RuleOutcome> {
                 }
             }
         }
-        // And it goes on.
+        // A new connection works.
         let mut line = subject.line(4096)?;
         line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
         line.close()

@@ -1,5 +1,5 @@
-//! How connections begin. One service thread of NCCL's begins all of them in turns: whoever makes it wait for one
-//! keeps others waiting that are needed first.
+//! How connections begin. One service thread of NCCL's begins all of them in turns: a call that
+//! blocks for one connection delays others that are needed first.
 //! Not messages.
 
 use std::{
@@ -27,8 +27,8 @@ const MAX_SLOW_CALLS: usize = 2;
 /// How long an accept without a peer is polled.
 const POLL_TIME: Duration = Duration::from_secs(2);
 
-/// Asks again and again, and says how long calls took where that was too long too often. Nothing more is
-/// asked once there is a result.
+/// Polls until there is a result, and reports how long calls took if too many took too long. It
+/// does not poll again after a result.
 fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<Option<T>> {
     let (by, mut slow) = (Instant::now() + POLL_TIME, Vec::new());
     loop {
@@ -50,7 +50,8 @@ fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcom
 
 pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
-        // Nobody accepts; it may be done without. Several, since one may be done at its first call.
+        // Nobody accepts; connect may complete without. Several connections, since the first call
+        // of one may complete it.
         let mut kept = Vec::new();
         for _ in 0..=MAX_SLOW_CALLS {
             let (listener, mut handle) = subject.listen()?;
@@ -67,7 +68,7 @@ pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
             returns("connect to who does not accept", || subject.connect(handle))?;
         }
         drop(kept);
-        // Nobody is there at all: an error is as good as nothing yet.
+        // There is no peer at all: an error is as good as no result yet.
         let (listener, mut handle) = subject.listen()?;
         listener.close().map_err(words)?;
         let mut over = false;
@@ -116,7 +117,7 @@ pub(super) fn same_handle(subject: &Subject) -> Outcome<RuleOutcome> {
     })
 }
 
-/// A message goes through, and everything ends.
+/// Sends a message, and closes everything.
 fn carries(mut line: Line) -> Outcome {
     line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
     line.close()
@@ -129,7 +130,7 @@ pub(super) fn out_of_order(subject: &Subject) -> Outcome<RuleOutcome> {
         for _ in 0..PEERS {
             listeners.push(subject.listen()?);
         }
-        // The last one first, whatever the others' connections wait for.
+        // The last one first, whatever the other connections wait for.
         let mut senders: Vec<_> = (0..PEERS).map(|_| None).collect();
         let mut lines = Vec::new();
         for at in (0..PEERS).rev() {
@@ -147,12 +148,12 @@ pub(super) fn out_of_order(subject: &Subject) -> Outcome<RuleOutcome> {
             })?;
             let (sender, receiver) =
                 senders[at].take().flatten().zip(receiver).ok_or("no connection")?;
-            // Not asked for again.
+            // It is not polled again.
             senders[at] = Some(None);
             lines.push(Line::new(sender, receiver, 4096)?);
         }
         drop(listeners);
-        // Each leads to whom it belongs.
+        // Each connection leads to its own peer.
         for mut line in lines {
             line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
             line.close()?;
@@ -165,7 +166,7 @@ pub(super) fn close_listener(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || carries(subject.line(4096)?))
 }
 
-/// The partner listens; this process never does.
+/// The partner process listens; this process never does.
 pub(super) fn before_listen(subject: &Subject) -> Outcome<RuleOutcome> {
     const GARBLED: &str = "the other process did not tell its handle";
     with_device(subject, || {
@@ -173,7 +174,7 @@ pub(super) fn before_listen(subject: &Subject) -> Outcome<RuleOutcome> {
         let mut other = other.map_err(|error| format!("{error:#}"))?;
         let mut lines = BufReader::new(other.stdout.take().ok_or(GARBLED)?).lines();
         let mut next = move || lines.next().and_then(Result::ok);
-        // Plugins may print, too.
+        // Plugins may print to stdout, too.
         let text = std::iter::from_fn(&mut next).find_map(|line| handle_of(&line));
         let mut handle = text.ok_or(GARBLED)?;
         let mut sender = until("connecting to another process", || subject.connect(&mut handle))?;
@@ -203,7 +204,7 @@ fn handle_of(line: &str) -> Option<Handle> {
     Some(Handle(bytes))
 }
 
-/// The other process of `before_listen`: listens, and receives one message.
+/// The partner process of `before_listen`: listens, and receives one message.
 pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     let subject = Subject::open(asked)?;
     let (mut listener, handle) = subject.listen()?;
@@ -222,7 +223,7 @@ pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     if bytes == 1000 && came.iter().all(|byte| *byte == 7) {
         say(ARRIVED)?;
     }
-    // Who sent may still ask for its request.
+    // The sender may still test its request.
     std::thread::sleep(Duration::from_secs(5));
     Ok(())
 }

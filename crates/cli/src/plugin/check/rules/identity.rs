@@ -1,4 +1,4 @@
-//! What a plugin says of itself.
+//! What a plugin reports about itself.
 //! Not what it does.
 
 use model::abi::net::{MAX_MESSAGE_BYTES, PTR_HOST};
@@ -10,7 +10,7 @@ use crate::plugin::check::{
     subject::{Outcome, Subject, words},
 };
 
-/// NCCL calls them without asking.
+/// NCCL calls these functions without a check.
 pub(super) fn table(subject: &Subject) -> Outcome<RuleOutcome> {
     let absent = subject.plugin.absent();
     Ok(match absent.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn table(subject: &Subject) -> Outcome<RuleOutcome> {
     })
 }
 
-/// Names choose among plugins (NCCL_NET), and these are of NCCL's own.
+/// Names select among plugins (NCCL_NET), and these are NCCL's own.
 pub(super) fn name(subject: &Subject) -> Outcome<RuleOutcome> {
     let name = subject.plugin.name();
     Ok(match name.to_ascii_lowercase().as_str() {
@@ -65,7 +65,7 @@ pub(super) fn properties(subject: &Subject) -> Outcome<RuleOutcome> {
     Ok(if wrong.is_empty() { RuleOutcome::Pass } else { RuleOutcome::Fail(wrong.join("; ")) })
 }
 
-/// NCCL asks from several places, and puts the answers together.
+/// NCCL reads them in several places, and combines the answers.
 pub(super) fn stable(subject: &Subject) -> Outcome<RuleOutcome> {
     if subject.devices == 0 {
         return Ok(without_device());
@@ -88,7 +88,7 @@ pub(super) fn stable(subject: &Subject) -> Outcome<RuleOutcome> {
     Ok(RuleOutcome::Pass)
 }
 
-/// Which table is used is a matter of NCCL's version, and of nothing else.
+/// The table's version depends on NCCL's version alone.
 pub(super) fn versions(subject: &Subject) -> Outcome<RuleOutcome> {
     let ask = |version| {
         let asked = Asked { version: Some(version), ..subject.asked.clone() };

@@ -1,4 +1,4 @@
-//! Messages: what arrives, where, and how requests end.
+//! Messages: what arrives, where, and how requests complete.
 //! Not how connections begin or end.
 
 use model::abi::net::MAX_REQUESTS;
@@ -60,7 +60,7 @@ pub(super) fn in_order(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, (0..24_usize).map(|n| 1 + n * 7919 % 24 * 5 * KIB))
 }
 
-/// As NCCL with its default buffers: eight at once, never any but the oldest asked for.
+/// As NCCL with its default buffers: eight in flight, and only the oldest tested.
 pub(super) fn oldest(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, [512 * KIB; 8])
 }
@@ -69,7 +69,7 @@ pub(super) fn requests(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, [64 * KIB; 2 * MAX_REQUESTS])
 }
 
-/// Nobody receives yet: a plugin may have no more room at any time, and must have some again.
+/// Nobody receives yet: a plugin may refuse a request at any time, and must accept one later.
 pub(super) fn null_requests(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let each = MIB;
@@ -149,7 +149,7 @@ pub(super) fn without_sizes(subject: &Subject) -> Outcome<RuleOutcome> {
     })
 }
 
-/// NCCL presets the request's place for it (NCCL_NET_OPTIONAL_RECV_COMPLETION), and still asks for its end.
+/// NCCL presets the request for it (NCCL_NET_OPTIONAL_RECV_COMPLETION), and still tests it.
 pub(super) fn quiet(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let mut line = subject.line(4 * KIB)?;
