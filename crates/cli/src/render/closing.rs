@@ -1,6 +1,7 @@
-//! The last sentence on stderr: which transports NCCL or MPI set up, or which net plugin was used, and where devices counted bytes.
-//! It says what the counters show and nothing more: neither whose bytes they are, nor by which way
-//! bytes went that nobody counted.
+//! The last sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
+//! used, and the devices that counted bytes.
+//! It reports the counters and nothing more: neither whose bytes they are, nor paths that no device
+//! counts.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +17,25 @@ use model::{
 /// A network device that moved less than this share of what the busiest one moved is not named.
 const MIN_NAMED_SHARE: f64 = 0.01;
 
-/// What the sentence is made of, as it comes.
+/// The input of the sentence, as it arrives.
 #[derive(Debug, Default)]
 pub struct Closing {
-    /// What processes' NCCL said, without what the sentence does not need.
+    /// The reports of all processes' NCCL, without the parts that the sentence does not need.
     libraries: Vec<NcclFacts>,
-    /// What their MPI said last, by rank.
+    /// The last report of MPI, by rank.
     mpi: BTreeMap<usize, MpiFacts>,
-    /// Their net plugins.
+    /// The reports of net plugins.
     net: Vec<NetFacts>,
     /// Bytes that left all GPUs over NVLink.
     nvlink: u64,
     /// Bytes that each network device moved in its busier direction.
     network: BTreeMap<(DeviceKind, String), u64>,
-    /// Whether counters were read over some row.
+    /// Whether counters were read in some row.
     rows: bool,
 }
 
 impl Closing {
-    /// What a process's library said.
+    /// Adds a library's report from one process.
     pub fn library(&mut self, said: &LibraryFacts) {
         match said {
             LibraryFacts::Nccl(facts) => {
@@ -43,7 +44,7 @@ impl Closing {
             }
             LibraryFacts::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
             LibraryFacts::Net(facts) => self.net.push((**facts).clone()),
-            // For `explain`.
+            // Used by `explain` alone.
             LibraryFacts::Paths(_) => {}
         }
     }
@@ -68,7 +69,7 @@ impl Closing {
         }
     }
 
-    /// The sentence, where libraries spoke or something was counted.
+    /// The sentence, if there is a report or a count.
     pub fn sentence(&self, counted: Option<&Counted>) -> Option<String> {
         let mut parts = Vec::new();
         if !self.libraries.is_empty() {
@@ -126,7 +127,7 @@ impl Closing {
     }
 }
 
-/// What hides bytes of some kinds of devices.
+/// Why the bytes of some kinds of devices are not counted.
 fn unread(counted: &Counted, of: impl Fn(DeviceKind) -> bool) -> impl Iterator<Item = &Unread> {
     counted.unread.iter().filter(move |unread| of(unread.kind) && unread.hides_bytes())
 }

@@ -1,4 +1,4 @@
-//! The matrix of pairs: a row for each sender, a column for each receiver, and who is slow.
+//! The matrix of pairs: a row for each sender, a column for each receiver, and the slow subjects.
 //! Not the verdict itself (`model::pairs`), and not the report's picture of it.
 
 use std::{
@@ -31,7 +31,7 @@ pub struct PairsTable<W> {
 }
 
 impl<W: Write> PairsTable<W> {
-    /// Matrices on `out`, with colours where stdout is a terminal that wants them.
+    /// Matrices on `out`, with colours where stdout is a terminal that shows them.
     pub fn new(out: W) -> PairsTable<W> {
         PairsTable { out, colour: wants_colour(), run: None }
     }
@@ -82,7 +82,7 @@ impl<W: Write> Render for PairsTable<W> {
     }
 }
 
-/// Which pairs.
+/// The pairs that were measured.
 fn about(plan: &Plan) -> String {
     let ranks = plan.ranks();
     let which = match plan.pairing.as_ref().map(|pairing| pairing.way) {
@@ -95,7 +95,7 @@ fn about(plan: &Plan) -> String {
     format!("{which}, both ways, as many at once as there are")
 }
 
-/// What the figures are, and how they were made.
+/// The unit of the figures, and the number of passes and messages behind them.
 fn head(row: &Row, test: Messages) -> String {
     let unit = Unit::of(test).name();
     let mut text = format!("#\n# {} of {} B ({unit}), from row to column", what(test), row.size);
@@ -113,7 +113,7 @@ fn head(row: &Row, test: Messages) -> String {
     text + "\n"
 }
 
-/// Every cell. What somebody named slows is red.
+/// Every cell. Cells of a slow subject are red.
 fn whole(matrix: &Pairs, colour: bool) -> String {
     let slow = slow_cells(matrix);
     let ranks = matrix.labels.len();
@@ -141,7 +141,7 @@ fn whole(matrix: &Pairs, colour: bool) -> String {
     text
 }
 
-/// Cells that somebody named slows.
+/// Cells that a named subject slows.
 fn slow_cells(matrix: &Pairs) -> BTreeSet<(usize, usize)> {
     let Some(verdict) = &matrix.verdict else { return BTreeSet::new() };
     let ranks = 0..matrix.labels.len();
@@ -153,7 +153,7 @@ fn slow_cells(matrix: &Pairs) -> BTreeSet<(usize, usize)> {
     all.filter(slow).collect()
 }
 
-/// What each rank reaches as sender and as receiver, then the slowest pairs.
+/// The median of each rank as sender and as receiver, then the slowest pairs.
 fn by_rank(matrix: &Pairs) -> String {
     let ranks = matrix.labels.len();
     let middle = |values: Vec<f64>| median(&values).map_or("-".to_owned(), figure);
@@ -198,7 +198,7 @@ fn red(text: &str) -> String {
     format!("\x1b[31m{text}\x1b[0m")
 }
 
-/// Three digits at least.
+/// At least three digits.
 fn figure(value: f64) -> String {
     fixed(value, if value < 10.0 { 2 } else { 1 })
 }

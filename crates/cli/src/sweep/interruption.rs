@@ -1,5 +1,6 @@
-//! Ctrl-C and its kin while launches follow each other: heard, so that what was measured can be shown.
-//! Not passed on here: a launch that did not hear is told by `launch`.
+//! Catches Ctrl-C and other terminating signals during a sweep, so that the results so far can be
+//! printed.
+//! Not forwarding them: `launch` signals a launch that did not get one.
 
 use std::sync::{
     Arc,
@@ -11,15 +12,15 @@ use signal_hook::iterator::Signals;
 
 use crate::launch;
 
-/// Hears signals that end a run.
+/// Counts signals that end a run.
 #[derive(Debug, Clone, Default)]
 pub struct Interruption(Arc<AtomicUsize>);
 
 impl Interruption {
-    /// Takes them from now on.
+    /// Catches them from now on.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// The handlers cannot be installed.
     pub fn watch() -> Result<Interruption> {
         let mut signals = Signals::new(launch::terminating()).context("cannot take signals")?;
         let interruption = Interruption::default();
@@ -35,12 +36,12 @@ impl Interruption {
         Ok(interruption)
     }
 
-    /// Whether one came.
+    /// Whether one arrived.
     pub fn is_interrupted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether another came after it.
+    /// Whether another one arrived after it.
     pub fn insists(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1
     }

@@ -1,4 +1,4 @@
-//! One launch of the job: the program itself, started afresh in an environment, with a record of its own.
+//! One launch of the job: this program, started in an environment, with a record of its own.
 //! Not when, and not how often (`turns`).
 
 use std::{
@@ -20,8 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Environment, interruption::Interruption};
 use crate::store;
 
-/// The variable by which a launch knows that it belongs to a sweep, and ends with it: the names of those that
-/// are its environment, so that a launcher takes them along.
+/// The variable that marks a launch of a sweep, which then ends with the sweep. Its value holds the
+/// names of the environment's variables, so that a launcher passes them on.
 pub const SWEPT: &str = "BUSBW_SWEPT";
 /// Time between two checks whether a launch has ended.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -33,23 +33,23 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(8);
 /// Bytes of its stderr that are kept: the end, which has the reason.
 const STDERR_TAIL_BYTES: usize = 8 << 10;
 
-/// A launch that is over.
+/// A finished launch.
 #[derive(Debug)]
 pub struct Launch {
-    /// Where its record is.
+    /// The path of its record.
     pub path: PathBuf,
-    /// Its record, as far as it came.
+    /// Its record, as far as it was written.
     pub record: Option<Folded>,
-    /// From its start to its end.
+    /// Seconds from its start to its end.
     pub took: Duration,
-    /// Its exit code, and why it failed; none where it did not.
+    /// Its exit code and the reason, if it failed.
     pub failure: Option<(u8, String)>,
 }
 
 /// Runs `words` in `environment`, with a record at `path`.
 ///
 /// # Errors
-/// When no process can be started.
+/// The process cannot be started.
 pub fn run(
     words: &[OsString],
     environment: &Environment,
@@ -80,7 +80,7 @@ pub fn run(
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
     let failure = match code {
-        // It was killed here, since it did not end in time or the user insisted.
+        // It was killed here: it did not end in time, or the user interrupted twice.
         None if interruption.is_interrupted() => {
             Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
         }
@@ -89,7 +89,7 @@ pub fn run(
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
 
-/// Waits for the end; its exit code, or none where a signal ended it.
+/// Waits for the end. Returns the exit code, or `None` where a signal ended it.
 fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>> {
     let mut signalled = None;
     let mut told = false;
@@ -112,7 +112,7 @@ fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>>
     }
 }
 
-/// The end of what comes.
+/// Keeps the last bytes of a stream.
 fn tail(mut from: impl Read) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 1 << 12]);
     while let Ok(len @ 1..) = from.read(&mut piece) {
@@ -123,7 +123,7 @@ fn tail(mut from: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Why it failed, if it did: what its record says, or its last words.
+/// Why it failed, if it did: the reason in its record, or its last lines on stderr.
 fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8, String)> {
     let end = record.and_then(|record| record.end.as_ref());
     let complete = end.is_some_and(|end| end.status == Status::Complete);

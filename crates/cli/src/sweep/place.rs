@@ -1,5 +1,6 @@
-//! Where the records of launches and the result of a sweep go: a folder of the user's, the data folder, or
-//! nowhere. Not their form.
+//! Where the records of launches and the result of a sweep are stored: the user's folder, the data
+//! folder, or a temporary one.
+//! Not their form.
 
 use std::{
     fs,
@@ -16,22 +17,22 @@ use crate::{Refusal, options::TurnArguments, outputs, store};
 /// The result's file name in a folder that the user named.
 pub const RESULT_FILE: &str = "result.json";
 
-/// A place for files.
+/// A folder for records.
 #[derive(Debug)]
 pub(crate) enum Destination {
     /// The user's folder.
     Folder(PathBuf),
-    /// The data folder, under names that begin with this.
+    /// The data folder, under names with this prefix.
     Store(String),
-    /// Temporary for long.
+    /// A folder that is removed at the end.
     Temporary(TempDir),
 }
 
 impl Destination {
-    /// The place that was asked for, made.
+    /// The requested folder, created.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub(crate) fn find(
         turns: &TurnArguments,
         prepared: &Prepared,
@@ -55,12 +56,12 @@ impl Destination {
         Ok(Destination::Temporary(folder))
     }
 
-    /// Whether files stay.
+    /// Whether files are kept.
     pub(crate) fn is_kept(&self) -> bool {
         !matches!(self, Destination::Temporary(_))
     }
 
-    /// The record of an environment's launch, counted from 0.
+    /// The path for the record of an environment's launch, counted from 0.
     pub(crate) fn of_launch(&self, environment: &str, launch: u32) -> Result<PathBuf> {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let name: String = environment.chars().map(plain).collect();
@@ -73,10 +74,10 @@ impl Destination {
         }
     }
 
-    /// Keeps the result, and says where.
+    /// Stores the result, and prints its path.
     ///
     /// # Errors
-    /// When it cannot be written where the user said.
+    /// The path that the user named cannot be written.
     pub(crate) fn keep(&self, outcome: &Outcome) -> Result<()> {
         let path = match self {
             Destination::Folder(folder) => folder.join(RESULT_FILE),

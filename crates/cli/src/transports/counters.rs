@@ -1,5 +1,5 @@
 //! Evidence from devices' byte counters, compared with the bytes that had to move.
-//! Not which ranks it was, nor by whose word.
+//! Not which ranks moved them, and not NCCL's log.
 
 use super::{
     evidence::{EvidenceSource, Support},
@@ -17,8 +17,8 @@ const IDLE_SHARE: f64 = 0.05;
 /// as much meanwhile.
 const MIN_REQUIRED_BYTES: f64 = 16e6;
 
-/// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
-/// what goes between these.
+/// The evidence of the counters for a transport. The network's counters are no evidence for ranks
+/// within nodes: they count the traffic between nodes.
 pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource {
     if moved.required < MIN_REQUIRED_BYTES {
         let detail = format!("only {} had to move: too few to tell", bytes(moved.required as u64));

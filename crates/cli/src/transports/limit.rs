@@ -1,4 +1,5 @@
-//! What the hardware of this host allows over a transport: the best of what NCCL could run over it.
+//! The limit of this host's hardware over a transport: the best algorithm that NCCL could use over
+//! it.
 //! Not the bounds themselves (`model::limits`), and not which algorithm ran.
 
 use model::{
@@ -17,8 +18,8 @@ pub fn this_host() -> System {
     topo::read(&Root::system(), driver.as_ref())
 }
 
-/// A host as limits need it: over verbs, with the port alone that was named, since NICs of a host need not
-/// be alike.
+/// A host as the limits need it. Over verbs only the named port counts, since the NICs of a host
+/// may differ.
 pub fn machine(host: &System, way: &Way) -> Machine {
     let mut host = host.clone();
     if let Way::Rdma { device, port } = way {
@@ -55,7 +56,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
     let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
-        // NCCL may choose it by itself; the other transports switch it off.
+        // NCCL may choose it by itself; the other transports disable it.
         let is_meant = *way == Way::Default || in_switch == (*way == Way::Nvls);
         !matches!(candidate.possible, Possible::No(_)) && is_meant
     };
@@ -72,7 +73,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
             names => format!("not known of this host: {}", names.join(", ")),
         }
     };
-    // One without a bound might be faster than all others.
+    // An algorithm without a bound might be faster than all others.
     let all: Option<Vec<f64>> = candidates.iter().map(bound).collect();
     all.and_then(|all| all.into_iter().reduce(f64::max)).ok_or_else(missing)
 }
@@ -117,8 +118,8 @@ mod tests {
         assert!((50.0..64.0).contains(&shm), "{shm}");
         // NCCL chooses among all of them.
         assert!(near(of(&Way::Default), 700.0));
-        // Bytes between sockets of one host stay in its memory, and leave and reach GPUs as those of shm do:
-        // no NIC counts, whatever the machine has.
+        // Bytes between sockets of one host stay in its memory, and go to and from GPUs as those of
+        // shm do: no NIC counts, whatever the machine has.
         assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
             node: model::machine::Node { nvlink: None, pcie: None, ..machine.node.clone() },
@@ -127,8 +128,8 @@ mod tests {
         assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
     }
 
-    /// Of unlike NICs the one that was named counts, not their average: of one adapter its slot, since GPUs
-    /// that share it meet inside.
+    /// With unlike NICs the named one counts, not their average. Of one adapter its slot counts,
+    /// since GPUs that share it meet inside.
     #[test]
     fn an_adapter_has_its_own_slot() {
         let text = include_str!("../../../model/tests/data/topology/mi350x8.xml");

@@ -1,4 +1,5 @@
-//! Evidence from NCCL's log: the transport it names between each pair of ranks, and the algorithms of rows.
+//! Evidence from NCCL's log: the transport it names between each pair of ranks, and the algorithms
+//! of rows.
 //! Not whether bytes went there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +14,15 @@ use super::{
     profile::{Profile, Scope, Way},
 };
 
-/// What NCCL's log says of the ranks in question, over all launches. What it does not say proves nothing:
-/// a launch, a rank, a device or an algorithm that is not named leaves it silent.
+/// The evidence of NCCL's log for the ranks in question, over all launches. A launch, a rank, a
+/// device or an algorithm that the log does not name leaves it without data: what is absent proves
+/// nothing.
 pub(super) fn evidence(
     profile: &Profile,
     records: &[&Folded],
     nodes: usize,
 ) -> (String, EvidenceSource) {
-    // A launch without a row has measured nothing that would have to be proven.
+    // A launch without a row has measured nothing.
     let measured = records.iter().filter(|record| !record.rows.is_empty());
     let launches: Vec<(BTreeSet<String>, EvidenceSource)> =
         measured.map(|record| of_launch(profile, record, nodes)).collect();
@@ -42,7 +44,7 @@ pub(super) fn evidence(
     (found, EvidenceSource { support, detail })
 }
 
-/// One launch: the names of the ways that ran, and what follows.
+/// The evidence of one launch, and the names of the transports that ran.
 fn of_launch(
     profile: &Profile,
     record: &Folded,
@@ -57,7 +59,7 @@ fn of_launch(
         return (algorithms.names.clone(), algorithms.source(&profile.way, &facts));
     }
     let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
-    // A connection's two ends may be told in two logs: what counts is which ways a pair has.
+    // Two logs may each hold one end of a connection: only the pair's transports count.
     let mut pairs: BTreeMap<(u32, u32), BTreeSet<&Via>> = BTreeMap::new();
     for pair in facts.iter().flat_map(|facts| &facts.pairs) {
         let Some(to) = pair.to.filter(|to| stage.has(pair.from, *to)) else { continue };
@@ -75,7 +77,7 @@ fn of_launch(
     let fits: Vec<Fit> =
         pairs.values().flatten().map(|via| networks.fit(&profile.way, via)).collect();
     let any = |fit| fits.contains(&fit);
-    // In-switch reduction beside the connections would carry the data instead.
+    // In-switch reduction, set up beside the connections, would carry the data instead.
     let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
     let buffers = facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0));
     let list = names.iter().map(String::as_str).collect::<Vec<&str>>().join(", ");
@@ -98,7 +100,7 @@ fn of_launch(
     (names, source)
 }
 
-/// Which pairs of ranks are in question.
+/// Whether a pair of ranks is in question.
 struct Stage {
     scope: Scope,
     nodes: usize,
@@ -119,7 +121,7 @@ impl Stage {
         }
     }
 
-    /// Ranks that no pair names; of pairs between nodes, ranks of nodes that none names.
+    /// Ranks that no pair names; for pairs between nodes, ranks of nodes that none names.
     fn unnamed(&self, pairs: &BTreeMap<(u32, u32), BTreeSet<&Via>>) -> usize {
         let named: BTreeSet<usize> =
             pairs.keys().flat_map(|(from, to)| [*from as usize, *to as usize]).collect();
@@ -174,7 +176,8 @@ impl Algorithms {
                 let detail = format!("algorithms {found}; {} rows name none", self.unnamed);
                 return EvidenceSource::no_data(&detail);
             }
-            // The buffers' line and the choice belong together; the choice is the stronger one.
+            // The line about buffers and the choice belong together; the choice is the stronger
+            // evidence.
             _ => Support::Confirms,
         };
         let buffers = if set_up { "set up" } else { "no word of buffers" };
@@ -182,16 +185,16 @@ impl Algorithms {
     }
 }
 
-/// Whether a way is the one that was asked for.
+/// Whether a transport in the log is the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Yes,
     No,
-    /// The kind is right; which device or library it is, nobody says.
+    /// The kind is right; the log does not name the device or library.
     Untold,
 }
 
-/// What NCCL says of networks: their devices, and plugins that were loaded.
+/// NCCL's log lines about networks: their devices, and plugins that were loaded.
 struct Networks<'a> {
     /// By network, as `Socket`.
     devices: BTreeMap<&'a str, BTreeSet<(&'a str, Option<u32>)>>,
@@ -215,7 +218,8 @@ impl<'a> Networks<'a> {
         all
     }
 
-    /// A way's name without what differs from channel to channel, with the network's devices.
+    /// A transport's name without the parts that differ from channel to channel, with the network's
+    /// devices.
     fn named(&self, via: &Via) -> String {
         let (name, network) = match via {
             Via::P2p { .. } | Via::Shm { .. } => return via.to_string(),
@@ -232,8 +236,8 @@ impl<'a> Networks<'a> {
         }
     }
 
-    /// Whether NCCL's way is the one that was asked for: of sockets and verbs over the device that was
-    /// named and no other, of plugins by the one that was named.
+    /// Whether NCCL's transport is the requested one: for sockets and verbs over the named device
+    /// and no other, for plugins by the named one.
     fn fit(&self, way: &Way, via: &Via) -> Fit {
         let only = |network: &str, is: &dyn Fn(&str, Option<u32>) -> bool| {
             let Some(devices) = self.devices.get(network) else { return Fit::Untold };
@@ -270,7 +274,7 @@ mod tests {
 
     use Fit::{No, Untold, Yes};
 
-    /// How the connections that a log's lines tell of fit.
+    /// How the connections in a log fit a request.
     fn fits(way: &Way, lines: &[&str]) -> Vec<Fit> {
         let log: String =
             lines.iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}\n")).collect();
@@ -304,7 +308,7 @@ mod tests {
         assert_eq!(fits(&ours, &[socket]), [No]);
     }
 
-    /// A device or a plugin that no line names may be another one.
+    /// A device or plugin that no line names may be another one.
     #[test]
     fn what_is_not_told_is_not_proven() {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
@@ -318,7 +322,7 @@ mod tests {
         assert_eq!(fits(&ours, &[other, plugin]), [Untold]);
     }
 
-    /// A ring of four of which the log names one connection says nothing of the others.
+    /// A ring of four with one connection in the log: nothing is known of the others.
     #[test]
     fn ranks_that_are_not_named_are_not_proven() {
         let via =

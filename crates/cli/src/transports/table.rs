@@ -1,4 +1,5 @@
-//! Transports as tables: what was asked and proven, then sizes. Not the figures' origin (`evidence`).
+//! Transports as tables: requested and confirmed ones, then sizes.
+//! Not the figures' origin (`evidence`).
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use crate::{
     sweep::{Outcome, cells, digits, figure, foot, head, multiple},
 };
 
-/// Everything.
+/// The complete text.
 pub fn table(outcome: &Outcome) -> String {
     let mut text = head(outcome);
     text.push_str(&evidence_lines(outcome));
@@ -56,7 +57,7 @@ fn percent(transport: Option<&Transport>) -> String {
     }
 }
 
-/// What the lines above cannot hold: settings, reasons, rules.
+/// Details of the lines above: settings, reasons, rules.
 fn notes(outcome: &Outcome) -> String {
     let mut text = "#\n".to_owned();
     for environment in &outcome.environments {
