@@ -8,7 +8,7 @@ use busbw_fuzz::{
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use busbw_core::Collective;
-use busbw_hardware::{limits::{Placement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
+use busbw_hardware::{limits::{RankPlacement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
 
 /// Every bound is a rate, or something is missing; a graph is guessed, or something is missing.
 fn limits(machine: &Machine) {
-    let placement = Placement::new(machine.nodes, machine.node.gpus);
+    let placement = RankPlacement::new(machine.nodes, machine.node.gpus);
     for collective in Collective::ALL {
         for candidate in candidates(machine, collective, &placement) {
             match &candidate.limit.payload {

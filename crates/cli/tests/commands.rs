@@ -47,7 +47,7 @@ fn words_of_mpi_are_told_apart() {
         "[vm:1] select: component ob1 selected\n[1.1] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[1]: tag(sysv/memory)\nbusbw read so far 0\n",
         "WARNING: no such interface\n[vm:1] *** An error occurred in MPI_Init\nno line end",
     );
-    let mut command = command("__sieve");
+    let mut command = command("__log_filter");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut to = child.stdin.take().unwrap();

@@ -18,13 +18,13 @@ pub mod verdict;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use verdict::Verdict;
+use verdict::PairsAssessment;
 
 /// Version of this form. Readers refuse newer ones. Since 2 there may be a verdict.
 pub const SCHEMA: u32 = 2;
 
-/// The most ranks whose matrix is taken.
-pub const MOST_RANKS: usize = 4096;
+/// The most ranks whose matrix is accepted.
+pub const MAX_RANKS: usize = 4096;
 
 /// A matrix of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct Pairs {
     pub values: Vec<Vec<Option<f64>>>,
     /// What the matrix says, where it has been judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<PairsAssessment>,
 }
 
 /// Unit of a pair's figure.
@@ -84,7 +84,7 @@ pub enum BadPairs {
     Newer(u32),
     /// The wrong shape.
     #[error(
-        "its matrix of pairs has {labels} labels (1 to {MOST_RANKS} are taken) and {rows} rows, the shortest of \
+        "its matrix of pairs has {labels} labels (1 to {MAX_RANKS} are taken) and {rows} rows, the shortest of \
          {shortest} and the longest of {longest} values: they do not fit together"
     )]
     Shape {
@@ -101,7 +101,7 @@ pub enum BadPairs {
     #[error(
         "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
     )]
-    Verdict(usize, usize),
+    Assessment(usize, usize),
     /// A figure that is none.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]
     Value(f64),
@@ -134,7 +134,7 @@ impl Pairs {
         let (labels, rows) = (self.labels.len(), self.values.len());
         let lengths = || self.values.iter().map(Vec::len);
         let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
-        if !(1..=MOST_RANKS).contains(&labels)
+        if !(1..=MAX_RANKS).contains(&labels)
             || [rows, shortest, longest].iter().any(|n| *n != labels)
         {
             return Err(BadPairs::Shape { labels, rows, shortest, longest });
@@ -145,7 +145,7 @@ impl Pairs {
         }
         match &self.verdict {
             Some(verdict) if verdict.hosts.len() != labels => {
-                Err(BadPairs::Verdict(verdict.hosts.len(), labels))
+                Err(BadPairs::Assessment(verdict.hosts.len(), labels))
             }
             _ => Ok(self),
         }

@@ -17,14 +17,14 @@ const SET_LENGTHS: u32 = 0x37;
 /// ETH_SS_STATS, the set of the statistics' names.
 const SET: u32 = 1;
 /// ETH_GSTRING_LEN, the bytes of a name.
-const NAME: usize = 32;
+const STATISTIC_NAME_BYTES: usize = 32;
 /// IFNAMSIZ, the bytes of an interface's name with its end.
-const INTERFACE: usize = 16;
+const INTERFACE_NAME_BYTES: usize = 16;
 
 /// struct ifreq of 64-bit systems: 40 bytes.
 #[repr(C)]
 struct Request {
-    interface: [u8; INTERFACE],
+    interface: [u8; INTERFACE_NAME_BYTES],
     data: *mut c_void,
     rest: [u8; 16],
 }
@@ -42,7 +42,7 @@ struct SetLengths {
 #[derive(Debug)]
 pub struct Statistics {
     socket: OwnedFd,
-    interface: [u8; INTERFACE],
+    interface: [u8; INTERFACE_NAME_BYTES],
 }
 
 impl Statistics {
@@ -51,9 +51,9 @@ impl Statistics {
     /// # Errors
     /// When its name is none, or no socket can be had.
     pub fn open(interface: &str) -> io::Result<Statistics> {
-        let mut name = [0; INTERFACE];
+        let mut name = [0; INTERFACE_NAME_BYTES];
         let bytes = interface.as_bytes();
-        if bytes.is_empty() || bytes.len() >= INTERFACE {
+        if bytes.is_empty() || bytes.len() >= INTERFACE_NAME_BYTES {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         name[..bytes.len()].copy_from_slice(bytes);
@@ -69,7 +69,7 @@ impl Statistics {
     pub fn names(&self) -> io::Result<Vec<String>> {
         let room = room(self.count()?);
         // Command, set, length, then the names.
-        let mut words = vec![0u32; 3 + room * NAME / 4];
+        let mut words = vec![0u32; 3 + room * STATISTIC_NAME_BYTES / 4];
         (words[0], words[1]) = (STRINGS, SET);
         // SAFETY: the kernel writes the length and so many names, which fit: see `room`.
         unsafe { self.ask(words.as_mut_ptr().cast())? };
@@ -79,7 +79,7 @@ impl Statistics {
             let text = raw.split(|byte| *byte == 0).next().unwrap_or_default();
             String::from_utf8_lossy(text).trim().to_owned()
         };
-        Ok(bytes.chunks_exact(NAME).take(count).map(name).collect())
+        Ok(bytes.chunks_exact(STATISTIC_NAME_BYTES).take(count).map(name).collect())
     }
 
     /// The values as they are now.
@@ -133,16 +133,16 @@ mod tests {
 
     #[test]
     fn names_and_values_belong_together() {
-        let mut heard = 0;
+        let mut seen = 0;
         for entry in std::fs::read_dir("/sys/class/net").unwrap().flatten() {
             let interface = entry.file_name().into_string().unwrap();
             let statistics = Statistics::open(&interface).unwrap();
             let Ok(names) = statistics.names() else { continue };
             assert_eq!(names.len(), statistics.values().unwrap().len(), "{interface}");
             assert!(names.iter().all(|name| !name.is_empty()), "{interface}: {names:?}");
-            heard += names.len();
+            seen += names.len();
         }
-        println!("{heard} statistics of this machine's adapters");
+        println!("{seen} statistics of this machine's adapters");
         // A kernel says either that loopback has none, or that it has no statistics at all.
         let refused = Statistics::open("lo").unwrap().names().unwrap_err();
         assert!(refused.kind() == io::ErrorKind::Unsupported, "{refused}");

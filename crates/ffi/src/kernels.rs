@@ -59,12 +59,12 @@ pub const BLOCK: u32 = 256;
 const BLOCKS_PER_PROCESSOR: u64 = 120;
 
 /// Bytes that a thread handles in one step.
-const PIECE: u64 = 16;
+const BYTES_PER_STEP: u64 = 16;
 
 /// Blocks for `elements` of a type on a device of so many multiprocessors; 0 for no elements, for
 /// which there is nothing to launch.
 pub fn blocks(elements: u64, datatype: DataType, processors: u32) -> u32 {
-    let pieces = (elements * datatype.bytes() as u64).div_ceil(PIECE);
+    let pieces = (elements * datatype.bytes() as u64).div_ceil(BYTES_PER_STEP);
     let enough = u64::from(processors.max(1)) * BLOCKS_PER_PROCESSOR;
     pieces.div_ceil(u64::from(BLOCK)).min(enough) as u32
 }

@@ -54,7 +54,7 @@ impl Environment {
 
 /// Why a place was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Origin {
     /// The user named it: `--nccl PATH`, `BUSBW_NCCL`.
     Named,
     /// It is mapped into this process already.
@@ -73,17 +73,17 @@ pub enum Place {
     Wheel,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Named => "named by the user",
-            Place::Loaded => "loaded already",
-            Place::Starter => "beside the launcher that started this process",
-            Place::LibraryPath => "LD_LIBRARY_PATH",
-            Place::Cache => "ld.so.cache",
-            Place::Folder => "default folder",
-            Place::Launcher => "beside the launcher on PATH",
-            Place::Wheel => "package of the python3 on PATH",
+            Origin::Named => "named by the user",
+            Origin::Loaded => "loaded already",
+            Origin::Starter => "beside the launcher that started this process",
+            Origin::LibraryPath => "LD_LIBRARY_PATH",
+            Origin::Cache => "ld.so.cache",
+            Origin::Folder => "default folder",
+            Origin::Launcher => "beside the launcher on PATH",
+            Origin::Wheel => "package of the python3 on PATH",
         })
     }
 }
@@ -107,7 +107,7 @@ pub struct Candidate {
     /// The file behind it, links followed; the same as `path` where there is none.
     pub file: PathBuf,
     /// Why it was looked at; the first place that has this file.
-    pub place: Place,
+    pub origin: Origin,
     /// Its version as its own text or its file name says, such as `2.28.9+cuda12.9`.
     pub version: Option<String>,
     /// Exported symbols that tell what it can do ([`Kind::NetPlugin`] and its like), sorted.
@@ -129,25 +129,25 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
         found.named(Path::new(named), &names, environment);
     }
     for path in loaded(root, &names) {
-        found.add(path, Place::Loaded);
+        found.add(path, Origin::Loaded);
     }
     let starter = (kind == Kind::Mpi).then(|| Starter::find(environment, root)).flatten();
     if let Some(starter) = &starter {
-        found.folders(starter.folders.clone(), &names, Place::Starter);
+        found.folders(starter.folders.clone(), &names, Origin::Starter);
     }
     found.as_the_loader_does(&names, environment);
     let packages = kind.folders().iter().flat_map(|pattern| expand(root, pattern));
-    found.folders(packages, &names, Place::Folder);
+    found.folders(packages, &names, Origin::Folder);
     if let Some(launcher) = kind.launcher() {
         for bin in on_path(environment, root, launcher) {
             let prefix = bin.parent().and_then(Path::parent).map(Path::to_owned);
             let libs = prefix.iter().flat_map(|p| [p.join("lib"), p.join("lib64")]);
-            found.folders(libs, &names, Place::Launcher);
+            found.folders(libs, &names, Origin::Launcher);
         }
     }
     for packages in python::packages(environment, root) {
         let inside = kind.in_wheel().iter().map(|inside| packages.join(inside));
-        found.folders(inside, &names, Place::Wheel);
+        found.folders(inside, &names, Origin::Wheel);
     }
     if let Some(starter) = &starter {
         starter.prefer(&mut found.candidates);
@@ -158,7 +158,7 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
 
 /// The first that can be loaded, and only a named one where one was named.
 fn decide(candidates: &mut [Candidate], named: bool) {
-    let may = |c: &&mut Candidate| !named || c.place == Place::Named;
+    let may = |c: &&mut Candidate| !named || c.origin == Origin::Named;
     if let Some(first) = candidates.iter_mut().filter(may).find(|c| c.standing == Standing::Later) {
         first.standing = Standing::Used;
     }
@@ -177,7 +177,7 @@ impl Found<'_> {
         if named.components().count() == 1 && named.is_relative() {
             let before = self.candidates.len();
             self.as_the_loader_does(&[named.to_string_lossy().into_owned()], environment);
-            self.candidates[before..].iter_mut().for_each(|c| c.place = Place::Named);
+            self.candidates[before..].iter_mut().for_each(|c| c.origin = Origin::Named);
             if self.candidates.len() > before {
                 return;
             }
@@ -186,47 +186,47 @@ impl Found<'_> {
         let at = below(self.root, &path);
         let inside = names.iter().map(|name| path.join(name));
         match inside.into_iter().find(|p| at.is_dir() && below(self.root, p).exists()) {
-            Some(file) => self.add(file, Place::Named),
-            None => self.add_even_if_absent(path, Place::Named),
+            Some(file) => self.add(file, Origin::Named),
+            None => self.add_even_if_absent(path, Origin::Named),
         }
     }
 
     /// What dlopen finds for a name without a slash: ld.so(8), "LD_LIBRARY_PATH", the cache, then the
     /// default folders. The glibc-hwcaps subfolders are left out.
     fn as_the_loader_does(&mut self, names: &[String], environment: &Environment) {
-        self.folders(environment.folders("LD_LIBRARY_PATH"), names, Place::LibraryPath);
+        self.folders(environment.folders("LD_LIBRARY_PATH"), names, Origin::LibraryPath);
         let cached = std::fs::read(self.root.join("etc/ld.so.cache")).unwrap_or_default();
         let cached = cache::parse(&cached);
         for name in names {
             for (_, path) in cached.iter().filter(|(soname, _)| soname == name) {
-                self.add(PathBuf::from(path), Place::Cache);
+                self.add(PathBuf::from(path), Origin::Cache);
             }
         }
         let default = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
-        self.folders(default, names, Place::Folder);
+        self.folders(default, names, Origin::Folder);
     }
 
     fn folders(
         &mut self,
         folders: impl IntoIterator<Item = PathBuf>,
         names: &[String],
-        place: Place,
+        origin: Origin,
     ) {
         for folder in folders {
             for name in names {
-                self.add(folder.join(name), place);
+                self.add(folder.join(name), origin);
             }
         }
     }
 
     /// Takes a path if something is there that was not found before.
-    fn add(&mut self, path: PathBuf, place: Place) {
+    fn add(&mut self, path: PathBuf, origin: Origin) {
         if below(self.root, &path).symlink_metadata().is_ok() {
-            self.add_even_if_absent(path, place);
+            self.add_even_if_absent(path, origin);
         }
     }
 
-    fn add_even_if_absent(&mut self, path: PathBuf, place: Place) {
+    fn add_even_if_absent(&mut self, path: PathBuf, origin: Origin) {
         let at = below(self.root, &path);
         let real = std::fs::canonicalize(&at).unwrap_or_else(|_| at.clone());
         if !self.seen.insert(real.clone()) {
@@ -246,7 +246,7 @@ impl Found<'_> {
             Standing::Later if stub => Standing::Refused("a stub for linking only".to_owned()),
             other => other,
         };
-        self.candidates.push(Candidate { path, file, place, version, symbols, standing });
+        self.candidates.push(Candidate { path, file, origin, version, symbols, standing });
     }
 }
 

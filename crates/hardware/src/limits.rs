@@ -22,7 +22,7 @@ pub use algorithm::Algorithm;
 pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
 pub use judgement::{Judgement, Standing, Verdict, judge};
-pub use placement::{Inside, Memory, Placement};
+pub use placement::{Inside, Memory, RankPlacement};
 pub use resource::{Capacity, Resource};
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
 use busbw_hardware::limits::{
-    Algorithm, Inside, Limit, Memory, Placement, Possible, Resource, Verdict, candidates,
+    Algorithm, Inside, Limit, Memory, Possible, RankPlacement, Resource, Verdict, candidates,
     explaining, judge, limit, limit_of_traffic,
 };
 use busbw_hardware::machine::{Machine, parse};
@@ -26,7 +26,7 @@ struct Row {
     collective: Collective,
     bytes: u64,
     machine: Machine,
-    placements: Vec<(Placement, Algorithm)>,
+    placements: Vec<(RankPlacement, Algorithm)>,
     results: Vec<f64>,
     algbw: bool,
     line: Option<f64>,
@@ -54,7 +54,7 @@ fn row(line: &str) -> Row {
     // The first algorithm goes with the first number of ranks, as a report says `2, or 4 by Tree`.
     let placements = cells[5].split(' ').zip(cells[8].split(' ')).map(|(per_node, name)| {
         let per_node = per_node.parse().expect("ranks of a node");
-        let placement = Placement { inside, memory, ..Placement::new(nodes, per_node) };
+        let placement = RankPlacement { inside, memory, ..RankPlacement::new(nodes, per_node) };
         (placement, Algorithm::from_name(name).expect("an algorithm"))
     });
     Row {
@@ -213,7 +213,7 @@ fn what_does_not_limit_is_known_as_well() {
     let expected = nvlink.capacity.nccl.expect("known") / nvlink.capacity.line * nvlink.line_busbw;
     assert!((expected - 423.8).abs() < 0.1, "{expected}");
     let row = one(4);
-    let ring = limit(&row.machine, row.collective, Algorithm::Ring, &Placement::new(2, 2));
+    let ring = limit(&row.machine, row.collective, Algorithm::Ring, &RankPlacement::new(2, 2));
     assert!((ring.line.expect("a bound").algbw - 0.0833).abs() < 0.0001);
 }
 
@@ -235,7 +235,7 @@ fn all_collectives_have_a_bound_or_say_why_not() {
     let machine = machine("h100-8x400");
     for (nodes, per_node) in [(1, 8), (2, 8), (2, 1), (1, 2)] {
         for collective in Collective::ALL {
-            let placement = Placement::new(nodes, per_node);
+            let placement = RankPlacement::new(nodes, per_node);
             let all = candidates(&machine, collective, &placement);
             let bounded = all.iter().any(|candidate| candidate.limit.payload.is_some());
             assert_eq!(
@@ -255,7 +255,7 @@ fn all_collectives_have_a_bound_or_say_why_not() {
 #[test]
 fn alltoallv_has_a_bound_when_its_traffic_is_known() {
     let machine = machine("h100-4x400");
-    let placement = Placement::new(2, 8);
+    let placement = RankPlacement::new(2, 8);
     let even = limit(&machine, Collective::AllToAll, Algorithm::Direct, &placement);
     let even = even.payload.expect("a bound").busbw;
     let of = |spread| {
@@ -274,12 +274,12 @@ fn alltoallv_has_a_bound_when_its_traffic_is_known() {
 fn absurd_placements_are_refused() {
     let machine = machine("h100-4x400");
     for placement in [
-        Placement::new(usize::MAX, usize::MAX),
-        Placement::new(usize::MAX, 1),
-        Placement::new(0, 8),
-        Placement::new(1, 0),
-        Placement::new(1, 1),
-        Placement { nics: Some(0), ..Placement::new(2, 8) },
+        RankPlacement::new(usize::MAX, usize::MAX),
+        RankPlacement::new(usize::MAX, 1),
+        RankPlacement::new(0, 8),
+        RankPlacement::new(1, 0),
+        RankPlacement::new(1, 1),
+        RankPlacement { nics: Some(0), ..RankPlacement::new(2, 8) },
     ] {
         for collective in Collective::ALL {
             for candidate in candidates(&machine, collective, &placement) {

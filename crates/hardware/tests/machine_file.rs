@@ -1,7 +1,7 @@
 //! Machine files: short ones, both ways, and what is said of bad ones.
 
 use busbw_core::Collective;
-use busbw_hardware::limits::{Placement, candidates};
+use busbw_hardware::limits::{RankPlacement, candidates};
 use busbw_hardware::machine::{
     Cpu, CpuVendor, GpuModel, Machine, NicKind, Nics, Node, NvLink, PcieLink, parse, ready, write,
 };
@@ -145,7 +145,7 @@ proptest! {
     /// NCCL's graphs are guessed in every release, or something is missing.
     #[test]
     fn every_machine_has_limits_or_says_why_not(machine in machine(), minor in 18u32..=30) {
-        let placement = Placement::new(machine.nodes, machine.node.gpus);
+        let placement = RankPlacement::new(machine.nodes, machine.node.gpus);
         for collective in Collective::ALL {
             for candidate in candidates(&machine, collective, &placement) {
                 let limit = candidate.limit;

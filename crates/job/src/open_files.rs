@@ -28,7 +28,7 @@ pub fn raise(descriptors: usize) -> Option<u64> {
 /// # Errors
 /// When the user's hard limit does not allow it.
 pub fn for_everyone(plan: &Plan) -> Result<(), ExitError> {
-    let needed = plan.processes() + plan.drivers() + plan.ranks();
+    let needed = plan.processes() + plan.rank_threads() + plan.ranks();
     enough(raise(needed), needed + OTHERS, plan.ranks())
 }
 

@@ -12,14 +12,15 @@ mod ucx;
 pub use facts::{Endpoint, MpiFacts, Ucx};
 pub use sentence::{connections, lanes, transports_named};
 
+use self::{open_mpi::OpenMpiMessage, ucx::UcxMessage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Distinct names, and distinct kinds of endpoints, that are kept.
-const KINDS: usize = 64;
+/// The most distinct names, and distinct kinds of endpoints, that are kept.
+const MAX_KINDS: usize = 64;
 
 /// Why libraries were not listened to, where they were not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Deaf {
+pub struct CaptureDisabled {
     /// To Open MPI.
     pub open_mpi: Option<String>,
     /// To UCX.
@@ -38,19 +39,19 @@ pub struct Parser {
 impl Parser {
     /// Reads one line, with or without its line end. What is no library's changes nothing.
     pub fn line(&mut self, line: &str) {
-        match (open_mpi::said(line), ucx::said(line)) {
-            (Some(open_mpi::Said::Pml(name)), _) => self.pml = Some(name.to_owned()),
-            (Some(open_mpi::Said::Btl { name, peer }), _) => {
-                if self.btls.contains_key(name) || self.btls.len() < KINDS {
+        match (open_mpi::message(line), ucx::message(line)) {
+            (Some(OpenMpiMessage::Pml(name)), _) => self.pml = Some(name.to_owned()),
+            (Some(OpenMpiMessage::Btl { name, peer }), _) => {
+                if self.btls.contains_key(name) || self.btls.len() < MAX_KINDS {
                     self.btls.entry(name.to_owned()).or_default().insert(peer);
                 } else {
                     self.left_out += 1;
                 }
             }
-            (_, Some(ucx::Said::Version(version))) => self.ucx.version = Some(version.to_owned()),
-            (_, Some(ucx::Said::Endpoint(endpoint))) => {
+            (_, Some(UcxMessage::Version(version))) => self.ucx.version = Some(version.to_owned()),
+            (_, Some(UcxMessage::Endpoint(endpoint))) => {
                 if self.ucx.endpoints.contains(&endpoint) {
-                } else if self.ucx.endpoints.len() < KINDS {
+                } else if self.ucx.endpoints.len() < MAX_KINDS {
                     self.ucx.endpoints.push(endpoint);
                 } else {
                     self.left_out += 1;
@@ -62,7 +63,13 @@ impl Parser {
 
     /// Everything that the process of world rank `rank` said, and what it did not: `version` is all of its
     /// library's MPI_Get_library_version, `alone` whether no other rank is on its host.
-    pub fn finish(mut self, rank: usize, version: &str, alone: bool, deaf: &Deaf) -> MpiFacts {
+    pub fn finish(
+        mut self,
+        rank: usize,
+        version: &str,
+        alone: bool,
+        disabled: &CaptureDisabled,
+    ) -> MpiFacts {
         self.ucx.endpoints.sort();
         let mut facts = MpiFacts {
             rank,
@@ -74,7 +81,7 @@ impl Parser {
             unknown: Vec::new(),
             left_out: self.left_out,
         };
-        facts.unknown = facts::unknown(&facts, alone, deaf);
+        facts.unknown = facts::unknown(&facts, alone, disabled);
         facts
     }
 }

@@ -48,10 +48,10 @@ use cursor::Cursor;
 use message::{Level, Message};
 use tally::{Tally, counted, keep};
 
-/// Messages of unknown kinds that are kept as examples.
-const EXAMPLES: usize = 16;
-/// Distinct plugins and what happened to them that are kept.
-const PLUGINS: usize = 512;
+/// The most messages of unknown kinds that are kept as examples.
+const MAX_EXAMPLES: usize = 16;
+/// The most distinct plugins, and events of them, that are kept.
+const MAX_PLUGIN_EVENTS: usize = 512;
 
 /// Reads a log line by line. Ranks' lines may be mixed, or follow each other file by file.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub struct Parser {
     nvlink: nvlink::NvLink,
     graphs: graph::Graphs,
     choices: choice::Choices,
-    settings: settings::Heard,
+    settings: settings::SettingsReader,
     timings: timing::Timings,
     words: warning::Words,
     messages: Messages,
@@ -80,12 +80,12 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A parser that has heard nothing.
+    /// A parser that has read nothing.
     pub fn new() -> Parser {
         Parser {
             versions: version::Versions::default(),
             network: network::Network::default(),
-            plugins: Tally::new(PLUGINS),
+            plugins: Tally::new(MAX_PLUGIN_EVENTS),
             dma_buf: 0,
             communicators: communicator::Communicators::default(),
             connections: connection::Connections::default(),
@@ -93,7 +93,7 @@ impl Parser {
             nvlink: nvlink::NvLink::default(),
             graphs: graph::Graphs::default(),
             choices: choice::Choices::default(),
-            settings: settings::Heard::default(),
+            settings: settings::SettingsReader::default(),
             timings: timing::Timings::default(),
             words: warning::Words::default(),
             messages: Messages::default(),
@@ -117,7 +117,7 @@ impl Parser {
         }
     }
 
-    /// How many messages were heard so far, and what became of them.
+    /// How many messages were read so far, and what became of them.
     pub fn messages(&self) -> Messages {
         self.messages
     }
@@ -135,7 +135,7 @@ impl Parser {
             }
             Level::Info if message.cut => &mut self.messages.torn,
             Level::Info => {
-                if self.unknown.len() < EXAMPLES {
+                if self.unknown.len() < MAX_EXAMPLES {
                     self.unknown.push(keep(message.text));
                 }
                 &mut self.messages.unknown

@@ -1,5 +1,5 @@
 //! `--csv`: one line a row and placement, so that every line has the same columns.
-//! Not the record: samples stay there.
+//! Not the record: samples are only there.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::Render;
 /// The columns.
 const COLLECTIVES: &str = "collective,group,ranks,cycle,size_bytes,count,type,redop,root,place,time_us,low_us,high_us,algbw_gbps,busbw_gbps,wrong,batches,noisy,finished,waived";
 
-/// The columns of collectives in latency's form.
+/// The columns of collectives with `latency`.
 const LATENCY: &str = "benchmark,group,ranks,cycle,size_bytes,count,type,redop,root,place,avg_us,low_us,high_us,fastest_rank_us,slowest_rank_us,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,finished,waived";
 
 /// The columns of messages.
@@ -168,7 +168,7 @@ fn measured(half: &Half) -> String {
     )
 }
 
-/// The figures of latency's form.
+/// The figures of the latency form.
 fn alone(half: &Half) -> String {
     let (low, high) = interval(half);
     let figures = half.latency.clone().unwrap_or_default();

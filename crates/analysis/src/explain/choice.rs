@@ -233,7 +233,7 @@ fn names(algorithms: &[Algorithm]) -> String {
 mod tests {
     use busbw_core::Collective;
     use busbw_hardware::{
-        limits::{Placement, candidates},
+        limits::{RankPlacement, candidates},
         machine::ready,
     };
 
@@ -241,7 +241,7 @@ mod tests {
 
     fn chosen(name: &str, collective: Collective, nodes: usize, each: usize, busbw: f64) -> Choice {
         let machine = ready::ready(name).unwrap();
-        let all = candidates(&machine, collective, &Placement::new(nodes, each));
+        let all = candidates(&machine, collective, &RankPlacement::new(nodes, each));
         choose(&all, None, busbw).unwrap().1
     }
 

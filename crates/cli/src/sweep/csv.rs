@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 /// The heading.
 const HEADING: &str = "environment,settings,size,case,launches,time_us,low_us,high_us,algbw,busbw,batches,iterations,multiple,verdict,asked,proven,note\n";
 
-/// All cells; an environment without any has one line that says why.
+/// All cells. An environment without a cell has one line with the reason.
 pub fn csv(outcome: &Outcome) -> String {
     let mut text = HEADING.to_owned();
     for (number, environment) in outcome.environments.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use busbw_ffi::nvml;
 use busbw_hardware::{
-    limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
+    limits::{Algorithm, Candidate, Inside, Possible, RankPlacement, candidates},
     machine::Machine,
     topology::{System, machine_of_system},
 };
@@ -17,8 +17,8 @@ pub fn this_host() -> System {
     topo::read(&Root::system(), driver.as_ref())
 }
 
-/// A host as limits need it: over verbs, with the port alone that was named, since NICs of a host need not
-/// be alike.
+/// A host as the limits need it. Over verbs only the named port counts, since the NICs of a host
+/// may differ.
 pub fn machine(host: &System, way: &Way) -> Machine {
     let mut host = host.clone();
     if let Way::Rdma { device, port } = way {
@@ -52,10 +52,10 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
         Way::Host => return Err("no GPU is in it".to_owned()),
     };
     let sockets = matches!(way, Way::Socket(_));
-    let placement = Placement { inside, sockets, ..Placement::new(1, here.ranks) };
+    let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
-        // NCCL may choose it by itself; the other transports switch it off.
+        // NCCL may choose it by itself; the other transports disable it.
         let is_meant = *way == Way::Default || in_switch == (*way == Way::Nvls);
         !matches!(candidate.possible, Possible::No(_)) && is_meant
     };
@@ -72,7 +72,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
             names => format!("not known of this host: {}", names.join(", ")),
         }
     };
-    // One without a bound might be faster than all others.
+    // An algorithm without a bound might be faster than all others.
     let all: Option<Vec<f64>> = candidates.iter().map(bound).collect();
     all.and_then(|all| all.into_iter().reduce(f64::max)).ok_or_else(missing)
 }
@@ -117,8 +117,8 @@ mod tests {
         assert!((50.0..64.0).contains(&shm), "{shm}");
         // NCCL chooses among all of them.
         assert!(near(of(&Way::Default), 700.0));
-        // Bytes between sockets of one host stay in its memory, and leave and reach GPUs as those of shm do:
-        // no NIC counts, whatever the machine has.
+        // Bytes between sockets of one host stay in its memory, and go to and from GPUs as those of
+        // shm do: no NIC counts, whatever the machine has.
         assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
             node: busbw_hardware::machine::Node {
@@ -131,8 +131,8 @@ mod tests {
         assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
     }
 
-    /// Of unlike NICs the one that was named counts, not their average: of one adapter its slot, since GPUs
-    /// that share it meet inside.
+    /// With unlike NICs the named one counts, not their average. Of one adapter its slot counts,
+    /// since GPUs that share it meet inside.
     #[test]
     fn an_adapter_has_its_own_slot() {
         let text = include_str!("../../../hardware/tests/data/topology/mi350x8.xml");

@@ -1,5 +1,5 @@
-//! Named transports: the environment that selects each on this machine, and what is to be proven of it.
-//! Or why it cannot run here. Not the proof (`evidence`).
+//! Named transports: the environment that selects each on this machine, or why it cannot run here.
+//! Not the evidence of what ran (`evidence`).
 
 use busbw_core::Collective;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::here::{Here, Interface};
 use crate::sweep::{Environment, Variable};
 
-/// By which way bytes are to go.
+/// The kind of a transport.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// From GPU to GPU, within a host.
     P2p,
-    /// The same between hosts: NVLink that spans them.
+    /// The same between hosts: NVLink that spans them (MNNVL).
     Mnnvl,
-    /// NVLink's switches reduce and multiply.
+    /// NVLink's switches reduce and multicast (NVLS).
     Nvls,
-    /// Host memory that processes share.
+    /// Shared host memory (SHM).
     Shm,
     /// NCCL's sockets, over this interface.
     Socket(String),
@@ -25,39 +25,39 @@ pub enum Way {
     Rdma {
         /// Such as mlx5_0; empty where there is none.
         device: String,
-        /// From 1.
+        /// Number, from 1.
         port: u32,
     },
     /// A net plugin.
     Plugin(String),
-    /// A network that reduces.
+    /// A network that reduces (SHARP).
     CollNet,
-    /// Whatever the library takes by itself.
+    /// NCCL's own choice.
     Default,
-    /// busbw's own memory of the host backend.
+    /// The shared memory of the host backend.
     Host,
 }
 
-/// Between which ranks.
+/// The pairs of ranks in question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// All of them.
+    /// All pairs.
     All,
-    /// Those of one node.
+    /// Pairs within a node.
     Within,
-    /// Those of different nodes.
+    /// Pairs between nodes.
     Between,
 }
 
-/// A transport to try.
+/// A transport to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Its name, and what its environment sets.
     pub environment: Environment,
-    /// What is to be proven.
+    /// The kind that is to be confirmed.
     pub way: Way,
-    /// Of which ranks.
+    /// The pairs of ranks that it is for.
     pub scope: Scope,
     /// Why it cannot run here.
     pub waived: Option<String>,
@@ -88,19 +88,19 @@ impl Profile {
         &self.environment.name
     }
 
-    /// Whether a user who writes `word` means it: its name, or its family.
+    /// Whether `word` selects it: its name, or its family.
     pub fn is_meant(&self, word: &str) -> bool {
         let family = self.name().split(':').next().unwrap_or("");
         word == self.name() || word == family
     }
 }
 
-/// Whatever is not to be measured: the in-switch reduction would hide the ways below it.
+/// Settings that disable in-switch reduction, which would hide the transports below it.
 const NO_NVLS: (&str, &str) = ("NCCL_NVLS_ENABLE", "0");
 const NO_P2P: (&str, &str) = ("NCCL_P2P_DISABLE", "1");
 const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
 
-/// Every transport, those that cannot run here with the reason, fastest first.
+/// Every transport, fastest first; those that cannot run here have the reason.
 pub fn profiles(here: &Here) -> Vec<Profile> {
     if !here.is_nccl {
         return on_host(here);
@@ -132,7 +132,7 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
     all
 }
 
-/// What the host backend has.
+/// The transport of the host backend.
 fn on_host(here: &Here) -> Vec<Profile> {
     let nodes = (here.nodes > 1).then(|| "the host backend knows no nodes".to_owned());
     let gpus = "the host backend moves memory; this needs GPUs";
@@ -154,7 +154,7 @@ fn nvls(here: &Here) -> Profile {
         here.benchmark.collective(),
         Some(Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
     );
-    // NCCL_NVLS_ENABLE is not set: 2, its default, means where it is possible.
+    // NCCL_NVLS_ENABLE stays unset: its default, 2, uses NVLS where it is possible.
     Profile::new("nvls", Way::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
@@ -170,7 +170,7 @@ fn mnnvl() -> Profile {
     Profile::waived("mnnvl", Way::Mnnvl, "one host: NVLink between hosts needs two")
 }
 
-/// What makes NCCL take the network: between nodes it has nothing else.
+/// Settings that make NCCL use the network within a node: between nodes it has nothing else.
 fn over_the_network(here: &Here) -> (Scope, Vec<(&'static str, &'static str)>) {
     match here.nodes {
         0 | 1 => (Scope::All, vec![NO_NVLS, NO_P2P, NO_SHM]),
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// What a user has switched off stays off.
+    /// Transports that a user has disabled stay disabled.
     #[test]
     fn nothing_is_switched_on_again() {
         for (variable, value, names) in [
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Two transports of one name would write each other's records.
+    /// Two transports of one name would overwrite each other's records.
     #[test]
     fn every_port_has_its_own_name() {
         let mut here = Here::rehearsal(8).with_rdma();

@@ -1,4 +1,4 @@
-//! Corruption from outside: this process flips bytes in a running rank's receive and proof buffers,
+//! Corruption from outside: this process flips bytes in a running rank's receive and check buffers,
 //! as a stray write of a driver or a broken memory module would.
 //! Not the run's own fault option (`corruption`).
 
@@ -16,11 +16,11 @@ use super::{
     bench::{Bench, SOON},
 };
 
-/// A rank's memfd holds three buffers of equal size: send, recv, proof.
+/// A rank's memfd holds three buffers of equal size: send, recv, check.
 #[derive(Clone, Copy)]
 enum Part {
     Recv = 1,
-    Proof = 2,
+    Check = 2,
 }
 
 /// Addresses of a rank's own buffers in its process, from /proc/PID/maps.
@@ -88,10 +88,10 @@ fn receive_buffers() {
     }
 }
 
-/// While iterations are timed, the last one's result lies in the proof buffer.
+/// While iterations are timed, the last one's result lies in the check buffer.
 #[test]
-fn proof_buffers() {
+fn check_buffers() {
     for rank in [0, 2] {
-        is_found("all_gather -g 3 -b 8K -e 16K -n 5 --batches 1000 -c 1", rank, Part::Proof);
+        is_found("all_gather -g 3 -b 8K -e 16K -n 5 --batches 1000 -c 1", rank, Part::Check);
     }
 }

@@ -72,10 +72,10 @@ pub const BETWEEN_HOSTS: &str = "between hosts";
 /// How much wider the median absolute deviation of 2, 3 … samples is taken, because it is too small
 /// on average (Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly Robust Estimators of
 /// Scale", COMPSTAT 1992, section 2.1).
-const FEW: [f64; 8] = [1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107];
+const SMALL_SAMPLE_FACTORS: [f64; 8] = [1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107];
 
 /// From a median absolute deviation to the standard deviation of normal noise.
-const NORMAL: f64 = 1.4826;
+const NORMAL_FACTOR: f64 = 1.4826;
 
 impl Cell {
     /// From its samples; none without any, or if one is not above 0.
@@ -164,10 +164,10 @@ pub(super) fn scale(values: &[f64]) -> Option<f64> {
     let n = values.len();
     let wider = match n {
         0 | 1 => return None,
-        2..=9 => FEW.get(n - 2).copied().unwrap_or(1.0),
+        2..=9 => SMALL_SAMPLE_FACTORS.get(n - 2).copied().unwrap_or(1.0),
         _ => n as f64 / (n as f64 - 0.8),
     };
-    mad(values).map(|mad| NORMAL * wider * mad)
+    mad(values).map(|mad| NORMAL_FACTOR * wider * mad)
 }
 
 #[cfg(test)]

@@ -7,18 +7,18 @@ use super::{
 };
 use busbw_stats::median;
 
-/// Cells are never taken to be surer than this, as a part of their figure: two buffers of one size
-/// differ by as much.
-const SUREST: f64 = 0.003;
+/// The smallest relative error that a cell is assumed to have: two buffers of one size differ by as
+/// much.
+const MIN_CELL_ERROR: f64 = 0.003;
 
-/// The fewest cells whose differences tell how much noise there is between cells.
-const FEWEST: usize = 5;
+/// The fewest cells from which the noise between cells is estimated.
+const MIN_CELLS: usize = 5;
 
 /// A median's standard error for normal noise, over that of the mean.
-const OF_MEDIAN: f64 = 1.2533;
+const MEDIAN_ERROR_FACTOR: f64 = 1.2533;
 
 /// What a median absolute deviation knows, in terms of a standard deviation from as many values.
-const EFFICIENCY: f64 = 0.37;
+const SPREAD_EFFICIENCY: f64 = 0.37;
 
 /// Every figure as a logarithm of time, and what is known of the noise before anybody is named.
 pub(super) struct Field {
@@ -57,10 +57,10 @@ impl Field {
             let of_class = || cells.iter().filter(move |cell| cell.class == class);
             let spreads: Vec<f64> = of_class().filter_map(|cell| cell.spread).collect();
             let counts: Vec<f64> = of_class().map(|cell| (cell.samples.max(1)) as f64).collect();
-            let freedom: f64 = counts.iter().map(|count| EFFICIENCY * (count - 1.0)).sum();
+            let freedom: f64 = counts.iter().map(|count| SPREAD_EFFICIENCY * (count - 1.0)).sum();
             // Of two samples, the median is their mean.
             let (spread, count) = (median(&spreads)?, median(&counts)?);
-            let error = if count > 2.0 { OF_MEDIAN } else { 1.0 } / count.sqrt();
+            let error = if count > 2.0 { MEDIAN_ERROR_FACTOR } else { 1.0 } / count.sqrt();
             Some((spread * error, freedom))
         });
         Field {
@@ -145,13 +145,13 @@ impl Field {
             .filter(|at| self.class[*at] == class && named[*at] == 0)
             .map(|at| rest[at])
             .collect();
-        let between = scale(&healthy).filter(|_| healthy.len() >= FEWEST);
-        let between = between.map(|scale| (scale, EFFICIENCY * (healthy.len() - 1) as f64));
+        let between = scale(&healthy).filter(|_| healthy.len() >= MIN_CELLS);
+        let between = between.map(|scale| (scale, SPREAD_EFFICIENCY * (healthy.len() - 1) as f64));
         let (noise, freedom) = match (self.by_samples[class], between) {
             (Some((a, some)), Some((b, more))) => (a.max(b), some + more),
             (one, other) => one.or(other)?,
         };
-        Some((noise.max(SUREST), freedom.max(1.0)))
+        Some((noise.max(MIN_CELL_ERROR), freedom.max(1.0)))
     }
 
     /// Noise of each class while nobody is named yet, by the fast cells alone: as many as half of
@@ -163,9 +163,9 @@ impl Field {
             let values: Vec<f64> = at.map(|at| self.slowness[at]).collect();
             let low = busbw_stats::quantile(&values, 0.05)?;
             let fast = (busbw_stats::quantile(&values, 0.25)? - low) / 1.28;
-            let fast = Some(fast).filter(|_| values.len() >= 2 * FEWEST);
+            let fast = Some(fast).filter(|_| values.len() >= 2 * MIN_CELLS);
             let by_samples = self.by_samples[class].map(|(noise, _)| noise);
-            Some(by_samples.into_iter().chain(fast).reduce(f64::max)?.max(SUREST))
+            Some(by_samples.into_iter().chain(fast).reduce(f64::max)?.max(MIN_CELL_ERROR))
         };
         (0..self.classes).map(of_class).collect()
     }

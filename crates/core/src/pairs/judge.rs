@@ -9,33 +9,33 @@ use super::{
     fit::{Field, Fit},
     subject::{Candidate, Subject, candidates},
     tail,
-    verdict::{Basis, Finding, Level, Rule, Unjudged, Verdict, Why},
+    verdict::{Basis, Finding, Level, PairsAssessment, Rule, Unjudged, Why},
 };
 use busbw_stats::median;
 
-/// Part of a subject's cells that have to be slow by at least half of what it is slow by.
-const MOST: f64 = 0.75;
+/// Share of a subject's cells that must be slow by at least half of the subject's own slowness.
+const MIN_SLOW_SHARE: f64 = 0.75;
 
-/// What a subject has to explain more for each class in which it is slow, in squared deviations.
-const EACH_CLASS: f64 = 9.0;
+/// What a subject must explain more for each class in which it is slow, in squared deviations.
+const CLASS_PENALTY: f64 = 9.0;
 
-/// Others that explain as much but for this, in squared deviations, are as likely: 1 to 20.
-const AS_GOOD: f64 = 6.0;
+/// Subjects whose score is within this of the best, in squared deviations, are as likely: 1 to 20.
+const TIE_MARGIN: f64 = 6.0;
 
-/// From so many subjects on that slow more than half of all cells, it is no fault of theirs.
-const TOO_MANY: usize = 3;
+/// From this many subjects on that slow more than half of all cells, none of them is at fault.
+const MAX_WIDE_SUBJECTS: usize = 3;
 
-/// The most subjects that are named; more are no outliers, but how the machine is.
-const MOST_NAMED: usize = 16;
+/// The most subjects that are named; more are no outliers, but the state of the machine.
+const MAX_NAMED: usize = 16;
 
 /// Judges figures by a rule: a first look.
-pub fn judge(figures: &Figures, rule: &Rule) -> Verdict {
+pub fn judge(figures: &Figures, rule: &Rule) -> PairsAssessment {
     Judge::new(figures, rule, candidates(figures)).verdict(Basis::FirstLook)
 }
 
 /// Judges figures of a retest by these alone. Named can be who has at least half of a suspicion's cells, and
 /// was suspected of as much as counts; suspicions that come to nothing are cleared.
-pub fn confirm(first: &Verdict, figures: &Figures, rule: &Rule) -> Verdict {
+pub fn confirm(first: &PairsAssessment, figures: &Figures, rule: &Rule) -> PairsAssessment {
     let hosts = figures.hosts();
     let slowed = |finding: &Finding| -> BTreeSet<usize> {
         let class = finding.class.as_ref();
@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
         Judge { figures, field, rule, candidates, first_noise }
     }
 
-    fn verdict(&self, basis: Basis) -> Verdict {
+    fn verdict(&self, basis: Basis) -> PairsAssessment {
         let mut named = self.named();
         let (fit, chances) = loop {
             let fit = self.fit(&named);
@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
         let mut findings: Vec<Finding> =
             (0..named.len()).map(|n| self.finding(&named, n, &fit, chances[n])).collect();
         let slowed = fit.named.iter().filter(|by| **by > 0).count();
-        let disturbed = findings.len() >= TOO_MANY && 2 * slowed > fit.named.len();
+        let disturbed = findings.len() >= MAX_WIDE_SUBJECTS && 2 * slowed > fit.named.len();
         if disturbed {
             findings.clear();
         }
@@ -127,7 +127,7 @@ impl<'a> Judge<'a> {
             let order = b.confidence.total_cmp(&a.confidence);
             order.then(b.slower_percent.total_cmp(&a.slower_percent))
         });
-        Verdict {
+        PairsAssessment {
             basis,
             unit: self.figures.unit(),
             hosts: self.figures.hosts().to_vec(),
@@ -146,7 +146,7 @@ impl<'a> Judge<'a> {
     /// Names one subject after the other, each the one that explains most of what is left.
     fn named(&self) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
-        while named.len() < MOST_NAMED {
+        while named.len() < MAX_NAMED {
             let fit = self.fit(&named);
             let left = self.left(&fit);
             let mut scores: Vec<(f64, usize)> = (self.candidates.iter().enumerate())
@@ -160,7 +160,7 @@ impl<'a> Judge<'a> {
             let cells: BTreeSet<usize> = self.candidates[candidate].places().collect();
             // Who has none of its cells is no alternative, but another fault.
             let rivals = (scores.iter().skip(1))
-                .take_while(|(score, _)| *score > best - AS_GOOD)
+                .take_while(|(score, _)| *score > best - TIE_MARGIN)
                 .map(|(_, rival)| *rival)
                 .filter(|rival| half(self.candidates[*rival].places(), &cells));
             named.push(Named { candidate, rivals: rivals.collect() });
@@ -196,12 +196,12 @@ impl<'a> Judge<'a> {
             if effect < self.rule.smallest.ln_1p() {
                 return None;
             }
-            sum += mine * theirs / (mine + theirs) * (effect / noise).powi(2) - EACH_CLASS;
+            sum += mine * theirs / (mine + theirs) * (effect / noise).powi(2) - CLASS_PENALTY;
             slow += seen.iter().filter(|rest| **rest > effect / 2.0).count();
             all += seen.len();
         }
         let tried = self.candidates.len() as f64;
-        (slow as f64 >= MOST * all as f64)
+        (slow as f64 >= MIN_SLOW_SHARE * all as f64)
             .then_some(sum - 2.0 * tried.ln())
             .filter(|sum| *sum > 0.0)
     }
@@ -239,7 +239,7 @@ impl<'a> Judge<'a> {
             freedom += degrees;
         }
         let (slow, all) = self.slow_cells(candidate, n, fit);
-        if (slow as f64) < MOST * all as f64 {
+        if (slow as f64) < MIN_SLOW_SHARE * all as f64 {
             return 1.0;
         }
         let together = sum / (candidate.cells.len() as f64).sqrt();
@@ -323,7 +323,7 @@ mod tests {
     use crate::pairs::verdict::Mover;
 
     /// Bandwidths of ranks by host, of `samples` each, 20 % lower where the subject slows them.
-    fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> Verdict {
+    fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> PairsAssessment {
         let n = hosts.len();
         let mut cells = Vec::new();
         for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|(a, b)| a != b) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     schedule::{Schedule, in_order, shuffled},
     subject::Subject,
-    verdict::Verdict,
+    verdict::PairsAssessment,
 };
 
 /// How often a first look goes through its schedule.
@@ -19,14 +19,14 @@ pub const FIRST_PASSES: usize = 7;
 /// 30,000 cells.
 pub const PASSES: usize = 9;
 
-/// Healthy peers of each class that a suspect meets.
-const PEERS: usize = 8;
+/// Healthy peers of each class against which a suspect is measured again.
+const HEALTHY_PEERS: usize = 8;
 
-/// Up to so many ranks everything is measured again.
-const FEW: usize = 2 * PEERS;
+/// Up to this many ranks everything is measured again.
+const MAX_RANKS_IN_FULL: usize = 2 * HEALTHY_PEERS;
 
-/// Of so many idle ranks a peer for a control is looked for.
-const NEAR: usize = 64;
+/// Idle ranks among which a peer for a control is searched.
+const CONTROL_CANDIDATES: usize = 64;
 
 /// What is measured again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Retest {
 /// are none. `schedule` is that of the first look; `class` tells the class of two ranks, none where
 /// they are not to be measured.
 pub fn plan(
-    first: &Verdict,
+    first: &PairsAssessment,
     schedule: &Schedule,
     class: impl Fn(usize, usize) -> Option<usize>,
 ) -> Option<Retest> {
@@ -51,7 +51,7 @@ pub fn plan(
     }
     let ranks = first.hosts.len();
     let mut rounds = Rounds { class, suspects: suspects(first), ranks, rounds: Vec::new() };
-    if ranks <= FEW {
+    if ranks <= MAX_RANKS_IN_FULL {
         return Some(Retest { schedule: schedule.clone(), passes: PASSES });
     }
     for subject in subjects(first) {
@@ -64,7 +64,7 @@ pub fn plan(
     Some(Retest { schedule: Schedule { rounds }, passes: PASSES })
 }
 
-fn subjects(first: &Verdict) -> impl Iterator<Item = Subject> + '_ {
+fn subjects(first: &PairsAssessment) -> impl Iterator<Item = Subject> + '_ {
     let of = |finding: &'_ super::verdict::Finding| {
         let mut all = vec![finding.subject];
         all.extend(&finding.alternatives);
@@ -73,7 +73,7 @@ fn subjects(first: &Verdict) -> impl Iterator<Item = Subject> + '_ {
     first.findings.iter().flat_map(of)
 }
 
-fn suspects(first: &Verdict) -> BTreeSet<usize> {
+fn suspects(first: &PairsAssessment) -> BTreeSet<usize> {
     subjects(first).flat_map(|subject| subject.ranks(&first.hosts)).collect()
 }
 
@@ -126,7 +126,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
             Subject::Host { host } => (of(host).collect(), of(host).collect()),
             _ => return,
         };
-        for shift in 0..there.len().min(PEERS) {
+        for shift in 0..there.len().min(HEALTHY_PEERS) {
             for (a, b) in here.iter().zip(there.iter().cycle().skip(shift)) {
                 self.add(*a, *b);
             }
@@ -138,7 +138,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         let mut left = BTreeMap::<usize, usize>::new();
         for peer in shuffled(self.ranks, suspect as u64) {
             let Some(class) = (self.class)(suspect, peer) else { continue };
-            let left = left.entry(class).or_insert(PEERS);
+            let left = left.entry(class).or_insert(HEALTHY_PEERS);
             if *left > 0 && peer != suspect && !self.suspects.contains(&peer) {
                 *left -= 1;
                 self.add(suspect, peer);
@@ -160,7 +160,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
                     (self.class)(rank, *peer) == Some(round.class)
                         && !known.contains(&in_order(rank, *peer))
                 };
-                if let Some(at) = idle.iter().take(NEAR).position(fits) {
+                if let Some(at) = idle.iter().take(CONTROL_CANDIDATES).position(fits) {
                     let pair = in_order(rank, idle.remove(at));
                     known.insert(pair);
                     round.pairs.push(pair);

@@ -8,7 +8,7 @@ use super::{Unit, subject::Subject};
 /// What figures of pairs say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Verdict {
+pub struct PairsAssessment {
     /// On what it rests.
     pub basis: Basis,
     /// Unit of the figures.
@@ -157,7 +157,7 @@ impl Finding {
     }
 }
 
-impl Verdict {
+impl PairsAssessment {
     /// Whether nobody is slow, and every class could be judged.
     pub fn is_healthy(&self) -> bool {
         self.findings.is_empty() && self.unjudged.is_empty()

@@ -68,9 +68,9 @@ pub(super) struct Constants {
     pub(super) shared: c_int,
 }
 
-/// MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI and 8192 in the others; MPI_MAX_ERROR_STRING 256
-/// and 512. The largest serves all.
-pub(super) const LONGEST_TEXT: usize = 8192;
+/// Bytes for any text of MPI: MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI and 8192 in the
+/// others; MPI_MAX_ERROR_STRING 256 and 512.
+pub(super) const MAX_TEXT_BYTES: usize = 8192;
 
 impl Constants {
     /// Of MPICH and its family.

@@ -133,13 +133,13 @@ mod tests {
 
     /// Functions with what they return, and variables that are 1.
     #[derive(Default)]
-    struct Says {
+    struct Mocked {
         queries: &'static [(&'static CStr, c_int)],
         supported: Option<&'static [c_int]>,
         set: &'static [&'static str],
     }
 
-    impl Answers for Says {
+    impl Answers for Mocked {
         fn query(&self, name: &CStr) -> Option<c_int> {
             self.queries.iter().find(|(known, _)| *known == name).map(|(_, answer)| *answer)
         }
@@ -155,8 +155,10 @@ mod tests {
 
     #[test]
     fn only_a_yes_is_a_yes() {
-        let cuda =
-            |answer: &'static [(&'static CStr, c_int)]| Says { queries: answer, ..Says::default() };
+        let cuda = |answer: &'static [(&'static CStr, c_int)]| Mocked {
+            queries: answer,
+            ..Mocked::default()
+        };
         let yes = &[(c"MPIX_Query_cuda_support", 1)];
         assert_eq!(decide(&cuda(yes), OpenMpi, Nvidia), Ok(()));
         let no = decide(&cuda(&[(c"MPIX_Query_cuda_support", 0)]), OpenMpi, Nvidia);
@@ -164,14 +166,14 @@ mod tests {
         // It was asked about the other vendor's, of which it says nothing.
         let silent = Err("it has no function that would say so".to_owned());
         assert_eq!(decide(&cuda(yes), OpenMpi, Amd), silent);
-        assert_eq!(decide(&Says::default(), Mpich, Nvidia), silent);
+        assert_eq!(decide(&Mocked::default(), Mpich, Nvidia), silent);
         let hip = cuda(&[(c"MPIX_Query_hip_support", 1), (c"MPIX_Query_cuda_support", 0)]);
         assert_eq!(decide(&hip, Mpich, Amd), Ok(()));
     }
 
     #[test]
     fn one_no_is_a_no() {
-        let both = |supported: &'static [c_int]| Says {
+        let both = |supported: &'static [c_int]| Mocked {
             queries: &[(c"MPIX_Query_cuda_support", 1), (c"MPIX_Query_rocm_support", 1)],
             supported: Some(supported),
             set: &[],
@@ -186,14 +188,14 @@ mod tests {
     #[test]
     fn mvapich_looks_at_addresses_only_when_told_to() {
         let built =
-            |set| Says { queries: &[(c"MPIX_Query_cuda_support", 1)], supported: None, set };
+            |set| Mocked { queries: &[(c"MPIX_Query_cuda_support", 1)], supported: None, set };
         let no = decide(&built(&["MV2_USE_ROCM"]), Mvapich, Nvidia).unwrap_err();
         assert!(no.ends_with("MV2_USE_CUDA or MVP_USE_CUDA is not 1"), "{no}");
         for variable in [&["MV2_USE_CUDA"], &["MVP_USE_CUDA"]] {
             assert_eq!(decide(&built(variable), Mvapich, Nvidia), Ok(()));
         }
         // The variable alone makes no library aware.
-        let only = Says { set: &["MV2_USE_CUDA"], ..Says::default() };
+        let only = Mocked { set: &["MV2_USE_CUDA"], ..Mocked::default() };
         assert!(decide(&only, Mvapich, Nvidia).is_err());
     }
 }

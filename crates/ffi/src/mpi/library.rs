@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    abi::{Abi, Constants, LONGEST_TEXT, with},
+    abi::{Abi, Constants, MAX_TEXT_BYTES, with},
     faults::Faults,
     table::{Functions, name_of},
 };
@@ -181,7 +181,7 @@ impl Mpi {
 
     #[cold]
     fn error(&self, entry: &'static str, code: c_int) -> MpiError {
-        let mut text = vec![0_u8; LONGEST_TEXT];
+        let mut text = vec![0_u8; MAX_TEXT_BYTES];
         let mut length = 0;
         // SAFETY: the text has room for what any of the ABIs writes.
         let told = with!(self, functions => unsafe {
@@ -217,7 +217,7 @@ fn version_text(library: &Library) -> Result<String, LoadError> {
             library: "MPI of version 3",
         });
     };
-    let mut text = vec![0_u8; LONGEST_TEXT];
+    let mut text = vec![0_u8; MAX_TEXT_BYTES];
     let mut length = 0;
     // SAFETY: the text has room for what any of the ABIs writes.
     unsafe { version(text.as_mut_ptr().cast(), &mut length) };

@@ -16,8 +16,8 @@ use super::{
     session::call,
 };
 
-/// Elements of a piece of a reduction that is too large for one call.
-const PIECE: usize = 1 << 30;
+/// The most elements of one MPI call: a larger reduction runs in pieces.
+const MAX_REDUCED_ELEMENTS: usize = 1 << 30;
 
 impl Communicator {
     /// The library's operator.
@@ -149,7 +149,7 @@ impl Communicator {
     ) -> Result<(), MpiError> {
         let (total, bytes) = (elements.base_count, elements.element_bytes());
         // Counts that a caller made small for a test make small pieces.
-        let piece = PIECE.min(elements.most);
+        let piece = MAX_REDUCED_ELEMENTS.min(elements.most);
         for start in (0..total).step_by(piece.max(1)) {
             let at = start * bytes;
             let from = match send {

@@ -31,7 +31,7 @@ pub enum Which {
     /// What it receives; in place, what it sends as well.
     Recv,
     /// Where the result goes that is verified.
-    Proof,
+    Check,
 }
 
 /// A part of a buffer.
@@ -80,7 +80,7 @@ pub struct Rank {
     session: Session,
     send: Memory,
     recv: Memory,
-    proof: Memory,
+    check: Memory,
     /// The last number of bytes, and how the library takes it: a test sends as many again and again.
     last: Option<(usize, Elements)>,
     /// Whether something was begun and never completed: the buffers are MPI's for ever.
@@ -116,9 +116,9 @@ impl Rank {
         };
         let world = session.world()?;
         let requests = Requests::new(&world, 2 * window.max(1));
-        let proof = memory(if verified { bytes } else { 1 })?;
+        let check = memory(if verified { bytes } else { 1 })?;
         let (send, recv) = (memory(bytes)?, memory(bytes)?);
-        Ok(Rank { requests, world, session, send, recv, proof, last: None, lost: false })
+        Ok(Rank { requests, world, session, send, recv, check, last: None, lost: false })
     }
 
     /// The library.
@@ -150,7 +150,7 @@ impl Rank {
         match which {
             Which::Send => &self.send,
             Which::Recv => &self.recv,
-            Which::Proof => &self.proof,
+            Which::Check => &self.check,
         }
     }
 
@@ -165,7 +165,7 @@ impl Rank {
         match which {
             Which::Send => &mut self.send,
             Which::Recv => &mut self.recv,
-            Which::Proof => &mut self.proof,
+            Which::Check => &mut self.check,
         }
     }
 

@@ -19,11 +19,11 @@ use super::{
     session::{Held, call},
 };
 
-/// How many looks at the requests there are between two at the clock and the abort check: one look takes
-/// some 20 to 200 ns, the clock as long.
-const LOOKS: u32 = 64;
-/// From here on other threads get the core between looks.
-const PATIENT: Duration = Duration::from_millis(1);
+/// Polls of the requests between two checks of the clock and the abort flag: one poll takes 20 to
+/// 200 ns, the clock as long.
+const POLLS_PER_CLOCK_CHECK: u32 = 64;
+/// After this time other threads get the core between polls.
+const YIELD_AFTER: Duration = Duration::from_millis(1);
 
 /// Why a wait ended without success. The requests are still under way: their buffers must stay.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -181,7 +181,7 @@ impl Requests {
     ) -> Result<(), WaitError> {
         let mut began = None;
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS_PER_CLOCK_CHECK {
                 if self.all_done()? {
                     return Ok(());
                 }
@@ -194,7 +194,7 @@ impl Requests {
             if now >= deadline {
                 return Err(WaitError::Late { open: self.open });
             }
-            if now - began > PATIENT {
+            if now - began > YIELD_AFTER {
                 std::thread::yield_now();
             }
         }

@@ -20,7 +20,7 @@ use nccl_plugin_abi::{
 use super::{
     NetError, Properties,
     error::{checked, present},
-    properties::Told,
+    properties::ToProperties,
 };
 use crate::library::text;
 
@@ -150,7 +150,7 @@ impl Calls {
 
     /// What a device is.
     pub(super) fn properties(&self, device: c_int) -> Result<Properties, NetError> {
-        unsafe fn ask<P: Told>(
+        unsafe fn ask<P: ToProperties>(
             function: GetProperties<P>,
             device: c_int,
         ) -> Result<Properties, NetError> {
@@ -159,7 +159,7 @@ impl Calls {
             // SAFETY: a function of the table, and a place for this version's properties.
             checked("getProperties", unsafe { function(device, told.as_mut_ptr()) })?;
             // SAFETY: numbers and pointers, for all of which zeros are values; its texts are the plugin's.
-            Ok(unsafe { told.assume_init_ref().told() })
+            Ok(unsafe { told.assume_init_ref().to_properties() })
         }
         // SAFETY: each version's own form.
         unsafe {
@@ -262,7 +262,7 @@ impl Calls {
         Ok(unsafe {
             match present("irecv", self.irecv)? {
                 Irecv::V8(irecv) => {
-                    let mut sizes = [0; super::connection::MOST_GROUPED];
+                    let mut sizes = [0; super::connection::MAX_GROUPED_RECEIVES];
                     for (short_one, long) in sizes.iter_mut().zip(bytes.iter()) {
                         *short_one = short("irecv", *long)?;
                     }
@@ -276,7 +276,8 @@ impl Calls {
                     irecv(connection, count, places, sizes, tags, registered, request)
                 }
                 Irecv::V10(irecv) => {
-                    let mut profiled = [std::ptr::null_mut(); super::connection::MOST_GROUPED];
+                    let mut profiled =
+                        [std::ptr::null_mut(); super::connection::MAX_GROUPED_RECEIVES];
                     let profiled = profiled.as_mut_ptr();
                     irecv(connection, count, places, sizes, tags, registered, profiled, request)
                 }

@@ -16,8 +16,8 @@ use super::{
     memory::{Hold, Use},
 };
 
-/// Receives of one request at most, here.
-pub(super) const MOST_GROUPED: usize = 8;
+/// The most receives of one request here.
+pub(super) const MAX_GROUPED_RECEIVES: usize = 8;
 
 /// A request of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl End {
     fn test(
         &mut self,
         ticket: Ticket,
-        sizes: Option<&mut [c_int; MOST_GROUPED]>,
+        sizes: Option<&mut [c_int; MAX_GROUPED_RECEIVES]>,
     ) -> Result<bool, NetError> {
         let place = self.open.get_mut(ticket.0);
         let place = place.ok_or(NetError::Misuse("no such request"))?;
@@ -187,7 +187,7 @@ impl Sender {
     /// [`NetError`]; the memory stays the plugin's until the connection is closed.
     #[inline]
     pub fn test(&mut self, ticket: Ticket) -> Result<bool, NetError> {
-        self.0.test(ticket, Some(&mut [0; MOST_GROUPED]))
+        self.0.test(ticket, Some(&mut [0; MAX_GROUPED_RECEIVES]))
     }
 
     /// The same without asking for sizes.
@@ -284,7 +284,7 @@ impl Receiver {
         memory: &Rc<Memory>,
         parts: &[(Range<usize>, c_int)],
     ) -> Result<Option<Ticket>, NetError> {
-        if parts.is_empty() || parts.len() > MOST_GROUPED {
+        if parts.is_empty() || parts.len() > MAX_GROUPED_RECEIVES {
             return Err(NetError::Misuse("a group is of one to eight receives"));
         }
         let mut registrations = vec![self.0.registration(memory)?; parts.len()];
@@ -332,7 +332,7 @@ impl Receiver {
     #[inline]
     pub fn test(&mut self, ticket: Ticket) -> Result<Option<usize>, NetError> {
         // NCCL's are zeros, too.
-        let mut sizes = [0; MOST_GROUPED];
+        let mut sizes = [0; MAX_GROUPED_RECEIVES];
         let done = self.0.test(ticket, Some(&mut sizes))?;
         done.then(|| size(sizes[0])).transpose()
     }
@@ -343,7 +343,7 @@ impl Receiver {
     /// As above.
     pub fn test_grouped(&mut self, ticket: Ticket) -> Result<Option<Vec<usize>>, NetError> {
         let count = self.0.open.get(ticket.0).and_then(Option::as_ref).map_or(0, |o| o.more.len());
-        let mut sizes = [0; MOST_GROUPED];
+        let mut sizes = [0; MAX_GROUPED_RECEIVES];
         let done = self.0.test(ticket, Some(&mut sizes))?;
         done.then(|| sizes[..=count].iter().map(|bytes| size(*bytes)).collect()).transpose()
     }

@@ -29,16 +29,16 @@ pub struct Line {
     pub text: String,
 }
 
-/// Lines that are kept; older ones are dropped.
-const KEPT: usize = 256;
+/// The most lines that are kept; older ones are dropped.
+const MAX_LINES: usize = 256;
 
 static LINES: Mutex<VecDeque<Line>> = Mutex::new(VecDeque::new());
 /// Lines up to this level go to stderr.
-static PASSED: AtomicI32 = AtomicI32::new(0);
+static PASSED_LEVEL: AtomicI32 = AtomicI32::new(0);
 
 /// From now on lines up to `level` (`nccl_plugin_abi::level`) also go to stderr; 0 stops that.
 pub fn pass_on(level: c_int) {
-    PASSED.store(level, Ordering::Relaxed);
+    PASSED_LEVEL.store(level, Ordering::Relaxed);
 }
 
 /// The lines since this was last asked.
@@ -83,12 +83,12 @@ unsafe extern "C" fn take(
         format
     };
     let line = Line { level, text: text.to_string_lossy().trim_end().to_owned() };
-    if level <= PASSED.load(Ordering::Relaxed) {
+    if level <= PASSED_LEVEL.load(Ordering::Relaxed) {
         // Without a stderr there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "{}", line.text);
     }
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    if lines.len() == KEPT {
+    if lines.len() == MAX_LINES {
         lines.pop_front();
     }
     lines.push_back(line);

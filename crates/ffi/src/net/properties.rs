@@ -47,16 +47,16 @@ pub struct Properties {
 }
 
 /// Of a table's own form.
-pub(super) trait Told {
+pub(super) trait ToProperties {
     /// In ours.
     ///
     /// # Safety
     /// Its texts are null, or end with a zero.
-    unsafe fn told(&self) -> Properties;
+    unsafe fn to_properties(&self) -> Properties;
 }
 
-impl Told for PropertiesV8 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV8 {
+    unsafe fn to_properties(&self) -> Properties {
         Properties {
             // SAFETY: the plugin's texts.
             name: unsafe { text(self.name) },
@@ -80,8 +80,8 @@ impl Told for PropertiesV8 {
     }
 }
 
-impl Told for PropertiesV9 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV9 {
+    unsafe fn to_properties(&self) -> Properties {
         Properties {
             // SAFETY: the plugin's texts.
             name: unsafe { text(self.name) },
@@ -105,15 +105,15 @@ impl Told for PropertiesV9 {
     }
 }
 
-impl Told for PropertiesV11 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV11 {
+    unsafe fn to_properties(&self) -> Properties {
         // SAFETY: the same texts.
-        unsafe { self.v9.told() }
+        unsafe { self.v9.to_properties() }
     }
 }
 
-impl Told for PropertiesV12 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV12 {
+    unsafe fn to_properties(&self) -> Properties {
         let known = |number: i16| c_int::from(number) != UNDEFINED;
         Properties {
             // SAFETY: the plugin's texts.

@@ -212,9 +212,9 @@ fn remapped(device: &Device) -> Result<RemappedRows, NvmlError> {
     })
 }
 
-/// Most links that any GPU has (nvml.h, NVML_NVLINK_MAX_LINKS, grew from 6 to 18); links that a GPU does
-/// not have answer with an error.
-pub(super) const MOST_LINKS: u32 = 36;
+/// The most NVLinks of any GPU (nvml.h, NVML_NVLINK_MAX_LINKS, grew from 6 to 18); NVML answers
+/// with an error for links that a GPU does not have.
+pub(super) const MAX_LINKS: u32 = 36;
 
 /// Replays and recoveries of all links, by field: asking for a counter of one link takes as long as
 /// asking for all (0.8 ms on an H200).
@@ -232,7 +232,7 @@ fn link_errors(nvml: &Nvml, device: &Device) -> Option<u64> {
 
 fn nvlinks(nvml: &Nvml, device: &Device) -> Reading<NvLinks> {
     let mut links = NvLinks::default();
-    for link in (0..MOST_LINKS).map(|link| device.link_wrapper_for(link)) {
+    for link in (0..MAX_LINKS).map(|link| device.link_wrapper_for(link)) {
         match link.is_active() {
             Ok(up) => {
                 links.all += 1;

@@ -8,7 +8,7 @@ use nvml_wrapper::{
 
 use super::{
     Reading,
-    gpu::{MOST_LINKS, sysfs_address},
+    gpu::{MAX_LINKS, sysfs_address},
 };
 
 /// NVLinks of one GPU that are up, by what they lead to.
@@ -47,7 +47,7 @@ pub enum NvLinkPeerKind {
 /// Asks link by link; those that are down lead nowhere.
 pub(super) fn read(nvml: &Nvml, device: &Device) -> Reading<NvLinkPeers> {
     let mut found = NvLinkPeers::default();
-    for number in 0..MOST_LINKS {
+    for number in 0..MAX_LINKS {
         let link = device.link_wrapper_for(number);
         match link.is_active() {
             Ok(true) => {}

@@ -26,10 +26,10 @@ pub fn users(nvml: &Nvml, address: &str) -> Result<Vec<User>, NvmlError> {
             UsedGpuMemory::Used(bytes) => Some(bytes),
             UsedGpuMemory::Unavailable => None,
         },
-        name: nvml.sys_process_name(process.pid, NAME).ok(),
+        name: nvml.sys_process_name(process.pid, MAX_NAME_BYTES).ok(),
     };
     Ok(device.running_compute_processes()?.into_iter().map(user).collect())
 }
 
 /// Room for a name, bytes.
-const NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;

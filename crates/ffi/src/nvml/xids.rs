@@ -5,8 +5,8 @@ use nvml_wrapper::{
     Device, EventSet, Nvml, bitmasks::event::EventTypes, enums::event::XidError, error::NvmlError,
 };
 
-/// How many events one look takes at most.
-const AT_ONCE: usize = 64;
+/// The most events that one read takes.
+const MAX_EVENTS_PER_READ: usize = 64;
 
 /// A watch on one GPU.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Xids {
     /// The errors since the last look, without waiting. NVML tells the last error's number for all of
     /// them (nvml.h, nvmlEventSetWait_v2); 0 stands for one that it does not know.
     pub fn take(&self) -> Vec<u64> {
-        let events = std::iter::from_fn(|| self.events.wait(0).ok()).take(AT_ONCE);
+        let events = std::iter::from_fn(|| self.events.wait(0).ok()).take(MAX_EVENTS_PER_READ);
         events
             .map(|event| match event.event_data {
                 Some(XidError::Value(number)) => number,

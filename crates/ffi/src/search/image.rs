@@ -10,8 +10,8 @@ use object::{
 
 use super::kind::{Kind, Mark};
 
-/// Longest version that is believed, in bytes.
-const LONGEST: usize = 64;
+/// The longest version text that is accepted, in bytes.
+const MAX_VERSION_BYTES: usize = 64;
 
 /// What a file says of itself.
 pub(super) struct Image {
@@ -81,7 +81,7 @@ fn text_at(elf: &Elf, name: &str) -> Option<String> {
 }
 
 fn first_word(bytes: &[u8]) -> Option<String> {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    let bytes = &bytes[..bytes.len().min(MAX_VERSION_BYTES)];
     let end = bytes.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(bytes.len());
     let word = std::str::from_utf8(&bytes[..end]).ok()?;
     word.starts_with(|c: char| c.is_ascii_digit()).then(|| word.to_owned())

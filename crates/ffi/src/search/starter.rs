@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Environment, Place, below};
+use super::{Candidate, Environment, Origin, below};
 
 /// Families of MPI whose launchers do not start each other's ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub(super) struct Starter {
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// Processes above this one that are looked at: busbw's supervisor, a shell, a wrapper or two.
-const ABOVE: usize = 8;
+/// The most ancestors of this process that are examined: busbw's supervisor, a shell, a wrapper or
+/// two.
+const MAX_ANCESTORS: usize = 8;
 
 impl Starter {
     /// The nearest launcher above this process; without one what its variables say.
@@ -51,8 +52,8 @@ impl Starter {
 
     /// Puts copies of the other family last, behind those that could find their ranks.
     pub(super) fn prefer(&self, candidates: &mut [Candidate]) {
-        candidates.sort_by_key(|candidate| match candidate.place {
-            Place::Named | Place::Loaded => 0,
+        candidates.sort_by_key(|candidate| match candidate.origin {
+            Origin::Named | Origin::Loaded => 0,
             _ if family_of_library(candidate).is_none_or(|family| family == self.family) => 1,
             _ => 2,
         });
@@ -91,7 +92,7 @@ fn above(root: &Path) -> Vec<PathBuf> {
     };
     let mut programs = Vec::new();
     let mut process = parent_of("self");
-    for _ in 0..ABOVE {
+    for _ in 0..MAX_ANCESTORS {
         let Some(number) = process.filter(|number| *number > 1) else { break };
         let number = number.to_string();
         let link = below(root, Path::new("/proc")).join(&number).join("exe");

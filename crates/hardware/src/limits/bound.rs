@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
 use super::loads::{self, Site};
-use super::placement::Placement;
+use super::placement::RankPlacement;
 use super::resource::{self, Capacity, Fabric, Resource};
 use super::traffic::{self, Crossing, Ranks};
 use crate::machine::Machine;
@@ -127,7 +127,7 @@ pub fn limit(
     machine: &Machine,
     collective: Collective,
     algorithm: Algorithm,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Limit {
     build(machine, collective, algorithm, placement, |ranks| {
         traffic::crossing(collective, algorithm, ranks)
@@ -140,7 +140,7 @@ pub fn limit_of_traffic(
     machine: &Machine,
     traffic: &Traffic,
     size: usize,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Limit {
     let (collective, algorithm) = (Collective::AllToAllV, Algorithm::Direct);
     build(machine, collective, algorithm, placement, |ranks| {
@@ -152,7 +152,7 @@ fn build(
     machine: &Machine,
     collective: Collective,
     algorithm: Algorithm,
-    placement: &Placement,
+    placement: &RankPlacement,
     crossing: impl Fn(Ranks) -> Result<Crossing, String>,
 ) -> Limit {
     let mut limit = Limit {

@@ -179,14 +179,14 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Algorithm, Placement, limit};
+    use crate::limits::{Algorithm, RankPlacement, limit};
     use crate::machine::ready;
     use busbw_core::Collective;
 
     /// A ring on eight H100: 450 GB/s by NVLink, of which NCCL expects 370.8.
     fn ring(bytes: u64, busbw: f64, start_us: Option<f64>) -> (Verdict, Option<Standing>) {
         let machine = ready("dgx-h100").expect("built in");
-        let placement = Placement::new(1, 8);
+        let placement = RankPlacement::new(1, 8);
         let limit = limit(&machine, Collective::AllReduce, Algorithm::Ring, &placement);
         let judged = judge(&limit, bytes, &[busbw], start_us);
         (judged.verdict, judged.standing)

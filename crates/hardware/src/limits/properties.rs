@@ -100,7 +100,7 @@ const RESOURCES: [Resource; 5] = [
 ];
 
 fn of(machine: &Machine, collective: Collective, algorithm: Algorithm) -> Limit {
-    limit(machine, collective, algorithm, &Placement::new(machine.nodes, machine.node.gpus))
+    limit(machine, collective, algorithm, &RankPlacement::new(machine.nodes, machine.node.gpus))
 }
 
 /// Doubles several resources.

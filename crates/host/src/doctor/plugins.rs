@@ -117,10 +117,10 @@ fn judge(plugin: &Plugin, used: &Candidate, nccl: Option<Version>) -> Finding {
         used.symbols.iter().filter_map(|s| version_of(s, symbol)).collect();
     versions.sort_unstable();
     let listed: Vec<String> = versions.iter().map(|v| format!("v{v}")).collect();
-    let seen = format!("{path} ({}), {}", used.place, listed.join(" "));
+    let seen = format!("{path} ({}), {}", used.origin, listed.join(" "));
     let confirm = format!("nm -D {path} | grep {symbol}");
     if versions.is_empty() {
-        let seen = format!("{path} ({}) exports no {symbol}N: NCCL drops it", used.place);
+        let seen = format!("{path} ({}) exports no {symbol}N: NCCL drops it", used.origin);
         return ABOUT.note(name, seen, &confirm);
     }
     let Some(nccl) = nccl else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Deaf;
+use super::CaptureDisabled;
 
 /// What the MPI library of one process said; what no line said is absent. The last one of a rank counts:
 /// libraries name a peer's transport when the two first meet.
@@ -106,7 +106,7 @@ pub(super) fn device(version: &str) -> Option<String> {
 }
 
 /// What nobody said.
-pub(super) fn unknown(facts: &MpiFacts, alone: bool, deaf: &Deaf) -> Vec<String> {
+pub(super) fn unknown(facts: &MpiFacts, alone: bool, disabled: &CaptureDisabled) -> Vec<String> {
     let or =
         |reason: &Option<String>, text: &str| reason.clone().unwrap_or_else(|| text.to_owned());
     let mut unknown = Vec::new();
@@ -124,19 +124,19 @@ pub(super) fn unknown(facts: &MpiFacts, alone: bool, deaf: &Deaf) -> Vec<String>
             unknown.push(format!("no line tells how MPICH's device {device} carries messages"))
         }
         (None, Some("ob1")) if facts.btls.keys().all(|btl| facts.connections(btl) == 0) => {
-            unknown.push(or(&deaf.open_mpi, "Open MPI named no BTL to another rank"));
+            unknown.push(or(&disabled.open_mpi, "Open MPI named no BTL to another rank"));
         }
         (None, Some("ob1" | "ucx")) => {}
         (None, Some(pml)) => {
             unknown.push(format!("no line tells how Open MPI's PML {pml} carries messages"))
         }
         (None, None) if facts.version.starts_with("Open MPI") => {
-            unknown.push(or(&deaf.open_mpi, "Open MPI named no PML"));
+            unknown.push(or(&disabled.open_mpi, "Open MPI named no PML"));
         }
         (None, None) => unknown.push(format!("no line of {} tells", facts.version)),
     }
     if by_ucx && facts.endpoints().next().is_none() {
-        unknown.push(or(&deaf.ucx, "UCX named no lanes to another process"));
+        unknown.push(or(&disabled.ucx, "UCX named no lanes to another process"));
     }
     unknown
 }

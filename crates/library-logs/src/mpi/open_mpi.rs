@@ -6,7 +6,7 @@
 
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum OpenMpiMessage<'a> {
     /// The PML.
     Pml(&'a str),
     /// One of the BTLs that messages to a rank of MPI_COMM_WORLD go over.
@@ -19,16 +19,16 @@ pub(super) enum Said<'a> {
 }
 
 /// What a line says, if it says something that is kept.
-pub(super) fn said(line: &str) -> Option<Said<'_>> {
+pub(super) fn message(line: &str) -> Option<OpenMpiMessage<'_>> {
     let text = text(line)?;
     if let Some(rest) = text.strip_prefix("select: component ") {
-        return name(rest.strip_suffix(" selected")?).map(Said::Pml);
+        return name(rest.strip_suffix(" selected")?).map(OpenMpiMessage::Pml);
     }
     let (btl, rest) = text.strip_prefix("mca: bml: Using ")?.split_once(" btl for send to [[")?;
     // "[[job family,job],rank] on node host".
     let (process, _) = rest.split_once("] on node ")?;
     let (_, peer) = process.split_once("],")?;
-    Some(Said::Btl { name: name(btl)?, peer: peer.parse().ok()? })
+    Some(OpenMpiMessage::Btl { name: name(btl)?, peer: peer.parse().ok()? })
 }
 
 /// Whether it is printed because of OMPI_MCA_pml_base_verbose or OMPI_MCA_btl_base_verbose alone. That a

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use super::Endpoint;
 
-/// Bytes of an endpoint's lanes that are read; a longer line is torn or no such line.
-const LONGEST: usize = 4096;
+/// The most bytes of an endpoint's lanes that are read; a longer line is torn, or no such line.
+const MAX_LANES_BYTES: usize = 4096;
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum UcxMessage<'a> {
     /// UCX's version.
     Version(&'a str),
     /// A kind of endpoints.
@@ -21,12 +21,12 @@ pub(super) enum Said<'a> {
 }
 
 /// What a line says, if it says something that is kept.
-pub(super) fn said(line: &str) -> Option<Said<'_>> {
+pub(super) fn message(line: &str) -> Option<UcxMessage<'_>> {
     let ("INFO", text) = level(line)? else { return None };
     if let Some(version) = text.strip_prefix("Version ") {
         let word = version.split(' ').next()?;
         return (word.len() <= 64 && word.starts_with(|c: char| c.is_ascii_digit()))
-            .then_some(Said::Version(word));
+            .then_some(UcxMessage::Version(word));
     }
     let (to, rest) = match text.strip_prefix("ep_cfg[") {
         Some(rest) => (None, after_number(rest)?.strip_prefix("]: ")?),
@@ -36,7 +36,7 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         }
     };
     let to = to.filter(|to| ["self", "intra-node", "inter-node"].contains(to)).map(str::to_owned);
-    Some(Said::Endpoint(Endpoint { to, lanes: lanes(rest)? }))
+    Some(UcxMessage::Endpoint(Endpoint { to, lanes: lanes(rest)? }))
 }
 
 /// Whether UCX_LOG_LEVEL=info is the only reason for it: without, it prints warnings and errors.
@@ -59,7 +59,7 @@ fn after_number(text: &str) -> Option<&str> {
 /// `tag(sysv/memory cma/memory) am(…)` by what they are for.
 fn lanes(mut text: &str) -> Option<BTreeMap<String, Vec<String>>> {
     let mut lanes = BTreeMap::new();
-    if text.len() > LONGEST {
+    if text.len() > MAX_LANES_BYTES {
         return None;
     }
     while !text.is_empty() {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::keep;
 
-/// Distinct choices that are kept.
-const MOST: usize = 4096;
+/// The most distinct choices that are kept.
+const MAX_CHOICES: usize = 4096;
 
 /// A choice, and how many calls it was made for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ pub enum Way {
 /// (collective, bytes, way)
 type Key = (Option<String>, u64, Way);
 
-/// The choices heard of so far: calls, and the last prediction.
+/// The choices read so far: calls, and the last prediction.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     choices: BTreeMap<Key, (u64, Option<f64>)>,
@@ -113,7 +113,7 @@ impl Choices {
     }
 
     fn add(&mut self, key: Key, predicted: Option<f64>) {
-        if self.choices.len() >= MOST && !self.choices.contains_key(&key) {
+        if self.choices.len() >= MAX_CHOICES && !self.choices.contains_key(&key) {
             self.left_out += 1;
             return;
         }

@@ -9,10 +9,10 @@ use super::cursor::Cursor;
 use super::tally::is_zero;
 use super::transport::Transport;
 
-/// Pairs of ranks that are told one by one: all of 128 ranks with each other.
-const MOST_PAIRS: usize = 16_384;
-/// Distinct transports of all pairs together.
-const MOST_TRANSPORTS: usize = 32_768;
+/// The most pairs of ranks that are listed one by one: all of 128 ranks with each other.
+const MAX_PAIRS: usize = 16_384;
+/// The most distinct transports of all pairs together.
+const MAX_TRANSPORTS: usize = 32_768;
 
 /// How many messages tell of a transport. P2P and SHM are told by the sender alone, NET by both
 /// ends, so a connection is counted by the end that tells more of them.
@@ -44,14 +44,14 @@ pub struct Pair {
 type Key = (u32, Option<u32>);
 
 /// (messages of senders, messages of receivers)
-type Told = BTreeMap<Transport, (u64, u64)>;
+type MessageCounts = BTreeMap<Transport, (u64, u64)>;
 
-/// The connections heard of so far.
+/// The connections read so far.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    pairs: BTreeMap<Key, Told>,
+    pairs: BTreeMap<Key, MessageCounts>,
     /// Those of pairs beyond the limit, together.
-    others: Told,
+    others: MessageCounts,
     transports: usize,
     left_out: u64,
 }
@@ -83,7 +83,7 @@ impl Connections {
     }
 
     fn add(&mut self, key: Key, transport: Transport, receive: bool) {
-        let full = self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&key);
+        let full = self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key);
         let told = if full {
             self.left_out += 1;
             &mut self.others
@@ -91,7 +91,7 @@ impl Connections {
             self.pairs.entry(key).or_default()
         };
         if !told.contains_key(&transport) {
-            if self.transports >= MOST_TRANSPORTS {
+            if self.transports >= MAX_TRANSPORTS {
                 self.left_out += 1;
                 return;
             }
@@ -126,7 +126,7 @@ impl Connections {
 
 /// Counts every connection of one pair once. The two ends of a NET connection may use devices of
 /// different numbers, so they are compared as sums.
-fn ends(told: Told) -> Vec<Ends> {
+fn ends(told: MessageCounts) -> Vec<Ends> {
     let net = |t: &Transport| matches!(t, Transport::Net { .. });
     let (sent, received) = (told.iter().filter(|(t, _)| net(t)))
         .fold((0, 0), |(s, r), (_, (send, receive))| (s + send, r + receive));
@@ -258,12 +258,12 @@ mod tests {
     fn pairs_beyond_the_limit_are_counted_together() {
         let mut connections = Connections::default();
         let p2p = Transport::Shm { copy_engine_in: false, copy_engine_out: false };
-        for from in 0..MOST_PAIRS as u32 + 3 {
+        for from in 0..MAX_PAIRS as u32 + 3 {
             connections.add((from, Some(0)), p2p.clone(), false);
         }
         let mut left_out = 0;
         let (totals, pairs) = connections.finish(&mut left_out);
-        assert_eq!((pairs.len(), left_out), (MOST_PAIRS, 3));
-        assert_eq!(totals[0].connections, MOST_PAIRS as u64 + 3);
+        assert_eq!((pairs.len(), left_out), (MAX_PAIRS, 3));
+        assert_eq!(totals[0].connections, MAX_PAIRS as u64 + 3);
     }
 }

@@ -2,7 +2,7 @@
 //! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const BEGINNINGS: [&str; 88] = [
+const IGNORED_BEGINNINGS: [&str; 88] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -101,8 +101,8 @@ const BEGINNINGS: [&str; 88] = [
     "Failed to load ",
 ];
 
-/// The same, where another message with that beginning is read: a cut one may have been that.
-const WHOLE: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
+/// Beginnings that another message has, which is read: a message cut after them may have been that.
+const AMBIGUOUS_BEGINNINGS: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
 
 /// Whether a message is passed over on purpose.
 pub(super) fn ignored(text: &str, cut: bool) -> bool {
@@ -110,8 +110,9 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
     let first = text.as_bytes().first();
     let begins = |with: &&str| with.as_bytes().first() == first && text.starts_with(with);
     text.is_empty()
-        || BEGINNINGS.iter().any(begins)
-        || !cut && (path_of_a_graph(text) || WHOLE.iter().any(|b| text.starts_with(b)))
+        || IGNORED_BEGINNINGS.iter().any(begins)
+        || !cut
+            && (path_of_a_graph(text) || AMBIGUOUS_BEGINNINGS.iter().any(|b| text.starts_with(b)))
         || of_a_plugin_search(text)
         || of_a_source_line(text)
         || call(text)

@@ -11,8 +11,9 @@ use memchr::{memchr3, memmem::Finder, memrchr_iter};
 
 use super::cursor::is_host;
 
-/// How far before `NCCL INFO` its host is looked for: longer prefixes are not NCCL's.
-const LONGEST_PREFIX: usize = 512;
+/// How far before `NCCL INFO` the host's name is searched, in bytes: longer prefixes are not
+/// NCCL's.
+const MAX_PREFIX_BYTES: usize = 512;
 
 /// How loudly something is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,7 @@ struct Speaker<'a> {
 
 /// Reads `host:pid:tid [device] place ` backwards from a marker.
 fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
-    let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(LONGEST_PREFIX)));
+    let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(MAX_PREFIX_BYTES)));
     let before = line.get(lower..marker)?;
     let ends = |at: &usize| before[at + 1..].starts_with(' ');
     let with_device = memrchr_iter(b']', before.as_bytes()).filter(ends).take(3).find_map(|at| {

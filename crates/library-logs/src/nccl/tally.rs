@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes kept of a free text, such as a value or a warning.
-const LONGEST: usize = 1024;
+/// The most bytes that are kept of a free text, such as a value or a warning.
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// Distinct things, and how many messages said each. Beyond `most`, new ones are only counted.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(super) fn is_zero(count: &u64) -> bool {
 
 /// The part of a free text that is kept: at most 1024 bytes, ended between characters.
 pub(super) fn keep(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST)].to_owned()
+    text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned()
 }
 
 #[cfg(test)]

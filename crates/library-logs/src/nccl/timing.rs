@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::keep;
 
-/// Distinct calls and sizes, and parts of each, that are kept.
-const MOST: usize = 64;
+/// The most distinct calls and sizes, and parts of each, that are kept.
+const MAX_TIMINGS: usize = 64;
 
 /// The start of communicators of one size by one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct InitTime {
     pub parts_s: BTreeMap<String, f64>,
 }
 
-/// The times heard of so far.
+/// The times read so far.
 #[derive(Debug, Default)]
 pub(super) struct Timings {
     all: BTreeMap<(Option<String>, Option<u32>), InitTime>,
@@ -44,7 +44,7 @@ impl Timings {
     pub(super) fn read(&mut self, cursor: Cursor<'_>) -> Option<()> {
         let time = time(cursor)?;
         let key = (time.call.clone(), time.nranks);
-        if self.all.len() >= MOST && !self.all.contains_key(&key) {
+        if self.all.len() >= MAX_TIMINGS && !self.all.contains_key(&key) {
             self.left_out += 1;
             return Some(());
         }
@@ -84,7 +84,7 @@ fn time(mut at: Cursor<'_>) -> Option<InitTime> {
     let total_s = at.decimal()?;
     at.literal(" (")?;
     let mut parts_s = BTreeMap::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX_TIMINGS {
         let name = keep(at.until(" ")?);
         parts_s.insert(name, at.decimal()?);
         if at.has(")") {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::{Tally, keep};
 
-/// Distinct versions that are kept.
-const MOST: usize = 64;
+/// The most distinct versions that are kept.
+const MAX_VERSIONS: usize = 64;
 
 /// A version of NCCL or RCCL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ fn code(major: u32, minor: u32, patch: u32) -> u32 {
     }
 }
 
-/// The versions heard of so far.
+/// The versions read so far.
 #[derive(Debug)]
 pub(super) struct Versions {
     pub nccl: Tally<NcclVersion>,
@@ -70,7 +70,7 @@ pub(super) struct Versions {
 
 impl Default for Versions {
     fn default() -> Self {
-        Versions { nccl: Tally::new(MOST), cuda_driver: Tally::new(MOST) }
+        Versions { nccl: Tally::new(MAX_VERSIONS), cuda_driver: Tally::new(MAX_VERSIONS) }
     }
 }
 

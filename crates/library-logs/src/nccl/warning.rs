@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::message::Message;
 use super::tally::{Tally, keep};
 
-/// Distinct warnings and remarks that are kept.
-const MOST: usize = 256;
+/// The most distinct warnings and remarks that are kept.
+const MAX_WARNINGS: usize = 256;
 
 /// A `NCCL WARN`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ const REMARKS: [&str; 7] = [
     "MSCCL: ",
 ];
 
-/// What was heard so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Words {
     pub warnings: Tally<Warning>,
@@ -49,7 +49,7 @@ pub(super) struct Words {
 
 impl Default for Words {
     fn default() -> Self {
-        Words { warnings: Tally::new(MOST), remarks: Tally::new(MOST) }
+        Words { warnings: Tally::new(MAX_WARNINGS), remarks: Tally::new(MAX_WARNINGS) }
     }
 }
 

@@ -175,8 +175,8 @@ impl<'a> Job<'a> {
         launch: u32,
         events: &Sender<Event>,
     ) -> Result<Job<'a>> {
-        let drivers = plan.drivers();
-        let verified = plan.has_proof();
+        let drivers = plan.rank_threads();
+        let verified = plan.has_check_buffer();
         let control_fd = Control::create(drivers)?;
         let control = Control::map(&control_fd, drivers)?;
         // Only our own collectives go through memory that all ranks share.
@@ -251,7 +251,7 @@ impl<'a> Job<'a> {
         };
         let ours = if door.is_some() { 1 } else { plan.processes() };
         let seated = |process| {
-            let seats = plan.drivers_of(process).collect();
+            let seats = plan.rank_threads_of(process).collect();
             Invite { process, seats, ..invite.clone() }
         };
         for process in 0..ours {

@@ -14,7 +14,7 @@ use busbw_core::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use busbw_job::world::{Invitation, Member, World, WorldError};
 use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
@@ -207,7 +207,7 @@ fn tell(member: &mut Member, failure: &Failure) -> Told {
 fn tell_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
     let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
-    let report = Report::Library(Said::Paths(counted.into()));
+    let report = Report::Library(LibraryFacts::Paths(counted.into()));
     // Without it the record says less, and nothing else is wrong.
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
@@ -227,12 +227,12 @@ fn measure(
         Err(Some(failure)) => return Err(tell(member, &failure)),
         Err(None) => return Err(Told),
     };
-    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
+    let watch = |phase: Phase, row: u64| control.set_progress(driver, phase as u32 + 1, row as u32);
     let launch = shared.invite.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {
         let gpu_memory = backend.gpu_memory();
-        return match backend.leave() {
+        return match backend.finalize() {
             Ok(()) => Ok(gpu_memory),
             Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
         };
@@ -240,7 +240,7 @@ fn measure(
     if let Some(failure) = explain(&error) {
         tell(member, &failure);
     }
-    backend.give_up();
+    backend.abort();
     // The process ends: whatever would wait for the other ranks is left to the system.
     std::mem::forget(backend);
     Err(Told)

@@ -17,7 +17,7 @@ use crate::{
 
 /// Elements of a cache line of the smallest type: shares start there, so that no two ranks write to
 /// one line.
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Whose buffers take part in shared work.
 #[derive(Clone, Copy)]
@@ -134,7 +134,7 @@ impl Communicator {
 
     /// Rank `rank`'s share of `count` elements.
     fn share(&self, count: usize, rank: usize) -> Range<usize> {
-        let each = count.div_ceil(self.size()).next_multiple_of(LINE);
+        let each = count.div_ceil(self.size()).next_multiple_of(CACHE_LINE_BYTES);
         (rank * each).min(count)..((rank + 1) * each).min(count)
     }
 

@@ -17,15 +17,17 @@ use crate::shm::{Buffer, Wait};
 const SIZES: [u64; 11] =
     [32, 128, 512, 2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 
-/// Each way is timed so often, in turns; the median counts.
-const ROUNDS: usize = 5;
+/// Rounds in which each algorithm is timed, in turns; the median counts.
+const TIMED_ROUNDS: usize = 5;
 
-/// A round of one way lasts about so long, microseconds, and no more operations than that.
+/// Duration of a round of one algorithm, in microseconds.
 const ROUND_US: f64 = 100.0;
-const MOST_REPEATS: f64 = 200.0;
+/// The most operations of a round.
+const MAX_REPEATS: f64 = 200.0;
 
-/// A way so many times slower than the best is not tried at larger sizes, see [`worth_trying`].
-const HOPELESS: f64 = 4.0;
+/// An algorithm that is this many times slower than the best is not tried at larger sizes, see
+/// [`worth_trying`].
+const GIVE_UP_FACTOR: f64 = 4.0;
 
 impl Communicator {
     /// The largest size, bytes of the count argument, that [`Communicator::tune`] would measure of a
@@ -91,9 +93,9 @@ impl Communicator {
         };
         let touched = buffer_bytes(collective, ranks, size as usize);
         let ways: Vec<Choice> = ways.iter().copied().filter(|w| self.can_run(*w, &call)).collect();
-        let repeats = (ROUND_US / expected_us).clamp(1.0, MOST_REPEATS) as usize;
-        let mut rounds = vec![Vec::with_capacity(ROUNDS); ways.len()];
-        for round in 0..=ROUNDS {
+        let repeats = (ROUND_US / expected_us).clamp(1.0, MAX_REPEATS) as usize;
+        let mut rounds = vec![Vec::with_capacity(TIMED_ROUNDS); ways.len()];
+        for round in 0..=TIMED_ROUNDS {
             for (way, times) in ways.iter().zip(&mut rounds) {
                 let mut seconds = 0.0;
                 for repeat in 0..repeats {
@@ -143,7 +145,7 @@ fn worth_trying(way: Choice, timed: &[Timing]) -> bool {
         .iter()
         .filter(|t| way.algorithm == Algorithm::Slot || t.choice.algorithm != Algorithm::Slot);
     let here = of(way.algorithm);
-    here.is_finite() && here <= HOPELESS * best(rivals)
+    here.is_finite() && here <= GIVE_UP_FACTOR * best(rivals)
 }
 
 /// Bytes of the longer of one rank's two buffers for `size` bytes of the count argument.

@@ -8,22 +8,24 @@ use crate::{
     shm::{Address, Buffers, Inbox, Letter, Mailboxes, Offer, Outbox, WaitPolicy},
 };
 
-/// A message up to so many bytes is copied into a slot, so that its sender need not wait; a longer one is read
-/// where it is. Measured (bench/README.md), as the next three: of 560 bytes to 1 KiB, a slot makes
-/// one message faster by up to a quarter, and a window of them four times slower.
-const SLOT_MOST: usize = Outbox::CAPACITY;
+/// The largest message that is copied into a slot, so that its sender need not wait; the receiver
+/// reads a longer one from the sender's buffer. Measured (bench/README.md), as the next three: at
+/// 560 bytes to 1 KiB a slot makes one message faster by up to a quarter, and a window of them four
+/// times slower.
+const MAX_SLOT_BYTES: usize = Outbox::CAPACITY;
 
-/// Both ends copy a message of so many bytes. Shorter ones are often in the receiver's own caches.
-const SHARED_LEAST: usize = 256 << 10;
+/// From this size on both ends copy parts of a message. Shorter ones are often in the receiver's
+/// own caches.
+const MIN_SHARED_BYTES: usize = 256 << 10;
 
 /// Bytes of a part that one end copies then.
-const SHARED_PART: usize = 128 << 10;
+const SHARED_PART_BYTES: usize = 128 << 10;
 
-/// A message of so many bytes is written past the caches.
-const STREAMED_LEAST: usize = 16 << 20;
+/// From this size on a message is written past the caches.
+const MIN_STREAMED_BYTES: usize = 16 << 20;
 
-/// Looks for a message before other things are thought of: most receives end within them.
-const LOOKS: u32 = 128;
+/// Polls for a message before anything else is checked: most receives end within them.
+const POLLS_BEFORE_CHECKS: u32 = 128;
 
 /// Some bytes of our buffers, to be sent or to be received into.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +92,7 @@ impl Peer {
     fn announce(&mut self, part: Part) -> bool {
         let Part { at, len } = part;
         let from = self.buffers.at(self.me, at.buffer, at.offset, len);
-        if len > SLOT_MOST {
+        if len > MAX_SLOT_BYTES {
             return self.outbox.lend(at, len);
         }
         // SAFETY: `from` is valid for `len` bytes (checked by `at`), the slot for as many (checked by
@@ -108,7 +110,7 @@ impl Peer {
     /// Looks for a while for the message of the only receive that is under way. Whether it was received.
     #[inline]
     pub(super) fn receive_soon(&mut self) -> bool {
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_BEFORE_CHECKS {
             if self.inbox.has_letter() {
                 return self.receive() && self.to_receive.is_empty();
             }
@@ -120,7 +122,7 @@ impl Peer {
     /// Whether the message sent last, of `len` bytes, may be overwritten.
     #[inline]
     pub(super) fn may_overwrite_last(&mut self, len: usize) -> bool {
-        self.to_send.is_empty() && (len <= SLOT_MOST || self.outbox.has_back())
+        self.to_send.is_empty() && (len <= MAX_SLOT_BYTES || self.outbox.has_back())
     }
 
     /// Whether receives wait for messages.
@@ -187,12 +189,12 @@ impl Peer {
     /// Copies a message of `len` bytes out of the peer's buffers, or what of it the peer does not.
     fn fetch(&mut self, from: Address, part: Part, len: usize) {
         let to = self.room(part, len);
-        if !self.shares || len < SHARED_LEAST {
+        if !self.shares || len < MIN_SHARED_BYTES {
             let from = self.buffers.at(self.rank, from.buffer, from.offset, len);
             copy(from, to, len, store(len));
             return;
         }
-        let offer = Offer::new(from, part.at, len, SHARED_PART);
+        let offer = Offer::new(from, part.at, len, SHARED_PART_BYTES);
         let (buffers, sender, receiver) = (&self.buffers, self.rank, self.me);
         self.inbox.share(offer, |number| copy_part(buffers, sender, receiver, &offer, number));
     }
@@ -221,7 +223,7 @@ fn copy_part(buffers: &Buffers, sender: usize, receiver: usize, offer: &Offer, n
 }
 
 fn store(len: usize) -> Store {
-    if len < STREAMED_LEAST { Store::Cached } else { Store::Streamed }
+    if len < MIN_STREAMED_BYTES { Store::Cached } else { Store::Streamed }
 }
 
 /// Copies `len` bytes of a message that was announced to where its receiver wants it; both addresses are

@@ -1,4 +1,4 @@
-//! Every rank's send, receive and proof buffers, each rank's in a memfd of its own, mapped by all.
+//! Every rank's send, receive and check buffers, each rank's in a memfd of its own, mapped by all.
 //! Not allocation policy: the supervisor decides the sizes.
 
 use std::{
@@ -17,7 +17,7 @@ pub enum Buffer {
     Recv,
     /// Takes the place of `Recv` in the last timed iteration, whose result is verified. It was
     /// filled before the batch, so nothing that the other iterations did can pass for that result.
-    Proof,
+    Check,
 }
 
 /// A byte of a rank's buffers, whose rank the context names.
@@ -93,7 +93,7 @@ impl Buffers {
         let start = match buffer {
             Buffer::Send => 0,
             Buffer::Recv => self.each,
-            Buffer::Proof => 2 * self.each,
+            Buffer::Check => 2 * self.each,
         };
         self.segments[rank].at(start + offset, len).as_ptr()
     }

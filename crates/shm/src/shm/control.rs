@@ -32,7 +32,7 @@ pub(super) struct Counter {
 
 /// Where a rank is, for whoever must say where it was lost: a number that its user gives meaning.
 #[repr(C, align(128))]
-struct Place {
+struct Progress {
     step: AtomicU32,
     row: AtomicU32,
 }
@@ -44,7 +44,7 @@ pub(super) struct Words {
     group: Counter,
     /// The last operation through slots that the rank has left.
     pub(super) left: Counter,
-    place: Place,
+    progress: Progress,
     slots: [Slot; DEPTH],
 }
 
@@ -117,16 +117,16 @@ impl Control {
     }
 
     /// Notes where `rank` is: a step whose meaning is the caller's, and a row.
-    pub fn set_place(&self, rank: usize, step: u32, row: u32) {
-        let place = &self.words(rank).place;
-        place.row.store(row, Ordering::Relaxed);
-        place.step.store(step, Ordering::Relaxed);
+    pub fn set_progress(&self, rank: usize, step: u32, row: u32) {
+        let progress = &self.words(rank).progress;
+        progress.row.store(row, Ordering::Relaxed);
+        progress.step.store(step, Ordering::Relaxed);
     }
 
     /// Where `rank` was last, as (step, row).
-    pub fn place(&self, rank: usize) -> (u32, u32) {
-        let place = &self.words(rank).place;
-        (place.step.load(Ordering::Relaxed), place.row.load(Ordering::Relaxed))
+    pub fn progress(&self, rank: usize) -> (u32, u32) {
+        let progress = &self.words(rank).progress;
+        (progress.step.load(Ordering::Relaxed), progress.row.load(Ordering::Relaxed))
     }
 }
 

@@ -20,9 +20,9 @@ pub(super) const DEPTH: usize = if cfg!(loom) { 2 } else { 8 };
 /// Bytes of a slot.
 const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { 16 << 10 };
 
-/// Operations after which every rank renews its counters, so that one that has not written for so
-/// long is not taken for ahead once 2^31 operations lie between.
-const RENEWAL: u32 = 1 << 28;
+/// Operations after which every rank renews its counters: a counter that was not written for 2^31
+/// operations would seem to be ahead.
+const RENEWAL_OPERATIONS: u32 = 1 << 28;
 
 /// One message and the counter that announces it.
 #[repr(C, align(64))]
@@ -90,7 +90,7 @@ impl Slots {
     /// [`Wait`], from a renewal.
     pub fn enter(&mut self, timeout: Option<Duration>) -> Result<(), Wait> {
         self.operation = self.operation.wrapping_add(1);
-        if self.operation.is_multiple_of(RENEWAL) {
+        if self.operation.is_multiple_of(RENEWAL_OPERATIONS) {
             self.renew(timeout)?;
         }
         Ok(())

@@ -50,15 +50,16 @@ pub struct WaitPolicy {
     rest: Rest,
 }
 
-/// Longest sleep without looking at the abort flag and the clock.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// The longest sleep without a check of the abort flag and the clock.
+const MAX_SLEEP: Duration = Duration::from_millis(20);
 
-/// A nap is this part of the time waited so far: it delays the end of a wait by at most that.
-const NAP_SHARE: u32 = 16;
+/// A nap lasts this fraction (1/16) of the time waited so far: it delays the end of a wait by at
+/// most that.
+const NAP_DIVISOR: u32 = 16;
 
-/// Looks at the word between two looks at the clock; the first of them come before the first look
-/// at the clock, since most waits end within them.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 128 };
+/// Polls of the word between two checks of the clock. The first of them come before the first
+/// check, since most waits end within them.
+const POLLS_PER_CLOCK_CHECK: u32 = if cfg!(loom) { 1 } else { 128 };
 
 impl WaitPolicy {
     /// With a core for every rank, spinning is the fastest; with fewer, whoever spins keeps the
@@ -150,7 +151,7 @@ impl WaitPolicy {
             if waited < self.spin + self.give_way {
                 yield_now();
             } else if self.rest == Rest::Nap {
-                nap((waited / NAP_SHARE).min(LONGEST_SLEEP));
+                nap((waited / NAP_DIVISOR).min(MAX_SLEEP));
             } else if sleep(&mut look) {
                 return Ok(());
             }
@@ -206,7 +207,7 @@ impl Bell {
         let seen = self.rung.load(Ordering::Acquire);
         let found = look();
         if !found {
-            futex_wait(&self.rung, seen, LONGEST_SLEEP);
+            futex_wait(&self.rung, seen, MAX_SLEEP);
         }
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
         found
@@ -219,7 +220,7 @@ pub(super) fn reached(word: &AtomicU32, target: u32) -> bool {
 }
 
 fn spin(look: &mut impl FnMut() -> bool) -> bool {
-    (0..LOOKS).any(|_| {
+    (0..POLLS_PER_CLOCK_CHECK).any(|_| {
         spin_loop();
         look()
     })
@@ -232,7 +233,7 @@ fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
     fence(Ordering::SeqCst);
     let seen = word.load(Ordering::Relaxed);
     if (seen.wrapping_sub(target) as i32) < 0 {
-        futex_wait(word, seen, LONGEST_SLEEP);
+        futex_wait(word, seen, MAX_SLEEP);
     }
     sleepers.fetch_sub(1, Ordering::Relaxed);
 }

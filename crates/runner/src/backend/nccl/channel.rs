@@ -1,6 +1,6 @@
-//! Messages by ncclSend and ncclRecv between two GPUs. Those that wait for nothing else go to the GPU one by
-//! one, each waited for, as osu_xccl_latency does; those of a window go as one group, which osu_xccl_bw
-//! leaves out.
+//! Messages by ncclSend and ncclRecv between two GPUs. Single messages go to the GPU one by one,
+//! each waited for, as in osu_xccl_latency; a window's messages go as one group, unlike in
+//! osu_xccl_bw.
 //! Not collectives made of sends and receives (`operations`).
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use busbw_ffi::{
 use super::{Nccl, gpu, nccl, seat::Seat, watch::Watch};
 use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Out,
@@ -25,7 +25,7 @@ enum Way {
 }
 
 impl Nccl<'_> {
-    /// Whether this driver has one rank, which a channel belongs to.
+    /// Whether this thread has exactly one rank: a channel belongs to one.
     pub(super) fn can_talk(&self) -> Result<(), Reason> {
         if self.seats.len() == 1 {
             return Ok(());
@@ -121,7 +121,7 @@ impl Channel for Nccl<'_> {
         let elements = part.bytes / pattern.datatype.bytes();
         let filled = match content {
             Content::Poison => seat.stream.set(span, POISON),
-            content => seat.proof.put(seat, span, elements, pattern, content),
+            content => seat.checker.put(seat, span, elements, pattern, content),
         };
         filled.map_err(|error| gpu(seat.rank, error))?;
         self.wait()
@@ -135,7 +135,7 @@ impl Channel for Nccl<'_> {
     ) -> Result<Mismatch, BackendError> {
         let (seat, span) = (self.seat()?, self.span(part)?);
         let elements = part.bytes / pattern.datatype.bytes();
-        let found = seat.proof.compare(seat, span, elements, pattern, content);
+        let found = seat.checker.compare(seat, span, elements, pattern, content);
         found.map_err(|error| gpu(seat.rank, error))
     }
 

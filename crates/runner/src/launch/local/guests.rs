@@ -56,7 +56,7 @@ impl Job<'_> {
     /// The first driver of each process, where they meet at the hub.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let processes = 0..self.plan.processes();
-        processes.filter_map(|process| self.plan.drivers_of(process).next()).collect()
+        processes.filter_map(|process| self.plan.rank_threads_of(process).next()).collect()
     }
 
     /// A process of the launcher has something to tell, or is gone.

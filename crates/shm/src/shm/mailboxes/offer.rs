@@ -97,7 +97,7 @@ pub(super) const fn tag(buffer: Buffer) -> u32 {
     match buffer {
         Buffer::Send => 1,
         Buffer::Recv => 2,
-        Buffer::Proof => 3,
+        Buffer::Check => 3,
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) const fn buffer(tag: u32) -> Buffer {
     match tag {
         1 => Buffer::Send,
         2 => Buffer::Recv,
-        _ => Buffer::Proof,
+        _ => Buffer::Check,
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
         ) {
             let (from, into) = (
                 Address { buffer: Buffer::Send, offset: 5 << 30 },
-                Address { buffer: Buffer::Proof, offset: 3 },
+                Address { buffer: Buffer::Check, offset: 3 },
             );
             let offer = Offer::new(from, into, len, part).after(before);
             prop_assert_eq!((offer.source(), offer.destination(), offer.len()), (from, into, len));

@@ -58,12 +58,12 @@ impl<T> Reads<T> {
     }
 }
 
-/// A clock that moves by [`LOOK`] when it is looked at: patience ends soon, so that a model gets to
+/// A clock that moves by [`CLOCK_STEP`] when it is looked at: patience ends soon, so that a model gets to
 /// the rests, and the same in every execution, which loom needs.
 #[derive(Debug)]
 pub struct Instant(Cell<u32>);
 
-const LOOK: Duration = Duration::from_millis(10);
+const CLOCK_STEP: Duration = Duration::from_millis(10);
 
 impl Instant {
     pub fn now() -> Instant {
@@ -73,7 +73,7 @@ impl Instant {
     pub fn elapsed(&self) -> Duration {
         let looks = self.0.get();
         self.0.set(looks + 1);
-        LOOK * looks
+        CLOCK_STEP * looks
     }
 }
 
