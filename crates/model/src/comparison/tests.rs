@@ -26,11 +26,11 @@ fn run(ranks: usize, times: &[f64]) -> Measurement {
         }
     };
     let mut run = Measurement {
-        ranks: Some(Known::said(ranks)),
+        ranks: Some(Known::stated(ranks)),
         rows: times.iter().enumerate().map(row).collect(),
         ..Measurement::default()
     };
-    run.test.collective = Some(Known::said(Collective::AllReduce));
+    run.test.collective = Some(Known::stated(Collective::AllReduce));
     run
 }
 
@@ -141,7 +141,7 @@ fn all_launches_of_a_width_count_and_hosts_are_the_axis() {
     // Where one does not tell its hosts, ranks are the axis.
     let mut unknown = runs.clone();
     unknown[4].hosts = None;
-    unknown[4].ranks = Some(Known::said(4));
+    unknown[4].ranks = Some(Known::stated(4));
     let scaled = scale(&unknown);
     let ranks: Vec<usize> = scaled[0].steps.iter().map(|step| step.width.ranks).collect();
     assert_eq!(ranks, [4, 8, 8]);
