@@ -104,7 +104,7 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
             Verdict::Same => "same",
-            Verdict::CannotTell(_) => "inconclusive",
+            Verdict::Inconclusive(_) => "inconclusive",
         });
         Some(Cell {
             value,

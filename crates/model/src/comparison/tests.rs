@@ -43,7 +43,7 @@ fn matching(a: &[Measurement], b: &[Measurement], history: &[f64]) -> Matching {
 fn one_launch_a_side_tells_nothing_without_history() {
     let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &[]);
     let [row] = &found.rows[..] else { panic!("{found:?}") };
-    assert!(matches!(row.verdict, Verdict::CannotTell(Reason::TooFewLaunches { .. })));
+    assert!(matches!(row.verdict, Verdict::Inconclusive(Reason::TooFewLaunches { .. })));
     assert!((row.speed - 0.5).abs() < 1e-9 && row.interval.is_none());
     // Nobody knows better: a gate takes the figure as it is.
     assert!(row.is_below(0.95) && !row.is_below(0.4));
@@ -52,7 +52,7 @@ fn one_launch_a_side_tells_nothing_without_history() {
     assert_eq!((found.rows[0].verdict, found.rows[0].basis), (Verdict::Slower, Basis::History(20)));
     let noisy: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 1.0 } else { 2.5 }).collect();
     let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &noisy);
-    assert!(matches!(found.rows[0].verdict, Verdict::CannotTell(_)));
+    assert!(matches!(found.rows[0].verdict, Verdict::Inconclusive(_)));
     assert!(!found.rows[0].is_below(0.95), "noise explains it");
 }
 
