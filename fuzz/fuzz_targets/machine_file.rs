@@ -34,7 +34,7 @@ fn limits(machine: &Machine) {
             match &candidate.limit.payload {
                 Some(bound) => {
                     assert!(bound.busbw.is_finite() && bound.busbw > 0.0, "{candidate:?}");
-                    assert!(candidate.limit.culprit.is_some(), "{candidate:?}");
+                    assert!(candidate.limit.bottleneck.is_some(), "{candidate:?}");
                 }
                 None => assert!(!candidate.limit.missing.is_empty(), "{candidate:?}"),
             }

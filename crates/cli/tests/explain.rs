@@ -12,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
 use busbw_core::record::{Machine, Nic};
-use busbw_hardware::limits::{Algorithm, Resource, Verdict};
+use busbw_hardware::limits::{Algorithm, Bottleneck, Resource};
 use busbw_library_logs::mpi as mpi_log;
 use busbw_logs::import;
 use busbw_logs::measurement::{Device, Measurement};
@@ -110,7 +110,7 @@ fn reports() {
 fn a_tree_is_never_claimed_from_a_bound() {
     let told = one("gb200-2x4-ib400-all_reduce.txt", Some(&machine("gb200-ib.toml")));
     let limit = told.limit.as_ref().unwrap();
-    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::Nic });
+    assert_eq!(told.bottleneck, Bottleneck::SetBy { resource: Resource::Nic });
     assert_eq!(limit.choice.explained_by, [Algorithm::Tree, Algorithm::NvlsTree]);
     assert_eq!(limit.choice.excluded, [(Algorithm::Ring, 50.0)]);
     assert!((told.percent.unwrap() - 97.6).abs() < 0.3, "{:?}", told.percent);
@@ -122,9 +122,9 @@ fn a_tree_is_never_claimed_from_a_bound() {
 fn the_slot_not_the_network() {
     let xml = log("rtx4090-cx5-topo-ib.xml").to_string_lossy().into_owned();
     let told = one("made-up-rtx4090-roce-5.81.txt", Some(&xml));
-    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::NicSlot });
+    assert_eq!(told.bottleneck, Bottleneck::SetBy { resource: Resource::NicSlot });
     let limit = told.limit.as_ref().unwrap();
-    assert!((limit.line - 7.88).abs() < 0.01 && limit.nccl_expects == Some(6.0), "{limit:?}");
+    assert!((limit.line_busbw - 7.88).abs() < 0.01 && limit.nccl_expects == Some(6.0), "{limit:?}");
     for words in [
         "The PCIe slot is the bottleneck, not the network",
         "7.88",
@@ -144,7 +144,7 @@ fn the_slot_not_the_network() {
 #[test]
 fn what_cannot_be_told_is_not() {
     let told = one("8x-h100-nvlink-all2all.txt", Some(&machine("h100-unsaid.toml")));
-    let Verdict::Unknown { missing } = &told.culprit else { panic!("{:?}", told.culprit) };
+    let Bottleneck::Unknown { missing } = &told.bottleneck else { panic!("{:?}", told.bottleneck) };
     assert!(missing.iter().any(|fact| fact.contains("NVLinks")), "{missing:?}");
     assert!(missing.iter().any(|fact| fact.contains("NCCL's log")), "{missing:?}");
     assert!(told.sentence.contains("35.8 % of what NCCL expects"), "{}", told.sentence);
@@ -164,8 +164,8 @@ fn what_cannot_be_told_is_not() {
 fn nothing_moves_at_0_bytes() {
     let logs = ["oci-h100-osu_latency-device.txt", "oci-h100-osu_latency-host.txt"];
     let all = explained(&logs, None, None);
-    assert_eq!(all[0].culprit, Verdict::Software);
-    assert!(all[0].sentence.contains("No GPU data moves at 0 B"), "{}", all[0].sentence);
+    assert_eq!(all[0].bottleneck, Bottleneck::Software);
+    assert!(all[0].sentence.contains("Software costs the difference"), "{}", all[0].sentence);
     let finding =
         all[0].findings.iter().find(|finding| finding.rule == "device-memory-latency").unwrap();
     let evidence = finding.evidence.join(" ");
@@ -261,7 +261,7 @@ fn transports_as_mpi_names_them() {
     let ob1 = "[h:1] select: component ob1 selected\n".to_owned();
     let fast = btl(1, "vader") + &btl(2, "tcp");
     let slow = btl(1, "tcp") + &btl(2, "tcp");
-    let both = "Open MPI's messages between ranks went to its BTL tcp and vader";
+    let both = "Open MPI sent messages between ranks to its BTL tcp and vader";
     for (lines, nic, rules, cause) in [
         (&fast, "ethernet", &["carriers"][..], both),
         (&fast, "infiniband", &["sockets-beside-rdma", "carriers"], both),
@@ -269,7 +269,7 @@ fn transports_as_mpi_names_them() {
             &slow,
             "ethernet",
             &["tcp-within-a-host", "carriers"],
-            "Open MPI's messages between ranks went to its BTL tcp",
+            "Open MPI sent messages between ranks to its BTL tcp",
         ),
     ] {
         let (found, last) = rules_of_mpi(&(ob1.clone() + lines), open_mpi, nic);
@@ -283,13 +283,13 @@ fn transports_as_mpi_names_them() {
     ] {
         let (found, last) = rules_of_mpi(&(ucx.clone() + &lines), open_mpi, "infiniband");
         assert_eq!(found, rules, "{lines}");
-        assert!(last.starts_with("Open MPI's messages went to UCX, whose lanes are "), "{last}");
+        assert!(last.starts_with("Open MPI sent messages to UCX, whose lanes are "), "{last}");
     }
     let mpich = "MPICH Version: 4.0.2\nMPICH Device: ch4:ucx";
     let (found, last) = rules_of_mpi(&lanes("sysv/memory"), mpich, "ethernet");
     assert_eq!(
         (&found[..], &last[..]),
-        (&["carriers"][..], "what carried the messages is not proven")
+        (&["carriers"][..], "no log proves which transport carried the messages")
     );
 }
 
@@ -304,7 +304,7 @@ fn tables_that_cannot_be_trusted_are_not_explained_away() {
         let read = import::read(format!("{HEAD}{text}").as_bytes(), "log").unwrap();
         let all = explain::explain(read.measurements, &Hardware::default());
         let first = all[0].findings.first().unwrap();
-        assert_eq!((first.rule, first.weight), (rule, Weight::Wrong), "{text}");
+        assert_eq!((first.rule, first.severity), (rule, Severity::Wrong), "{text}");
         assert!(all[0].sentence.to_lowercase().starts_with(&first.cause.to_lowercase()));
     }
 }

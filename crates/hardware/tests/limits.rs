@@ -1,5 +1,5 @@
 //! Limits against results that people published: data/limits/rows.tsv, one machine file each.
-//! Every bound within 3 %, the same culprit, unknown where it is unknown.
+//! Every bound within 3 %, the same bottleneck, unknown where it is unknown.
 
 #![allow(clippy::expect_used)] // A table that cannot be read is a failed test.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
 use busbw_hardware::limits::{
-    Algorithm, Inside, Limit, Memory, Possible, RankPlacement, Resource, Verdict, candidates,
+    Algorithm, Bottleneck, Inside, Limit, Memory, Possible, RankPlacement, Resource, candidates,
     explaining, judge, limit, limit_of_traffic,
 };
 use busbw_hardware::machine::{Machine, parse};
@@ -32,7 +32,7 @@ struct Row {
     line: Option<f64>,
     payload: Option<f64>,
     expects: Vec<f64>,
-    culprit: String,
+    bottleneck: String,
 }
 
 fn rows() -> Vec<Row> {
@@ -68,7 +68,7 @@ fn row(line: &str) -> Row {
         line: number(cells[11]),
         payload: number(cells[12]),
         expects: several(cells[13]),
-        culprit: cells[14].to_owned(),
+        bottleneck: cells[14].to_owned(),
     }
 }
 
@@ -88,20 +88,20 @@ fn close(row: &Row, what: &str, got: f64, wanted: f64) {
     assert!(off <= TOLERANCE, "row {}: {what} {got} is not {wanted}", row.number);
 }
 
-/// What the culprit column calls a verdict.
-fn said(verdict: &Verdict) -> Vec<&'static str> {
+/// What the bottleneck column calls a verdict.
+fn said(verdict: &Bottleneck) -> Vec<&'static str> {
     match verdict {
-        Verdict::SetBy { resource: Resource::NvLink } => vec!["NVLink"],
-        Verdict::SetBy { resource: Resource::Nic } => vec!["NIC"],
-        Verdict::SetBy { resource: Resource::NicSlot } => vec!["PCIe slot"],
-        Verdict::SetBy { .. } => vec!["another resource"],
-        Verdict::NotTheLine { considered } if considered.contains(&Resource::NicSlot) => {
+        Bottleneck::SetBy { resource: Resource::NvLink } => vec!["NVLink"],
+        Bottleneck::SetBy { resource: Resource::Nic } => vec!["NIC"],
+        Bottleneck::SetBy { resource: Resource::NicSlot } => vec!["PCIe slot"],
+        Bottleneck::SetBy { .. } => vec!["another resource"],
+        Bottleneck::Elsewhere { considered } if considered.contains(&Resource::NicSlot) => {
             vec!["neither NIC nor slot", "not the line rate"]
         }
-        Verdict::NotTheLine { .. } => vec!["not the line rate"],
-        Verdict::Software => vec!["software"],
-        Verdict::Unknown { .. } => vec!["unknown"],
-        Verdict::AboveLimit => vec!["above its limit"],
+        Bottleneck::Elsewhere { .. } => vec!["not the line rate"],
+        Bottleneck::Software => vec!["software"],
+        Bottleneck::Unknown { .. } => vec!["unknown"],
+        Bottleneck::AboveLimit => vec!["above its limit"],
     }
 }
 
@@ -142,14 +142,14 @@ fn published_results_have_their_limits_and_culprits() {
                     assert!(*busbw - printed <= bound.busbw, "row {}: above", row.number);
                 }
             }
-            let verdict = judge(&limit, row.bytes, &results, None).verdict;
+            let verdict = judge(&limit, row.bytes, &results, None).bottleneck;
             println!("row {:>2} {verdict:?}", row.number);
             assert!(
-                said(&verdict).contains(&row.culprit.as_str()),
+                said(&verdict).contains(&row.bottleneck.as_str()),
                 "row {}: {verdict:?}",
                 row.number
             );
-            if let Verdict::Unknown { missing } = &verdict {
+            if let Bottleneck::Unknown { missing } = &verdict {
                 assert!(!missing.is_empty(), "row {}: nothing is named", row.number);
             }
         }
@@ -169,7 +169,8 @@ fn of(row: &Row) -> Limit {
 fn what_is_missing_is_named() {
     assert_eq!(of(&one(3)).missing, ["the rate of a NIC"]);
     let row = one(12);
-    let Verdict::Unknown { missing } = judge(&of(&row), row.bytes, &row.results, None).verdict
+    let Bottleneck::Unknown { missing } =
+        judge(&of(&row), row.bytes, &row.results, None).bottleneck
     else {
         panic!("row 12 can not be told");
     };
@@ -225,7 +226,7 @@ fn ties_are_named() {
         let line = limit.line.as_ref().expect("a bound");
         assert_eq!(line.set_by, [Resource::NvLink, Resource::Nic], "row {row}");
         assert_eq!(limit.payload.as_ref().expect("a bound").set_by, [Resource::Nic], "row {row}");
-        assert_eq!(limit.culprit, Some(Resource::NvLink), "row {row}");
+        assert_eq!(limit.bottleneck, Some(Resource::NvLink), "row {row}");
     }
 }
 

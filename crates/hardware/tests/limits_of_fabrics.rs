@@ -5,7 +5,7 @@
 
 use busbw_core::Collective::{self, AllReduce, AllToAll};
 use busbw_hardware::limits::{
-    Algorithm, Inside, Limit, Possible, RankPlacement, Resource, Standing, Verdict, candidates,
+    Algorithm, Bottleneck, Inside, Limit, Possible, RankPlacement, Rating, Resource, candidates,
     conditional, explaining, judge, limit,
 };
 use busbw_hardware::machine::{Machine, parse};
@@ -43,7 +43,7 @@ fn where_nvlink_joins_some_pairs_bytes_go_over_pcie_beside_it() {
     let cube = machine(CUBE);
     let all = ring(&cube, RankPlacement::new(1, 8));
     near(busbw(&all), 150.0 + 15.754);
-    assert_eq!(all.culprit, Some(Resource::GpuLinks));
+    assert_eq!(all.bottleneck, Some(Resource::GpuLinks));
     assert_eq!(all.expects, None, "NCCL has no constant for both together");
     let whole = machine(&format!("{CUBE}meshed = true\n"));
     near(busbw(&ring(&whole, RankPlacement::new(1, 8))), 150.0);
@@ -70,7 +70,7 @@ domain = 2
     );
     let all = ring(&pairs, RankPlacement::new(1, 4));
     near(busbw(&all), 2.0 * 31.508);
-    assert_eq!(all.culprit, Some(Resource::GpuPcie));
+    assert_eq!(all.bottleneck, Some(Resource::GpuPcie));
     // Each GPU sends S/4 to its neighbour, and S/2 to the other pair.
     let alltoall = limit(&pairs, AllToAll, Algorithm::Direct, &RankPlacement::new(1, 4));
     near(busbw(&alltoall), 31.508 / 0.5 * 0.75);
@@ -102,7 +102,7 @@ fn sockets_within_a_host_cross_no_nic() {
         |nodes| RankPlacement { inside: Inside::Network, ..RankPlacement::new(nodes, 8) };
     for (machine, sockets) in [(&ethernet, false), (&rdma, true)] {
         let alone = ring(machine, RankPlacement { sockets, ..by_network(1) });
-        assert_eq!(alone.culprit, Some(Resource::GpuPcie));
+        assert_eq!(alone.bottleneck, Some(Resource::GpuPcie));
         let two = ring(machine, RankPlacement { sockets, ..by_network(2) });
         // One rank's bytes leave the host over all its NICs: not every rank's.
         near(busbw(&two), 10.0);
@@ -165,13 +165,13 @@ fn a_message_of_one_rank_is_expected_over_its_own_nics() {
         near(expects.low, 50.0);
         assert!(busbw(&limit) > 100.0, "{limit:?}");
         let judged = judge(&limit, 8 << 30, &[47.9], None);
-        assert_eq!(judged.standing, Some(Standing::AsExpected), "{judged:?}");
-        assert_eq!(judged.verdict, Verdict::SetBy { resource: Resource::Nic });
+        assert_eq!(judged.rating, Some(Rating::AsExpected), "{judged:?}");
+        assert_eq!(judged.bottleneck, Bottleneck::SetBy { resource: Resource::Nic });
     }
     let slots = "machine = 'dgx-h100'\nnodes = 2\n[[nics]]\ncount = 8\nrate = 400\nfabric = 'infiniband'\nslot = '5.0 x8'";
     let placement = RankPlacement::new(2, 8);
     let narrow = limit(&machine(slots), Collective::SendRecv, Algorithm::Direct, &placement);
-    assert_eq!(narrow.culprit, Some(Resource::NicSlot));
+    assert_eq!(narrow.bottleneck, Some(Resource::NicSlot));
 }
 
 #[test]

@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(parse(&text).map_err(|error| format!("{error}\n{text}")), Ok(machine));
     }
 
-    /// Whatever a machine is like, every bound is a rate with a culprit, or names what is missing, and
+    /// Whatever a machine is like, every bound is a rate with a bottleneck, or names what is missing, and
     /// NCCL's graphs are guessed in every release, or something is missing.
     #[test]
     fn every_machine_has_limits_or_says_why_not(machine in machine(), minor in 18u32..=30) {
@@ -152,7 +152,7 @@ proptest! {
                 prop_assert_eq!(limit.payload.is_some(), limit.missing.is_empty());
                 if let Some(bound) = &limit.payload {
                     prop_assert!(bound.busbw.is_finite() && bound.busbw > 0.0, "{:?}", limit);
-                    prop_assert!(limit.culprit.is_some());
+                    prop_assert!(limit.bottleneck.is_some());
                 }
             }
         }

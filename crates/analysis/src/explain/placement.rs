@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn run(ranks: usize, hosts: Option<usize>) -> Measurement {
-        Measurement { ranks: Some(Value::said(ranks)), hosts, ..Measurement::default() }
+        Measurement { ranks: Some(Value::stated(ranks)), hosts, ..Measurement::default() }
     }
 
     fn on(name: &str, run: &Measurement, nodes: Option<usize>) -> Known {

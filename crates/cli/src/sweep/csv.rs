@@ -58,7 +58,7 @@ fn word(verdict: &Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "same",
-        Verdict::CannotTell(_) => "undecided",
+        Verdict::Inconclusive(_) => "undecided",
     }
 }
 

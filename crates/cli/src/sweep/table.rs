@@ -204,7 +204,7 @@ pub fn multiple(comparison: &Comparison) -> String {
         Verdict::Faster => "+",
         Verdict::Slower => "-",
         Verdict::Same => "=",
-        Verdict::CannotTell(_) => "?",
+        Verdict::Inconclusive(_) => "?",
     };
     comparison.ratio.map_or("-".to_owned(), |ratio| format!("{}{sign}", digits(1.0 / ratio)))
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
 use busbw_logs::import;
 
 use crate::{log, printed};
@@ -41,11 +41,11 @@ fn damaged_logs() {
 /// What holds for every explanation.
 fn check(told: &Explanation) {
     assert!(!told.sentence.is_empty() && !told.subject.is_empty());
-    assert!(told.findings.is_sorted_by_key(|finding| finding.weight));
+    assert!(told.findings.is_sorted_by_key(|finding| finding.severity));
     for finding in &told.findings {
         assert!(!finding.cause.is_empty(), "{finding:?}");
         let advised = finding.remedy.is_some() || finding.confirm.is_some();
-        assert!(advised || finding.weight != Weight::Slow, "{finding:?}");
+        assert!(advised || finding.severity != Severity::Slow, "{finding:?}");
     }
     assert_eq!(
         told.percent.is_some(),

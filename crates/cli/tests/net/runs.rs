@@ -156,7 +156,7 @@ fn paths_are_in_the_record() {
         assert!(first.totals().bytes >= 20 << 20, "{first:?}");
         let told = explain(vec![run], &Hardware::read(None, None).unwrap());
         let paths = told[0].findings.iter().find(|one| one.rule == "paths").unwrap();
-        assert!(paths.cause.contains("none was lost"), "{}", paths.cause);
+        assert!(paths.cause.contains("no path was lost"), "{}", paths.cause);
     };
     let ours = || {
         let mut bench = Bench::new(words);

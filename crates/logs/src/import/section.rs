@@ -90,7 +90,7 @@ impl Section {
         next.measurement.test = this.test.clone();
         let ranks = this.rank_count().or_else(|| listed(&this.devices, self.per_process));
         next.per_process = self.per_process;
-        next.measurement.ranks = ranks.map(Known::said);
+        next.measurement.ranks = ranks.map(Known::stated);
         next.measurement.hosts = this.hosts.or_else(|| hosts(this, ranks));
         let several = first_group(&this.devices).len() < this.devices.len();
         let most = if several { MOST_SPLIT } else { INHERITED };
@@ -125,7 +125,7 @@ impl Section {
             }
             Said::Starting(program) => {
                 self.begun = true;
-                this.test.collective = collective_in(&program).map(Known::said);
+                this.test.collective = collective_in(&program).map(Known::stated);
                 this.test.name = Some(program);
             }
             Said::Parameters(per_process, options) => {
@@ -149,7 +149,7 @@ impl Section {
             Said::Command(collective) => {
                 this.command = Some(keep(line));
                 if this.test.collective.is_none() {
-                    this.test.collective = collective.map(Known::said);
+                    this.test.collective = collective.map(Known::stated);
                 }
             }
             Said::Setting(name, value) => {
@@ -231,9 +231,9 @@ impl Section {
             this.library.push(facts);
         }
         if this.copies > 1 && this.devices.iter().all(|device| device.rank == 0) {
-            this.ranks = Some(Known::said(1));
+            this.ranks = Some(Known::stated(1));
         } else if this.ranks.is_none() {
-            this.ranks = listed(&this.devices, self.per_process).map(Known::said);
+            this.ranks = listed(&this.devices, self.per_process).map(Known::stated);
         }
         this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
         this.settle_groups();
