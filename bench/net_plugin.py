@@ -3,11 +3,12 @@
 Not a test: it needs two GPUs of one host, which pose as two nodes, or one whose ranks peers/net_one_gpu.c runs side by side;
 either way the network is the host's loopback.
 
-    bench/net_plugin.py --busbw busbw [--gpus 2] [--rounds 5] [--setting NAME…] [--sizes 8 256M 2] [--count 5]
+    bench/net_plugin.py --busbw busbw [--reference libreference_net.so] [--gpus 2] [--rounds 5] [--setting NAME…] [--sizes 8 256M 2] [--count 5]
     bench/net_plugin.py --busbw busbw --one-gpu net_one_gpu --nccl libnccl.so.2 [--ranks 2] …
 
-busbw and NCCL's default run with no setting at all. `reference` is busbw's plugin that does as NCCL's sockets do: where it is
-not within 10 % of NCCL's own, ratios against it on other machines do not count. 4x4 is four threads and four sockets each.
+busbw and NCCL's default run with no setting at all. `reference` is bench/reference-net, a plugin that does as NCCL's sockets do
+(`cargo build --release -p reference-net`): where it is not within 10 % of NCCL's own, ratios against it on other machines do not
+count. 4x4 is four threads and four sockets each.
 """
 
 import argparse
@@ -23,18 +24,11 @@ def threads(number, sockets):
     return {"NCCL_SOCKET_NTHREADS": str(number), "NCCL_NSOCKS_PERTHREAD": str(sockets)}
 
 
-# Whose network (NCCL's own, busbw's, or the reference that busbw's plugin is), and variables.
-SETTINGS = {
-    "socket": (None, {}),
-    "busbw": ("", {}),
-    "reference": ("socket", {}),
-    "socket 1x4": (None, threads(1, 4)),
-    "reference 1x4": ("socket:1x4", {}),
-    "socket 4x1": (None, threads(4, 1)),
-    "reference 4x1": ("socket:4x1", {}),
-    "socket 4x4": (None, threads(4, 4)),
-    "reference 4x4": ("socket:4x4", {}),
-}
+# Whose network (NCCL's own, busbw's, or the reference), and variables, which NCCL's own and the reference read alike.
+SETTINGS = {"socket": ("nccl", {}), "busbw": ("busbw", {}), "reference": ("reference", {})}
+for shape in [(1, 4), (4, 1), (4, 4)]:
+    for label, network in [("socket", "nccl"), ("reference", "reference")]:
+        SETTINGS[f"{label} {shape[0]}x{shape[1]}"] = (network, threads(*shape))
 
 
 def run(command, variables):
@@ -50,8 +44,8 @@ def on_gpus(options, network, variables):
     first, last, factor = options.sizes
     command += ["-b", first, "-e", last, "-f", factor, "--batches", "3", "--row-time", "0.25"]
     command += ["-n", str(options.count), "-w", str(max(2, options.count // 4))]
-    if network is not None:
-        command += ["--net", "busbw", *(["--reference", network] if network else [])]
+    if network != "nccl":
+        command += ["--net", options.reference if network == "reference" else "busbw"]
     done = run(command, variables)
     print(f"# {done.stderr.strip().splitlines()[-1]}", flush=True)
     rows = [line.split() for line in done.stdout.splitlines() if line[:1] == " " and line.split()[0].isdigit()]
@@ -60,15 +54,15 @@ def on_gpus(options, network, variables):
 
 def on_one_gpu(options, network, variables):
     """The same by ranks that share a GPU without taking turns; every element was checked."""
-    plugin = run([options.busbw, "plugin", "path"], {}).stdout.strip()
+    plugin = options.reference
+    if network == "busbw":
+        plugin = run([options.busbw, "plugin", "path"], {}).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(options.ranks):
             os.mkdir(f"{folder}/{rank}")
             shutil.copy(options.nccl, f"{folder}/{rank}/libnccl.so.2")
-            if network is not None:
+            if network != "nccl":
                 shutil.copy(plugin, f"{folder}/{rank}/plugin.so")
-        if network:
-            variables = {**variables, "BUSBW_NET_REFERENCE": network}
         command = [options.one_gpu, folder, str(options.ranks), *options.sizes, str(options.count), "400"]
         rows = [line.split() for line in run(command, variables).stdout.splitlines() if line[:1].isdigit()]
     return {int(size): float(time) for size, time in rows}
@@ -84,8 +78,13 @@ def main():
     options.add_argument("--one-gpu", metavar="PROGRAM", help="peers/net_one_gpu.c, built")
     options.add_argument("--nccl", help="NCCL's library, for --one-gpu")
     options.add_argument("--ranks", type=int, default=2, help="that share the GPU")
-    options.add_argument("--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    options = options.parse_args()
+    options.add_argument("--reference", metavar="LIBRARY", help="reference-net's libreference_net.so, for the settings of that name")
+    options.add_argument("--setting", nargs="+", choices=SETTINGS)
+    parser, options = options, options.parse_args()
+    needs_it = {name for name, (network, _) in SETTINGS.items() if network == "reference"}
+    options.setting = options.setting or [name for name in SETTINGS if options.reference or name not in needs_it]
+    if not options.reference and needs_it & set(options.setting):
+        parser.error("settings with the reference need --reference LIBRARY")
     times = {name: {} for name in options.setting}
     for _ in range(options.rounds):
         for name in options.setting:

@@ -9,10 +9,8 @@ use std::{
     time::Instant,
 };
 
-use model::{
-    record::{Half, Line},
-    stats::{Rule, Verdict, compare},
-};
+use busbw_core::record::{Half, Line};
+use busbw_stats::{Rule, Verdict, compare};
 
 /// Launches a side.
 const LAUNCHES: usize = 8;

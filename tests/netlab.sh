@@ -5,7 +5,8 @@
 #   tests/netlab.sh              everything completes, verified and in time: under three minutes; needs root
 #   tests/netlab.sh --bars [N]   how fast: N (5) repetitions, the reference in turn with busbw's network; a table of
 #                                medians for docs/benchmarks.md
-# PAIR=PROGRAM and BUSBW=PROGRAM stand for crates/plugin/examples/pair and busbw, which else are built.
+# PAIR=PROGRAM, BUSBW=PROGRAM and REFERENCE=LIBRARY stand for crates/nccl-plugin-busbw/examples/pair, busbw and
+# bench/reference-net; those that are not given are built.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bars=${1:-} repetitions=${2:-5}
@@ -28,14 +29,12 @@ if ! command -v nft >/dev/null || ! command -v tc >/dev/null; then
   apt-get update -qq >"$work/apt" 2>&1
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nftables iproute2 >"$work/apt" 2>&1 || tail -3 "$work/apt"
 fi
-pair=${PAIR:-} busbw=${BUSBW:-}
-if [ -z "$pair" ]; then
-  cargo build --release --quiet -p busbw-plugin --example pair || exit 1
-  pair=${CARGO_TARGET_DIR:-target}/release/examples/pair
-fi
-if [ -z "$busbw" ]; then
-  cargo build --release --quiet || exit 1
-  busbw=$(realpath "${CARGO_TARGET_DIR:-target}")/release/busbw
+pair=${PAIR:-} busbw=${BUSBW:-} reference=${REFERENCE:-}
+if [ -z "$pair" ] || [ -z "$busbw" ] || [ -z "$reference" ]; then
+  # Together with busbw: alone, the plugin would be built again with other features of its dependencies.
+  cargo build --release --quiet -p busbw -p nccl-plugin-busbw -p reference-net --lib --bins --example pair || exit 1
+  built=$(realpath "${CARGO_TARGET_DIR:-target}")/release
+  pair=${pair:-$built/examples/pair} busbw=${busbw:-$built/busbw} reference=${reference:-$built/libreference_net.so}
 fi
 
 failed=0
@@ -124,17 +123,23 @@ all_carried() { local path; for path in $(seq "$paths"); do carried "$path"; don
 # --- messages ------------------------------------------------------------------------------------------------------
 # addresses SIDE: those of its paths, for sockets that are pinned one to a path.
 addresses() { seq -f "10.77.$1.1%g" -s, "$paths"; }
-# talk NETWORK [option...]: messages from a to b; exit code of either end, 0 if both are. NETWORK is `busbw`, or how the
-# reference is asked for.
+# choose NETWORK: sets `plugin`, options of pair and busbw, and `variables`. NETWORK is `busbw`, `socket` (NCCL's own way,
+# one socket) or `socket:THREADSxSOCKETS`.
+choose() {
+  local shape=${1#socket:}
+  plugin=() variables=(BUSBW_NET=sockets)
+  [ "$1" = busbw ] && return
+  plugin=(--net "$reference")
+  [ "$1" = socket ] || variables+=("NCCL_SOCKET_NTHREADS=${shape%x*}" "NCCL_NSOCKS_PERTHREAD=${shape#*x}")
+}
+# talk NETWORK [option...]: messages from a to b; exit code of either end, 0 if both are.
 talk() {
-  local reference=$1 door=10.77.2.1:4444 listens code
-  [ "$reference" = busbw ] && reference=
+  local address=10.77.2.1:4444 listens code plugin variables
+  choose "$1"
   shift
-  BUSBW_NET_REFERENCE=$reference BUSBW_NET_REFERENCE_BIND=$(addresses 2) BUSBW_NET_FORCE=1 \
-    inside b timeout -k 1 55 "$pair" listen $door >"$work/listens" 2>&1 &
+  inside b env "${variables[@]}" REFERENCE_NET_BIND="$(addresses 2)" timeout -k 1 55 "$pair" "${plugin[@]}" listen $address >"$work/listens" 2>&1 &
   listens=$!
-  BUSBW_NET_REFERENCE=$reference BUSBW_NET_REFERENCE_BIND=$(addresses 1) BUSBW_NET_FORCE=1 \
-    inside a timeout -k 1 55 "$pair" connect $door "$@" >"$work/out" 2>"$work/err"
+  inside a env "${variables[@]}" REFERENCE_NET_BIND="$(addresses 1)" timeout -k 1 55 "$pair" "${plugin[@]}" connect $address "$@" >"$work/out" 2>"$work/err"
   code=$?
   wait $listens && return $code
   return $((code ? code : $?))
@@ -142,7 +147,7 @@ talk() {
 # reduce ITERATIONS: an all_reduce of 16 MiB between a and b by `--backend net`; as `talk` otherwise.
 reduce() {
   local other code command=("$busbw" all_reduce --backend net -b 16M -e 16M -n "$1" -w 1 -c 1 --batches 1)
-  local ranks=(WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.1.1 MASTER_PORT=4444 BUSBW_NO_RECORD=1 BUSBW_NET_FORCE=1)
+  local ranks=(WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.1.1 MASTER_PORT=4444 BUSBW_NO_RECORD=1 BUSBW_NET=sockets)
   inside b unshare --uts sh -c 'hostname host-b; exec "$@"' b env "${ranks[@]}" RANK=1 timeout -k 1 55 "${command[@]}" >"$work/listens" 2>&1 &
   other=$!
   inside a unshare --uts sh -c 'hostname host-a; exec "$@"' a env "${ranks[@]}" RANK=0 timeout -k 1 55 "${command[@]}" >"$work/table" 2>"$work/err"
@@ -258,9 +263,9 @@ correctness() {
   # Senders as one host's processes; the last hop is as fast as one path.
   inside lb tc qdisc replace dev host root tbf rate 1gbit burst 128kb latency 8ms
   for number in 1 2 3 4; do
-    BUSBW_NET_REFERENCE='' BUSBW_NET_FORCE=1 inside b timeout -k 1 50 "$pair" listen 10.77.2.1:$((5000 + number)) >"$work/listens" 2>&1 &
+    BUSBW_NET=sockets inside b timeout -k 1 50 "$pair" listen 10.77.2.1:$((5000 + number)) >"$work/listens" 2>&1 &
     pids+=($!)
-    BUSBW_NET_REFERENCE='' BUSBW_NET_FORCE=1 inside a timeout -k 1 50 "$pair" connect 10.77.2.1:$((5000 + number)) --sizes 64K,1M --seconds 3 >"$work/out$number" 2>"$work/err" &
+    BUSBW_NET=sockets inside a timeout -k 1 50 "$pair" connect 10.77.2.1:$((5000 + number)) --sizes 64K,1M --seconds 3 >"$work/out$number" 2>"$work/err" &
     pids+=($!)
   done
   code=0
@@ -393,18 +398,18 @@ measure() {
 sizes=8,64,512,4K,32K,128K,512K,1M,4M,16M
 settings="busbw socket socket:1x4 socket:4x1"
 loopback() {
-  local network size rate _ large
+  local network size rate _ plugin variables
   for network in $settings; do
-    BUSBW_NET_REFERENCE=${network#busbw} BUSBW_NET_FORCE=1 NCCL_SOCKET_IFNAME=lo inside a timeout 60 "$pair" listen 127.0.0.1:4444 >/dev/null 2>&1 &
-    BUSBW_NET_REFERENCE=${network#busbw} BUSBW_NET_FORCE=1 NCCL_SOCKET_IFNAME=lo inside a timeout 60 "$pair" connect 127.0.0.1:4444 --latency --sizes $sizes --seconds 1 >"$work/out" 2>"$work/err"
+    choose "$network"
+    variables+=(NCCL_SOCKET_IFNAME=lo)
+    inside a env "${variables[@]}" timeout 60 "$pair" "${plugin[@]}" listen 127.0.0.1:4444 >/dev/null 2>&1 &
+    inside a env "${variables[@]}" timeout 60 "$pair" "${plugin[@]}" connect 127.0.0.1:4444 --latency --sizes $sizes --seconds 1 >"$work/out" 2>"$work/err"
     local code=$?
     wait $! && [ $code = 0 ] || loopback_failed "$network"
     # Not a rate: what `note` makes of one is undone.
     note latency "$network" "$(awk '/^latency/ {print $4 / 8}' "$work/out")"
     while read -r _ size _ rate _; do note "lo$size" "$network" "$rate"; done < <(grep '^size' "$work/out")
-    large=(--reference "$network")
-    [ "$network" = busbw ] && large=()
-    BUSBW_NO_RECORD=1 BUSBW_NET_FORCE=1 NCCL_SOCKET_IFNAME=lo inside a timeout 60 "$busbw" bw --backend net "${large[@]}" -g 2 \
+    inside a env "${variables[@]}" BUSBW_NO_RECORD=1 timeout 60 "$busbw" bw --backend net "${plugin[@]}" -g 2 \
       -b 64M -e 256M -f 4 -W 4 --batches 3 >"$work/out" 2>"$work/err" || loopback_failed "$network"
     while read -r size _ rate _; do note "lo$size" "$network" "$rate"; done < <(grep ' int8 ' "$work/out")
   done

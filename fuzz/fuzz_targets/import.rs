@@ -3,16 +3,15 @@
 //! Not whether a figure is right; the tests beside the code say that.
 #![no_main]
 
-use busbw::{
-    explain::{Hardware, explain, print},
-    import::{self, Imported},
-};
+use busbw_analysis::explain::{Hardware, explain, print};
+use busbw_logs::import::{self, Imported};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::{machine::ready::ready, measurement::Measurement};
+use busbw_hardware::machine::ready::ready;
+use busbw_logs::measurement::Measurement;
 
 fuzz_target!(|data: &[u8]| {
     let read = import::read(data, "fuzz").ok();

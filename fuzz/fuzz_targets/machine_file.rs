@@ -1,4 +1,4 @@
-//! Machine files: `model::machine::parse` reads any text, and what it reads has limits.
+//! Machine files: `busbw_hardware::machine::parse` reads any text, and what it reads has limits.
 //! Not whether the limits are right; the model's own tests say that.
 #![no_main]
 
@@ -7,12 +7,8 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::{
-    Collective,
-    limits::{Placement, candidates},
-    machine::{Machine, parse, ready, write},
-    tuning::{Version, infer},
-};
+use busbw_core::Collective;
+use busbw_hardware::{limits::{Placement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

@@ -7,10 +7,7 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::{
-    mpi_log::{self, Deaf, MpiFacts, transports_named},
-    nccl_log::{NcclFacts, Parser, parse, transports_set_up},
-};
+use busbw_library_logs::{mpi as mpi_log, mpi::{Deaf, MpiFacts, transports_named}, nccl::{NcclFacts, Parser, parse, transports_set_up}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

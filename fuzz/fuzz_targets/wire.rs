@@ -9,7 +9,7 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use plugin::multipath::fuzzing::{Receives, decode};
+use nccl_plugin_busbw::multipath::fuzzing::{Receives, decode};
 
 /// Bytes of a step of a script: what it is, and of what.
 const STEP: usize = 8;

@@ -1,5 +1,5 @@
 //! `busbw compare`: which of several sets of runs is faster, point by point, and whether a gate holds.
-//! Not the verdicts (`model::comparison`), and not reading (`import`).
+//! Not the verdicts (`busbw_analysis::comparison`), and not reading (`import`).
 
 mod copies;
 mod differences;
@@ -11,11 +11,9 @@ mod table;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use model::{
-    comparison::{Matched, Matching, Point, compare_sides},
-    exit::Exit,
-    stats::Rule,
-};
+use busbw_analysis::comparison::{Matched, Matching, Point, compare_sides};
+use busbw_core::exit::Exit;
+use busbw_stats::Rule;
 use serde::Serialize;
 
 use self::{
@@ -23,13 +21,10 @@ use self::{
     history::History,
     sides::{Source, agree_on_ranks, resolve},
 };
-use crate::{
-    Refusal,
-    answer::{answer, json_line},
-    options::CompareArguments,
-    printable::Printable,
-    quantity::count,
-};
+use crate::options::CompareArguments;
+use busbw_core::exit::ExitError;
+use busbw_core::{printable::Printable, quantity::count};
+use busbw_render::answer::{answer, json_line};
 
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 2;
@@ -75,7 +70,7 @@ struct Gate {
 /// Sides that cannot be read, with exit code 2, and stdout.
 pub fn run(arguments: &CompareArguments) -> Result<Exit> {
     let mut sources =
-        resolve(arguments).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
+        resolve(arguments).map_err(|e| ExitError::new(Exit::Usage, format!("{e:#}")))?;
     if arguments.by.is_some() {
         return scaling::run(arguments, &sources);
     }

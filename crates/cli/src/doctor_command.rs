@@ -10,19 +10,21 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use model::exit::Exit;
-use native::{
+use busbw_core::exit::Exit;
+use busbw_ffi::{
     nvml,
     search::{Environment, Kind},
 };
 
-use crate::{
-    Refusal,
-    answer::{answer, json_line},
+use crate::options::{self, DoctorArguments};
+use busbw_core::exit::ExitError;
+use busbw_core::hidden_commands::FINGERPRINT;
+use busbw_host::{
     doctor::{self, Fingerprint, Node, Report},
-    launch, machine,
-    options::{self, DoctorArguments, FINGERPRINT_WORD},
+    machine,
 };
+use busbw_render::answer::{answer, json_line};
+use busbw_runner::launch;
 
 /// How long ranks may take for their fingerprints: drivers that are not loaded start within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,7 +51,7 @@ pub fn run(arguments: &DoctorArguments, args: &[OsString]) -> Result<Exit> {
             "-g starts ranks on this host, and a launcher has started some already ({}): leave -g out",
             launched.said
         );
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let gpu = launched.local_rank.and_then(|place| u32::try_from(place).ok());
     let ours = Fingerprint::take(&node, &machine::host_name(), launched.rank, gpu);
@@ -105,14 +107,14 @@ fn fingerprints(
     let gpus = node.gpu_count();
     if gpus > 0 && ranks > gpus {
         let text = format!("-g {ranks}: this node has {gpus} GPUs");
-        return Err(Refusal::new(Exit::Impossible, text).into());
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut started = Started(Vec::new());
     let (said, heard) = mpsc::channel();
     for rank in 0..ranks {
         let mut command = Command::new(&program);
-        command.arg(FINGERPRINT_WORD).arg(rank.to_string());
+        command.arg(FINGERPRINT).arg(rank.to_string());
         if let Some(path) = &arguments.nccl {
             command.env(Kind::Nccl.variable(), path);
         }

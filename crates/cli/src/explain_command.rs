@@ -7,15 +7,13 @@ use std::{
 };
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
-use crate::{
-    Refusal,
-    answer::{Out, answer, json_line},
-    explain::{self, Explanation, Hardware},
-    import,
-    options::ExplainArguments,
-};
+use crate::options::ExplainArguments;
+use busbw_analysis::explain::{self, Explanation, Hardware};
+use busbw_core::exit::ExitError;
+use busbw_logs::import;
+use busbw_render::answer::{Out, answer, json_line};
 
 /// Explains every source together. What cannot be read is said, and makes the exit code 2.
 ///
@@ -30,10 +28,10 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     };
     if arguments.machine.as_deref() == Some("-") && sources.contains(&stdin) {
         let text = "--machine - and the log cannot both be stdin: name a file for one of them";
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
-        .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+        .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
     let mut runs = Vec::new();
     let mut exit = Exit::Ok;
     let mut refused = Vec::new();

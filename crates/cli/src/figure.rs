@@ -7,11 +7,8 @@ mod terminal;
 pub(crate) use svg::svg;
 pub(crate) use terminal::{screen, terminal};
 
-use crate::{
-    printable::printable,
-    quantity::rate,
-    report::{LineKind, Row, Series},
-};
+use crate::report::{LineKind, Row, Series};
+use busbw_core::{printable::printable, quantity::rate};
 
 /// What is drawn.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,15 +7,16 @@ use std::{
 };
 
 use anyhow::Result;
-use model::{exit::Exit, measurement::Folded};
+use busbw_core::exit::Exit;
+use busbw_logs::measurement::Folded;
 
-use crate::{
-    answer::{Out, answer, json_line},
-    import::{self, Entry, Found},
-    options::ImportArguments,
+use crate::options::ImportArguments;
+use busbw_core::{
     printable::{Printable, printable},
     quantity::count,
 };
+use busbw_logs::import::{self, Entry, Found};
+use busbw_render::answer::{Out, answer, json_line};
 
 /// Reads every source and prints its runs as they come. A source that gives none is said, and makes the
 /// exit code 2 if it was named; of a folder's files only if none gives any.

@@ -1,6 +1,6 @@
-//! The `busbw` program. Not where anything happens: see `lib.rs`.
+//! The `busbw` program, which carries the net plugin. Not where anything happens: see `lib.rs`.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    busbw::main()
+    busbw::main(embedded_plugin::net_plugin!())
 }

@@ -21,13 +21,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{Folded, Run},
 };
 
 pub use environment::{Environment, Variable};
-pub use launch::SWEPT;
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     best::sentence,
@@ -38,12 +37,12 @@ pub(crate) use {
 };
 
 use crate::{
-    Refusal,
-    answer::answer,
-    lint_command, local_time,
+    lint_command,
     options::{SweepArguments, TurnArguments},
-    store,
 };
+use busbw_core::exit::ExitError;
+use busbw_render::answer::answer;
+use busbw_store as store;
 use interruption::Interruption;
 use progress::Progress;
 use turns::Job;
@@ -53,7 +52,7 @@ use turns::Job;
 /// # Errors
 /// What cannot be used, opened or started.
 pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
-    let usage = |text: String| Refusal::new(Exit::Usage, text);
+    let usage = |text: String| ExitError::new(Exit::Usage, text);
     let environments = environment::product(&arguments.variables).map_err(usage)?;
     let prepared = Prepared::new(&arguments.turns)?;
     let names: Vec<&str> = environments.iter().map(|one| one.name.as_str()).collect();
@@ -98,7 +97,7 @@ pub(crate) fn baseline(which: Option<&str>, names: &[&str]) -> Result<Option<usi
     let by_number = || which.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < names.len());
     by_name.or_else(by_number).map(Some).ok_or_else(|| {
         let text = format!("--baseline {which}: there is {}", names.join(", "));
-        Refusal::new(Exit::Usage, text).into()
+        ExitError::new(Exit::Usage, text).into()
     })
 }
 
@@ -130,7 +129,7 @@ pub(crate) fn measure(
         launches: arguments.launches,
         time: arguments.time,
     };
-    let (begun, started) = (Instant::now(), local_time::now());
+    let (begun, started) = (Instant::now(), busbw_store::local_time::now());
     let mut progress = Progress::new(environments.len(), arguments.launches, told);
     let turns = turns::take(
         &job,
@@ -196,7 +195,7 @@ fn on(run: &Run) -> String {
     let device = run.devices.first().map_or("no device", |device| device.name.as_str());
     let nccl = match run.nccl[1] {
         0 => String::new(),
-        version => format!(", NCCL {}", native::nccl::Version(version)),
+        version => format!(", NCCL {}", busbw_ffi::nccl::Version(version)),
     };
     format!("{ranks} on {} ({device}){nccl}, host {}", run.plan.backend.name(), run.machine.host)
 }

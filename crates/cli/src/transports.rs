@@ -14,17 +14,17 @@ mod table;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{exit::Exit, plan::Plan};
+use busbw_core::{exit::Exit, plan::Plan};
 
 pub use evidence::{Percent, Transport};
 pub(crate) use table::table;
 
 use crate::{
-    Refusal,
-    machine::Root,
     options::TransportsArguments,
     sweep::{self, Environment, Outcome, Place, Prepared, Tried},
 };
+use busbw_core::exit::ExitError;
+use busbw_host::machine::Root;
 use evidence::Verdict;
 use here::Here;
 use profile::Profile;
@@ -43,11 +43,11 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let prepared = Prepared::new(turns)?;
     if has_groups(prepared.plan()) {
         let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     if prepared.is_elsewhere() {
         let text = "transports are those of this machine, whose devices it looks for, and it starts the ranks itself: leave out --launcher and -H, and run it on one of the hosts; between hosts `busbw sweep -x NCCL_…=… -H …` compares environments, and each run's closing sentence names the transports";
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let here = Here::look(&Root::system(), &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
@@ -66,7 +66,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         && let Some(why) = waived(number)
     {
         let text = format!("--baseline {}: it cannot run here: {why}", names[number]);
-        return Err(Refusal::new(Exit::Impossible, text).into());
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     let place = Place::find(turns, &prepared, "transports")?;
     let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
@@ -100,7 +100,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     kept?;
     if environments.is_empty() {
         let text = "no transport can run here: see the reasons above";
-        return Err(Refusal::new(Exit::Impossible, text).into());
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(sweep::exit(&outcome))
 }
@@ -115,7 +115,7 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
     let known: Vec<String> = all.iter().map(|profile| profile.name().to_owned()).collect();
     if let Some(word) = only.iter().find(|word| !all.iter().any(|profile| profile.is_meant(word))) {
         let text = format!("--only {word}: there is {}", known.join(", "));
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let is_meant = |profile: &Profile| match only {
         [] => profile.name() != "default",

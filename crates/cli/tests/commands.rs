@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use model::record::{Half, Line, Row};
+use busbw_core::record::{Half, Line, Row};
 
 fn busbw(line: &str) -> Output {
     command(line).output().unwrap()
@@ -82,7 +82,7 @@ fn show_prints_what_the_run_printed() {
             assert_eq!(text(&shown.stdout), text(&printed.stdout), "{run} {format}");
         }
         let lines = busbw(&format!("show {} --json", record.display()));
-        let folded = busbw::store::parse(&text(&lines.stdout), "lines").unwrap();
+        let folded = busbw_store::parse(&text(&lines.stdout), "lines").unwrap();
         let path = folder.path().join("folded.json");
         fs::write(&path, serde_json::to_string_pretty(&folded).unwrap()).unwrap();
         let again = busbw(&format!("show {} --json", path.display()));

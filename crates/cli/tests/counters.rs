@@ -10,7 +10,7 @@ use std::{
     sync::LazyLock,
 };
 
-use model::record::{DeviceKind, End, Folded, Row, Run};
+use busbw_core::record::{DeviceKind, End, Folded, Row, Run};
 
 /// The shims, built once; none without a C++ compiler.
 static SHIMS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -54,7 +54,7 @@ fn run(words: &str, split: &str, planted: &str) -> Option<Planted> {
         .unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert_eq!(status.code(), Some(0), "{stderr}");
-    let Folded { run, rows, end, .. } = busbw::store::read(&record).unwrap();
+    let Folded { run, rows, end, .. } = busbw_store::read(&record).unwrap();
     Some(Planted { run, rows, end: end.unwrap(), stdout, stderr })
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw::doctor::{Report, Topic, Verdict};
+use busbw_host::doctor::{Report, Topic, Verdict};
 
 fn doctor(words: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));

@@ -12,16 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    limits::{Algorithm, Resource, Verdict},
-    measurement::{Device, Measurement},
-    mpi_log,
-    record::{Machine, Nic},
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_core::record::{Machine, Nic};
+use busbw_hardware::limits::{Algorithm, Resource, Verdict};
+use busbw_library_logs::mpi as mpi_log;
+use busbw_logs::import;
+use busbw_logs::measurement::{Device, Measurement};
 
 fn log(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain").join(name)
@@ -316,9 +312,9 @@ fn tables_that_cannot_be_trusted_are_not_explained_away() {
 #[test]
 fn counters_of_a_record() {
     let mut runs = import::read_path(&log("8x-h800-nvlink-all-reduce.txt")).unwrap().measurements;
-    let counted = |device: &str, name: &str, by| model::record::DeviceCounters {
+    let counted = |device: &str, name: &str, by| busbw_core::record::DeviceCounters {
         device: device.to_owned(),
-        kind: model::record::DeviceKind::Rdma,
+        kind: busbw_core::record::DeviceKind::Rdma,
         grown: [(name.to_owned(), by)].into(),
         reset: Vec::new(),
         throttled: Vec::new(),

@@ -4,15 +4,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    Collective,
-    limits::{Resource, Verdict},
-    measurement::{Device, Form, Half, Known, Measurement, Row},
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_core::Collective;
+use busbw_hardware::limits::{Resource, Verdict};
+use busbw_logs::import;
+use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row};
 
 /// Explains a text by what the hardware is said to be.
 fn told(text: &str, machine: Option<&str>, nodes: Option<usize>) -> Vec<Explanation> {

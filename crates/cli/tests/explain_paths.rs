@@ -9,13 +9,11 @@ use std::{
     path::Path,
 };
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    measurement::{Form, Measurement, Source},
-    net_stats::{NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION},
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_logs::import;
+use busbw_logs::measurement::{Form, Measurement, Source};
+use nccl_plugin_abi::net_stats::{
+    NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION,
 };
 
 fn measurement(name: &str) -> Measurement {

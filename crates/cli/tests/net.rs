@@ -1,5 +1,5 @@
 //! The `net` backend and `plugin check` on the net plugin of tests/shims: real processes, each bounded in time.
-//! Not busbw's own plugin (crates/plugin).
+//! Not busbw's own plugin (crates/nccl-plugin-busbw).
 #![forbid(unsafe_code)]
 // clippy.toml allows this in test functions; everything in here serves one.
 #![allow(clippy::unwrap_used)]

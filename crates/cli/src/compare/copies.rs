@@ -1,5 +1,5 @@
 //! Files of one side that hold the same bytes.
-//! Not runs that say the same in other words (`model::comparison::distinct`).
+//! Not runs that say the same in other words (`busbw_analysis::comparison::distinct`).
 
 use std::{
     fs::{self, File},
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use model::comparison::Repeated;
+use busbw_analysis::comparison::Repeated;
 
 /// What was read of a side, and what was a copy of it.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::measurement::{Device, Form, Measurement};
+use busbw_logs::measurement::{Device, Form, Measurement};
 use serde::Serialize;
 
-use crate::quantity::list;
+use busbw_core::quantity::list;
 
 /// Something that is not the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -7,15 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use model::{
-    comparison::{Point, Side},
-    measurement::Measurement,
-    record::{Folded, Status},
-    stats::median,
-};
+use busbw_analysis::comparison::{Point, Side};
+use busbw_core::record::{Folded, Status};
+use busbw_logs::measurement::Measurement;
+use busbw_stats::median;
 
 use super::sides::Source;
-use crate::store;
+use busbw_store as store;
 
 /// Runs that are looked at, the newest ones.
 const MOST_RUNS: usize = 400;

@@ -7,19 +7,17 @@ use std::{
 };
 
 use anyhow::Result;
-use model::{
-    comparison::{Point, Scaled, Width, scale},
-    exit::Exit,
-};
+use busbw_analysis::comparison::{Point, Scaled, Width, scale};
+use busbw_core::exit::Exit;
 use serde::Serialize;
 
 use super::{SCHEMA, say, sides::Source, table};
-use crate::{
-    answer::{answer, json_line},
+use crate::options::CompareArguments;
+use busbw_core::{
     columns::aligned,
-    options::CompareArguments,
     quantity::{bytes, count, rate},
 };
+use busbw_render::answer::{answer, json_line};
 
 /// What `--by nodes` found.
 #[derive(Debug, Serialize)]

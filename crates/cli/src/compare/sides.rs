@@ -7,19 +7,16 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use model::{
-    comparison::{Repeated, Sameness, Side, distinct},
-    measurement::Measurement,
-};
+use busbw_analysis::comparison::{Repeated, Sameness, Side, distinct};
+use busbw_logs::measurement::Measurement;
 use serde::Serialize;
 
 use super::copies::Copies;
-use crate::{
-    import::{self, Lines},
-    options::CompareArguments,
-    quantity::{count, list},
-    references, store,
-};
+use crate::options::CompareArguments;
+use busbw_analysis::references;
+use busbw_core::quantity::{count, list};
+use busbw_logs::import::{self, Lines};
+use busbw_store as store;
 
 /// A side, and what it was read from.
 #[derive(Debug, Serialize)]

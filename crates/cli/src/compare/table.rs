@@ -1,18 +1,16 @@
 //! A comparison as text for people, or as Markdown.
-//! Not what the figures mean (`model::comparison`).
+//! Not what the figures mean (`busbw_analysis::comparison`).
 
 use std::{
     collections::BTreeMap,
     io::{self, Write},
 };
 
-use model::{
-    comparison::{Basis, Matched, Point},
-    stats::Verdict,
-};
+use busbw_analysis::comparison::{Basis, Matched, Point};
+use busbw_stats::Verdict;
 
 use super::{Against, Outcome, sides::Source};
-use crate::{
+use busbw_core::{
     columns::aligned,
     printable::printable,
     quantity::{bytes, count, rate, time},

@@ -12,7 +12,7 @@ use plotters::{
 };
 
 use super::Figure;
-use crate::quantity::bytes;
+use busbw_core::quantity::bytes;
 
 /// Width and height, pixels.
 const SIZE: (u32, u32) = (960, 540);

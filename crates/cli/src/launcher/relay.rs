@@ -10,20 +10,22 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{End, Line, Said, Status},
 };
 
-use super::{How, Launcher, job::Job};
-use crate::{
-    Refusal,
-    launch::{self, Guard},
-    options::{BenchArguments, RecordPlace},
+use crate::options::BenchArguments;
+use busbw_core::environment::SWEPT;
+use busbw_core::exit::ExitError;
+use busbw_job::launchers::{How, Launcher, job::Job};
+use busbw_runner::{
+    launch,
     outputs::{self, Ended, Files, Flow, Outputs},
-    store,
-    sweep::SWEPT,
+    request::RecordPlace,
+    signals::Guard,
 };
+use busbw_store as store;
 
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
@@ -137,7 +139,7 @@ impl Reader {
                 // No error, but no run either: then it was not busbw that ran.
                 Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
-                    Err(Refusal::new(Exit::Library, text).into())
+                    Err(ExitError::new(Exit::Library, text).into())
                 }
                 exit => Ok(exit),
             };

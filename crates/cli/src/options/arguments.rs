@@ -3,23 +3,11 @@
 
 use std::path::PathBuf;
 
+use busbw_core::{fault::Fault, plan::Memory};
+use busbw_runner::request::Output;
 use clap::{Args, ValueEnum};
-use model::{fault::Fault, plan::Memory};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
-use crate::backend::net::Reference;
-
-/// What stdout carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
-    /// The table.
-    #[default]
-    Table,
-    /// Comma-separated values.
-    Csv,
-    /// The record's lines.
-    Json,
-}
 
 /// `--backend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -240,10 +228,6 @@ pub struct BenchArguments {
     /// NCCL_NET_PLUGIN takes, a file or the word in libnccl-net-WORD.so
     #[arg(long, value_name = "PLUGIN", help_heading = "Libraries and devices")]
     pub net: Option<String>,
-    /// busbw's net plugin behaves as NCCL's own sockets do, to compare with: socket (one connection), or
-    /// socket:THREADSxSOCKETS
-    #[arg(long, value_name = "WHAT", help_heading = "Libraries and devices")]
-    pub reference: Option<Reference>,
     /// Where buffers are with --backend mpi: host (default), gpu, or one for each end of a pair, such as
     /// gpu,host. An MPI that does not say that it takes GPUs' memory is refused
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]

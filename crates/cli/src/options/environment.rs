@@ -1,11 +1,8 @@
 //! The environment variables that busbw itself reads, one documented field each.
 //! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
 
-use super::Launched;
-use crate::backend::net::REFERENCE;
-
-/// Set for processes whose outputs another busbw writes.
-pub const RELAYED: &str = "BUSBW_RELAYED";
+use busbw_core::environment::RELAYED;
+use busbw_job::launched::Launched;
 
 /// Our part of the environment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,8 +23,6 @@ pub struct Environment {
     pub matrix_scale: Option<String>,
     /// NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: 1 prints every rank's bytes and bandwidth.
     pub traffic_summary: Option<String>,
-    /// BUSBW_NET_REFERENCE: what busbw's net plugin imitates, as `--reference` says it.
-    pub net_reference: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
     pub no_record: bool,
     /// BUSBW_RELAYED: 1 where stdout is read by the busbw whose launcher started this one: it gets the
@@ -52,7 +47,6 @@ impl Environment {
             matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
-            net_reference: lookup(REFERENCE),
             no_record: is_set("BUSBW_NO_RECORD"),
             relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),

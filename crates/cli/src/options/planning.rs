@@ -14,7 +14,7 @@ mod values;
 mod variables;
 mod waivers;
 
-use model::{
+use busbw_core::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
     plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},
@@ -27,9 +27,10 @@ use self::{
     },
     waivers::waived_on_host,
 };
-use super::{BenchArguments, Environment, Output, arguments::Binding, questions};
+use super::{BenchArguments, Environment, arguments::Binding, questions};
+use busbw_runner::request::{Output, Request};
 
-pub use request::{BadOption, RecordPlace, Request, Surroundings};
+pub use request::{BadOption, Surroundings, record_place};
 
 /// Six batches: the fewest from which a distribution-free 95 % interval of the median exists.
 const OUR_BATCHES: u32 = 6;
@@ -83,7 +84,7 @@ pub fn plan(
     if is_mpi {
         launcher::of_mpi(launched, threads * devices)?;
     }
-    let net = net::wanted(a, environment, benchmark, &backend)?;
+    let net = net::wanted(a, benchmark, &backend)?;
     if backend == BackendChoice::Net {
         net::one_each(launched.is_some(), threads, devices)?;
     }
@@ -329,7 +330,7 @@ pub fn plan(
         net,
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),
-        record: RecordPlace::of(a, environment),
+        record: record_place(a, environment),
     })
 }
 

@@ -11,14 +11,18 @@ pub use child::{partner, rule};
 use std::io::{self, Write};
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use serde::Serialize;
 
 use self::{
     child::{Asked, Described},
     rules::RULES,
 };
-use crate::{Refusal, answer, backend::net::Wanted, options::CheckArguments, printable::Printable};
+use crate::options::CheckArguments;
+use busbw_core::exit::ExitError;
+use busbw_core::printable::Printable;
+use busbw_render::answer;
+use busbw_runner::backend::net::Wanted;
 
 /// What came of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -74,13 +78,13 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
             let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
             let text =
                 format!("--rule {name}: there is none of this name; there are {}", all.join(", "));
-            return Err(Refusal::new(Exit::Usage, text).into());
+            return Err(ExitError::new(Exit::Usage, text).into());
         }
     }
-    let wanted = Wanted { word: arguments.plugin.clone(), reference: None };
+    let wanted = Wanted { word: arguments.plugin.clone() };
     let asked = Asked { word: wanted.file()?, version: arguments.table };
     let described: Described = child::describe(&asked)
-        .map_err(|why| Refusal::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
+        .map_err(|why| ExitError::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
     let chosen =
         |name: &str| arguments.rule.is_empty() || arguments.rule.iter().any(|rule| rule == name);
     let mut findings = Findings {

@@ -1,7 +1,7 @@
 //! What the page shows, as data: the page embeds it, and every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
-use model::pairs::Pairs;
+use busbw_core::pairs::Pairs;
 use serde::{Deserialize, Serialize};
 
 /// Version of this form.

@@ -3,17 +3,13 @@
 
 use std::path::Path;
 
-use model::{
-    measurement::{Form, Half, Measurement},
-    stats::median_interval,
-};
+use busbw_logs::measurement::{Form, Half, Measurement};
+use busbw_stats::median_interval;
 
 use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
-use crate::{
-    explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight},
-    quantity::{bytes, rate, time},
-    store,
-};
+use busbw_analysis::explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight};
+use busbw_core::quantity::{bytes, rate, time};
+use busbw_store as store;
 
 /// A name for each run, short and different from all others.
 pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
@@ -124,8 +120,8 @@ fn sentence(words: &str) -> String {
     if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
 }
 
-fn device(device: &model::measurement::Device) -> Device {
-    let model::measurement::Device { rank, host, device, address, name, .. } = device.clone();
+fn device(device: &busbw_logs::measurement::Device) -> Device {
+    let busbw_logs::measurement::Device { rank, host, device, address, name, .. } = device.clone();
     Device { rank, host, device, address, name }
 }
 
@@ -184,7 +180,10 @@ fn machine(run: &Measurement) -> Vec<Fact> {
     facts(known.into_iter().map(|(name, value)| (name.to_owned(), value)))
 }
 
-fn keys(run: &Measurement, of: impl Fn(&model::nccl_log::NcclFacts) -> Vec<String>) -> Vec<String> {
+fn keys(
+    run: &Measurement,
+    of: impl Fn(&busbw_library_logs::nccl::NcclFacts) -> Vec<String>,
+) -> Vec<String> {
     let mut all: Vec<String> = run.library.iter().flat_map(of).collect();
     all.sort();
     all.dedup();

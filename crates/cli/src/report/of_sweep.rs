@@ -1,7 +1,7 @@
 //! From the result of a sweep to what the page shows of it.
 //! Not the judging (`sweep`, `transports`).
 
-use model::stats::Verdict;
+use busbw_stats::Verdict;
 
 use super::{
     data::{Cell, Environment, Line, LineKind, Row, Series, Sweep, SweepRow},

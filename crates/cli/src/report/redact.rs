@@ -11,7 +11,7 @@ mod shapes;
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path};
 
 use anyhow::{Context, Result};
-use model::nccl_log::plain;
+use busbw_library_logs::nccl::plain;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 

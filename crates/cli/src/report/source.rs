@@ -4,14 +4,14 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Result;
-use model::{exit::Exit, measurement::Measurement, pairs::Pairs};
+use busbw_core::{exit::Exit, pairs::Pairs};
+use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
-use crate::{
-    Refusal, import,
-    quantity::count,
-    sweep::{self, Outcome},
-};
+use crate::sweep::{self, Outcome};
+use busbw_core::exit::ExitError;
+use busbw_core::quantity::count;
+use busbw_logs::import;
 
 /// Keys by which results are known; busbw writes them first.
 const SWEEP: &str = "sweep_schema";
@@ -38,7 +38,7 @@ impl Sources {
     pub fn read<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Sources> {
         let mut sources = Sources::default();
         for path in paths {
-            sources.add(path).map_err(|why| Refusal::new(Exit::Usage, why))?;
+            sources.add(path).map_err(|why| ExitError::new(Exit::Usage, why))?;
         }
         Ok(sources)
     }

@@ -1,7 +1,7 @@
 //! Which environment is best, at each size and over all: said only where intervals allow.
 //! Not comparisons with a baseline: those are the cells'.
 
-use model::stats::{Comparison, Rule, Verdict, compare};
+use busbw_stats::{Comparison, Rule, Verdict, compare};
 
 use super::outcome::{Outcome, SizeRow};
 

@@ -1,7 +1,7 @@
 //! A sweep as comma-separated values: a line a cell, with one heading.
 //! Not the JSON: that is the outcome itself.
 
-use model::stats::Verdict;
+use busbw_stats::Verdict;
 
 use super::outcome::Outcome;
 

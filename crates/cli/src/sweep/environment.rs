@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::store;
+use busbw_store as store;
 
 /// The most environments of one sweep: more is a mistake in a list, or a job of days.
 pub const MOST: usize = 256;

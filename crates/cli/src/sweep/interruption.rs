@@ -9,7 +9,7 @@ use std::sync::{
 use anyhow::{Context, Result};
 use signal_hook::iterator::Signals;
 
-use crate::launch;
+use busbw_runner::signals;
 
 /// Hears signals that end a run.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ impl Interruption {
     /// # Errors
     /// When the handlers cannot be installed.
     pub fn watch() -> Result<Interruption> {
-        let mut signals = Signals::new(launch::terminating()).context("cannot take signals")?;
+        let mut signals = Signals::new(signals::terminating()).context("cannot take signals")?;
         let heard = Interruption::default();
         let told = heard.clone();
         std::thread::Builder::new()

@@ -1,6 +1,7 @@
 //! One launch of the job: the program itself, started afresh in an environment, with a record of its own.
 //! Not when, and not how often (`turns`).
 
+use busbw_core::environment::SWEPT;
 use std::{
     ffi::OsString,
     io::Read,
@@ -11,18 +12,15 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
     record::{Folded, Status},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Environment, interruption::Interruption};
-use crate::store;
+use busbw_store as store;
 
-/// The variable by which a launch knows that it belongs to a sweep, and ends with it: the names of those that
-/// are its environment, so that a launcher takes them along.
-pub const SWEPT: &str = "BUSBW_SWEPT";
 /// How often it is looked whether a launch has ended.
 const LOOK: Duration = Duration::from_millis(5);
 /// How long a launch may take to hear by itself of a signal that went to its whole group.

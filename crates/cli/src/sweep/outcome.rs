@@ -3,15 +3,16 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use model::{
+use busbw_core::{
     plan::Plan,
     record::{Half, Row},
-    stats::{Comparison, Interval, Rule, compare, median, median_interval},
 };
+use busbw_stats::{Comparison, Interval, Rule, compare, median, median_interval};
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, turns::Turns};
-use crate::{options::Show, store, transports::Transport};
+use crate::{options::Show, transports::Transport};
+use busbw_store as store;
 
 /// Version of this form.
 pub const SCHEMA: u32 = 1;

@@ -7,11 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use tempfile::TempDir;
 
 use super::{Outcome, Prepared, say};
-use crate::{Refusal, options::TurnArguments, outputs, store};
+use crate::options::TurnArguments;
+use busbw_core::exit::ExitError;
+use busbw_runner::outputs;
+use busbw_store as store;
 
 /// The result's file in a folder of the user's.
 pub const RESULT: &str = "result.json";
@@ -36,7 +39,7 @@ impl Place {
         if let Some(folder) = &turns.record {
             fs::create_dir_all(folder).map_err(|error| {
                 let text = format!("--record {}: it is to be a folder: {error}", folder.display());
-                Refusal::new(Exit::Usage, text)
+                ExitError::new(Exit::Usage, text)
             })?;
             return Ok(Place::Folder(folder.clone()));
         }

@@ -4,14 +4,14 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{Benchmark, exit::Exit, plan::Plan};
+use busbw_core::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
-    Refusal, launch, launcher,
-    options::{
-        self, BenchArguments, Command, Environment, RecordPlace, Request, Show, TurnArguments,
-    },
+    launcher,
+    options::{self, BenchArguments, Command, Environment, Show, TurnArguments},
 };
+use busbw_core::exit::ExitError;
+use busbw_runner::request::{RecordPlace, Request};
 
 /// The job.
 pub(crate) struct Prepared {
@@ -30,7 +30,7 @@ impl Prepared {
     /// # Errors
     /// What cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
-        let usage = |text: String| Refusal::new(Exit::Usage, text);
+        let usage = |text: String| ExitError::new(Exit::Usage, text);
         let benchmark = turns.benchmark().map_err(usage)?;
         let show = turns.shown(benchmark).map_err(usage)?;
         let mut words = vec![OsString::from(&turns.benchmark)];
@@ -67,15 +67,15 @@ impl Prepared {
         let foreseen = launcher::foresee(&mut arguments, &line)?;
         let is_elsewhere = foreseen.is_some();
         let surroundings = match foreseen {
-            None => launch::surroundings(&arguments),
+            None => crate::surroundings::surroundings(&arguments),
             Some(foreseen) => {
                 environment.launched = foreseen.launched;
-                launch::surroundings_elsewhere(&arguments)
+                crate::surroundings::surroundings_elsewhere(&arguments)
             }
         };
         let request =
             options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
-                .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
+                .map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 
@@ -115,7 +115,7 @@ impl Prepared {
     }
 
     /// The GPUs that it would use.
-    pub(crate) fn gpus(&self) -> Option<&crate::backend::nccl::Gpus> {
+    pub(crate) fn gpus(&self) -> Option<&busbw_runner::backend::nccl::Gpus> {
         self.request.gpus.as_ref()
     }
 

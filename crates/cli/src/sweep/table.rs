@@ -3,16 +3,15 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
-use model::{
-    messages::Messages,
-    stats::{Comparison, Verdict},
-};
+use busbw_core::messages::Messages;
+use busbw_stats::{Comparison, Verdict};
 
 use super::{
     best,
     outcome::{Cell, Outcome, SizeRow, Tried},
 };
-use crate::{columns::aligned, options::Show};
+use crate::options::Show;
+use busbw_core::columns::aligned;
 
 /// The whole table, with a line for each environment above it, and the closing sentence below.
 pub fn table(outcome: &Outcome) -> String {

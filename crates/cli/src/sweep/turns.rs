@@ -5,7 +5,8 @@
 use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use model::{exit::Exit, stats::compare::FEWEST_LAUNCHES};
+use busbw_core::exit::Exit;
+use busbw_stats::compare::FEWEST_LAUNCHES;
 
 use super::{
     Environment,

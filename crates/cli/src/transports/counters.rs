@@ -6,7 +6,7 @@ use super::{
     moved::Moved,
     profile::{Scope, Way},
 };
-use crate::render::bytes;
+use busbw_core::quantity::decimal_bytes as bytes;
 
 /// From here on a device carried the data: reduction in switches halves what a ring would move, and nothing
 /// does with less.

@@ -1,7 +1,7 @@
 //! Which transport ran: what NCCL's log names and what devices counted, judged against what was asked for.
 //! Two witnesses, each of whom says only what it saw: `log` and `counters`.
 
-use model::{plan::BackendChoice, record::Folded};
+use busbw_core::{plan::BackendChoice, record::Folded};
 use serde::{Deserialize, Serialize};
 
 use super::{

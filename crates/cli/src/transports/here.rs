@@ -3,13 +3,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use model::{Benchmark, plan::BackendChoice};
+use busbw_core::{Benchmark, plan::BackendChoice};
 
-use crate::{
-    machine::{self, Root},
-    options::TransportsArguments,
-    sweep::Prepared,
-};
+use crate::{options::TransportsArguments, sweep::Prepared};
+use busbw_host::machine::{self, Root};
 
 /// The machine and the job, as far as transports go.
 #[derive(Debug, Clone)]
@@ -81,7 +78,7 @@ impl Here {
             benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
             nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
-            multicast: prepared.gpus().and_then(crate::backend::nccl::Gpus::multicast),
+            multicast: prepared.gpus().and_then(busbw_runner::backend::nccl::Gpus::multicast),
             interfaces: interfaces(root),
             ports: ports(root),
             variables: variables.filter_map(own).collect(),
@@ -208,7 +205,7 @@ impl Here {
         let interface = |name: &str| Interface { name: name.to_owned(), why_not: None };
         Here {
             is_nccl: true,
-            benchmark: model::Collective::AllReduce.into(),
+            benchmark: busbw_core::Collective::AllReduce.into(),
             ranks,
             nodes: 1,
             multicast: Some(true),

@@ -1,15 +1,15 @@
 //! What the hardware of this host allows over a transport: the best of what NCCL could run over it.
-//! Not the bounds themselves (`model::limits`), and not which algorithm ran.
+//! Not the bounds themselves (`busbw_hardware::limits`), and not which algorithm ran.
 
-use model::{
+use busbw_ffi::nvml;
+use busbw_hardware::{
     limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
     machine::Machine,
     topology::{System, machine_of_system},
 };
-use native::nvml;
 
 use super::{here::Here, profile::Way};
-use crate::{machine::Root, topo};
+use busbw_host::{machine::Root, topo};
 
 /// This host.
 pub fn this_host() -> System {
@@ -81,8 +81,8 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::{
-        Collective,
+    use busbw_core::Collective;
+    use busbw_hardware::{
         machine::ready,
         topology::{Ends, Input, NetKind, PcieReading, recognise},
     };
@@ -121,7 +121,11 @@ mod tests {
         // no NIC counts, whatever the machine has.
         assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
-            node: model::machine::Node { nvlink: None, pcie: None, ..machine.node.clone() },
+            node: busbw_hardware::machine::Node {
+                nvlink: None,
+                pcie: None,
+                ..machine.node.clone()
+            },
             ..machine.clone()
         };
         assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
@@ -131,7 +135,7 @@ mod tests {
     /// that share it meet inside.
     #[test]
     fn an_adapter_has_its_own_slot() {
-        let text = include_str!("../../../model/tests/data/topology/mi350x8.xml");
+        let text = include_str!("../../../hardware/tests/data/topology/mi350x8.xml");
         let Ok(Input::System(mut host)) = recognise(text) else { panic!("it is a topology") };
         let ports: Vec<(usize, usize)> = host.nets();
         for (at, (device, net)) in ports.iter().enumerate() {

@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    nccl_log::{Mapping, NcclFacts, PluginState, Transport as Via},
-    record::Folded,
-};
+use busbw_core::record::Folded;
+use busbw_library_logs::nccl::{Mapping, NcclFacts, PluginState, Transport as Via};
 
 use super::{
     evidence::{Says, Witness},
@@ -252,7 +250,7 @@ impl<'a> Networks<'a> {
 
 #[cfg(test)]
 mod tests {
-    use model::nccl_log::parse;
+    use busbw_library_logs::nccl::parse;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
+use busbw_core::{
     Benchmark, Collective,
     record::{DeviceKind, Folded, Meaning, Row, Unread},
 };

@@ -1,7 +1,7 @@
 //! Named transports: the environment that selects each on this machine, and what is to be proven of it.
 //! Or why it cannot run here. Not the proof (`evidence`).
 
-use model::Collective;
+use busbw_core::Collective;
 use serde::{Deserialize, Serialize};
 
 use super::here::{Here, Interface};

@@ -1,7 +1,7 @@
 //! How many bytes must go from one group of ranks to another, whatever algorithm runs: what counters are held
 //! against. Not what a ring or a tree moves.
 
-use model::{
+use busbw_core::{
     Collective,
     messages::Messages,
     plan::Plan,
@@ -61,7 +61,7 @@ pub fn exchanged(test: Messages, row: &Row, plan: &Plan) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use model::{alltoallv::Traffic, bandwidth::bandwidth};
+    use busbw_core::{alltoallv::Traffic, bandwidth::bandwidth};
 
     use super::*;
 

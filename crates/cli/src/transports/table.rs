@@ -3,10 +3,8 @@
 use std::fmt::Write;
 
 use super::evidence::{Percent, Transport, Verdict};
-use crate::{
-    columns::aligned,
-    sweep::{Outcome, cells, digits, figure, foot, head, multiple},
-};
+use crate::sweep::{Outcome, cells, digits, figure, foot, head, multiple};
+use busbw_core::columns::aligned;
 
 /// Everything.
 pub fn table(outcome: &Outcome) -> String {

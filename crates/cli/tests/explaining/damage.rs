@@ -3,10 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, Weight};
+use busbw_logs::import;
 
 use crate::{log, printed};
 

@@ -125,6 +125,5 @@ pub fn waive(why: &str) {
 
 /// Says something past the harness as well.
 pub fn tell(text: &str) {
-    use std::io::Write;
     let _ = writeln!(std::io::stderr(), "faults: {text}");
 }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::record::Folded;
+use busbw_core::record::Folded;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -336,7 +336,7 @@ impl Ended {
     pub fn read_record(&self) -> Folded {
         let text = std::fs::read_to_string(&self.record).unwrap();
         assert!(text.ends_with('\n'), "{text}");
-        busbw::store::parse(&text, "the record").unwrap()
+        busbw_store::parse(&text, "the record").unwrap()
     }
 
     /// That nobody can take the table for a whole one, and that the record alone gives it again.

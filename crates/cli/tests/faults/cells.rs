@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use model::fault::Phase;
+use busbw_core::fault::Phase;
 
 use super::{
     aftermath,

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{Collective, DataType, alltoallv::Traffic, exit::Exit, record::WrongPlace};
+use busbw_core::{Collective, DataType, alltoallv::Traffic, exit::Exit, record::WrongPlace};
 
 use super::{
     aftermath,

@@ -173,7 +173,7 @@ fn report_full() {
         let record = ended.read_record();
         assert_eq!(
             (record.rows.len(), record.end.unwrap().exit),
-            (100, model::exit::Exit::Internal)
+            (100, busbw_core::exit::Exit::Internal)
         );
         assert_eq!(ended.shown(), ended.stdout);
     }

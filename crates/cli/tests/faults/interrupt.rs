@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::{Pid, kill_process_group};
 
 use super::{

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{
     aftermath,
@@ -71,7 +71,7 @@ fn is_found(words: &str, rank: usize, part: Part) {
     ended.exits(7, 2 * SOON);
     ended.says(&format!(": rank {rank} found "));
     let record = ended.read_record();
-    let wrong = |row: &model::record::Row| {
+    let wrong = |row: &busbw_core::record::Row| {
         [&row.out_of_place, &row.in_place].iter().any(|half| {
             half.as_ref().is_some_and(|half| half.wrong > Some(0) && !half.wrong_places.is_empty())
         })

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::{Collective, exit::Exit, fault::Phase, record::Status};
+use busbw_core::{Collective, exit::Exit, fault::Phase, record::Status};
 
 use super::{
     aftermath,

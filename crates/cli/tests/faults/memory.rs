@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{
     aftermath,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::Signal;
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::fault::Phase;
+use busbw_core::fault::Phase;
 use rustix::process::Signal;
 
 use super::{

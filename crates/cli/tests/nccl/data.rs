@@ -2,7 +2,7 @@
 //! found, wherever it comes from.
 //! Not options that change how data is moved (`options`).
 
-use model::{Collective, DataType, ReduceOp, record::WrongPlace};
+use busbw_core::{Collective, DataType, ReduceOp, record::WrongPlace};
 
 use super::shims::{run, well};
 use crate::{

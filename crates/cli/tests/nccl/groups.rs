@@ -1,5 +1,5 @@
 //! NCCL_TESTS_*: several communicators side by side, the first device, the gate.
-//! Not how splits are read: `model::split` has its own tests.
+//! Not how splits are read: `busbw_core::split` has its own tests.
 
 use super::shims::{LIMIT, run, well};
 

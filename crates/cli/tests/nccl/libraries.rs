@@ -1,5 +1,5 @@
 //! Which libraries are used: the documented order, what older NCCLs lack, and what happens without.
-//! Not the search in detail: `native::search` has its own tests.
+//! Not the search in detail: `busbw_ffi::search` has its own tests.
 
 use std::{fs, path::Path};
 

@@ -1,5 +1,5 @@
 //! What NCCL says of itself: into the record, and nowhere else; the user's own settings are left alone.
-//! Not the reading of it: `model::nccl_log` has its own tests.
+//! Not the reading of it: `busbw_library_logs::nccl` has its own tests.
 
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::{exit::Exit, fault::Phase, record::Status};
+use busbw_core::{exit::Exit, fault::Phase, record::Status};
 use rustix::process::Signal;
 
 use super::shims::{LIMIT, bench, run};

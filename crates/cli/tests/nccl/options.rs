@@ -1,7 +1,7 @@
 //! Options that only GPUs have, or that GPUs do in their own way: all of them leave data right.
 //! Not what is refused (`refusal`).
 
-use model::Collective;
+use busbw_core::Collective;
 
 use super::shims::well;
 use crate::cells::{all_passed, run_cells};

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use busbw::{
-    explain::{Hardware, explain},
-    import,
-};
+use busbw_analysis::explain::{Hardware, explain};
+use busbw_logs::import;
 use serde_json::Value;
 
 use crate::{
@@ -220,7 +218,6 @@ fn nccl_is_told_of_a_plugin() {
     for (words, wanted) in [
         ("--net /x/libnccl-net-y.so", "NCCL_NET_PLUGIN=/x/libnccl-net-y.so"),
         ("--net busbw", "/libnccl-net-busbw.so"),
-        ("--reference socket:4x4", "BUSBW_NET_REFERENCE=socket:4x4"),
     ] {
         let mut bench = Bench::new(&format!("all_reduce -g 2 -b 8 -e 16 -N 0 {words}"));
         bench.looks_for_sockets = false;

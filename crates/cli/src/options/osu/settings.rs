@@ -1,7 +1,7 @@
 //! What OSU's options mean, and which of them mean nothing here.
 //! Not how words become options (`words`), and not defaults (`planning::osu`).
 
-use model::{
+use busbw_core::{
     DataType,
     osu::{Accelerator, Program},
     record::Waiver,

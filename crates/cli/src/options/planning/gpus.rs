@@ -1,7 +1,7 @@
 //! Whether a run uses GPUs, whether there are enough of them, and what only GPUs would take.
 //! Not finding them: that was done before.
 
-use model::{
+use busbw_core::{
     Collective,
     cost::CostModel,
     plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating, Sweep},
@@ -9,14 +9,13 @@ use model::{
 };
 
 use super::{
-    BadOption, BenchArguments, Surroundings,
+    BenchArguments,
     values::{count, is_on},
     waivers,
 };
-use crate::{
-    backend::nccl::{Gpus, is_within_tolerance},
-    options::arguments::{BackendName, Proof},
-};
+use crate::options::arguments::{BackendName, Proof};
+use crate::options::{BadOption, Surroundings};
+use busbw_runner::backend::nccl::{Gpus, is_within_tolerance};
 
 /// Who moves the bytes: what was asked for, or the GPUs if there are some.
 pub(super) fn backend(

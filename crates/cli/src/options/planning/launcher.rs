@@ -1,10 +1,12 @@
 //! What a launcher means for a plan: which backends its processes can use, and which GPUs each takes.
 //! Not how they meet (`launch::party`).
 
-use model::{plan::BackendChoice, record::Waiver};
+use busbw_core::{plan::BackendChoice, record::Waiver};
 
-use super::{BadOption, BenchArguments, Surroundings, variables};
-use crate::options::{Environment, Launched};
+use super::{BenchArguments, variables};
+use crate::options::Environment;
+use crate::options::{BadOption, Surroundings};
+use busbw_job::launched::Launched;
 
 /// Refuses what processes of a launcher cannot do.
 pub(super) fn possible(
@@ -95,13 +97,11 @@ pub(super) fn first_device(
 mod tests {
     use std::ffi::OsString;
 
-    use model::plan::{Plan, Seating};
+    use busbw_core::plan::{Plan, Seating};
 
     use super::*;
-    use crate::{
-        backend::nccl::{Gpus, Libraries},
-        options::{self, Command},
-    };
+    use crate::options::{self, Command};
+    use busbw_runner::backend::nccl::{Gpus, Libraries};
 
     fn gpus(count: usize) -> Result<Gpus, String> {
         let libraries = Libraries { amd: false, driver: "d".into(), nccl: "n".into() };

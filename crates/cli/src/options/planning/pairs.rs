@@ -1,13 +1,14 @@
 //! Defaults and checks of the matrix of pairs: which pairs, how often, and which options mean nothing.
-//! Not who talks when (`model::pairs`).
+//! Not who talks when (`busbw_core::pairs`).
 
-use model::{
+use busbw_core::{
     messages::Messages,
     plan::{BackendChoice, LargeMessages, Messaging, Pairing, Step, Way},
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 use crate::options::pairing::Only;
 
 /// Sizes where none are given, bytes: of latency, and of bandwidth.

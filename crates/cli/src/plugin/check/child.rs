@@ -9,8 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
-use native::net::Plugin;
+use busbw_core::exit::Exit;
+use busbw_ffi::net::Plugin;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use super::{
     rules::{self, RULES},
     subject::Subject,
 };
-use crate::options::RULE_WORD;
+use busbw_core::hidden_commands::RULE;
 
 /// How long a rule may take: each wait within it is shorter.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -72,7 +72,7 @@ pub(super) fn judge(rule: &str, asked: &Asked) -> Verdict {
 /// Lets a child look, and waits for its word, its end, or the end of its time.
 fn ask(what: &str, asked: &Asked) -> Result<Said, String> {
     let broken = |error: anyhow::Error| format!("{error:#}");
-    let mut child = start(RULE_WORD, &[what], asked).map_err(broken)?;
+    let mut child = start(RULE, &[what], asked).map_err(broken)?;
     let mut stdout = child.stdout.take();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {

@@ -65,7 +65,7 @@ fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<Ver
 
 /// A plugin may know that it is not to be used here.
 fn without_device() -> Verdict {
-    let lines = native::net::take_lines();
+    let lines = busbw_ffi::net::take_lines();
     let said = lines.last().map_or_else(String::new, |line| format!("; it said: {}", line.text));
     Verdict::Waived(format!("it offers no device on this host{said}"))
 }

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::abi::net::MAX_REQUESTS;
-use native::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, Ticket};
+use busbw_ffi::net::{Handle, Listener, Memory, NetError, Plugin, Receiver, Sender, Ticket};
+use nccl_plugin_abi::net::MAX_REQUESTS;
 
 use super::child::Asked;
 

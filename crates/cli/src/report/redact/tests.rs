@@ -1,16 +1,12 @@
 //! Nothing that names a host, a user or a device is left, wherever it stood.
 
-use model::{
-    measurement::{Device, Form, Half, Known as Said, Measurement, Row, Source},
-    pairs::{Pairs, Unit},
-};
+use busbw_core::pairs::{Pairs, Unit};
+use busbw_logs::measurement::{Device, Form, Half, Known as Said, Measurement, Row, Source};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    explain::Hardware,
-    report::{page, report},
-};
+use crate::report::{page, report};
+use busbw_analysis::explain::Hardware;
 
 /// Names and addresses of a cluster.
 #[derive(Debug, Clone)]

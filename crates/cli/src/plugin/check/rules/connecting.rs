@@ -7,18 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::abi::net::HANDLE_BYTES;
-use native::net::Handle;
+use busbw_ffi::net::Handle;
+use nccl_plugin_abi::net::HANDLE_BYTES;
 
 use super::with_device;
-use crate::{
-    options::PARTNER_WORD,
-    plugin::check::{
-        Verdict,
-        child::{self, Asked},
-        subject::{Line, Message, Outcome, Subject, until, words},
-    },
+use crate::plugin::check::{
+    Verdict,
+    child::{self, Asked},
+    subject::{Line, Message, Outcome, Subject, until, words},
 };
+use busbw_core::hidden_commands::PARTNER;
 
 /// How long a call may take that is not to wait; this often another process may have been in its way.
 const AT_ONCE: Duration = Duration::from_millis(100);
@@ -167,7 +165,7 @@ pub(super) fn close_listener(subject: &Subject) -> Outcome<Verdict> {
 pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
     const GARBLED: &str = "the other process did not tell its handle";
     with_device(subject, || {
-        let other = child::start(PARTNER_WORD, &[], &subject.asked);
+        let other = child::start(PARTNER, &[], &subject.asked);
         let mut other = other.map_err(|error| format!("{error:#}"))?;
         let mut lines = BufReader::new(other.stdout.take().ok_or(GARBLED)?).lines();
         let mut next = move || lines.next().and_then(Result::ok);
@@ -175,7 +173,7 @@ pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
         let text = std::iter::from_fn(&mut next).find_map(|line| handle_of(&line));
         let mut handle = text.ok_or(GARBLED)?;
         let mut sender = until("connecting to another process", || subject.connect(&mut handle))?;
-        let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+        let memory = busbw_ffi::net::Memory::new(4096).map_err(|error| error.to_string())?;
         sender.register(&memory).map_err(words)?;
         memory.part(0..1000).map_err(|busy| busy.to_string())?.fill(7);
         let ticket = until("a request", || sender.isend(&memory, 0..1000, 0).map_err(words))?;
@@ -212,7 +210,7 @@ pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     };
     say(&format!("{HANDLE}{text}"))?;
     let mut receiver = until("accepting", || listener.accept().map_err(words))?;
-    let memory = native::net::Memory::new(4096).map_err(|error| error.to_string())?;
+    let memory = busbw_ffi::net::Memory::new(4096).map_err(|error| error.to_string())?;
     receiver.register(&memory).map_err(words)?;
     let ticket = until("a request", || receiver.irecv(&memory, 0..1000, 0).map_err(words))?;
     let bytes = until("receiving", || receiver.test(ticket).map_err(words))?;

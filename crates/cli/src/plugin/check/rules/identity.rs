@@ -1,7 +1,7 @@
 //! What a plugin says of itself.
 //! Not what it does.
 
-use model::abi::net::{MAX_MESSAGE_BYTES, PTR_HOST};
+use nccl_plugin_abi::net::{MAX_MESSAGE_BYTES, PTR_HOST};
 
 use super::without_device;
 use crate::plugin::check::{

@@ -1,7 +1,7 @@
 //! Messages: what arrives, where, and how requests end.
 //! Not how connections begin or end.
 
-use model::abi::net::MAX_REQUESTS;
+use nccl_plugin_abi::net::MAX_REQUESTS;
 
 use super::with_device;
 use crate::plugin::check::{

@@ -1,0 +1,66 @@
+//! A run that did not end well, or has no row.
+//! Not wrong results (`wrong`).
+
+use busbw_logs::measurement::{Form, Measurement};
+
+use super::super::{
+    context::Context,
+    finding::{Confidence, Finding, Weight},
+};
+
+/// Whether a test has rows at all: OSU's start-up tests have none, and statistics are no test.
+fn has_rows(run: &Measurement) -> bool {
+    let name = run.test.name.as_deref().unwrap_or_default();
+    let none = ["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one));
+    !none && run.source.form != Form::NetStats
+}
+
+pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let mut findings = Vec::new();
+    if let [first, ..] = run.errors.as_slice() {
+        let cause = if run.rows.is_empty() {
+            "the run failed before its first row"
+        } else {
+            "the run failed: the rows are those that came before"
+        };
+        let mut finding = Finding::new("failure", Weight::Wrong, Confidence::Certain, cause)
+            .remedy("the first message is the one to look at; the others follow from it")
+            .confirm(if context.by_nccl() {
+                "the same command with NCCL_DEBUG=INFO"
+            } else {
+                "the same command, and its stderr"
+            });
+        for error in run.errors.iter().take(3) {
+            finding = finding.evidence(error.clone());
+        }
+        if first.contains("busy or unavailable") {
+            finding = finding.remedy("another process holds the GPU, or it is in exclusive mode");
+        }
+        findings.push(finding);
+    } else if run.rows.is_empty() && run.library.is_empty() && has_rows(run) {
+        findings.push(
+            Finding::new(
+                "failure",
+                Weight::Wrong,
+                Confidence::Certain,
+                "there is a head and no row: the run was cut off, or hung",
+            )
+            .confirm(if context.by_nccl() {
+                "the same command with NCCL_DEBUG=INFO, and its stderr"
+            } else {
+                "the same command, and its stderr"
+            }),
+        );
+    }
+    for facts in context.facts() {
+        for warning in facts.warnings.iter().take(2) {
+            findings.push(
+                Finding::new("nccl-warning", Weight::Slow, Confidence::Certain, "NCCL warned")
+                    .evidence(warning.what.text.clone()),
+            );
+        }
+    }
+    findings.truncate(4);
+    findings
+}

@@ -1,0 +1,136 @@
+//! `net_plugin!()`: the bytes of busbw's net plugin, as cargo has built it for the program that calls this macro.
+//! Not the plugin (`nccl-plugin-busbw`), and not what is done with its bytes (`plugin::embedded` of the program).
+//!
+//! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But the plugin's
+//! crate is a library for Rust as well as a shared one: for a crate that depends on it cargo builds both at once, and
+//! first, with the program's target, linker, flags and profile, and tells rustc where the former is
+//! (`--extern nccl_plugin_busbw=DIR/libnccl_plugin_busbw.rlib`). The latter lies beside it. So nothing is compiled
+//! twice, and no build script starts another cargo.
+#![forbid(unsafe_code)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use proc_macro::TokenStream;
+
+/// The plugin's crate, as rustc is told of it.
+const CRATE: &str = "nccl_plugin_busbw";
+
+/// The plugin's bytes, a `&'static [u8]`. None where nothing is linked (`cargo check`, clippy, rustdoc), because then
+/// there is no library, and none for targets that have no shared libraries.
+#[proc_macro]
+pub fn net_plugin(_: TokenStream) -> TokenStream {
+    let text = expression(&arguments()).unwrap_or_else(|why| format!("compile_error!({why:?})"));
+    // Text of ours: it is Rust.
+    text.parse().unwrap_or_default()
+}
+
+/// The compiler's own command line. Where it would be too long for the system, cargo puts it into a file.
+fn arguments() -> Vec<String> {
+    let words = env::args_os().filter_map(|word| word.into_string().ok());
+    let each = words.flat_map(|word| match word.strip_prefix('@').map(fs::read_to_string) {
+        Some(Ok(text)) => text.lines().map(str::to_owned).collect(),
+        _ => vec![word],
+    });
+    each.collect()
+}
+
+/// The bytes as an expression.
+///
+/// # Errors
+/// A program that is linked, and a library that is not where it must be.
+fn expression(arguments: &[String]) -> Result<String, String> {
+    if !values(arguments, "--emit").any(|what| what.split(',').any(links)) {
+        return Ok("{ const NONE: &[u8] = &[]; NONE }".to_owned());
+    }
+    let library = values(arguments, "--extern").find_map(beside).ok_or_else(|| {
+        format!("rustc is not told where {CRATE} is: the package must depend on nccl-plugin-busbw")
+    })?;
+    let file = library.to_str().ok_or("the target directory's name is not UTF-8")?;
+    let bytes = if library.is_file() {
+        format!("include_bytes!({file:?})")
+    } else {
+        let why =
+            format!("cargo has built no shared library of nccl-plugin-busbw: there is no {file}");
+        format!("{{ compile_error!({why:?}); &[] }}")
+    };
+    Ok(format!(
+        "{{
+            #[cfg(target_feature = \"crt-static\")]
+            const LIBRARY: &[u8] = &[];
+            #[cfg(not(target_feature = \"crt-static\"))]
+            const LIBRARY: &[u8] = {bytes};
+            LIBRARY
+        }}"
+    ))
+}
+
+/// Whether the compiler writes more than metadata: "link", or "link=FILE".
+fn links(what: &str) -> bool {
+    what.split('=').next() == Some("link")
+}
+
+/// Values of an option, written in one word or in two.
+fn values<'a>(arguments: &'a [String], option: &'a str) -> impl Iterator<Item = &'a str> {
+    arguments.iter().enumerate().filter_map(move |(at, word)| match word.strip_prefix(option)? {
+        "" => arguments.get(at + 1).map(String::as_str),
+        rest => rest.strip_prefix('='),
+    })
+}
+
+/// The shared library, of "name=file" or "options:name=file" if the name is the plugin's.
+fn beside(told: &str) -> Option<PathBuf> {
+    let (name, file) = told.split_once('=')?;
+    let name = name.rsplit(':').next()?;
+    (name == CRATE).then(|| Path::new(file).with_extension("so"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    fn told(words: &str) -> Result<String, String> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        expression(&words)
+    }
+
+    #[test]
+    fn what_is_not_linked_needs_no_library() {
+        for emit in ["--emit=dep-info,metadata", "--emit metadata", "--crate-name busbw"] {
+            let words = format!("rustc {emit} --extern {CRATE}=/nowhere/lib{CRATE}-1.rmeta");
+            assert!(told(&words).unwrap().contains("NONE"), "{emit}");
+        }
+    }
+
+    #[test]
+    fn the_library_lies_beside_the_one_for_rust() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs");
+        assert_eq!(
+            beside(&format!("{CRATE}=/a/lib{CRATE}.rlib")).unwrap(),
+            Path::new("/a").join(format!("lib{CRATE}.so"))
+        );
+        assert_eq!(
+            beside(&format!("priv,noprelude:{CRATE}=/a/b.rlib")).unwrap(),
+            Path::new("/a/b.so")
+        );
+        assert_eq!(beside("serde=/a/libserde.rlib"), None);
+        for emit in ["--emit=dep-info,link", "--emit dep-info,metadata,link", "--emit=link=/a/b"] {
+            let absent = told(&format!("rustc {emit} --extern {CRATE}={here}")).unwrap();
+            assert!(absent.contains("compile_error"), "{absent}");
+            let why = told(&format!("rustc {emit} --extern serde={here}")).unwrap_err();
+            assert!(why.contains("must depend on"), "{why}");
+        }
+        let folder = env::temp_dir().join(format!("embedded-plugin-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("lib.so"), "bytes").unwrap();
+        let rlib = folder.join("lib.rlib");
+        let there =
+            told(&format!("rustc --emit=link --extern {CRATE}={}", rlib.display())).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(there.contains("include_bytes!") && there.contains("lib.so"), "{there}");
+    }
+}

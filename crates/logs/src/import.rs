@@ -1,0 +1,302 @@
+//! Reads what others wrote: nccl-tests' tables and reports of any version, OSU's text, busbw's
+//! records, and NCCL's own lines in between. Comes out as `Measurement`s.
+//! Not a verdict on them (`explain`), and not busbw's own outputs.
+//!
+//! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
+//! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
+
+mod broken;
+mod dress;
+mod folder;
+mod json;
+mod lines;
+mod nccl_report;
+mod nccl_tests;
+mod osu;
+mod print;
+mod progress;
+mod section;
+mod text;
+mod words;
+mod wrapped;
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
+
+use crate::measurement::{Form, Known, Measurement, Memory, Origin};
+use serde::Serialize;
+use thiserror::Error;
+
+use busbw_store as store;
+
+pub use folder::{Entry, Found, files, find};
+pub use print::{print, source, subject};
+pub use text::Text;
+
+/// Runs of one source that are kept by [`read`]; more are counted.
+pub const MOST_RUNS: usize = 4096;
+
+/// Why a source gives nothing.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The file.
+    #[error("cannot read {name}: {source}")]
+    File {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder.
+    #[error("{name} is a folder: name the files in it, such as {name}/*")]
+    Folder {
+        /// Its name.
+        name: String,
+    },
+    /// A file without an end.
+    #[error("{name} is {what}: name a file or a pipe")]
+    Endless {
+        /// Its name.
+        name: String,
+        /// The kind of file.
+        what: &'static str,
+    },
+    /// No byte.
+    #[error("{name} is empty")]
+    Empty {
+        /// Its name.
+        name: String,
+    },
+    /// Text in another form.
+    #[error("{name} is {what}: {instead}")]
+    Encoded {
+        /// Its name.
+        name: String,
+        /// The form.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// Bytes that are no text.
+    #[error("{name} is no text: it has a zero byte at offset {at}")]
+    Binary {
+        /// Its name.
+        name: String,
+        /// Where.
+        at: u64,
+    },
+    /// Text without anything that is known.
+    #[error(
+        "{name} is no log of nccl-tests, OSU or busbw: {why}. A table's rows begin with size, count \
+         and type (nccl-tests), or follow a line \"# Size … Latency (us)\" (OSU)"
+    )]
+    Strange {
+        /// Its name.
+        name: String,
+        /// What was found instead.
+        why: String,
+    },
+    /// JSON of no known form, or damaged.
+    #[error("{name}: {why}")]
+    Json {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A record that cannot be read.
+    #[error(transparent)]
+    Record(#[from] store::ReadError),
+}
+
+/// What a source held.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// The runs, in order.
+    pub measurements: Vec<Measurement>,
+    /// What became of its lines.
+    pub lines: Lines,
+}
+
+/// What became of a text's lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Lines {
+    /// Lines that are not blank.
+    pub all: u64,
+    /// Rows of tables, each counted once, whole or cut.
+    pub rows: u64,
+    /// Rows of which a part is missing, or figures that are no numbers.
+    pub cut: u64,
+    /// Lines that are the rest of a row.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub joined: u64,
+    /// Lines of NCCL.
+    pub nccl: u64,
+    /// Other lines that are known: heads, devices, feet.
+    pub known: u64,
+    /// Zero bytes that were passed over.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub zeros: u64,
+    /// Lines of no known kind.
+    pub unrecognised: u64,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+    /// Runs beyond [`MOST_RUNS`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub runs_left_out: u64,
+}
+
+impl Lines {
+    /// What was not read, in words; none where everything was.
+    pub fn unread(&self) -> Option<String> {
+        let mut said = Vec::new();
+        if self.cut > 0 {
+            said.push(format!("{} of {} rows are cut or have no figures", self.cut, self.rows));
+        }
+        if self.runs_left_out > 0 {
+            said.push(format!(
+                "{} runs beyond the first {MOST_RUNS} were left out",
+                self.runs_left_out
+            ));
+        }
+        if self.zeros > 0 {
+            let zeros = if self.zeros == 1 { "zero byte was" } else { "zero bytes were" };
+            said.push(format!("{} {zeros} passed over: the file has holes", self.zeros));
+        }
+        if self.unrecognised > 0 {
+            said.push(format!(
+                "{} of {} lines are of no known kind and were passed over",
+                self.unrecognised, self.all
+            ));
+        }
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Reads a file, or stdin for `-`, and keeps up to [`MOST_RUNS`] of its runs.
+///
+/// # Errors
+/// [`ImportError`].
+pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
+    gathered(|each| each_of(path, each))
+}
+
+/// Hands every run of a file, or of stdin for `-`, to `each` as soon as it is complete.
+///
+/// # Errors
+/// [`ImportError`]; also when there was none.
+pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lines, ImportError> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return each(&mut io::stdin().lock(), &name, each_run);
+    }
+    let fail = |source| ImportError::File { name: name.clone(), source };
+    let about = std::fs::metadata(path).map_err(fail)?;
+    if about.is_dir() {
+        return Err(ImportError::Folder { name });
+    }
+    // Before it is opened: that alone may wait, or take effect.
+    if let Some(what) = folder::refusal(path, &about) {
+        return Err(ImportError::Endless { name, what });
+    }
+    let file = File::open(path).map_err(fail)?;
+    let file = progress::bar(about.len()).wrap_read(file);
+    each(&mut BufReader::with_capacity(1 << 18, file), &name, &mut |mut run| {
+        add_memory_of_name(&mut run, path);
+        each_run(run);
+    })
+}
+
+/// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
+fn add_memory_of_name(run: &mut Measurement, path: &Path) {
+    if run.source.form != Form::Osu || run.test.memory.is_some() {
+        return;
+    }
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    let has = |words: &[&str]| {
+        stem.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
+    };
+    let memory = match (has(&["device", "dd", "gpu", "cuda"]), has(&["host", "hh", "cpu"])) {
+        (true, false) => Some(Memory::Device),
+        (false, true) => Some(Memory::Host),
+        _ => None,
+    };
+    run.test.memory = memory.map(|value| Known { value, origin: Origin::FileName });
+}
+
+/// Reads a source to its end.
+///
+/// # Errors
+/// [`ImportError`].
+pub fn read(mut from: impl BufRead, name: &str) -> Result<Imported, ImportError> {
+    gathered(|each_run| each(&mut from, name, each_run))
+}
+
+fn gathered(
+    read: impl FnOnce(&mut dyn FnMut(Measurement)) -> Result<Lines, ImportError>,
+) -> Result<Imported, ImportError> {
+    let mut measurements = Vec::new();
+    let mut left_out = 0;
+    let mut lines = read(&mut |measurement| {
+        if measurements.len() < MOST_RUNS {
+            measurements.push(measurement);
+        } else {
+            left_out += 1;
+        }
+    })?;
+    lines.runs_left_out = left_out;
+    Ok(Imported { measurements, lines })
+}
+
+/// Hands every run to `each` as soon as it is complete.
+///
+/// # Errors
+/// [`ImportError`]; also when there was none.
+pub fn each(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<Lines, ImportError> {
+    let fail = |source| ImportError::File { name: name.to_owned(), source };
+    if let Some((what, instead)) = lines::encoded(from.fill_buf().map_err(fail)?) {
+        return Err(ImportError::Encoded { name: name.to_owned(), what, instead });
+    }
+    let start = lines::first(from).map_err(fail)?;
+    match start {
+        None => Err(ImportError::Empty { name: name.to_owned() }),
+        Some(b'{') => json::each(from, name, each),
+        Some(b'[') if lines::is_list(from).map_err(fail)? => json::each(from, name, each),
+        Some(_) => text_of(from, name, each),
+    }
+}
+
+/// Reads text.
+fn text_of(
+    from: &mut dyn BufRead,
+    name: &str,
+    each: &mut dyn FnMut(Measurement),
+) -> Result<Lines, ImportError> {
+    let mut text = Text::new(name, each);
+    let zeros = lines::each(from, |line| text.line(line))
+        .map_err(|source| ImportError::File { name: name.to_owned(), source })?;
+    let read = if zeros.is_binary { None } else { Some(text.finish()) };
+    match (read, zeros.first) {
+        (Some(Ok(lines)), _) => Ok(Lines { zeros: zeros.count, ..lines }),
+        (Some(Err(error)), None) => Err(error),
+        (_, at) => Err(ImportError::Binary { name: name.to_owned(), at: at.unwrap_or_default() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

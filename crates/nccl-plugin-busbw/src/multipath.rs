@@ -1,0 +1,227 @@
+//! busbw's own network: messages in chunks over many TCP connections to each peer.
+//! Not NCCL's tables (`exported`). docs/plugin.md tells the design.
+//!
+//! `keeper` is a thread that lets paths in and connects them. `sender` cuts messages into pieces, which go over
+//! whichever path delivers them first; `receiver` reads them straight to where they belong, and acknowledges them.
+//! Whoever calls moves the bytes, and `engine` has threads that help.
+
+pub mod engine;
+mod events;
+mod exit;
+pub mod fault;
+mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod handle;
+mod keeper;
+mod receiver;
+mod sender;
+mod sockets;
+mod stats;
+mod threads;
+mod ways;
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+pub use self::stats::stats_file;
+use self::{
+    engine::Engine,
+    fault::Fault,
+    handle::Whereabouts,
+    keeper::{Keeper, lock},
+    receiver::Listening,
+    sender::Sending,
+    stats::Stats,
+};
+use crate::{
+    devices::Device,
+    network::{Handle, Listener, Network, Result, Sender},
+};
+
+/// Paths of a connection at most.
+const MOST_PATHS: usize = 16;
+/// Messages up to so many bytes are copied, and leave at once.
+const SMALL: usize = 8 << 10;
+/// A connection without any path for so long is broken.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A connection that is being made, and that nobody has asked for in so long, was given up.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The network.
+pub struct Multipath {
+    devices: Vec<Device>,
+    fault: Option<Fault>,
+    /// Where what paths do is written down.
+    stats: Option<PathBuf>,
+    threads: Option<usize>,
+    engine: OnceLock<Arc<Engine>>,
+    keeper: OnceLock<Arc<Keeper>>,
+    starting: Mutex<()>,
+    /// Connections that are being made, by what is in their handle, and when they were asked for.
+    pending: Mutex<HashMap<u64, (Arc<sender::Shared>, Instant)>>,
+    last: AtomicU64,
+}
+
+impl Multipath {
+    /// Over these devices, with so many threads (or as many as fit the machine). Paths are broken if a fault says so.
+    #[must_use]
+    pub fn new(devices: Vec<Device>, threads: Option<usize>, fault: Option<Fault>) -> Multipath {
+        Multipath {
+            devices,
+            fault,
+            stats: None,
+            threads,
+            engine: OnceLock::new(),
+            keeper: OnceLock::new(),
+            starting: Mutex::default(),
+            pending: Mutex::default(),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, with what its paths do written to a file, as `nccl_plugin_abi::net_stats` has it.
+    #[must_use]
+    pub fn written_to(self, file: Option<PathBuf>) -> Multipath {
+        Multipath { stats: file, ..self }
+    }
+
+    /// The thread, started at the first call: whether to listen or to connect.
+    fn keeper(&self) -> Result<Arc<Keeper>> {
+        let _starting = lock(&self.starting);
+        if let Some(keeper) = self.keeper.get() {
+            return Ok(keeper.clone());
+        }
+        let interfaces = self.devices.iter().flat_map(|device| device.interfaces.clone());
+        let interfaces = interfaces.collect::<Vec<_>>();
+        // Kept also where the keeper does not start: the next call tries that again.
+        let engine = match self.engine.get() {
+            Some(engine) => engine.clone(),
+            None => {
+                let engine = Engine::start(self.threads);
+                self.engine.get_or_init(|| engine).clone()
+            }
+        };
+        let keeper = Keeper::start(&interfaces, self.fault, engine)?;
+        if let Some(file) = &self.stats {
+            keeper.write_down(Stats::new(file.clone(), &interfaces));
+        }
+        Ok(self.keeper.get_or_init(|| keeper).clone())
+    }
+}
+
+impl Network for Multipath {
+    fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    fn listen(&self, _: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {
+        let keeper = self.keeper()?;
+        let shared = receiver::Shared::new(&keeper)?;
+        let there = keeper.open(shared.clone());
+        there.write(handle);
+        Ok(Box::new(Listening::new(shared, there.listener)))
+    }
+
+    fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>> {
+        let now = Instant::now();
+        let known = lock(&self.pending).get_mut(&handle::state(handle)).map(|(shared, asked)| {
+            *asked = now;
+            shared.clone()
+        });
+        let shared = match known {
+            Some(shared) => shared,
+            None => {
+                self.forget(now);
+                let there = Whereabouts::read(handle)?;
+                let shared = self.dial(device, &there)?;
+                let state = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+                lock(&self.pending).insert(state, (shared.clone(), now));
+                handle::set_state(handle, state);
+                shared
+            }
+        };
+        let failure = shared.failure();
+        if failure.is_ok() && !shared.is_up() {
+            return Ok(None);
+        }
+        lock(&self.pending).remove(&handle::state(handle));
+        handle::set_state(handle, 0);
+        failure?;
+        Ok(Some(Box::new(Sending::new(shared))))
+    }
+}
+
+impl Multipath {
+    /// Ends connections that nobody asks for any more: NCCL has given them up, of which no call tells.
+    fn forget(&self, now: Instant) {
+        lock(&self.pending).retain(|_, (shared, asked)| {
+            let stays = now.saturating_duration_since(*asked) < FORGOTTEN;
+            if !stays {
+                shared.abort();
+            }
+            stays
+        });
+    }
+
+    fn dial(&self, device: usize, there: &Whereabouts) -> Result<Arc<sender::Shared>> {
+        let ways = ways::between(
+            &self.devices[device].interfaces,
+            &there.addresses,
+            &crate::devices::addresses(),
+            self.keeper()?.engine.has_threads(),
+        )?;
+        let hello = frame::Hello {
+            secret: there.secret,
+            listener: there.listener,
+            path: 0,
+            // There are at most MOST_PATHS.
+            paths: ways.paths.len() as u16,
+            epoch: 0,
+        };
+        sender::Shared::new(&self.keeper()?, hello, ways.paths, ways.chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::devices::Interface;
+
+    #[test]
+    fn connections_that_nobody_asks_for_end() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let lo = Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
+        let (name, interfaces) = (c"busbw".to_owned(), vec![lo]);
+        let device = Device { name, path: None, guid: 0, speed: 10_000, interfaces };
+        let network = Multipath::new(vec![device], Some(0), None);
+        let mut handle = [0; 128];
+        let mut listener = network.listen(0, &mut handle).unwrap();
+        assert!(network.connect(0, &mut handle).unwrap().is_none());
+        // It has come up.
+        let until = Instant::now() + Duration::from_secs(10);
+        while listener.accept().unwrap().is_none() {
+            assert!(Instant::now() < until, "no connection");
+        }
+        let shared: Vec<_> =
+            lock(&network.pending).values().map(|(shared, _)| Arc::downgrade(shared)).collect();
+        network.forget(Instant::now());
+        assert_eq!(lock(&network.pending).len(), 1);
+        network.forget(Instant::now() + FORGOTTEN);
+        assert!(lock(&network.pending).is_empty());
+        // The keeper may just be looking at it.
+        while shared[0].strong_count() > 0 {
+            assert!(Instant::now() < until, "it is kept");
+        }
+    }
+}

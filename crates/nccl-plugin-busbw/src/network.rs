@@ -1,0 +1,113 @@
+//! What a network must do, independent of the version of NCCL's table.
+//! Not the tables (`exported`), and no network.
+
+use std::ops::Range;
+
+use nccl_plugin_abi::{Status, net::HANDLE_BYTES};
+
+/// What a listener passes to the end that connects, through NCCL's bootstrap: plain data.
+pub type Handle = [u8; HANDLE_BYTES];
+
+/// Why a call failed, and the code that NCCL gets.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// NCCL's result code.
+    pub status: Status,
+    /// What was attempted, on what, why it failed: a line for NCCL's log.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure with NCCL's code for it.
+    pub fn new(status: Status, text: impl Into<String>) -> Failure {
+        Failure { status, text: text.into() }
+    }
+
+    /// A variable of the environment with a value that is not allowed.
+    pub fn variable(name: &str, value: &str, expected: &str) -> Failure {
+        Failure::new(Status::INVALID_USAGE, format!("{name}={value} is not {expected}"))
+    }
+
+    /// A system call that failed; `attempted` reads like "cannot listen on 10.0.0.1".
+    pub fn system(attempted: &str, error: &(impl std::error::Error + ?Sized)) -> Failure {
+        Failure::new(Status::SYSTEM, format!("{attempted}: {error}"))
+    }
+}
+
+/// Result of a network's call.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// A network. Nothing here blocks, and any thread may call.
+pub trait Network: Send + Sync {
+    /// The devices that NCCL sees; none where NCCL must not use this network.
+    fn devices(&self) -> &[crate::devices::Device];
+
+    /// Listens for one connection, and fills its handle.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    fn listen(&self, device: usize, handle: &mut Handle) -> Result<Box<dyn Listener>>;
+
+    /// Connects to the listener of a handle, which the caller keeps between calls. `None`: not connected yet, call again.
+    ///
+    /// # Errors
+    /// When the listener is unreachable, or another network wrote the handle.
+    fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>>;
+}
+
+/// Listens for one connection. Dropping it ends listening.
+pub trait Listener: Send {
+    /// The connection, once it is there.
+    ///
+    /// # Errors
+    /// When it can no longer come.
+    fn accept(&mut self) -> Result<Option<Box<dyn Receiver>>>;
+}
+
+/// Number of a request of a connection, below [`REQUESTS`].
+pub type Request = usize;
+/// Requests of a connection at most: twice as many as NCCL has open.
+pub const REQUESTS: usize = 2 * nccl_plugin_abi::net::MAX_REQUESTS;
+
+/// The sending end of a connection. Dropping it closes it, also with requests open. One thread at a time calls it.
+pub trait Sender: Send {
+    /// Begins to send. `None`: no request is free, call again.
+    ///
+    /// # Safety
+    /// The memory stays readable until the request is done, or the connection has ended.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    unsafe fn send(&mut self, data: *const u8, bytes: usize) -> Result<Option<Request>>;
+
+    /// Bytes of a request that is done; its number is free then.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn test(&mut self, request: Request) -> Result<Option<usize>>;
+
+    /// Releases memory that may be freed as soon as this returns: the connection ends if a request reads there.
+    fn release(&self, memory: &Range<usize>);
+}
+
+/// The receiving end of a connection: messages come in the order of their requests. As [`Sender`] otherwise.
+pub trait Receiver: Send {
+    /// Begins to receive at most `bytes`. `None`: no request is free, call again.
+    ///
+    /// # Safety
+    /// The memory stays ours until the request is done, or the connection has ended.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>>;
+
+    /// Bytes received for a request that is done; its number is free then.
+    ///
+    /// # Errors
+    /// When the connection is broken, or the message is longer than its buffer.
+    fn test(&mut self, request: Request) -> Result<Option<usize>>;
+
+    /// Releases memory that may be freed as soon as this returns: the connection ends if a request writes there.
+    fn release(&self, memory: &Range<usize>);
+}

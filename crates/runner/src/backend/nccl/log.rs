@@ -1,0 +1,115 @@
+//! What NCCL says about itself, kept in memory: one file without a name for each process of ranks.
+//! Not what it means (`busbw_library_logs::nccl`).
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::fs::FileExt},
+};
+
+use busbw_ffi::environment;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// NCCL's variables that say what it prints and where to.
+const LEVEL: &str = "NCCL_DEBUG";
+const PARTS: &str = "NCCL_DEBUG_SUBSYS";
+const FILE: &str = "NCCL_DEBUG_FILE";
+/// What is heard: how it came up and what it connected, then which algorithm it takes for a call.
+const HEARD: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM,NVLS,TUNING";
+/// Bytes that are read at a time.
+const CHUNK: usize = 1 << 16;
+
+/// Which of them the user has set.
+fn chosen() -> impl Iterator<Item = &'static str> {
+    [LEVEL, PARTS, FILE].into_iter().filter(|name| std::env::var_os(name).is_some())
+}
+
+/// The log of this process.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+}
+
+impl Log {
+    /// Lets NCCL, which must not be loaded yet, write into a file of ours; nothing when the user has
+    /// settings of their own. Only while this process has one thread.
+    ///
+    /// # Errors
+    /// When the system has no file for us.
+    pub fn capture() -> io::Result<Option<Log>> {
+        if chosen().next().is_some() {
+            return Ok(None);
+        }
+        let file = File::from(memfd_create("busbw-nccl-log", MemfdFlags::CLOEXEC)?);
+        environment::set(FILE, format!("/proc/self/fd/{}", file.as_raw_fd()));
+        environment::set(PARTS, HEARD);
+        environment::set(LEVEL, "INFO");
+        Ok(Some(Log { file }))
+    }
+
+    /// What to say when the user has settings of their own.
+    pub fn absence() -> Option<String> {
+        let names: Vec<&str> = chosen().collect();
+        let (verb, it, say) = match names.len() {
+            1 => ("is", "it", "it says"),
+            _ => ("are", "them", "they say"),
+        };
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} {verb} set: NCCL writes as {say}, and the record holds neither transports nor algorithms; unset {it} to have both",
+                names.join(" and ")
+            )
+        })
+    }
+
+    /// Sets how much NCCL says from its next look at its settings on: everything above, or only
+    /// warnings. That look empties the file.
+    pub(super) fn set_listening(&self, on: bool) {
+        environment::set(LEVEL, if on { "INFO" } else { "WARN" });
+    }
+
+    /// Where the log ends now, bytes.
+    pub(super) fn end(&self) -> u64 {
+        self.file.metadata().map_or(0, |about| about.len())
+    }
+
+    /// Calls `line` with every line from byte `start` on, and returns where the log ended.
+    pub(super) fn lines(&self, start: u64, mut line: impl FnMut(&str)) -> u64 {
+        let (mut at, mut rest) = (start, Vec::new());
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(read @ 1..) = self.file.read_at(&mut chunk, at) {
+            at += read as u64;
+            rest.extend_from_slice(&chunk[..read]);
+            let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            String::from_utf8_lossy(&rest[..whole]).lines().for_each(&mut line);
+            rest.drain(..whole);
+        }
+        if !rest.is_empty() {
+            line(&String::from_utf8_lossy(&rest));
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_and_once() {
+        let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
+        let log = Log { file };
+        let long = "x".repeat(CHUNK - 3);
+        (&log.file).write_all(format!("one\n{long}\ntwo\nthr").as_bytes()).unwrap();
+        let mut heard = Vec::new();
+        let end = log.lines(0, |line| heard.push(line.to_owned()));
+        assert_eq!(heard, ["one", &long, "two", "thr"]);
+        assert_eq!(end, log.end());
+        (&log.file).write_all(b"next\n").unwrap();
+        heard.clear();
+        log.lines(end, |line| heard.push(line.to_owned()));
+        assert_eq!(heard, ["next"]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Waiting for streams without losing sight of what may go wrong meanwhile: a failed communicator, a run
+//! that was stopped elsewhere, a deadline.
+//! Not what was enqueued.
+
+use std::time::Instant;
+
+use busbw_ffi::nccl::{Nccl as Library, Progress};
+use busbw_shm::Wait;
+
+use super::{gpu, nccl, seat::Seat};
+use crate::backend::BackendError;
+
+/// Looks at a stream between two looks at everything else that may have gone wrong.
+const LOOKS: u32 = 64;
+
+/// What to look at while waiting.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
+    pub(super) library: &'static Library,
+    /// Whether the run was stopped elsewhere.
+    pub(super) stopped: &'a (dyn Fn() -> bool + 'a),
+    /// Other drivers of the communicator.
+    pub(super) peers: &'a [usize],
+}
+
+impl Watch<'_> {
+    /// Waits until the streams of all seats have done what was enqueued.
+    pub(super) fn wait(
+        &self,
+        seats: &[Seat],
+        deadline: Option<Instant>,
+    ) -> Result<(), BackendError> {
+        let mut looks = 0;
+        for seat in seats {
+            while !seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
+                looks += 1;
+                if looks % LOOKS == 0 {
+                    self.check(seats, deadline)?;
+                }
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something has gone wrong here or elsewhere.
+    fn check(&self, seats: &[Seat], deadline: Option<Instant>) -> Result<(), BackendError> {
+        if (self.stopped)() {
+            return Err(BackendError::Wait(Wait::Aborted));
+        }
+        for seat in seats {
+            let refused = |error| nccl(seat.rank, self.library, error);
+            if let Progress::Failed(error) = seat.communicator.progress().map_err(refused)? {
+                return Err(refused(error));
+            }
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let missing = self.peers.to_vec();
+            return Err(BackendError::Wait(Wait::TimedOut { missing }));
+        }
+        Ok(())
+    }
+}
