@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_analysis::explain::{self, Explanation, Hardware, RateKind, Severity};
 use busbw_core::Collective;
 use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_logs::import;

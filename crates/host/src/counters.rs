@@ -67,14 +67,22 @@ fn silent(device: String, kind: DeviceKind) -> DeviceCounters {
 }
 
 /// The counters of this host.
-#[derive(Default)]
 pub struct Counters {
+    /// How long all devices together may take to answer.
+    read_timeout: Duration,
     sources: Vec<Arc<dyn Source>>,
     counted: Option<Counted>,
     /// The readings before the current row.
     before: Option<Vec<Reading>>,
     /// Errors that GPUs' drivers reported and that no row has yet.
     xids: BTreeMap<String, Vec<u64>>,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        let (sources, xids) = (Vec::new(), BTreeMap::new());
+        Counters { read_timeout: READ_TIMEOUT, sources, counted: None, before: None, xids }
+    }
 }
 
 impl fmt::Debug for Counters {
@@ -156,7 +164,7 @@ impl Counters {
         }
         drop(answers);
         let mut readings = Vec::new();
-        let due = Instant::now() + READ_TIMEOUT;
+        let due = Instant::now() + self.read_timeout;
         while let Ok((number, answer)) =
             heard.recv_timeout(due.saturating_duration_since(Instant::now()))
         {
@@ -176,24 +184,30 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
-    struct Stuck;
+    /// Answers when the test has nothing more to look at.
+    struct Stuck(Arc<Barrier>);
 
     impl Source for Stuck {
         fn read(&self) -> Vec<Reading> {
-            std::thread::sleep(2 * READ_TIMEOUT);
+            self.0.wait();
             Vec::new()
         }
     }
 
     #[test]
     fn a_device_that_never_answers_is_given_up() {
-        let mut counters = Counters { sources: vec![Arc::new(Stuck)], ..Counters::default() };
-        let begun = Instant::now();
+        let over = Arc::new(Barrier::new(2));
+        let mut counters = Counters {
+            read_timeout: Duration::from_millis(10),
+            sources: vec![Arc::new(Stuck(Arc::clone(&over)))],
+            ..Counters::default()
+        };
         counters.before_row();
-        assert!(begun.elapsed() < 2 * READ_TIMEOUT);
         assert!(counters.after_row().is_empty());
         assert!(counters.sources.is_empty());
+        over.wait();
     }
 
     /// A GPU that reports an error at every reading.

@@ -30,6 +30,7 @@ use busbw_core::{
 
 pub use closing::Closing;
 pub use csv::Csv;
+pub use csv::lines;
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
 pub use latency::LatencyTable;

@@ -8,6 +8,7 @@ use busbw_core::{
     plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{

@@ -1,7 +1,7 @@
 //! Nothing that names a host, a user or a device is left, wherever it stood.
 
 use busbw_core::pairs::{Pairs, Unit};
-use busbw_logs::measurement::{Device, Form, Half, Known as Said, Measurement, Row, Source};
+use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Source};
 use proptest::prelude::*;
 
 use super::*;
