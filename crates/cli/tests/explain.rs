@@ -7,10 +7,7 @@
 #[path = "explaining/damage.rs"]
 mod damage;
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use busbw::{
     explain::{self, Explanation, Hardware, Weight},
@@ -22,6 +19,7 @@ use model::{
     mpi_log,
     record::{Machine, Nic},
 };
+use rustix::time::{ClockId, clock_gettime};
 
 fn log(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain").join(name)
@@ -333,19 +331,25 @@ fn counters_of_a_record() {
     assert_eq!(found.evidence, ["mlx5_0/1: symbol_errors grew by 12"]);
 }
 
-/// An explanation takes under 50 ms, reading included.
+/// An explanation takes under 50 ms of processor time, reading included; what else the machine does is
+/// not in it.
 #[test]
 fn explaining_is_quick() {
     let name = machine("h100-unsaid.toml");
     let best = (0..5)
         .map(|_| {
-            let begun = Instant::now();
+            let begun = processor_seconds();
             let told = one("8x-h100-nvlink-all2all.txt", Some(&name));
             let text = printed(&[told]);
             assert!(!text.is_empty());
-            begun.elapsed()
+            processor_seconds() - begun
         })
-        .min()
-        .unwrap();
-    assert!(best < Duration::from_millis(50), "{best:?}");
+        .fold(f64::INFINITY, f64::min);
+    assert!(best < 0.05, "{best} s");
+}
+
+/// Processor time of this thread so far.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -67,8 +67,8 @@ fn is_found(words: &str, rank: usize, part: Part) {
     let each = (all.end - all.start) / 3;
     let start = all.start + part as u64 * each;
     flip(&memory, start..start + each, || running.is_running());
-    let ended = running.end(2 * SOON);
-    ended.exits(7, 2 * SOON);
+    let ended = running.end(SOON);
+    ended.exits(7);
     ended.says(&format!(": rank {rank} found "));
     let record = ended.read_record();
     let wrong = |row: &model::record::Row| {

@@ -24,59 +24,116 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// # Errors
 /// What every one of them said.
 pub(super) fn first(ways: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
+    let mut race = Race::new(ways.len(), Instant::now());
     let mut failed: Vec<String> = Vec::new();
-    let mut under_way: Vec<(OwnedFd, SocketAddr, Instant)> = Vec::new();
-    let mut left = ways.iter();
-    let mut next_at = Instant::now();
+    let mut under_way: Vec<(usize, OwnedFd)> = Vec::new();
     loop {
-        let now = Instant::now();
-        if under_way.is_empty() || now >= next_at {
-            match left.next() {
-                Some((from, to)) => {
-                    next_at = now + HEAD_START;
-                    match begin(*from, *to) {
-                        Ok(socket) => under_way.push((socket, *to, now + ANSWER)),
-                        Err(error) => failed.push(format!("{to}: {error}")),
+        let wake = match race.next(Instant::now()) {
+            Next::Begin(way) => {
+                let (from, to) = ways[way];
+                match begin(from, to) {
+                    Ok(socket) => under_way.push((way, socket)),
+                    Err(error) => {
+                        failed.push(format!("{to}: {error}"));
+                        race.failed(way, Instant::now());
                     }
                 }
-                None if under_way.is_empty() => {
-                    let none = "the name has no address that can be tried".to_owned();
-                    return Err(io::Error::other(if failed.is_empty() {
-                        none
-                    } else {
-                        failed.join("; ")
-                    }));
-                }
-                None => next_at = now + ANSWER,
+                continue;
             }
-        }
-        let wake = under_way.iter().map(|(.., by)| *by).chain([next_at]).min().unwrap_or(next_at);
+            Next::GiveUp(way) => {
+                under_way.retain(|(other, _)| *other != way);
+                failed.push(format!("{}: no answer", ways[way].1));
+                continue;
+            }
+            Next::Wait(wake) => wake,
+            Next::Over => {
+                let none = "the name has no address that can be tried".to_owned();
+                return Err(io::Error::other(if failed.is_empty() {
+                    none
+                } else {
+                    failed.join("; ")
+                }));
+            }
+        };
         let pause = wake.saturating_duration_since(Instant::now());
         let pause =
             Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         let mut fds: Vec<PollFd<'_>> =
-            under_way.iter().map(|(socket, ..)| PollFd::new(socket, PollFlags::OUT)).collect();
+            under_way.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::OUT)).collect();
         match poll(&mut fds, Some(&pause)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let (now, before) = (Instant::now(), failed.len());
-        for ((socket, to, by), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
+        for ((way, socket), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
             match sockopt::socket_error(&socket)? {
                 Ok(()) if ready => {
                     ioctl_fionbio(&socket, false)?;
                     return Ok(TcpStream::from(socket));
                 }
-                Ok(()) if now < by => under_way.push((socket, to, by)),
-                Ok(()) => failed.push(format!("{to}: no answer")),
-                Err(error) => failed.push(format!("{to}: {}", io::Error::from(error))),
+                Ok(()) => under_way.push((way, socket)),
+                Err(error) => {
+                    failed.push(format!("{}: {}", ways[way].1, io::Error::from(error)));
+                    race.failed(way, Instant::now());
+                }
             }
         }
-        if failed.len() > before {
+    }
+}
+
+/// Which address is tried when. It knows no sockets and no clock: the caller says what the time is.
+#[derive(Debug)]
+struct Race {
+    /// How many addresses there are, and how many of them have been begun.
+    ways: usize,
+    begun: usize,
+    /// When the next one begins, whatever the others do.
+    next_at: Instant,
+    /// Those under way, and when each is given up.
+    under_way: Vec<(usize, Instant)>,
+}
+
+/// What there is to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Connect to this address.
+    Begin(usize),
+    /// This address has not answered in time.
+    GiveUp(usize),
+    /// Nothing before this time, unless an address answers or fails.
+    Wait(Instant),
+    /// No address is left.
+    Over,
+}
+
+impl Race {
+    fn new(ways: usize, now: Instant) -> Race {
+        Race { ways, begun: 0, next_at: now, under_way: Vec::new() }
+    }
+
+    fn next(&mut self, now: Instant) -> Next {
+        if let Some(at) = self.under_way.iter().position(|(_, by)| now >= *by) {
+            let (way, _) = self.under_way.remove(at);
             // Whoever comes next need not wait any longer.
-            next_at = now;
+            self.next_at = now;
+            return Next::GiveUp(way);
         }
+        let is_left = self.begun < self.ways;
+        if is_left && (self.under_way.is_empty() || now >= self.next_at) {
+            self.next_at = now + HEAD_START;
+            self.under_way.push((self.begun, now + ANSWER));
+            self.begun += 1;
+            return Next::Begin(self.begun - 1);
+        }
+        let next_at = is_left.then_some(self.next_at);
+        let wake = self.under_way.iter().map(|(_, by)| *by).chain(next_at).min();
+        wake.map_or(Next::Over, Next::Wait)
+    }
+
+    /// An address cannot be reached.
+    fn failed(&mut self, way: usize, now: Instant) {
+        self.under_way.retain(|(other, _)| *other != way);
+        self.next_at = now;
     }
 }
 
@@ -99,36 +156,40 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A listener, and an address that answers nobody: its queue is full.
-    fn alive_and_deaf() -> (TcpListener, TcpListener, Vec<TcpStream>) {
-        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
-        let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
-        rustix::net::listen(&deaf, 0).unwrap();
-        let address = deaf.local_addr().unwrap();
-        let limit = Duration::from_millis(50);
-        let queue =
-            (0..8).map_while(|_| TcpStream::connect_timeout(&address, limit).ok()).collect();
-        (alive, deaf, queue)
-    }
-
     #[test]
     fn an_address_that_does_not_answer_costs_its_head_start() {
-        let (alive, deaf, _queue) = alive_and_deaf();
-        let (alive, deaf) = (alive.local_addr().unwrap(), deaf.local_addr().unwrap());
-        let begun = Instant::now();
-        assert_eq!(first(&[(None, deaf), (None, alive)]).unwrap().peer_addr().unwrap(), alive);
-        assert!(begun.elapsed() >= HEAD_START && begun.elapsed() < ANSWER);
+        let start = Instant::now();
+        let mut race = Race::new(3, start);
+        assert_eq!(race.next(start), Next::Begin(0));
+        let second = start + HEAD_START;
+        assert_eq!(race.next(start), Next::Wait(second));
+        assert_eq!(race.next(second), Next::Begin(1));
+        // One that is refused costs nothing.
+        let refused = second + HEAD_START / 2;
+        race.failed(1, refused);
+        assert_eq!(race.next(refused), Next::Begin(2));
+        assert_eq!(race.next(refused), Next::Wait(start + ANSWER));
+        assert_eq!(race.next(start + ANSWER), Next::GiveUp(0));
+        assert_eq!(race.next(start + ANSWER), Next::Wait(refused + ANSWER));
+        race.failed(2, start + ANSWER);
+        assert_eq!(race.next(start + ANSWER), Next::Over);
     }
 
     #[test]
     fn everyone_who_fails_is_named() {
-        let (_alive, deaf, _queue) = alive_and_deaf();
-        let deaf = deaf.local_addr().unwrap();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let why = first(&[(None, closed), (None, deaf)]).unwrap_err().to_string();
-        assert!(why.contains(&format!("{closed}: Connection refused")), "{why}");
-        assert!(why.contains(&format!("{deaf}: no answer")), "{why}");
+        let closed = [(); 2].map(|()| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap()
+        });
+        let why = first(&closed.map(|to| (None, to))).unwrap_err().to_string();
+        for to in closed {
+            assert!(why.contains(&format!("{to}: Connection refused")), "{why}");
+        }
         assert!(first(&[]).unwrap_err().to_string().contains("no address"));
+        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = alive.local_addr().unwrap();
+        let reached = first(&[(None, closed[0]), (None, to)]).unwrap();
+        assert_eq!(reached.peer_addr().unwrap(), to);
     }
 
     #[test]
