@@ -20,7 +20,6 @@ use crate::{
     explain::{self, Hardware},
     figure::{self, Figure},
     options::ShowArguments,
-    output_file,
     printable::Printable,
     quantity::count,
     render::{self, Csv, JsonLines, Render},
@@ -48,17 +47,17 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| Refusal::new(Exit::Usage, format!("{e:#}"));
     if let Some(result) = arguments.run.as_deref().and_then(result) {
         let outcome = result.map_err(|why| Refusal::new(Exit::Usage, why))?;
-        if drawn(arguments) {
+        if arguments.plot {
             let title = format!("{}, {}", outcome.program, outcome.on);
-            return draw(arguments, title, &report::sweep_series(&outcome));
+            return draw(title, &report::sweep_series(&outcome));
         }
         sweep::show(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);
     }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;
     let record = store::read(&path).map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
-    if drawn(arguments) {
-        return draw_record(arguments, record, &path.display().to_string());
+    if arguments.plot {
+        return draw_record(record, &path.display().to_string());
     }
     let stdout = Printable::new(BufWriter::new(io::stdout().lock()), wants_colour());
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
@@ -111,12 +110,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Whether a drawing is wanted instead of the table.
-fn drawn(arguments: &ShowArguments) -> bool {
-    arguments.plot || arguments.svg.is_some()
-}
-
-fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<Exit> {
+fn draw_record(record: Folded, name: &str) -> Result<Exit> {
     let run = Measurement::from_record(record, name);
     let (runs, told) = explain::explained(vec![run], &Hardware::default());
     let title = told.first().map_or(String::new(), |told| told.subject.clone());
@@ -127,23 +121,15 @@ fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<
     let each = runs.iter().zip(&told);
     let series: Vec<_> =
         each.map(|(run, told)| report::run_series(&name(run), run, told)).collect();
-    draw(arguments, title, &series)
+    draw(title, &series)
 }
 
-fn draw(arguments: &ShowArguments, title: String, series: &[report::Series]) -> Result<Exit> {
+fn draw(title: String, series: &[report::Series]) -> Result<Exit> {
     let figure = Figure::of(title, series).ok_or_else(|| {
         Refusal::new(Exit::Usage, "there is nothing to draw: no row has a bandwidth")
     })?;
-    match &arguments.svg {
-        Some(path) => {
-            let text = figure::svg(&figure)?;
-            output_file::write(path, &text, arguments.force).map_err(|why| {
-                Refusal::new(Exit::Usage, format!("cannot write the drawing: {why}"))
-            })?;
-        }
-        None => answer(|out, colour| {
-            out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
-        })?,
-    }
+    answer(|out, colour| {
+        out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
+    })?;
     Ok(Exit::Ok)
 }
