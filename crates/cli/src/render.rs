@@ -27,6 +27,7 @@ use model::{
 
 pub use closing::{Closing, bytes};
 pub use csv::Csv;
+pub(crate) use csv::lines;
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
 pub use latency::LatencyTable;
