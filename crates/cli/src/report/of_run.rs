@@ -1,7 +1,7 @@
 //! From a run and its explanation to what the page shows of it.
 //! Not the judging (`explain`).
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use model::{
     measurement::{Form, Half, Measurement},
@@ -227,12 +227,9 @@ fn reproduce(run: &Measurement, command: &str) -> String {
 }
 
 /// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+pub(super) fn quoted(word: &str) -> Cow<'_, str> {
+    // Only a zero byte cannot be quoted, and no word of a command line has one.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
 /// What charts draw of a run.
