@@ -8,6 +8,7 @@ use model::{
     plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -216,8 +217,8 @@ pub(super) struct Seat {
 /// 128 bits that only our own ranks know.
 pub(crate) fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
-    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
-    std::io::Read::read_exact(&mut source, &mut bytes).context("cannot read /dev/urandom")?;
+    // As few bytes as these come all at once.
+    getrandom(&mut bytes, GetRandomFlags::empty()).context("the kernel gave no random bytes")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
