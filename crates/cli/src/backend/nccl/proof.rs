@@ -49,7 +49,7 @@ impl Proof {
     ) -> Result<Proof, GpuError> {
         let (fills, verifies) = match (vendor, by) {
             // PTX is NVIDIA's.
-            (Vendor::Amd, _) | (_, ProofBy::Host) => (Who::Host, Who::Host),
+            (Vendor::Amd, _) => (Who::Host, Who::Host),
             (_, ProofBy::Gpu) => (Who::Gpu, Who::Gpu),
             (_, ProofBy::HostFills) => (Who::Host, Who::Gpu),
             (_, ProofBy::HostVerifies) => (Who::Gpu, Who::Host),

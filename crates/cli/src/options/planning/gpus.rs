@@ -36,10 +36,9 @@ pub(super) fn backend(
             cta_policy: (cta_policy >= 0).then_some(cta_policy),
             default_stream: is_on(a.stream_null),
             proof: match a.proof {
-                Proof::Gpu => ProofBy::Gpu,
-                Proof::Host => ProofBy::Host,
-                Proof::HostFills => ProofBy::HostFills,
-                Proof::HostVerifies => ProofBy::HostVerifies,
+                None => ProofBy::Gpu,
+                Some(Proof::HostFills) => ProofBy::HostFills,
+                Some(Proof::HostVerifies) => ProofBy::HostVerifies,
             },
         })
     };
