@@ -78,8 +78,6 @@ pub enum CheckedBy {
     /// The GPU does both; on GPUs that take no PTX, the host.
     #[default]
     Gpu,
-    /// The host does both.
-    Host,
     /// The host fills, the GPU verifies.
     HostFills,
     /// The GPU fills, the host verifies.

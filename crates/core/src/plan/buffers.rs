@@ -71,7 +71,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Collective, messages::Messages, plan::tests::small};
+    use crate::{Collective, messages::Messages};
 
     /// Successive iterations use successive parts of the buffer, within it, and come round.
     #[test]

@@ -120,7 +120,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::small, *};
+    use super::*;
 
     fn plan(rank_layout: RankLayout, threads: usize, devices: usize) -> Plan {
         Plan { rank_layout, threads, devices, ..Plan::example() }

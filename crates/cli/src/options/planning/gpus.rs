@@ -35,10 +35,9 @@ pub(super) fn backend(
             cta_policy: (cta_policy >= 0).then_some(cta_policy),
             default_stream: is_on(a.stream_null),
             checked_by: match a.proof {
-                Proof::Gpu => CheckedBy::Gpu,
-                Proof::Host => CheckedBy::Host,
-                Proof::HostFills => CheckedBy::HostFills,
-                Proof::HostVerifies => CheckedBy::HostVerifies,
+                None => CheckedBy::Gpu,
+                Some(Proof::HostFills) => CheckedBy::HostFills,
+                Some(Proof::HostVerifies) => CheckedBy::HostVerifies,
             },
         })
     };

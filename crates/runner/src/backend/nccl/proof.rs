@@ -48,8 +48,8 @@ impl Checker {
         checks: bool,
     ) -> Result<Checker, GpuError> {
         let (fills, verifies) = match (vendor, by) {
-            // PTX is NVIDIA's alone.
-            (Vendor::Amd, _) | (_, CheckedBy::Host) => (Who::Host, Who::Host),
+            // PTX is NVIDIA's.
+            (Vendor::Amd, _) => (Who::Host, Who::Host),
             (_, CheckedBy::Gpu) => (Who::Gpu, Who::Gpu),
             (_, CheckedBy::HostFills) => (Who::Host, Who::Gpu),
             (_, CheckedBy::HostVerifies) => (Who::Gpu, Who::Host),
