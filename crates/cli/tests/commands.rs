@@ -254,7 +254,7 @@ fn explain_takes_logs_records_and_stdin() {
     fs::write(&other, "Avg bus bandwidth is 230.167\n").unwrap();
     let mixed = busbw(&format!("explain {} {log}", other.display()));
     assert_eq!(mixed.status.code(), Some(2));
-    assert!(text(&mixed.stderr).contains("is no log of nccl-tests"), "{}", text(&mixed.stderr));
+    assert!(text(&mixed.stderr).contains("is not a log of nccl-tests"), "{}", text(&mixed.stderr));
     assert!(text(&mixed.stdout).contains("all_reduce"));
     for bad in [format!("{log} --machine no-such-machine"), logs.to_owned()] {
         let refused = busbw(&format!("explain {bad}"));

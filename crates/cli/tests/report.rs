@@ -193,7 +193,7 @@ fn what_was_not_read_is_said() {
     folder.file("cut.txt", format!("Good morning.\n{text}"));
     let data = folder.data("cut.txt");
     let said = data["unread"][0].as_str().unwrap();
-    assert!(said.starts_with("cut.txt: 1 of ") && said.contains("no known kind"), "{said}");
+    assert!(said.starts_with("cut.txt: 1 of ") && said.contains("were not recognised"), "{said}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const ABOUT: About = About(Topic::Libraries);
 const SEE_NCCL: &str = "NCCL_DEBUG=VERSION prints the one that a program loads";
 
 /// Looks at NCCL, then at MPI.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let mut findings = nccl(node);
     findings.extend(too_new(node));
     findings.extend(mpi(node));

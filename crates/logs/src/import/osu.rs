@@ -1,5 +1,5 @@
 //! The text of the OSU Micro-Benchmarks 3 to 7, and prints of it: title, header, rows.
-//! Not its percentiles, window grids and message rates: they are passed over.
+//! Not its percentiles, window grids and message rates: they are skipped.
 //!
 //! Formats: OSU's util/osu_util.h and the programs' printf calls; a print by pandas puts an index
 //! in front of each row and writes `Size (bytes) Latency (us)`.

@@ -24,7 +24,7 @@ fn refusal(bytes: &[u8]) -> String {
 fn what_is_no_log_has_one_reason() {
     assert_eq!(refusal(b""), "log is empty");
     assert_eq!(refusal(b" \n\n"), "log is empty");
-    assert_eq!(refusal(b"\x7fELF\0\0"), "log is no text: it has a zero byte at offset 4");
+    assert_eq!(refusal(b"\x7fELF\0\0"), "log is binary: it has a zero byte at offset 4");
     assert!(refusal(b"{\"a\": 1}").starts_with("log: JSON that is neither"));
     assert!(refusal(b"{\"kind\":\"run\",\"schema\":99}\n").contains("schema 99"));
     assert!(refusal(b"one\ntwo\n").contains("none of its 2 lines is a row"));
