@@ -30,7 +30,7 @@ use crate::{
 
 /// The result of a sweep, where `path` is one, or a folder with one.
 fn result(path: &Path) -> Option<Result<Outcome, String>> {
-    let path = if path.is_dir() { path.join(sweep::RESULT) } else { path.to_owned() };
+    let path = if path.is_dir() { path.join(sweep::RESULT_FILE) } else { path.to_owned() };
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }

@@ -149,7 +149,7 @@ pub(crate) fn measure(
     )?;
     progress.finish();
     let took_s = begun.elapsed().as_secs_f64();
-    Ok(Measured { turns, started, took_s, interrupted: interruption.heard() })
+    Ok(Measured { turns, started, took_s, interrupted: interruption.is_interrupted() })
 }
 
 impl Measured {

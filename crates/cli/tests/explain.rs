@@ -246,7 +246,7 @@ fn rules_of_mpi(lines: &str, version: &str, nic: &str) -> (Vec<&'static str>, St
     let run = Measurement {
         devices: (0..4).map(device).collect(),
         machine: Some(Machine { nics: vec![nic], ..Machine::default() }),
-        mpi: vec![parser.finish(0, version, false, &mpi_log::Deaf::default())],
+        mpi: vec![parser.finish(0, version, false, &mpi_log::CaptureDisabled::default())],
         ..Measurement::default()
     };
     let [told] = &explain::explain(vec![run], &Hardware::default())[..] else { panic!("one run") };

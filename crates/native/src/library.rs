@@ -65,7 +65,7 @@ impl Library {
     /// Opens a file, or a name that the system's loader resolves.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn open(path: &Path) -> Result<Library, LoadError> {
         Library::open_with(path, unix::RTLD_NOW | unix::RTLD_LOCAL)
     }
@@ -73,7 +73,7 @@ impl Library {
     /// Opens a file whose symbols libraries that are opened later may resolve against.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn open_for_all(path: &Path) -> Result<Library, LoadError> {
         Library::open_with(path, unix::RTLD_NOW | unix::RTLD_GLOBAL)
     }

@@ -6,7 +6,7 @@ use model::{
     limits::{self, Algorithm, Judgement, Limit, Load, Resource, Verdict},
     machine::Machine,
     measurement::{Figure, Memory},
-    nccl_log::Way,
+    nccl_log::Execution,
 };
 use serde::Serialize;
 
@@ -196,8 +196,8 @@ pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
         Some(choice.bytes) == share && choice.collective.as_ref().is_none_or(same)
     });
     let mut names: Vec<String> = choices
-        .filter_map(|choice| match &choice.way {
-            Way::Tuned { algorithm, .. } => Some(algorithm.clone()),
+        .filter_map(|choice| match &choice.execution {
+            Execution::Tuned { algorithm, .. } => Some(algorithm.clone()),
             _ => None,
         })
         .collect();

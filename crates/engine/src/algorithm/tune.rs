@@ -42,7 +42,7 @@ impl Communicator {
     /// over data that nobody touches would measure caches. Overwrites the send and receive buffers.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn tune(&mut self, collective: Collective, room: usize) -> Result<Table, Wait> {
         let ranks = self.size();
         let mut ways: Vec<Choice> = Choice::of(collective).collect();

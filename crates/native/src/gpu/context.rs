@@ -38,7 +38,7 @@ impl Runtime {
     /// Facts of GPU `ordinal`.
     ///
     /// # Errors
-    /// [`GpuError`], among others when there is no such GPU.
+    /// There is no such GPU, or the driver refuses the call.
     pub fn facts(&self, ordinal: usize) -> Result<Facts, GpuError> {
         let ordinal = ordinal as c_int;
         let device = self.device(ordinal)?;
@@ -66,7 +66,7 @@ impl Runtime {
     /// Whether one GPU can read and write another's memory.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn can_access_peer(&self, from: usize, to: usize) -> Result<bool, GpuError> {
         let (from, to) = (self.device(from as c_int)?, self.device(to as c_int)?);
         let mut can = 0;
@@ -124,7 +124,7 @@ impl Context {
     /// Makes it the current one of this thread.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn enter(&self) -> Result<(), GpuError> {
         call!(self.runtime, context_set(self.handle)).map_err(|e| e.on(self.ordinal))
     }
@@ -142,7 +142,7 @@ impl Context {
     /// Bytes free and in all.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn memory(&self) -> Result<(u64, u64), GpuError> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);

@@ -24,7 +24,7 @@ impl Event {
     /// An event, not yet in any stream.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn create(context: &Arc<Context>) -> Result<Event, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();
@@ -36,7 +36,7 @@ impl Event {
     /// Puts it into a stream, after what was enqueued so far.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         call!(self.context.runtime, event_record(self.handle, stream.handle()))
             .map_err(|e| e.on(self.context.ordinal()))
@@ -45,7 +45,7 @@ impl Event {
     /// Seconds from this event to a later one; both must have been passed.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn seconds_to(&self, later: &Event) -> Result<f64, GpuError> {
         let mut milliseconds = 0.0;
         call!(self.context.runtime, event_elapsed(&mut milliseconds, self.handle, later.handle))

@@ -35,7 +35,7 @@ impl Captured {
     /// Makes it launchable.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn instantiate(self) -> Result<Graph, GpuError> {
         self.context.enter()?;
         let mut executable = std::ptr::null_mut();
@@ -49,7 +49,7 @@ impl Graph {
     /// Launches it on a stream of its GPU.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let context = &self.captured.context;
         call!(context.runtime, graph_launch(self.executable, stream.handle()))

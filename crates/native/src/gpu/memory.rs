@@ -106,7 +106,7 @@ impl Context {
     /// enqueued on the default stream.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn read(&self, from: Span, to: &mut [u8]) -> Result<(), GpuError> {
         self.enter()?;
         let bytes = from.bytes.min(to.len());
@@ -121,7 +121,7 @@ impl Stream {
     /// than the default one waits for it (CUDA driver API, "API synchronization behavior").
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn write(&self, from: &[u8], to: Span) -> Result<(), GpuError> {
         let context = self.context();
         context.enter()?;
@@ -135,7 +135,7 @@ impl Stream {
     /// Sets every byte of a span, in the stream's order.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn set(&self, span: Span, byte: u8) -> Result<(), GpuError> {
         self.context().enter()?;
         call!(self.context().runtime, set_bytes(span.address, byte, span.bytes, self.handle()))

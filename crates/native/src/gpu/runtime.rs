@@ -113,7 +113,7 @@ impl Runtime {
     /// Opens and starts the driver at `path`, a file or a name that the system's loader resolves.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// The file cannot be opened, or it lacks a function.
     pub fn open(vendor: Vendor, path: &Path) -> Result<&'static Runtime, LoadError> {
         let library = Library::open(path)?;
         let table = Table::open(&library, vendor.column());
@@ -141,7 +141,7 @@ impl Runtime {
     /// The newest CUDA version that the driver knows: 1000 × major + 10 × minor.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn driver_version(&self) -> Result<u32, GpuError> {
         let mut version = 0;
         call!(self, driver_version(&mut version))?;
@@ -151,7 +151,7 @@ impl Runtime {
     /// How many GPUs this process may use (CUDA_VISIBLE_DEVICES counts).
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn device_count(&self) -> Result<usize, GpuError> {
         let mut count = 0;
         call!(self, device_count(&mut count))?;

@@ -31,7 +31,7 @@ impl Stream {
     /// A stream of its own.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn create(context: &Arc<Context>) -> Result<Stream, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();
@@ -69,7 +69,7 @@ impl Stream {
     /// From here on, what is enqueued is kept for a graph instead of run.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn begin_capture(&self) -> Result<(), GpuError> {
         self.context.enter()?;
         call!(self.context.runtime, stream_capture(self.handle, THREAD_LOCAL))
@@ -80,7 +80,7 @@ impl Stream {
     /// refuses a thread that still captures on another stream.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn end_capture(&self) -> Result<Captured, GpuError> {
         self.context.enter()?;
         let mut graph = std::ptr::null_mut();

@@ -77,7 +77,7 @@ impl Kernels {
     /// Forgets what was found, after everything that was enqueued on `stream`, and waits for that.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn forget(&self, stream: &Stream) -> Result<(), GpuError> {
         stream.write(&Findings::NONE.to_bytes(), self.findings.span())
     }
@@ -108,7 +108,7 @@ impl Kernels {
     /// What was found since [`Kernels::forget`]; waits for nothing: the stream must be done.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn found(&self) -> Result<Mismatch, GpuError> {
         let mut bytes = [0; size_of::<Findings>()];
         self.findings.context().read(self.findings.span(), &mut bytes)?;

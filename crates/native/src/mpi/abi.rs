@@ -125,7 +125,7 @@ impl Constants {
     /// Of Open MPI: the addresses of its variables.
     ///
     /// # Errors
-    /// [`LoadError::Missing`].
+    /// The library lacks a required function or variable.
     pub(super) fn of_open_mpi(library: &Library) -> Result<Constants, LoadError> {
         let at = |name: &'static CStr| match library.address(name) {
             Some(address) => Ok(Bits(address as usize)),

@@ -55,7 +55,7 @@ impl Communicator {
     /// The ranks that share memory with this one, in the order of their ranks here. All take part.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn of_host(&self) -> Result<Communicator, MpiError> {
         let (mpi, constants) = (self.joined.mpi, &self.joined.mpi.constants);
         let key = self.rank as c_int;
@@ -72,7 +72,7 @@ impl Communicator {
     /// part. A colour is at most 2^31 - 1.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn split(&self, colour: Option<u32>, key: i32) -> Result<Option<Communicator>, MpiError> {
         let (mpi, constants) = (self.joined.mpi, &self.joined.mpi.constants);
         // What is too large becomes negative, which MPI refuses.
@@ -91,7 +91,7 @@ impl Communicator {
     /// Gives it back; all of its ranks take part. The world stays.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn free(self) -> Result<(), MpiError> {
         if !self.owned {
             return Ok(());

@@ -179,7 +179,7 @@ impl Communicator {
     /// until the end: [`Communicator::elements_within`].
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn elements(&self, element: Element, count: usize) -> Result<Elements, MpiError> {
         let most = c_int::MAX as usize;
         let large = if count > most { self.elements_of_large_count(element, count) } else { None };

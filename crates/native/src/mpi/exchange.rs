@@ -96,7 +96,7 @@ impl Communicator {
     /// MPI_Send.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn send(
         &self,
@@ -115,7 +115,7 @@ impl Communicator {
     /// MPI_Recv. A message that is longer is an error; a shorter one is not noticed.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn recv(
         &self,
@@ -135,7 +135,7 @@ impl Communicator {
     /// MPI_Sendrecv of as many elements each way, with one tag.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn send_recv(
         &self,

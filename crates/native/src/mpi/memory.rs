@@ -68,7 +68,7 @@ impl Memory {
     /// `bytes` on the context's GPU, with anything in them.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub(super) fn on(context: &Arc<Context>, bytes: usize) -> Result<Memory, GpuError> {
         let memory = ManuallyDrop::new(gpu::Memory::allocate(context, bytes)?);
         let address = memory.span().pointer().cast();
@@ -96,7 +96,7 @@ impl Memory {
     /// No operation of MPI on this memory may be under way.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     ///
     /// # Panics
     /// When they do not lie within, a bug of the caller.
@@ -119,7 +119,7 @@ impl Memory {
     /// No operation of MPI on this memory may be under way.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     ///
     /// # Panics
     /// When they do not lie within, a bug of the caller.

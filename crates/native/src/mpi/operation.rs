@@ -31,7 +31,7 @@ impl Communicator {
     /// MPI_Barrier.
     ///
     /// # Errors
-    /// [`MpiError`], as of every operation below.
+    /// As of every operation below: a buffer is too small, or MPI refuses the call.
     #[inline]
     pub fn barrier(&self) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -41,7 +41,7 @@ impl Communicator {
     /// MPI_Bcast: every rank gets the root's buffer.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn broadcast(
         &self,
@@ -76,7 +76,7 @@ impl Communicator {
     /// [`Communicator::may_reduce_in_place`]; `recv` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn reduce(
         &self,
@@ -112,7 +112,7 @@ impl Communicator {
     /// MPI_Allreduce: every rank gets the reduction of all. In place is every rank's send side.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_reduce(
         &self,
@@ -206,7 +206,7 @@ impl Communicator {
     /// every rank's send side, with its part where it belongs in `recv`.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_gather(&self, send: Side, recv: Buffer, elements: Elements) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -222,7 +222,7 @@ impl Communicator {
     /// place is every rank's send side.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_to_all(&self, send: Side, recv: Buffer, elements: Elements) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -237,7 +237,7 @@ impl Communicator {
     /// MPI_Alltoallv: the same with blocks of different sizes.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_to_all_v(
         &self,
@@ -281,7 +281,7 @@ impl Communicator {
     /// root's send side; `recv` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn gather(
         &self,
@@ -305,7 +305,7 @@ impl Communicator {
     /// is the root's receive side; `send` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn scatter(
         &self,

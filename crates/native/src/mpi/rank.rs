@@ -139,7 +139,7 @@ impl Rank {
     /// Leaves MPI with all others; only after everything was completed.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn finalize(self) -> Result<(), MpiError> {
         let Rank { requests, world, session, .. } = self;
         drop((requests, world));
@@ -172,7 +172,7 @@ impl Rank {
     /// A part to look at; of a GPU's memory a copy.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
     /// When messages are under way, or the part does not lie within its buffer: bugs of the caller.
@@ -185,7 +185,7 @@ impl Rank {
     /// Has `fill` write all of a part.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
     /// As [`Rank::look`].
@@ -197,7 +197,7 @@ impl Rank {
     /// Flips one bit of the first byte of a part, on purpose.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
     /// As [`Rank::look`].
@@ -221,7 +221,7 @@ impl Rank {
     /// MPI_Send of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -231,7 +231,7 @@ impl Rank {
     /// MPI_Recv of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -241,7 +241,7 @@ impl Rank {
     /// MPI_Isend of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn start_send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -251,7 +251,7 @@ impl Rank {
     /// MPI_Irecv of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn start_recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -317,7 +317,7 @@ impl Rank {
     /// MPI_Sendrecv.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn exchange(
         &mut self,
@@ -333,7 +333,7 @@ impl Rank {
     /// The same with bytes, as many each way.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn exchange_bytes(
         &mut self,
@@ -347,7 +347,7 @@ impl Rank {
     /// Copies a part of a buffer to a part of another, as large; a GPU's memory by a message to ourselves.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     ///
     /// # Panics
     /// When messages are under way, or both are of one buffer: bugs of the caller.

@@ -143,7 +143,7 @@ impl Requests {
     /// MPI_Waitall: for ever, when a peer has died.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     #[inline]
     pub fn wait_all(&mut self) -> Result<(), MpiError> {
         let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
@@ -156,7 +156,7 @@ impl Requests {
     /// MPI_Testall: whether all are done; the list is then empty.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     #[inline]
     pub fn all_done(&mut self) -> Result<bool, MpiError> {
         let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
@@ -173,7 +173,7 @@ impl Requests {
     /// pause, as MPI_Waitall does, and lets other threads have the core between looks after 1 ms.
     ///
     /// # Errors
-    /// [`WaitError`].
+    /// The deadline passes, `given_up` returns true, or MPI reports an error.
     pub fn wait_all_until(
         &mut self,
         deadline: Instant,

@@ -104,7 +104,7 @@ impl Session {
     /// MPI_COMM_WORLD.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn world(&self) -> Result<Communicator, MpiError> {
         Communicator::of(Rc::clone(&self.held), self.held.mpi.constants.comm_world, false)
     }
@@ -144,7 +144,7 @@ impl Mpi {
     /// Whether MPI_Finalize has been called in this process.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn is_finalized(&self) -> Result<bool, MpiError> {
         let mut finalized = 0;
         with!(self, functions => call!(self, functions, finalized(&mut finalized)))?;

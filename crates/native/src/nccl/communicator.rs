@@ -61,7 +61,7 @@ impl Communicator {
     /// none waits for a later one. Returns when every rank of the communicator has joined.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn join(
         nccl: &'static Nccl,
         id: UniqueId,

@@ -123,7 +123,7 @@ impl Nccl {
     /// Begins a group: what this thread enqueues until its end starts together.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn group_start(&self) -> Result<(), NcclError> {
         call!(self, group_start())
     }
@@ -131,7 +131,7 @@ impl Nccl {
     /// Ends a group.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn group_end(&self) -> Result<(), NcclError> {
         call!(self, group_end())
     }
@@ -139,7 +139,7 @@ impl Nccl {
     /// Ends a group without running it: NCCL's own prediction of its time, in microseconds.
     ///
     /// # Errors
-    /// [`NcclError`], among others before 2.22, which cannot predict.
+    /// NCCL is older than 2.22, or refuses the call.
     pub fn group_predict(&self) -> Result<f64, NcclError> {
         let mut prediction = RawPrediction::new(self.version.0);
         call!(self, group_simulate(&mut prediction))?;

@@ -63,7 +63,7 @@ impl Communicator {
     /// little-endian bytes, before it adds.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn premultiplied_sum(
         &self,
         scalar: &mut [u8; 8],
@@ -90,7 +90,7 @@ impl Communicator {
     /// Every rank gets the reduction of all.
     ///
     /// # Errors
-    /// [`NcclError`], as of every operation below.
+    /// As of every operation below: a span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_reduce(
         &self,
         send: Span,
@@ -110,7 +110,7 @@ impl Communicator {
     /// The root gets the reduction of all.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn reduce(
         &self,
         send: Span,
@@ -131,7 +131,7 @@ impl Communicator {
     /// Every rank gets the root's buffer.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn broadcast(
         &self,
         send: Span,
@@ -148,7 +148,7 @@ impl Communicator {
     /// Every rank gets its share of the reduction; `count` is a share's.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn reduce_scatter(
         &self,
         send: Span,
@@ -169,7 +169,7 @@ impl Communicator {
     /// Every rank gets the concatenation of all; `count` is one rank's.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_gather(
         &self,
         send: Span,
@@ -187,7 +187,7 @@ impl Communicator {
     /// [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_to_all(
         &self,
         send: Span,
@@ -204,7 +204,7 @@ impl Communicator {
     /// The root gets the concatenation of all; only where [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn gather(
         &self,
         send: Span,
@@ -223,7 +223,7 @@ impl Communicator {
     /// [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn scatter(
         &self,
         send: Span,
@@ -247,7 +247,7 @@ impl Communicator {
     /// Sends to a rank, which must receive as much.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn send(&self, from: Span, to: usize, operation: Operation<'_>) -> Result<(), NcclError> {
         let o = operation;
         let from = o.checked("send", from, 1)?;
@@ -258,7 +258,7 @@ impl Communicator {
     /// Receives from a rank.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn recv(&self, to: Span, from: usize, operation: Operation<'_>) -> Result<(), NcclError> {
         let o = operation;
         let to = o.checked("recv", to, 1)?;

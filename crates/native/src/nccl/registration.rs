@@ -52,7 +52,7 @@ impl Nccl {
     /// Allocates memory the way NCCL prefers it (ncclMemAlloc, 2.19 and later).
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn allocate(
         &'static self,
         context: &Arc<Context>,
@@ -83,7 +83,7 @@ impl Communicator {
     /// GPUs of one thread do it within a group.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn register(&self, span: Span, kind: Symmetric) -> Result<Registration, NcclError> {
         let place = Box::leak(Box::new(std::ptr::null_mut()));
         let made = Registration {

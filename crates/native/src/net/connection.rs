@@ -154,7 +154,7 @@ impl Sender {
     /// Lets the connection use some memory, until it is closed.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn register(&mut self, memory: &Rc<Memory>) -> Result<(), NetError> {
         self.0.register(memory)
     }
@@ -162,7 +162,7 @@ impl Sender {
     /// Begins to send a part of registered memory; nothing means: not now, ask again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     #[inline]
     pub fn isend(
         &mut self,
@@ -206,7 +206,7 @@ impl Sender {
     /// Ends it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }
@@ -234,7 +234,7 @@ impl Receiver {
     /// As [`Sender::register`].
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn register(&mut self, memory: &Rc<Memory>) -> Result<(), NetError> {
         self.0.register(memory)
     }
@@ -242,7 +242,7 @@ impl Receiver {
     /// Begins to receive at most so many bytes into registered memory; nothing means: not now, ask again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     #[inline]
     pub fn irecv(
         &mut self,
@@ -260,7 +260,7 @@ impl Receiver {
     /// The same where it is all the same whether the sender hears of the end, as NCCL's LL protocols ask.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn irecv_quietly(
         &mut self,
         memory: &Rc<Memory>,
@@ -278,7 +278,7 @@ impl Receiver {
     /// more than the device's properties say.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn irecv_grouped(
         &mut self,
         memory: &Rc<Memory>,
@@ -364,7 +364,7 @@ impl Receiver {
     /// Ends it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }

@@ -74,7 +74,7 @@ impl Plugin {
     /// Versions of the table that a plugin's library has, newest first. Nothing is started.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn versions(word: &str) -> Result<Vec<u32>, LoadError> {
         let library = found(word)?;
         let has = |version: &u32| table(&library, *version).is_some();
@@ -99,7 +99,7 @@ impl Plugin {
     /// How many devices it has.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn devices(&self) -> Result<usize, NetError> {
         let devices = present("devices", self.calls.devices)?;
         let mut count: c_int = 0;
@@ -114,7 +114,7 @@ impl Plugin {
     /// What a device is.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn properties(&self, device: usize) -> Result<Properties, NetError> {
         self.calls.properties(device as c_int)
     }
@@ -122,7 +122,7 @@ impl Plugin {
     /// Listens for one connection.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn listen(&'static self, device: usize) -> Result<(Listener, Handle), NetError> {
         let mut handle = Handle([0; HANDLE_BYTES]);
         let mut listener = std::ptr::null_mut();
@@ -141,7 +141,7 @@ impl Plugin {
     /// Connects to the listener of a handle, which is kept between calls: nothing yet means: ask again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn connect(
         &'static self,
         device: usize,
@@ -159,7 +159,7 @@ impl Plugin {
     /// Ends the context that `open` began, in tables that have one; no connection may be left.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn finalize(&self) -> Result<(), NetError> {
         if self.version < 11 {
             return Ok(());

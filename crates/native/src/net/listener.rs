@@ -23,7 +23,7 @@ impl Listener {
     /// The connection, if it is there: nothing yet means: ask again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn accept(&mut self) -> Result<Option<Receiver>, NetError> {
         let accept = present("accept", self.plugin.calls.accept)?;
         let (mut connection, mut offload) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -36,7 +36,7 @@ impl Listener {
     /// Ends it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }

@@ -166,7 +166,7 @@ impl Hold {
     /// Takes a part for a request.
     ///
     /// # Errors
-    /// [`Busy`].
+    /// Some byte of it is in use, or does not exist.
     pub(super) fn new(memory: &Rc<Memory>, bytes: Range<usize>, how: Use) -> Result<Hold, Busy> {
         memory.take(&bytes, how)?;
         Ok(Hold { memory: Rc::clone(memory), bytes, how })
