@@ -1,4 +1,4 @@
-//! One GPU as this process uses it: its primary context, which NCCL and everything else share.
+//! One GPU as this process uses it: its primary context, which NCCL and all other libraries share.
 //! Not its memory (`memory`).
 
 use std::ffi::{CStr, c_char, c_int};
@@ -15,10 +15,10 @@ const MULTIPROCESSORS: c_int = 16;
 /// CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, of CUDA 12.1.
 const MULTICAST: c_int = 132;
 
-/// What the driver says of a GPU without a context.
+/// Facts about a GPU that need no context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Number among those that this process may use.
+    /// Number among the GPUs that this process may use.
     pub ordinal: i32,
     /// Name, such as "NVIDIA H200".
     pub name: String,
@@ -26,11 +26,12 @@ pub struct Facts {
     pub address: String,
     /// Bytes of memory.
     pub memory: u64,
-    /// Compute capability as 10 × major + minor; none on HIP.
+    /// Compute capability as 10 × major + minor; `None` on HIP.
     pub capability: Option<u32>,
-    /// Multiprocessors; none on HIP.
+    /// Multiprocessors; `None` on HIP.
     pub multiprocessors: Option<u32>,
-    /// Whether it can be in a multicast group of NVLink (NVLS); none where the driver does not know.
+    /// Whether it can be in an NVLink multicast group (NVLS); `None` where the driver does not
+    /// know.
     pub multicast: Option<bool>,
 }
 
@@ -107,10 +108,10 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Takes GPU `ordinal` and makes it the current one of this thread.
+    /// Retains the primary context of GPU `ordinal` and makes it current on this thread.
     ///
     /// # Errors
-    /// [`GpuError`]: no such GPU, or no memory left for a context.
+    /// There is no such GPU, or no memory left for a context.
     pub fn take(runtime: &'static Runtime, ordinal: usize) -> Result<Context, GpuError> {
         let ordinal = ordinal as c_int;
         let device = runtime.device(ordinal)?;
@@ -121,7 +122,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the current one of this thread.
+    /// Makes it current on this thread.
     ///
     /// # Errors
     /// The GPU's driver refuses the call.
@@ -139,7 +140,7 @@ impl Context {
         self.runtime
     }
 
-    /// Bytes free and in all.
+    /// Bytes free, and bytes in total.
     ///
     /// # Errors
     /// The GPU's driver refuses the call.

@@ -10,14 +10,14 @@ use super::{
     table::Handle,
 };
 
-/// What was captured, not launchable yet.
+/// A captured graph, not launchable yet.
 #[derive(Debug)]
 pub struct Captured {
     context: Arc<Context>,
     graph: Handle,
 }
 
-/// A graph that can be launched.
+/// An instantiated graph.
 #[derive(Debug)]
 pub struct Graph {
     captured: Captured,
@@ -32,7 +32,7 @@ impl Captured {
         Captured { context: Arc::clone(context), graph }
     }
 
-    /// Makes it launchable.
+    /// Instantiates it, which makes it launchable.
     ///
     /// # Errors
     /// The GPU's driver refuses the call.

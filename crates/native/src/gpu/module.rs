@@ -56,7 +56,7 @@ impl Module {
     /// Loads PTX text.
     ///
     /// # Errors
-    /// [`GpuError`]: among others when the driver is older than the PTX.
+    /// The driver is older than the PTX, or refuses it.
     pub fn load(context: &Arc<Context>, ptx: &CStr) -> Result<Module, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();

@@ -1,5 +1,5 @@
-//! A stream: what is enqueued on it runs in order, while the caller goes on.
-//! Not what is enqueued.
+//! A stream: operations enqueued on it run in order, while the caller continues.
+//! Not the operations.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Stream {
         Stream { context: Arc::clone(context), handle: std::ptr::null_mut() }
     }
 
-    /// Its GPU.
+    /// The context of its GPU.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -54,10 +54,10 @@ impl Stream {
         self.handle
     }
 
-    /// Whether everything enqueued so far is done.
+    /// Whether everything enqueued so far has completed.
     ///
     /// # Errors
-    /// [`GpuError`]: what went wrong in something enqueued before.
+    /// An operation enqueued before has failed.
     pub fn is_done(&self) -> Result<bool, GpuError> {
         match call!(self.context.runtime, stream_query(self.handle)) {
             Ok(()) => Ok(true),
@@ -66,7 +66,7 @@ impl Stream {
         }
     }
 
-    /// From here on, what is enqueued is kept for a graph instead of run.
+    /// Begins a capture: enqueued operations are recorded for a graph and do not run.
     ///
     /// # Errors
     /// The GPU's driver refuses the call.
@@ -76,8 +76,8 @@ impl Stream {
             .map_err(|e| e.on(self.context.ordinal()))
     }
 
-    /// Ends the capture. What was captured becomes launchable by [`Captured::instantiate`], which CUDA
-    /// refuses a thread that still captures on another stream.
+    /// Ends the capture. [`Captured::instantiate`] makes its result launchable; CUDA refuses that
+    /// on a thread that still captures on another stream.
     ///
     /// # Errors
     /// The GPU's driver refuses the call.

@@ -1,5 +1,5 @@
-//! The collectives. Each waits, for ever when a rank has died: whoever watches the ranks ends the
-//! process. Every buffer holds what the operation needs, or it is refused here: MPI itself does not know.
+//! The collectives. Each waits for ever when a rank has died; the supervisor then ends the process.
+//! The size of every buffer is checked here: MPI itself does not know it.
 //! Not which collective a benchmark needs.
 
 use std::ffi::{c_int, c_void};
@@ -23,7 +23,7 @@ impl Communicator {
     /// The library's operator.
     ///
     /// # Errors
-    /// [`NotPossible`]: it has none for averages and sums of scaled elements.
+    /// MPI has no operator for averages and sums of scaled elements.
     pub fn operator(&self, op: ReduceOp) -> Result<Operator, NotPossible> {
         self.joined.mpi.operator(op)
     }
@@ -56,11 +56,11 @@ impl Communicator {
         ))
     }
 
-    /// Whether [`Communicator::reduce`] may be in place at that root: every rank asks before, and gets
-    /// the same answer.
+    /// Whether [`Communicator::reduce`] is possible in place with that root. All ranks must ask
+    /// before, and get the same answer.
     ///
     /// # Errors
-    /// [`NotPossible`]: MPICH 4.0 to 4.1.1 would end with a segmentation fault.
+    /// MPICH 4.0 to 4.1.1 would end with a segmentation fault.
     pub fn may_reduce_in_place(&self, root: usize) -> Result<(), NotPossible> {
         let mpi = self.joined.mpi;
         if root == 0 || !mpi.faults.only_rank_0_reduces_in_place {
@@ -138,7 +138,7 @@ impl Communicator {
         ))
     }
 
-    /// A reduction that MPI cannot make in one call, piece by piece.
+    /// A reduction that MPI cannot run in one call, piece by piece.
     #[cold]
     fn in_pieces(
         &self,
@@ -162,10 +162,10 @@ impl Communicator {
         Ok(())
     }
 
-    /// Whether [`Communicator::reduce_scatter`] can have shares of so many elements.
+    /// Whether [`Communicator::reduce_scatter`] is possible for shares of `elements`.
     ///
     /// # Errors
-    /// [`NotPossible`]: more than a library without large counts can count.
+    /// A library without large counts cannot count them.
     pub fn may_reduce_scatter(&self, elements: Elements) -> Result<(), NotPossible> {
         if !elements.gathered() {
             return Ok(());

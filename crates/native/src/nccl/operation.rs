@@ -1,5 +1,6 @@
-//! The operations, enqueued on a stream. Every span is as large as the operation needs, or it is
-//! refused here: NCCL itself does not know. Not which operation a benchmark needs.
+//! The operations, enqueued on a stream. The size of every span is checked here: NCCL itself does
+//! not know it.
+//! Not which operation a benchmark needs.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,21 +20,21 @@ const HOST_IMMEDIATE: c_int = 1;
 pub struct Operator(c_int);
 
 impl Operator {
-    /// One of the built-in ones; none for `mulsum`, which a communicator makes.
+    /// A built-in operator; `None` for `mulsum`, which a communicator creates.
     pub fn builtin(op: ReduceOp) -> Option<Operator> {
         // ncclRedOp_t numbers them in nccl-tests' order.
         (op != ReduceOp::Mulsum).then_some(Operator(op as c_int))
     }
 }
 
-/// What operations have in common.
+/// The arguments that all operations share.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation<'a> {
     /// Element type. ncclDataType_t numbers them in nccl-tests' order.
     pub datatype: DataType,
     /// The operation's count argument, in elements.
     pub count: usize,
-    /// Where it is enqueued.
+    /// The stream.
     pub stream: &'a Stream,
 }
 
@@ -79,9 +80,9 @@ impl Communicator {
         Ok(Operator(operator))
     }
 
-    /// Gives back what [`Communicator::premultiplied_sum`] made.
+    /// Destroys an operator of [`Communicator::premultiplied_sum`].
     pub fn destroy_operator(&self, operator: Operator) {
-        // After an abort there is nothing to give it back to.
+        // After an abort the communicator has destroyed it.
         if !self.handle.is_null() {
             let _ = call!(self.nccl, operator_destroy(operator.0, self.handle));
         }
@@ -244,7 +245,7 @@ impl Communicator {
         table.all_to_all.is_some() && table.gather.is_some() && table.scatter.is_some()
     }
 
-    /// Sends to a rank, which must receive as much.
+    /// Sends to a rank, which must receive the same number of elements.
     ///
     /// # Errors
     /// A span is smaller than the operation needs, or NCCL refuses the call.

@@ -1,4 +1,4 @@
-//! A plugin, open: which table of it is used, its devices, and how connections begin.
+//! An open plugin: the table that is used, its devices, and how connections begin.
 //! Not connections (`connection`).
 
 use std::{
@@ -17,10 +17,11 @@ use super::{
 };
 use crate::library::{Library, LoadError};
 
-/// Versions of the table that are known, newest first.
+/// Supported versions of the table, newest first.
 pub const VERSIONS: [u32; 5] = [12, 11, 10, 9, 8];
 
-/// What goes from a listener to whoever connects to it: plain data, of which the plugin has the say.
+/// The connection handle that a listener gives to the connecting rank: plain data that only the
+/// plugin interprets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Handle(pub [u8; HANDLE_BYTES]);
@@ -32,7 +33,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A plugin that was started. It stays for the life of the process.
+/// A plugin that was started. It stays loaded for the life of the process.
 #[derive(Debug)]
 pub struct Plugin {
     library: Library,
@@ -42,12 +43,12 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens and starts the plugin that NCCL would take for `word` in NCCL_NET_PLUGIN: a file or a name for
-    /// the loader, then `libnccl-net-<word>.so`; the newest of its tables, or that of `version`. It is to be
-    /// started once a process, as NCCL does with tables up to v10.
+    /// Opens and starts the plugin that NCCL would load for `word` in NCCL_NET_PLUGIN: a file or a
+    /// name for the loader, then `libnccl-net-<word>.so`. Uses the newest of its tables, or that of
+    /// `version`. Start it once a process, as NCCL does with tables up to v10.
     ///
     /// # Errors
-    /// [`LoadError`]: not there, no net plugin, or it refuses to start.
+    /// The file does not exist, is no net plugin, or refuses to start.
     pub fn open(word: &str, version: Option<u32>) -> Result<&'static Plugin, LoadError> {
         let library = found(word)?;
         let wanted = VERSIONS.into_iter().filter(|known| version.is_none_or(|v| v == *known));
@@ -81,22 +82,22 @@ impl Plugin {
         Ok(VERSIONS.into_iter().filter(has).collect())
     }
 
-    /// The file, or what the loader was asked for.
+    /// The path that was passed to the loader.
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// Which version of the table is used.
+    /// The version of the table that is used.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// What it calls itself in NCCL's log, and what NCCL_NET chooses by.
+    /// Its name in NCCL's log, by which NCCL_NET selects it.
     pub fn name(&self) -> &str {
         &self.calls.name
     }
 
-    /// How many devices it has.
+    /// The number of its devices.
     ///
     /// # Errors
     /// The plugin refuses the call.
@@ -111,7 +112,7 @@ impl Plugin {
         })
     }
 
-    /// What a device is.
+    /// The properties of a device.
     ///
     /// # Errors
     /// The plugin refuses the call.
@@ -138,7 +139,8 @@ impl Plugin {
         Ok((Listener::new(self, listener), handle))
     }
 
-    /// Connects to the listener of a handle, which is kept between calls: nothing yet means: ask again.
+    /// Connects to the listener of a handle, which keeps state between calls; `None` means that the
+    /// connection is not there yet: call again.
     ///
     /// # Errors
     /// The plugin refuses the call.
@@ -156,7 +158,8 @@ impl Plugin {
         Ok((!connection.is_null()).then(|| Sender::new(self, connection)))
     }
 
-    /// Ends the context that `open` began, in tables that have one; no connection may be left.
+    /// Finalises the context that `open` created, in tables that have one; no connection may be
+    /// left.
     ///
     /// # Errors
     /// The plugin refuses the call.
@@ -169,7 +172,7 @@ impl Plugin {
         checked("finalize", unsafe { finalize(self.context) })
     }
 
-    /// Functions that NCCL calls for memory of the host without asking whether they are there, and that are not.
+    /// The missing functions that NCCL calls for host memory without a check.
     pub fn absent(&self) -> Vec<&'static str> {
         let calls = &self.calls;
         let all = [
@@ -205,7 +208,7 @@ fn found(word: &str) -> Result<Library, LoadError> {
     }
 }
 
-/// Where a library has a table.
+/// The address of a table in a library.
 fn table(library: &Library, version: u32) -> Option<*const c_void> {
     let name = CString::new(symbol(version)).ok()?;
     let name: &CStr = &name;

@@ -1,5 +1,5 @@
-//! Collectives between parts of the ranks' buffers, and what they count in.
-//! Not messages between two (`rank`).
+//! Collectives between parts of the ranks' buffers, and their counts.
+//! Not messages between two ranks (`rank`).
 
 use model::{DataType, ReduceOp};
 
@@ -94,7 +94,7 @@ impl Rank {
         Ok(self.world.reduce(send, recv, operator, root, elements)?)
     }
 
-    /// Whether MPI_Reduce may be asked for in place with this root.
+    /// Whether MPI_Reduce is possible in place with this root.
     ///
     /// # Errors
     /// [`NotPossible`]: the library would crash.
@@ -102,7 +102,7 @@ impl Rank {
         self.world.may_reduce_in_place(root)
     }
 
-    /// Whether MPI_Reduce_scatter_block can have shares of so many elements.
+    /// Whether MPI_Reduce_scatter_block is possible for shares of this size.
     ///
     /// # Errors
     /// [`NotPossible`]: the library cannot count them.
@@ -110,7 +110,7 @@ impl Rank {
         self.world.may_reduce_scatter(elements)
     }
 
-    /// Whether MPI_Reduce_scatter_block may be asked for in place.
+    /// Whether MPI_Reduce_scatter_block is possible in place.
     ///
     /// # Errors
     /// [`NotPossible`]: with buffers in a GPU's memory the library would crash, or its results be wrong.
