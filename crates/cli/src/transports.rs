@@ -135,7 +135,7 @@ fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
         // The transport that ran instead has another limit.
         let answer = match verdict {
             Conclusion::Proven => {
-                limit::limit(&limit::machine(&host, &profile.way), here, &profile.way)
+                limit::limit(&limit::machine(&host, &profile.kind), here, &profile.kind)
             }
             _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),
         };

@@ -1,8 +1,9 @@
-//! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
-//! Not how it is measured. Below: `schedule` (which pairs talk when), `judge` (from `figures` to a
-//! `verdict` about `subject`s), `retest` (who is measured again), `sentence` (the verdict in words), `of_row`
-//! (the matrix of a record).
-//! docs/pairs.md tells how a verdict is reached and how far it can be trusted.
+//! The figures of each pair of ranks: a matrix with a row for each sender and a column for each
+//! receiver.
+//! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to a
+//! `verdict` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
+//! words), `of_row` (the matrix of a record).
+//! docs/pairs.md says how a verdict is reached and how far it can be trusted.
 
 pub mod figures;
 mod fit;
@@ -46,10 +47,10 @@ pub struct Pairs {
     pub size: u64,
     /// Unit of the values.
     pub unit: Unit,
-    /// A row for each sender, a column for each receiver; none where nothing was measured, as from a
-    /// rank to itself.
+    /// A row for each sender, a column for each receiver; `null` where nothing was measured, as
+    /// from a rank to itself.
     pub values: Vec<Vec<Option<f64>>>,
-    /// What the matrix says, where it has been judged.
+    /// The verdict on the matrix, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<PairsAssessment>,
 }
@@ -76,10 +77,10 @@ pub struct Pair {
     pub value: f64,
 }
 
-/// Why a text is no matrix of pairs.
+/// Why a text is not a matrix of pairs.
 #[derive(Debug, Error)]
 pub enum BadPairs {
-    /// From the future.
+    /// A newer schema.
     #[error("its matrix of pairs has schema {0}; this busbw reads up to {SCHEMA}: use a newer one")]
     Newer(u32),
     /// The wrong shape.
@@ -102,13 +103,13 @@ pub enum BadPairs {
         "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
     )]
     Assessment(usize, usize),
-    /// A figure that is none.
+    /// A value that is not a figure.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]
     Value(f64),
 }
 
 impl Unit {
-    /// As it is written behind a figure.
+    /// The suffix of a figure.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::GigabytesPerSecond => "GB/s",
@@ -126,7 +127,7 @@ impl Pairs {
     /// The matrix, if its parts fit together.
     ///
     /// # Errors
-    /// [`BadPairs`].
+    /// The schema is newer, the shape is not square, or a figure is not positive.
     pub fn checked(self) -> Result<Pairs, BadPairs> {
         if self.pairs_schema > SCHEMA {
             return Err(BadPairs::Newer(self.pairs_schema));

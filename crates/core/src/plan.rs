@@ -12,7 +12,7 @@ mod seating;
 pub use backend::{BackendChoice, CheckedBy, GpuOptions, Memory, Registration};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
-pub use pairing::{Pairing, Way};
+pub use pairing::{PairSelection, Pairing};
 pub use sampling::{Average, Sampling};
 pub use seating::RankLayout;
 

@@ -1,4 +1,5 @@
-//! What a network adapter's driver counts, by ethtool's ioctl: names and values (Linux, uapi/linux/ethtool.h).
+//! The statistics of a network adapter's driver, by ethtool's ioctl: names and values (Linux,
+//! uapi/linux/ethtool.h).
 //! Not which of them matter.
 
 use std::{ffi::c_void, io, os::fd::OwnedFd};
@@ -49,7 +50,7 @@ impl Statistics {
     /// For an interface of this network namespace.
     ///
     /// # Errors
-    /// When its name is none, or no socket can be had.
+    /// The name is not that of an interface, or no socket can be created.
     pub fn open(interface: &str) -> io::Result<Statistics> {
         let mut name = [0; INTERFACE_NAME_BYTES];
         let bytes = interface.as_bytes();
@@ -65,7 +66,7 @@ impl Statistics {
     /// The names, in the order of the values.
     ///
     /// # Errors
-    /// When the driver has no statistics, or the interface is gone.
+    /// The driver has no statistics, or the interface is gone.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let room = room(self.count()?);
         // Command, set, length, then the names.
@@ -82,10 +83,10 @@ impl Statistics {
         Ok(bytes.chunks_exact(STATISTIC_NAME_BYTES).take(count).map(name).collect())
     }
 
-    /// The values as they are now.
+    /// The current values.
     ///
     /// # Errors
-    /// The same.
+    /// The driver has no statistics, or the interface is gone.
     pub fn values(&self) -> io::Result<Vec<u64>> {
         let room = room(self.count()?);
         let mut words = vec![0u64; 1 + room];
@@ -121,8 +122,8 @@ impl Statistics {
     }
 }
 
-/// Entries to make room for, where the driver counts `count`: it writes as many as it has when it is asked,
-/// and a change of its queues since it was asked how many adds a few for each queue.
+/// Entries to make room for, where the driver reports `count`: it writes the number that it has at
+/// the second call, and a change of its queues in between adds a few for each queue.
 const fn room(count: usize) -> usize {
     2 * count + 1024
 }
@@ -143,7 +144,7 @@ mod tests {
             seen += names.len();
         }
         println!("{seen} statistics of this machine's adapters");
-        // A kernel says either that loopback has none, or that it has no statistics at all.
+        // Some kernels report an empty set for loopback, others no statistics at all.
         let refused = Statistics::open("lo").unwrap().names().unwrap_err();
         assert!(refused.kind() == io::ErrorKind::Unsupported, "{refused}");
         assert!(Statistics::open("no-such-thing0").unwrap().values().is_err());

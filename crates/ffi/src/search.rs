@@ -1,5 +1,6 @@
-//! Where the machine keeps a library: every copy there is, in the order in which they are tried.
-//! Not loading one: nothing here is mapped or run, so that several NCCLs never meet in a process.
+//! The search for a library: every copy on the machine, in the order in which they are tried.
+//! Not loading one: nothing here is mapped or run, so that several NCCLs are never loaded in one
+//! process.
 
 mod cache;
 mod image;
@@ -17,12 +18,12 @@ use std::{
 pub use kind::Kind;
 use starter::Starter;
 
-/// The variables that decide where is looked: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
+/// The variables that control the search: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// This process's.
+    /// The environment of this process.
     pub fn of_process() -> Environment {
         let variables = std::env::vars_os();
         Environment(variables.filter_map(|(n, v)| Some((n.into_string().ok()?, v))).collect())
@@ -35,7 +36,7 @@ impl Environment {
         self
     }
 
-    /// A variable that is set to more than nothing.
+    /// The value of a variable; `None` if it is unset or empty.
     pub fn get(&self, name: &str) -> Option<&OsString> {
         self.0.get(name).filter(|value| !value.is_empty())
     }
@@ -45,14 +46,14 @@ impl Environment {
         self.0.iter()
     }
 
-    /// The folders of a list such as PATH; relative ones from where this process stands.
+    /// The folders of a list such as PATH; relative ones from the working directory.
     fn folders(&self, name: &str) -> Vec<PathBuf> {
         let list = self.get(name).map(std::env::split_paths).into_iter().flatten();
         list.filter_map(|folder| std::path::absolute(folder).ok()).collect()
     }
 }
 
-/// Why a place was looked at.
+/// How a copy was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The user named it: `--nccl PATH`, `BUSBW_NCCL`.
@@ -104,23 +105,23 @@ pub enum Standing {
 pub struct Candidate {
     /// The path to load, as it was found.
     pub path: PathBuf,
-    /// The file behind it, links followed; the same as `path` where there is none.
+    /// The file after following links; the same as `path` where there is none.
     pub file: PathBuf,
-    /// Why it was looked at; the first place that has this file.
+    /// How it was found; the first way that has this file.
     pub origin: Origin,
-    /// Its version as its own text or its file name says, such as `2.28.9+cuda12.9`.
+    /// Its version by its own text or its file name, such as `2.28.9+cuda12.9`.
     pub version: Option<String>,
-    /// Exported symbols that tell what it can do ([`Kind::NetPlugin`] and its like), sorted.
+    /// Exported symbols that show its abilities ([`Kind::NetPlugin`] and similar), sorted.
     pub symbols: Vec<String>,
     /// Whether it is to be loaded.
     pub standing: Standing,
 }
 
-/// Every copy of `kind` that the machine below `root` (`/` outside of tests) shows, in the order in
-/// which they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
-/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose launcher did
-/// not start this process comes last. At most one is [`Standing::Used`]. A library that the user named is
-/// used or none is: falling back to another would hide the mistake.
+/// Every copy of `kind` on the machine below `root` (`/` outside of tests), in the order in which
+/// they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
+/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose
+/// launcher did not start this process comes last. At most one is [`Standing::Used`]. If the user
+/// named a library, that one is used or none: another one would hide the mistake.
 pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Candidate> {
     let named = environment.get(kind.variable());
     let names: Vec<String> = kind.file_names(environment);
@@ -156,7 +157,7 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
     found.candidates
 }
 
-/// The first that can be loaded, and only a named one where one was named.
+/// Marks the first copy that can be loaded, and only a named one where one was named.
 fn decide(candidates: &mut [Candidate], named: bool) {
     let may = |c: &&mut Candidate| !named || c.origin == Origin::Named;
     if let Some(first) = candidates.iter_mut().filter(may).find(|c| c.standing == Standing::Later) {
@@ -219,7 +220,7 @@ impl Found<'_> {
         }
     }
 
-    /// Takes a path if something is there that was not found before.
+    /// Adds a path if a file is there that was not found before.
     fn add(&mut self, path: PathBuf, origin: Origin) {
         if below(self.root, &path).symlink_metadata().is_ok() {
             self.add_even_if_absent(path, origin);
@@ -240,7 +241,7 @@ impl Found<'_> {
             Err(why) => (None, Vec::new(), Standing::Refused(why)),
         };
         let version = version.or_else(|| version_of_name(&file));
-        // A stub is there to be linked against: it has the names and no driver behind them.
+        // A stub is for linking only: it has the names and no driver behind them.
         let stub = path.parent().is_some_and(|folder| folder.ends_with("stubs"));
         let standing = match standing {
             Standing::Later if stub => Standing::Refused("a stub for linking only".to_owned()),
@@ -250,7 +251,7 @@ impl Found<'_> {
     }
 }
 
-/// `libcuda.so.580.82.07` is version 580.82.07; `libnccl.so.2` says nothing.
+/// `libcuda.so.580.82.07` has version 580.82.07; `libnccl.so.2` has none.
 fn version_of_name(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     let (_, version) = name.split_once(".so.")?;

@@ -9,7 +9,7 @@ use std::{
 use busbw_core::{
     messages::Messages,
     pairs::{Pairs, Unit, of_row::what, verdict::Basis},
-    plan::{Plan, Way},
+    plan::{PairSelection, Plan},
     record::{End, Row, Run, Status},
 };
 use busbw_stats::median;
@@ -85,9 +85,9 @@ impl<W: Write> Render for PairsTable<W> {
 /// The pairs that were measured.
 fn about(plan: &Plan) -> String {
     let ranks = plan.ranks();
-    let which = match plan.pairing.as_ref().map(|pairing| pairing.way) {
-        Some(Way::Rails) => "ranks of the same place in different hosts".to_owned(),
-        Some(Way::Sample(peers)) if peers + 1 < ranks => {
+    let which = match plan.pairing.as_ref().map(|pairing| pairing.selection) {
+        Some(PairSelection::Rails) => "ranks of the same place in different hosts".to_owned(),
+        Some(PairSelection::Sample(peers)) if peers + 1 < ranks => {
             format!("{peers} peers for each of {ranks} ranks")
         }
         _ => format!("every pair of {ranks} ranks"),

@@ -6,7 +6,7 @@ use busbw_hardware::{
     limits::{self, Algorithm, Bottleneck, Judgement, Limit, Load, Resource},
     machine::Machine,
 };
-use busbw_library_logs::nccl::Way;
+use busbw_library_logs::nccl::Execution;
 use busbw_logs::measurement::{Figure, Memory};
 use serde::Serialize;
 
@@ -217,8 +217,8 @@ pub(super) fn logged_algorithms(context: &Context<'_>, size: u64) -> Vec<String>
         Some(choice.bytes) == share && choice.collective.as_ref().is_none_or(same)
     });
     let mut names: Vec<String> = choices
-        .filter_map(|choice| match &choice.way {
-            Way::Tuned { algorithm, .. } => Some(algorithm.clone()),
+        .filter_map(|choice| match &choice.execution {
+            Execution::Tuned { algorithm, .. } => Some(algorithm.clone()),
             _ => None,
         })
         .collect();

@@ -4,7 +4,7 @@
 use super::{
     evidence::{EvidenceSource, Support},
     moved::Moved,
-    profile::{Scope, Way},
+    profile::{Scope, TransportKind},
 };
 use busbw_core::quantity::decimal_bytes as bytes;
 
@@ -19,7 +19,7 @@ const MIN_REQUIRED_BYTES: f64 = 16e6;
 
 /// The evidence of the counters for a transport. The network's counters are no evidence for ranks
 /// within nodes: they count the traffic between nodes.
-pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource {
+pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> EvidenceSource {
     if moved.required < MIN_REQUIRED_BYTES {
         let detail = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
         return EvidenceSource::no_data(&detail);
@@ -39,8 +39,8 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
         };
         EvidenceSource { support, detail: of(name, amount) }
     };
-    match (way, moved.nvlink) {
-        (Way::P2p, Some(nvlink)) => {
+    match (kind, moved.nvlink) {
+        (TransportKind::P2p, Some(nvlink)) => {
             let source = judged("NVLink", nvlink);
             if source.support == Support::Contradicts {
                 // Peers reach each other over PCIe as well, which nobody counts.
@@ -52,12 +52,18 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
             source
         }
         // Bytes over NVLink do not tell who reduced them, nor where the peer was.
-        (Way::Nvls | Way::Mnnvl, Some(nvlink)) => match judged("NVLink", nvlink) {
-            against @ EvidenceSource { support: Support::Contradicts, .. } => against,
-            other => EvidenceSource::no_data(&format!("{}, which P2P moves as well", other.detail)),
-        },
-        (Way::P2p | Way::Nvls | Way::Mnnvl, None) => EvidenceSource::no_data("NVLink was not read"),
-        (Way::Shm, nvlink) => {
+        (TransportKind::Nvls | TransportKind::Mnnvl, Some(nvlink)) => {
+            match judged("NVLink", nvlink) {
+                against @ EvidenceSource { support: Support::Contradicts, .. } => against,
+                other => {
+                    EvidenceSource::no_data(&format!("{}, which P2P moves as well", other.detail))
+                }
+            }
+        }
+        (TransportKind::P2p | TransportKind::Nvls | TransportKind::Mnnvl, None) => {
+            EvidenceSource::no_data("NVLink was not read")
+        }
+        (TransportKind::Shm, nvlink) => {
             let most = busiest.map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
             if moved.part(most) >= CARRIED_SHARE {
                 let (name, amount) = match busiest {
@@ -69,7 +75,7 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
             // Idle devices do not tell host memory from PCIe: neither is counted.
             EvidenceSource::no_data("no device counts host memory")
         }
-        (Way::Socket(device), _) => {
+        (TransportKind::Socket(device), _) => {
             // Between addresses of one host the kernel takes lo.
             let names = [device.as_str(), "lo"];
             let read = names.iter().filter_map(|name| Some((*name, moved.over(name)?)));
@@ -86,7 +92,7 @@ pub(super) fn evidence(way: &Way, scope: Scope, moved: &Moved) -> EvidenceSource
                 source => source,
             }
         }
-        (Way::Rdma { device, port }, _) => {
+        (TransportKind::Rdma { device, port }, _) => {
             let port = format!("{device}/{port}");
             let Some(amount) = moved.over(&port) else {
                 return EvidenceSource::no_data("the port was not read");
@@ -122,22 +128,22 @@ mod tests {
 
     #[test]
     fn counters_speak_for_what_they_count() {
-        let socket = Way::Socket("eth0".to_owned());
-        let rdma = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
-        for (way, counters, support) in [
-            (&Way::P2p, moved(Some(980), &[("lo", 3)]), Support::Confirms),
+        let socket = TransportKind::Socket("eth0".to_owned());
+        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        for (kind, counters, support) in [
+            (&TransportKind::P2p, moved(Some(980), &[("lo", 3)]), Support::Confirms),
             // Half of a ring's bytes are enough where switches reduce, and P2P would move them as well.
-            (&Way::Nvls, moved(Some(570), &[]), Support::NoData),
-            (&Way::Nvls, moved(Some(10), &[]), Support::Contradicts),
-            (&Way::P2p, moved(None, &[]), Support::NoData),
+            (&TransportKind::Nvls, moved(Some(570), &[]), Support::NoData),
+            (&TransportKind::Nvls, moved(Some(10), &[]), Support::Contradicts),
+            (&TransportKind::P2p, moved(None, &[]), Support::NoData),
             // Over PCIe, possibly.
-            (&Way::P2p, moved(Some(0), &[("lo", 3)]), Support::NoData),
-            (&Way::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Support::Contradicts),
+            (&TransportKind::P2p, moved(Some(0), &[("lo", 3)]), Support::NoData),
+            (&TransportKind::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Support::Contradicts),
             // It may have been PCIe.
-            (&Way::Shm, moved(Some(0), &[("lo", 3)]), Support::NoData),
-            (&Way::Shm, moved(None, &[("lo", 3)]), Support::NoData),
-            (&Way::Shm, moved(Some(900), &[]), Support::Contradicts),
-            (&Way::Shm, moved(Some(0), &[("lo", 1001)]), Support::Contradicts),
+            (&TransportKind::Shm, moved(Some(0), &[("lo", 3)]), Support::NoData),
+            (&TransportKind::Shm, moved(None, &[("lo", 3)]), Support::NoData),
+            (&TransportKind::Shm, moved(Some(900), &[]), Support::Contradicts),
+            (&TransportKind::Shm, moved(Some(0), &[("lo", 1001)]), Support::Contradicts),
             (&socket, moved(Some(0), &[("lo", 1010)]), Support::Confirms),
             (&socket, moved(Some(0), &[("eth0", 1010), ("lo", 1)]), Support::Confirms),
             (&socket, moved(Some(0), &[("lo", 10)]), Support::Contradicts),
@@ -145,15 +151,15 @@ mod tests {
             (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Support::Confirms),
             (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Support::NoData),
         ] {
-            let source = evidence(way, Scope::All, &counters);
-            assert_eq!(source.support, support, "{way:?} {counters:?}: {}", source.detail);
+            let source = evidence(kind, Scope::All, &counters);
+            assert_eq!(source.support, support, "{kind:?} {counters:?}: {}", source.detail);
         }
         // Between nodes the network is to be busy, whatever runs within them.
         let busy = moved(Some(0), &[("lo", 1001)]);
-        assert_eq!(evidence(&Way::Shm, Scope::Within, &busy).support, Support::NoData);
-        assert_eq!(evidence(&Way::P2p, Scope::Within, &busy).support, Support::NoData);
+        assert_eq!(evidence(&TransportKind::Shm, Scope::Within, &busy).support, Support::NoData);
+        assert_eq!(evidence(&TransportKind::P2p, Scope::Within, &busy).support, Support::NoData);
         assert_eq!(
-            evidence(&Way::Shm, Scope::Within, &moved(Some(800), &[])).support,
+            evidence(&TransportKind::Shm, Scope::Within, &moved(Some(800), &[])).support,
             Support::Contradicts
         );
     }
@@ -162,16 +168,21 @@ mod tests {
     #[test]
     fn few_bytes_tell_nothing() {
         let little = Moved { required: 8.1e3, nvlink: Some(0), ..moved(Some(0), &[("lo", 24)]) };
-        for way in [Way::P2p, Way::Nvls, Way::Shm, Way::Socket("eth0".to_owned())] {
-            assert_eq!(evidence(&way, Scope::All, &little).support, Support::NoData, "{way:?}");
+        for kind in [
+            TransportKind::P2p,
+            TransportKind::Nvls,
+            TransportKind::Shm,
+            TransportKind::Socket("eth0".to_owned()),
+        ] {
+            assert_eq!(evidence(&kind, Scope::All, &little).support, Support::NoData, "{kind:?}");
         }
     }
 
     /// A device that was not read is no device that was idle.
     #[test]
     fn what_was_not_read_says_nothing() {
-        let socket = Way::Socket("eth0".to_owned());
-        let rdma = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let socket = TransportKind::Socket("eth0".to_owned());
+        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
         for read in [vec![], vec!["lo"], vec!["eth0"]] {
             let moved = Moved {
                 read: read.iter().map(|name| (*name).to_owned()).collect(),

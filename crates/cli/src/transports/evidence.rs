@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     counters, log,
     moved::Moved,
-    profile::{Profile, Scope, Way},
+    profile::{Profile, Scope, TransportKind},
 };
 
 /// The requested transport, and the evidence of what ran.
@@ -110,13 +110,13 @@ impl Transport {
     /// Draws the conclusion from the records of an environment's launches on `nodes` nodes.
     pub fn judge(profile: &Profile, records: &[&Folded], nodes: usize) -> Transport {
         let moved = Moved::of(records, profile.scope, nodes);
-        let (found, log) = match &profile.way {
-            Way::Host => own_memory(records),
+        let (found, log) = match &profile.kind {
+            TransportKind::Host => own_memory(records),
             _ => log::evidence(profile, records, nodes),
         };
         let counters = moved.as_ref().map_or_else(
             || EvidenceSource::no_data("no counters"),
-            |moved| counters::evidence(&profile.way, profile.scope, moved),
+            |moved| counters::evidence(&profile.kind, profile.scope, moved),
         );
         let verdict = match (log.support, counters.support) {
             (Support::Confirms, Support::Contradicts) => Conclusion::Conflicting,
@@ -129,7 +129,7 @@ impl Transport {
             (Support::NoData, _) => Conclusion::Unproven,
         };
         let why = match verdict {
-            Conclusion::Replaced | Conclusion::Mixed => rule(&profile.way, &found),
+            Conclusion::Replaced | Conclusion::Mixed => rule(&profile.kind, &found),
             Conclusion::Unproven => Some(format!("{}; {}", log.detail, counters.detail)),
             Conclusion::Conflicting => {
                 Some(format!("NCCL's log: {}; {}", log.detail, counters.detail))
@@ -175,29 +175,29 @@ fn own_memory(records: &[&Folded]) -> (String, EvidenceSource) {
 }
 
 /// The rule by which NCCL chose another transport.
-fn rule(way: &Way, found: &str) -> Option<String> {
+fn rule(kind: &TransportKind, found: &str) -> Option<String> {
     let has = |word: &str| found.contains(word);
-    let text = match way {
-        Way::Socket(_) if has("NET/IB") => {
+    let text = match kind {
+        TransportKind::Socket(_) if has("NET/IB") => {
             "IB or RoCE wins over sockets, whatever NCCL_SOCKET_IFNAME says: it names the interface of sockets, and does not choose them"
         }
-        Way::Socket(_) if has("NET/Socket") => {
+        TransportKind::Socket(_) if has("NET/Socket") => {
             "without IB the fastest interface wins, unless exactly one is named"
         }
-        Way::Socket(_) | Way::Rdma { .. } if has("NET/") => {
+        TransportKind::Socket(_) | TransportKind::Rdma { .. } if has("NET/") => {
             "a net plugin wins over NCCL's own networks, unless NCCL_NET names one of these"
         }
-        Way::Plugin(_) if has("NET/") => {
+        TransportKind::Plugin(_) if has("NET/") => {
             "a plugin that does not load, or finds no device, is passed over: then IB or RoCE, then sockets"
         }
-        Way::Socket(_) | Way::Rdma { .. } | Way::Plugin(_) => {
+        TransportKind::Socket(_) | TransportKind::Rdma { .. } | TransportKind::Plugin(_) => {
             "within a node P2P wins over SHM, and SHM over the network"
         }
-        Way::Shm if has("P2P") => "within a node P2P wins over SHM",
-        Way::P2p | Way::Shm if has("SHM") || has("NET/") => {
+        TransportKind::Shm if has("P2P") => "within a node P2P wins over SHM",
+        TransportKind::P2p | TransportKind::Shm if has("SHM") || has("NET/") => {
             "what a pair of ranks cannot have is passed over: P2P without peer access, SHM without a common /dev/shm; then the next way is taken"
         }
-        Way::Nvls | Way::CollNet => {
+        TransportKind::Nvls | TransportKind::CollNet => {
             "what a communicator has not set up is passed over, and rings and trees stay"
         }
         _ => return None,
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn rules_name_who_wins() {
-        let eno2 = Way::Socket("eno2".to_owned());
+        let eno2 = TransportKind::Socket("eno2".to_owned());
         assert!(rule(&eno2, "NET/IB/GDRDMA (mlx5_0)").unwrap().starts_with("IB or RoCE wins"));
         assert!(rule(&eno2, "P2P/CUMEM").unwrap().starts_with("within a node P2P"));
-        assert!(rule(&Way::P2p, "SHM/direct").unwrap().contains("peer access"));
-        assert_eq!(rule(&Way::Default, "x"), None);
+        assert!(rule(&TransportKind::P2p, "SHM/direct").unwrap().contains("peer access"));
+        assert_eq!(rule(&TransportKind::Default, "x"), None);
     }
 }

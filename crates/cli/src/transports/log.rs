@@ -9,7 +9,7 @@ use busbw_library_logs::nccl::{Mapping, NcclFacts, PluginState, Transport as Via
 
 use super::{
     evidence::{EvidenceSource, Support},
-    profile::{Profile, Scope, Way},
+    profile::{Profile, Scope, TransportKind},
 };
 
 /// The evidence of NCCL's log for the ranks in question, over all launches. A launch, a rank, a
@@ -53,8 +53,8 @@ fn of_launch(
         return (BTreeSet::new(), EvidenceSource::no_data("NCCL's log is not in the record"));
     }
     let algorithms = Algorithms::of(record);
-    if let Way::Nvls | Way::CollNet = profile.way {
-        return (algorithms.names.clone(), algorithms.source(&profile.way, &facts));
+    if let TransportKind::Nvls | TransportKind::CollNet = profile.kind {
+        return (algorithms.names.clone(), algorithms.source(&profile.kind, &facts));
     }
     let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
     // Two logs may each hold one end of a connection: only the pair's transports count.
@@ -73,7 +73,7 @@ fn of_launch(
         return (names, silent("NCCL's log names no connection between these ranks"));
     }
     let fits: Vec<Fit> =
-        pairs.values().flatten().map(|via| networks.fit(&profile.way, via)).collect();
+        pairs.values().flatten().map(|via| networks.fit(&profile.kind, via)).collect();
     let any = |fit| fits.contains(&fit);
     // In-switch reduction, set up beside the connections, would carry the data instead.
     let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
@@ -153,11 +153,13 @@ impl Algorithms {
     }
 
     /// NVLS and SHARP are algorithms: rows name them.
-    fn source(&self, way: &Way, facts: &[&NcclFacts]) -> EvidenceSource {
-        let start = if *way == Way::Nvls { "NVLS" } else { "COLLNET" };
+    fn source(&self, kind: &TransportKind, facts: &[&NcclFacts]) -> EvidenceSource {
+        let start = if *kind == TransportKind::Nvls { "NVLS" } else { "COLLNET" };
         let fitting = self.names.iter().filter(|name| name.starts_with(start)).count();
-        let set_up = match way {
-            Way::Nvls => facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0)),
+        let set_up = match kind {
+            TransportKind::Nvls => {
+                facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0))
+            }
             _ => facts
                 .iter()
                 .flat_map(|f| &f.transports)
@@ -236,22 +238,22 @@ impl<'a> Networks<'a> {
 
     /// Whether NCCL's transport is the requested one: for sockets and verbs over the named device
     /// and no other, for plugins by the named one.
-    fn fit(&self, way: &Way, via: &Via) -> Fit {
+    fn fit(&self, kind: &TransportKind, via: &Via) -> Fit {
         let only = |network: &str, is: &dyn Fn(&str, Option<u32>) -> bool| {
             let Some(devices) = self.devices.get(network) else { return Fit::Untold };
             if devices.iter().all(|(name, port)| is(name, *port)) { Fit::Yes } else { Fit::No }
         };
-        let fits = match (way, via) {
-            (Way::Default, _) => true,
-            (Way::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
-            (Way::P2p, Via::P2p { .. }) | (Way::Shm, Via::Shm { .. }) => true,
-            (Way::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
+        let fits = match (kind, via) {
+            (TransportKind::Default, _) => true,
+            (TransportKind::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
+            (TransportKind::P2p, Via::P2p { .. }) | (TransportKind::Shm, Via::Shm { .. }) => true,
+            (TransportKind::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
                 return only("Socket", &|name, _| name == device);
             }
-            (Way::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
+            (TransportKind::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
                 return only("IB", &|name, of| name == device && of.is_none_or(|of| of == *port));
             }
-            (Way::Plugin(file), Via::Net { plugin, .. })
+            (TransportKind::Plugin(file), Via::Net { plugin, .. })
                 if plugin != "IB" && plugin != "Socket" =>
             {
                 let loaded =
@@ -273,12 +275,12 @@ mod tests {
     use Fit::{No, Untold, Yes};
 
     /// How the connections in a log fit a request.
-    fn fits(way: &Way, lines: &[&str]) -> Vec<Fit> {
+    fn fits(kind: &TransportKind, lines: &[&str]) -> Vec<Fit> {
         let log: String =
             lines.iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}\n")).collect();
         let facts = parse(&log);
         let networks = Networks::of(&[&facts]);
-        facts.transports.iter().map(|ends| networks.fit(way, &ends.transport)).collect()
+        facts.transports.iter().map(|ends| networks.fit(kind, &ends.transport)).collect()
     }
 
     #[test]
@@ -288,20 +290,20 @@ mod tests {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
         let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
-        assert_eq!(fits(&Way::P2p, &[p2p]), [Yes]);
-        assert_eq!(fits(&Way::P2p, &[shm]), [No]);
-        assert_eq!(fits(&Way::Shm, &[p2p]), [No]);
-        assert_eq!(fits(&Way::Shm, &[shm]), [Yes]);
-        assert_eq!(fits(&Way::Mnnvl, &[p2p]), [No]);
-        let eno2 = Way::Socket("eno2".to_owned());
+        assert_eq!(fits(&TransportKind::P2p, &[p2p]), [Yes]);
+        assert_eq!(fits(&TransportKind::P2p, &[shm]), [No]);
+        assert_eq!(fits(&TransportKind::Shm, &[p2p]), [No]);
+        assert_eq!(fits(&TransportKind::Shm, &[shm]), [Yes]);
+        assert_eq!(fits(&TransportKind::Mnnvl, &[p2p]), [No]);
+        let eno2 = TransportKind::Socket("eno2".to_owned());
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [Yes]);
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [No]);
         assert_eq!(fits(&eno2, &[ib]), [No]);
-        let hca = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let hca = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [Yes]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [No]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:2/RoCE [RO]; OOB a:1<0>", ib]), [No]);
-        let ours = Way::Plugin("libx.so".to_owned());
+        let ours = TransportKind::Plugin("libx.so".to_owned());
         assert_eq!(fits(&ours, &["NET/Plugin: Loaded net plugin busbw (v8)", plugin]), [Yes]);
         assert_eq!(fits(&ours, &[socket]), [No]);
     }
@@ -312,9 +314,12 @@ mod tests {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
         let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
-        assert_eq!(fits(&Way::Socket("eno2".to_owned()), &[socket]), [Untold]);
-        assert_eq!(fits(&Way::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]), [Untold]);
-        let ours = Way::Plugin("libx.so".to_owned());
+        assert_eq!(fits(&TransportKind::Socket("eno2".to_owned()), &[socket]), [Untold]);
+        assert_eq!(
+            fits(&TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]),
+            [Untold]
+        );
+        let ours = TransportKind::Plugin("libx.so".to_owned());
         assert_eq!(fits(&ours, &[plugin]), [Untold]);
         let other = "NET/Plugin: Loaded net plugin other (v8)";
         assert_eq!(fits(&ours, &[other, plugin]), [Untold]);

@@ -1,5 +1,6 @@
-//! Figures as levels of classes, slowed by subjects, and noise: what is left when some are named.
-//! Not who is to be named.
+//! The model of the figures: levels of classes, slowness of subjects, and noise. Computes the
+//! residuals when some subjects are named.
+//! Not which subjects are named.
 
 use super::{
     figures::{Figures, scale},
@@ -14,13 +15,14 @@ const MIN_CELL_ERROR: f64 = 0.003;
 /// The fewest cells from which the noise between cells is estimated.
 const MIN_CELLS: usize = 5;
 
-/// A median's standard error for normal noise, over that of the mean.
+/// A median's standard error under normal noise, relative to that of the mean.
 const MEDIAN_ERROR_FACTOR: f64 = 1.2533;
 
-/// What a median absolute deviation knows, in terms of a standard deviation from as many values.
+/// Information of a median absolute deviation, relative to a standard deviation from as many
+/// values.
 const SPREAD_EFFICIENCY: f64 = 0.37;
 
-/// Every figure as a logarithm of time, and what is known of the noise before anybody is named.
+/// Every figure as a logarithm of time, and the noise before any subject is named.
 pub(super) struct Field {
     /// The slowness of each cell.
     pub slowness: Vec<f64>,
@@ -28,25 +30,25 @@ pub(super) struct Field {
     pub class: Vec<usize>,
     /// How many classes there are.
     pub classes: usize,
-    /// Whether slowness of two subjects adds up, as times do; else the slower one counts.
+    /// Whether the slowness of two subjects adds up, as times do; else the slower one counts.
     pub adds: bool,
     /// Standard deviation of each class's cells by their samples alone, and its degrees of freedom.
     by_samples: Vec<Option<(f64, f64)>>,
 }
 
-/// What subjects explain.
+/// The fit of named subjects.
 pub(super) struct Fit {
-    /// The level of each class: the median slowness of cells that nobody slows.
+    /// The level of each class: the median slowness of cells that no subject slows.
     pub levels: Vec<f64>,
-    /// Of each subject, its slowness in each class.
+    /// The slowness of each subject in each class.
     pub effects: Vec<Vec<f64>>,
-    /// The same beyond what others explain of all its cells.
+    /// The same beyond what other subjects explain of all its cells.
     pub beyond: Vec<Vec<f64>>,
     /// How many subjects slow each cell.
     pub named: Vec<usize>,
-    /// What is left of each cell.
+    /// The residual of each cell.
     pub rest: Vec<f64>,
-    /// Noise of a cell by class, and its degrees of freedom; none where it cannot be known.
+    /// Noise of a cell by class, and its degrees of freedom; `None` where it is unknown.
     pub noise: Vec<Option<(f64, f64)>>,
 }
 
@@ -72,7 +74,7 @@ impl Field {
         }
     }
 
-    /// What `subjects` explain.
+    /// Fits `subjects`.
     pub fn fit(&self, subjects: &[&Candidate]) -> Fit {
         let mut slowed_by = vec![Vec::new(); self.slowness.len()];
         for (number, subject) in subjects.iter().enumerate() {
@@ -94,7 +96,7 @@ impl Field {
         }
         let mut beyond = effects.clone();
         for (number, class, places) in shared {
-            // Others slow all of its cells: it has what they leave.
+            // Other subjects slow all of its cells: it gets the rest.
             let others = |at: usize| {
                 let others = slowed_by[at].iter().filter(|other| **other != number);
                 self.together(others.map(|other| effects[*other][class]))
@@ -122,7 +124,7 @@ impl Field {
         Fit { levels, effects, beyond, named, rest, noise }
     }
 
-    /// What several subjects make of one cell.
+    /// The slowness of one cell under several subjects.
     fn together(&self, effects: impl Iterator<Item = f64>) -> f64 {
         match self.adds {
             true => effects.map(|effect| effect.exp() - 1.0).sum::<f64>().ln_1p(),
@@ -139,7 +141,8 @@ impl Field {
         of(false).or_else(|| of(true)).unwrap_or(0.0)
     }
 
-    /// The larger of what samples within cells say, and what the cells that nobody slows do.
+    /// The larger of two estimates: from samples within cells, and from the cells that no subject
+    /// slows.
     fn noise(&self, class: usize, rest: &[f64], named: &[usize]) -> Option<(f64, f64)> {
         let healthy: Vec<f64> = (0..rest.len())
             .filter(|at| self.class[*at] == class && named[*at] == 0)

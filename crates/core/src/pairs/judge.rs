@@ -1,6 +1,7 @@
-//! From figures to a verdict: subjects are named one by one as they explain most, then each has to
-//! stand without the others' help.
-//! Not the plan of a retest, and not the sentences. docs/pairs.md tells the method and its rates.
+//! From figures to a verdict: subjects are named one by one in the order of what they explain; then
+//! each must remain significant without the others.
+//! Not the plan of a retest, and not the sentences. docs/pairs.md describes the method and its
+//! error rates.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +34,8 @@ pub fn judge(figures: &Figures, rule: &Rule) -> PairsAssessment {
     Judge::new(figures, rule, candidates(figures)).verdict(Basis::FirstLook)
 }
 
-/// Judges figures of a retest by these alone. Named can be who has at least half of a suspicion's cells, and
-/// was suspected of as much as counts; suspicions that come to nothing are cleared.
+/// Judges the figures of a retest by these alone. A subject can be named if at least half of a
+/// suspicion's cells are its own and it was suspected in as many; the other suspicions are cleared.
 pub fn confirm(first: &PairsAssessment, figures: &Figures, rule: &Rule) -> PairsAssessment {
     let hosts = figures.hosts();
     let slowed = |finding: &Finding| -> BTreeSet<usize> {
@@ -75,7 +76,7 @@ fn half(cells: impl Iterator<Item = usize>, suspicion: &BTreeSet<usize>) -> bool
     shared > 0 && 2 * shared >= suspicion.len()
 }
 
-/// Of a class: its cells, those that nobody named slows, and the sum of what is left of all.
+/// One class: its cells, those that no named subject slows, and the sum of their residuals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
     cells: usize,
@@ -91,7 +92,7 @@ struct Judge<'a> {
     first_noise: Vec<Option<f64>>,
 }
 
-/// A subject that was named, and others as good.
+/// A named subject, and others that fit as well.
 struct Named {
     candidate: usize,
     rivals: Vec<usize>,
@@ -143,7 +144,7 @@ impl<'a> Judge<'a> {
         self.field.fit(&subjects)
     }
 
-    /// Names one subject after the other, each the one that explains most of what is left.
+    /// Names one subject after the other, each the one that explains most of the residuals.
     fn named(&self) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
         while named.len() < MAX_NAMED {
@@ -158,7 +159,7 @@ impl<'a> Judge<'a> {
             scores.sort_by(|a, b| b.0.total_cmp(&a.0));
             let Some(&(best, candidate)) = scores.first() else { break };
             let cells: BTreeSet<usize> = self.candidates[candidate].places().collect();
-            // Who has none of its cells is no alternative, but another fault.
+            // A subject without any of its cells is no alternative, but another fault.
             let rivals = (scores.iter().skip(1))
                 .take_while(|(score, _)| *score > best - TIE_MARGIN)
                 .map(|(_, rival)| *rival)
@@ -168,8 +169,8 @@ impl<'a> Judge<'a> {
         named
     }
 
-    /// What a candidate explains of what is left, in squared deviations, less what it is allowed to
-    /// by its freedom; none if it cannot be it.
+    /// How much of the residuals a candidate explains, in squared deviations, less what its degrees
+    /// of freedom allow; `None` if it cannot be named.
     fn explains(&self, candidate: &Candidate, fit: &Fit, left: &[Left]) -> Option<f64> {
         let (mut sum, mut slow, mut all) = (0.0, 0, 0);
         let is_free = |at: &usize| fit.named[*at] == 0;
@@ -178,13 +179,13 @@ impl<'a> Judge<'a> {
             let noise = self.first_noise[*class]?;
             let Left { cells, healthy, rest: total } = left[*class];
             let others = cells - places.len();
-            // Somebody of the class has to be left whom nobody slows.
+            // Some cell of the class must remain that no subject slows.
             if others == 0 || healthy <= places.iter().filter(|at| is_free(at)).count() {
                 return None;
             }
             let level = total - places.iter().map(|at| fit.rest[*at]).sum::<f64>();
             let level = level / others as f64;
-            // Of two that slow a bandwidth the slower one hides the other.
+            // Of two subjects that slow a bandwidth, the slower one hides the other.
             let seen: Vec<f64> = (places.iter().filter(|at| !hidden || is_free(at)))
                 .map(|at| fit.rest[*at] - level)
                 .collect();
@@ -206,7 +207,7 @@ impl<'a> Judge<'a> {
             .filter(|sum| *sum > 0.0)
     }
 
-    /// What is left in each class.
+    /// The residuals of each class.
     fn left(&self, fit: &Fit) -> Vec<Left> {
         let mut left = vec![Left::default(); self.field.classes];
         for (at, class) in self.field.class.iter().enumerate() {
@@ -218,8 +219,8 @@ impl<'a> Judge<'a> {
         left
     }
 
-    /// The probability that chance names anybody who looks as slow as the `n`-th; 1 if that one is
-    /// not slow enough to be called so.
+    /// The probability that chance names any subject that looks as slow as the `n`-th; 1 if that
+    /// one is not slow enough to be named.
     fn chance(&self, named: &[Named], n: usize, fit: &Fit) -> f64 {
         let candidate = &self.candidates[named[n].candidate];
         let (mut sum, mut freedom, left) = (0.0, 0.0, self.left(fit));
@@ -246,7 +247,7 @@ impl<'a> Judge<'a> {
         (tail::above(together, freedom) * self.candidates.len() as f64).min(1.0)
     }
 
-    /// Cells of the `n`-th that are slow by half of what it is, and all of its cells.
+    /// Cells of the `n`-th that are slow by half of its slowness, and all of its cells.
     fn slow_cells(&self, candidate: &Candidate, n: usize, fit: &Fit) -> (usize, usize) {
         let slow = |at: &usize| {
             let class = self.field.class[*at];
@@ -266,7 +267,7 @@ impl<'a> Judge<'a> {
         alternatives.dedup();
         alternatives.retain(|other| *other != candidate.subject);
         let (slow_cells, cells) = self.slow_cells(candidate, n, fit);
-        // The class with most of its cells speaks for it.
+        // The class with most of its cells is reported.
         let main = candidate.cells.iter().max_by_key(|(_, places)| places.len());
         let class = main.map_or(0, |(class, _)| *class);
         let effect = fit.effects[n][class];

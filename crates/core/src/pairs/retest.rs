@@ -1,6 +1,6 @@
-//! Which pairs are measured again before anybody is accused: suspects against healthy peers, and
-//! healthy ranks among each other at the same time.
-//! Not the verdict over them, which is `judge::confirm`.
+//! The pairs of the retest before a verdict names a subject: suspects with healthy peers, and
+//! healthy ranks with each other at the same time.
+//! Not the verdict, which is `judge::confirm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use super::{
     verdict::PairsAssessment,
 };
 
-/// How often a first look goes through its schedule.
+/// Passes of a first look.
 pub const FIRST_PASSES: usize = 7;
 
-/// How often a retest does: of nine samples, of which one in twenty is slow, five are slow in 1 of
+/// Passes of a retest: of nine samples, of which one in twenty is slow, five are slow in 1 of
 /// 30,000 cells.
 pub const PASSES: usize = 9;
 
@@ -28,19 +28,19 @@ const MAX_RANKS_IN_FULL: usize = 2 * HEALTHY_PEERS;
 /// Idle ranks among which a peer for a control is searched.
 const CONTROL_CANDIDATES: usize = 64;
 
-/// What is measured again.
+/// The plan of a retest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Retest {
     /// The pairs of each round.
     pub schedule: Schedule,
-    /// How often it is gone through. Each pass gives one sample of a cell.
+    /// Passes through the rounds. Each pass gives one sample of a cell.
     pub passes: usize,
 }
 
-/// What has to be measured again to tell whether the suspicions of a first look hold; none if there
-/// are none. `schedule` is that of the first look; `class` tells the class of two ranks, none where
-/// they are not to be measured.
+/// The pairs to measure again to confirm the suspicions of a first look; `None` without suspicions.
+/// `schedule` is that of the first look; `class` returns the class of two ranks, `None` where they
+/// are not measured.
 pub fn plan(
     first: &PairsAssessment,
     schedule: &Schedule,
@@ -93,7 +93,7 @@ struct Round {
 }
 
 impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
-    /// Puts a pair into the first round of its class where both are free, if it is in none yet.
+    /// Adds a pair to the first round of its class where both ranks are free, if it is in none yet.
     fn add(&mut self, a: usize, b: usize) {
         let Some(class) = (self.class)(a, b) else { return };
         let pair = in_order(a, b);
@@ -115,7 +115,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         round.pairs.push(pair);
     }
 
-    /// The pairs of which a suspicion speaks, where these are not simply those of its ranks.
+    /// The pairs of a suspicion, where these are not simply those of its ranks.
     fn accused(&mut self, subject: Subject, hosts: &[usize]) {
         let of = |host: usize| (0..self.ranks).filter(move |rank| hosts.get(*rank) == Some(&host));
         let (here, there): (Vec<_>, Vec<_>) = match subject {
@@ -133,7 +133,8 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         }
     }
 
-    /// A suspect with healthy ranks of each class, drawn, so that they are of all hosts.
+    /// Pairs a suspect with healthy ranks of each class, drawn at random, so that they are of all
+    /// hosts.
     fn peers(&mut self, suspect: usize) {
         let mut left = BTreeMap::<usize, usize>::new();
         for peer in shuffled(self.ranks, suspect as u64) {
@@ -146,13 +147,13 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         }
     }
 
-    /// Healthy ranks that would be idle are paired, so that each round has a standard beside it.
+    /// Healthy idle ranks are paired, so that each round has a control.
     fn with_controls(mut self) -> Vec<Vec<[usize; 2]>> {
         let mut known: BTreeSet<_> = self.rounds.iter().flat_map(|r| r.pairs.clone()).collect();
         for (number, round) in self.rounds.iter_mut().enumerate() {
             let free = |rank: &usize| !self.suspects.contains(rank) && !round.busy.contains(rank);
             let mut idle: Vec<usize> = (0..self.ranks).filter(free).collect();
-            // Another order in each round, so that ranks meet others.
+            // Another order in each round, so that ranks get other peers.
             let start = number % idle.len().max(1);
             idle.rotate_left(start);
             while let Some(rank) = idle.pop() {

@@ -23,12 +23,13 @@ struct Names<'a> {
 
 impl PairsAssessment {
     /// One of its findings in words. `labels` are the names of the ranks, such as `node-3 gpu 5`; a
-    /// host's name is what the labels of its ranks begin with.
+    /// host's name is the common beginning of its ranks' labels.
     pub fn sentence<'a>(&'a self, finding: &'a Finding, labels: &'a [String]) -> Sentence<'a> {
         Sentence { finding, names: Names { labels, hosts: &self.hosts } }
     }
 
-    /// All of it in words: who is slow, or that nobody is, what is normal, and what is left open.
+    /// All findings in words: the slow subjects or that there are none, the normal level, and what
+    /// is undecided.
     pub fn sentences(&self, labels: &[String]) -> Vec<String> {
         let names = Names { labels, hosts: &self.hosts };
         let mut said: Vec<String> =

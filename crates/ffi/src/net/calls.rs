@@ -1,4 +1,5 @@
-//! The functions of a plugin's table, whichever version it has: what differs between versions ends here.
+//! The functions of a plugin's table, in any version: the differences between versions are hidden
+//! here.
 //! Not what they mean, and no memory of its own.
 
 use std::{
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::library::text;
 
-/// A function that some versions have in another form.
+/// A function that differs between versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Init {
     V8(InitV8),
@@ -67,7 +68,7 @@ pub(super) enum Irecv {
     V10(IrecvV10),
 }
 
-/// A table; what a plugin left out is `None`.
+/// A table; functions that the plugin lacks are `None`.
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) name: String,
@@ -85,7 +86,7 @@ pub(super) struct Calls {
     pub(super) close_send: Option<Close>,
     pub(super) close_recv: Option<Close>,
     pub(super) close_listen: Option<Close>,
-    /// Up to v10 there is none, and that is right.
+    /// Versions up to v10 have none.
     pub(super) finalize: Option<Close>,
 }
 
@@ -132,7 +133,7 @@ impl Calls {
         }
     }
 
-    /// Starts the plugin; the context of versions that have one.
+    /// Starts the plugin; returns the context, in versions that have one.
     pub(super) fn init(&self, logger: Logger) -> Result<*mut c_void, NetError> {
         let (mut context, logger) = (std::ptr::null_mut(), Some(logger));
         let mut config = CommConfig { traffic_class: UNDEFINED };
@@ -148,13 +149,13 @@ impl Calls {
         Ok(context)
     }
 
-    /// What a device is.
+    /// The properties of a device.
     pub(super) fn properties(&self, device: c_int) -> Result<Properties, NetError> {
         unsafe fn ask<P: ToProperties>(
             function: GetProperties<P>,
             device: c_int,
         ) -> Result<Properties, NetError> {
-            // NCCL's are not zeros; a plugin that leaves fields out shows them as such here.
+            // NCCL's are not zeros; fields that a plugin does not set stay zero here.
             let mut told = MaybeUninit::<P>::zeroed();
             // SAFETY: a function of the table, and a place for this version's properties.
             checked("getProperties", unsafe { function(device, told.as_mut_ptr()) })?;
@@ -191,7 +192,7 @@ impl Calls {
     }
 
     /// # Safety
-    /// The handle is what a listener filled, 128 bytes.
+    /// The handle is one that a listener filled, 128 bytes.
     pub(super) unsafe fn connect(
         &self,
         context: *mut c_void,
@@ -215,7 +216,7 @@ impl Calls {
     }
 
     /// # Safety
-    /// The connection is open and sends; the memory stays as it is until the request is done.
+    /// The connection is open and sends; the memory does not change until the request is complete.
     #[inline]
     pub(super) unsafe fn isend(
         &self,
@@ -243,8 +244,8 @@ impl Calls {
     }
 
     /// # Safety
-    /// The connection is open and receives; all lists have as many entries; the memory is the plugin's until
-    /// the request is done.
+    /// The connection is open and receives; all lists have as many entries; the memory is the
+    /// plugin's until the request is complete.
     #[inline]
     pub(super) unsafe fn irecv(
         &self,
@@ -266,7 +267,7 @@ impl Calls {
                     for (short_one, long) in sizes.iter_mut().zip(bytes.iter()) {
                         *short_one = short("irecv", *long)?;
                     }
-                    // As NCCL does for tables that know nothing of it (src/plugin/net/net_v8.cc).
+                    // As NCCL does for tables without it (src/plugin/net/net_v8.cc).
                     if request.addr() == OPTIONAL_COMPLETION {
                         *request = std::ptr::null_mut();
                     }

@@ -1,4 +1,5 @@
-//! A library's file, read and not loaded: whether the loader would take it, its version, its symbols.
+//! A library's file, read and not loaded: whether the loader would accept it, its version, its
+//! symbols.
 //! Not its code.
 
 use std::{fs::File, path::Path};
@@ -13,7 +14,7 @@ use super::kind::{Kind, Mark};
 /// The longest version text that is accepted, in bytes.
 const MAX_VERSION_BYTES: usize = 64;
 
-/// What a file says of itself.
+/// The facts in a library's file.
 pub(super) struct Image {
     pub(super) version: Option<String>,
     pub(super) symbols: Vec<String>,
@@ -24,13 +25,13 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 /// Reads the file; of NCCL's 400 MB only the headers and the constant text.
 ///
 /// # Errors
-/// Why the loader would not take it, as words that follow "not used:".
+/// The loader would not accept it: the reason, as words that follow "not used:".
 pub(super) fn inspect(path: &Path, kind: Kind) -> Result<Image, String> {
     let unreadable = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         _ => format!("it cannot be read: {e}"),
     };
-    // Opening a pipe would wait for a writer.
+    // Opening a pipe would block until somebody writes.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("it is no file".to_owned());
     }

@@ -181,13 +181,13 @@ fn torn_lines_say_nothing() {
 #[test]
 fn memory_is_bounded() {
     let mut parser = Parser::default();
-    for at in 0..KINDS + 5 {
+    for at in 0..MAX_KINDS + 5 {
         parser.line(&format!("[a:1] mca: bml: Using b{at} btl for send to [[1,1],1] on node a"));
         parser.line(&format!("[1.1] [a:1:0] w.c:1 UCX  INFO    ep_cfg[{at}]: tag(tcp/eth{at})"));
     }
     let facts = parser.finish(0, OPEN_MPI_VERSION, false, &CaptureDisabled::default());
-    assert_eq!((facts.btls.len(), facts.left_out), (KINDS, 10));
-    assert_eq!(facts.ucx.expect("UCX spoke").endpoints.len(), KINDS);
+    assert_eq!((facts.btls.len(), facts.left_out), (MAX_KINDS, 10));
+    assert_eq!(facts.ucx.expect("UCX spoke").endpoints.len(), MAX_KINDS);
 }
 
 proptest! {

@@ -1,8 +1,8 @@
-//! UCX's lines: which lanes its endpoints have.
-//! Not which of them carries a message: that depends on its size.
+//! UCX's log lines: the lanes of its endpoints.
+//! Not which lane carries a message: that depends on its size.
 //!
-//! Forms: `ep_cfg[1]: tag(sysv/memory cma/memory)` up to 1.13, later `intra-node cfg#1 tag(…)` after the
-//! name of a context (src/ucp/core/ucp_worker.c).
+//! Forms: `ep_cfg[1]: tag(sysv/memory cma/memory)` up to 1.13, later `intra-node cfg#1 tag(…)`
+//! after the name of a context (src/ucp/core/ucp_worker.c).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Endpoint;
 /// The most bytes of an endpoint's lanes that are read; a longer line is torn, or no such line.
 const MAX_LANES_BYTES: usize = 4096;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UcxMessage<'a> {
     /// UCX's version.
@@ -20,7 +20,7 @@ pub(super) enum UcxMessage<'a> {
     Endpoint(Endpoint),
 }
 
-/// What a line says, if it says something that is kept.
+/// Parses a line; `None` if nothing of it is kept.
 pub(super) fn message(line: &str) -> Option<UcxMessage<'_>> {
     let ("INFO", text) = level(line)? else { return None };
     if let Some(version) = text.strip_prefix("Version ") {
@@ -39,7 +39,8 @@ pub(super) fn message(line: &str) -> Option<UcxMessage<'_>> {
     Some(UcxMessage::Endpoint(Endpoint { to, lanes: lanes(rest)? }))
 }
 
-/// Whether UCX_LOG_LEVEL=info is the only reason for it: without, it prints warnings and errors.
+/// Whether it is printed only because of UCX_LOG_LEVEL=info: by default UCX prints warnings and
+/// errors.
 pub(super) fn is_chatter(line: &str) -> bool {
     level(line).is_some_and(|(level, _)| matches!(level, "INFO" | "DIAG"))
 }
@@ -56,7 +57,7 @@ fn after_number(text: &str) -> Option<&str> {
     (rest.len() < text.len()).then_some(rest)
 }
 
-/// `tag(sysv/memory cma/memory) am(…)` by what they are for.
+/// Parses `tag(sysv/memory cma/memory) am(…)` into lanes by purpose.
 fn lanes(mut text: &str) -> Option<BTreeMap<String, Vec<String>>> {
     let mut lanes = BTreeMap::new();
     if text.len() > MAX_LANES_BYTES {

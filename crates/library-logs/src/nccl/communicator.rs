@@ -17,11 +17,11 @@ const MAX_RANKS: usize = 16_384;
 /// A communicator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Communicator {
-    /// NCCL's commId, hexadecimal. Before 2.18, and in parts of a log, it is not said: such a
-    /// communicator is told once for every rank.
+    /// NCCL's commId, hexadecimal. Before 2.18, and in parts of a log, it is missing: such a
+    /// communicator appears once for every rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The call that made it, such as `ncclCommSplit`; from 2.21 on.
+    /// The call that created it, such as `ncclCommSplit`; from 2.21 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
     /// Its size.
@@ -32,7 +32,7 @@ pub struct Communicator {
     /// Whether NVLink spans its nodes; from 2.20 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mnnvl: Option<bool>,
-    /// The ranks whose output is at hand, in order.
+    /// The ranks whose output was read, in order.
     pub ranks: Vec<CommunicatorRank>,
 }
 
@@ -60,7 +60,7 @@ pub struct CommunicatorRank {
     /// Ranks on its node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_ranks: Option<u32>,
-    /// `Init COMPLETE` was said.
+    /// The log has its `Init COMPLETE`.
     pub initialized: bool,
 }
 
@@ -87,7 +87,7 @@ struct Communicating {
     ranks: BTreeMap<u32, CommunicatorRank>,
 }
 
-/// What one line says.
+/// The content of one line.
 #[derive(Default)]
 struct Statement<'a> {
     made_by: Option<&'a str>,
@@ -127,7 +127,7 @@ impl Communicators {
         Some(())
     }
 
-    /// The rank that a process gave to its device in the newest communicator.
+    /// The rank of a process's device in the newest communicator.
     pub(super) fn rank_of(&self, origin: Origin<'_>) -> Option<u32> {
         self.devices.get(&(origin.host.to_owned(), origin.pid, origin.device?)).copied()
     }
@@ -212,7 +212,7 @@ fn life<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement
             cursor.end()?;
             return Some(said);
         }
-        // Releases add fields, and so does RCCL: those that mean nothing here are passed over.
+        // Releases add fields, and so does RCCL: unknown ones are skipped.
         match cursor.word()? {
             "cudaDev" => said.cuda_dev = Some(cursor.field(" ")?),
             "nvmlDev" => said.nvml_dev = Some(cursor.field(" ")?),

@@ -1,4 +1,4 @@
-//! `Channel c : a[x] -> b[y] via …`: who was connected with whom, over what, how often.
+//! `Channel c : a[x] -> b[y] via …`: the connections between ranks, their transports and numbers.
 //! Not which of the connections carried bytes.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ const MAX_PAIRS: usize = 16_384;
 /// The most distinct transports of all pairs together.
 const MAX_TRANSPORTS: usize = 32_768;
 
-/// How many messages tell of a transport. P2P and SHM are told by the sender alone, NET by both
-/// ends, so a connection is counted by the end that tells more of them.
+/// The number of messages about a transport. Only the sender logs P2P and SHM, both ends log NET: a
+/// connection is counted by the end with more messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// The transport.
@@ -29,7 +29,7 @@ pub struct Ends {
     pub connections: u64,
 }
 
-/// What was set up from one rank to another, over all communicators in which they have these ranks.
+/// The connections from one rank to another, over all communicators in which they have these ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The sending rank.
@@ -70,7 +70,7 @@ impl Connections {
         Some(())
     }
 
-    /// Adds what another log told of pairs: one end of a connection may be in each.
+    /// Adds the messages of another log: each log may hold one end of a connection.
     pub(super) fn add_pairs(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             let told = self.pairs.entry((pair.from, pair.to)).or_default();
@@ -176,7 +176,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Option<u32> {
     Some(rank)
 }
 
-/// Whether it is the receiver who speaks.
+/// Whether the receiver logged it.
 fn direction(cursor: &mut Cursor<'_>) -> bool {
     cursor.has(" [receive]") || {
         cursor.has(" [send]");
@@ -229,7 +229,7 @@ mod tests {
             "Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/1/GDRDMA",
             "Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/2",
             "Channel 01/0 : 0[0] -> 8[0] [receive] via NET/IB/3",
-            // Of this one, the sender's output is not at hand.
+            // The sender's output of this one is missing.
             "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
         ]);
         let connected: Vec<(String, u64)> =

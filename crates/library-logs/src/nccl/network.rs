@@ -1,4 +1,4 @@
-//! Networks, their devices and interfaces: what NCCL found and what it took.
+//! Networks, their devices and interfaces: those that NCCL found and those that it uses.
 //! Not the plugins, and not which connection uses which device.
 
 use serde::{Deserialize, Serialize};
@@ -36,11 +36,11 @@ pub struct GpuDirect {
     pub device: u32,
     /// Device name.
     pub name: String,
-    /// What NCCL decided. One device can have both, on different hosts or from different GPUs.
+    /// NCCL's decision. One device can have both, on different hosts or from different GPUs.
     pub enabled: bool,
 }
 
-/// Helper threads of NET/Socket. Where it is not said, each connection has one stream and none.
+/// Helper threads of NET/Socket. Without this message each connection has one stream and no thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SocketThreads {
     /// Threads of a connection.

@@ -1,5 +1,5 @@
-//! Settings that NCCL says it took: from the environment, and from the program that called it.
-//! Not whether they are wise; `busbw lint` says that.
+//! Settings that NCCL logged: from the environment, and from the program that called it.
+//! Not whether they are sensible; `busbw lint` says that.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::tally::{Tally, keep};
 /// The most distinct settings of each kind that are kept.
 const MAX_SETTINGS: usize = 2048;
 
-/// Name, then value, then how many messages said so: ranks may differ.
+/// Name, then value, then the number of messages: ranks may differ.
 pub type Settings = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// The settings settings of so far: (name, value).
+/// The settings read so far: (name, value).
 #[derive(Debug)]
 pub(super) struct SettingsReader {
     environment: Tally<(String, String)>,

@@ -1,4 +1,5 @@
-//! How long communicators took to come up, as NCCL measured it: the slowest rank, part by part.
+//! The time that communicators took to initialise, as NCCL measured it: the slowest rank, part by
+//! part.
 //! Not how long a collective takes.
 
 use std::collections::BTreeMap;
@@ -11,10 +12,10 @@ use super::tally::keep;
 /// The most distinct calls and sizes, and parts of each, that are kept.
 const MAX_TIMINGS: usize = 64;
 
-/// The start of communicators of one size by one call.
+/// The initialisation of communicators of one size by one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InitTime {
-    /// The call, such as `ncclCommInitRank`; 2.22 does not say it. `Bootstrap` is the exchange of
+    /// The call, such as `ncclCommInitRank`; 2.22 does not print it. `Bootstrap` is the exchange of
     /// addresses alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -28,7 +29,7 @@ pub struct InitTime {
     pub slowest: Option<u32>,
     /// Its time, seconds.
     pub total_s: f64,
-    /// What its time consists of, seconds, by NCCL's names.
+    /// Its parts in seconds, by NCCL's names.
     pub parts_s: BTreeMap<String, f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Which NCCL speaks, and for which CUDA: `NCCL version …`, `cudaDriverVersion …`.
+//! The version of NCCL and of CUDA: `NCCL version …`, `cudaDriverVersion …`.
 //! Not what that release can do.
 
 use serde::{Deserialize, Serialize};
@@ -87,8 +87,8 @@ impl Versions {
         Some(())
     }
 
-    /// Reads a line without a speaker: NCCL_DEBUG=VERSION prints the version bare, rank 0 does
-    /// so beside NCCL_DEBUG_FILE, and a launcher may put its own prefix before that.
+    /// Reads a line without a source: NCCL_DEBUG=VERSION prints the version alone, rank 0 does so
+    /// with NCCL_DEBUG_FILE, and a launcher may put its own prefix before it.
     pub(super) fn read_bare(&mut self, line: &str) -> Option<()> {
         let at = line.find("NCCL version ").or_else(|| line.find("RCCL version "))?;
         let prefix = line[..at].trim_end();

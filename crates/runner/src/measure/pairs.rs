@@ -19,7 +19,7 @@ use busbw_core::{
         verdict::{Mover, PairsAssessment, Rule},
     },
     pattern::derive_seed,
-    plan::{BackendChoice, Placement, Sweep, Way},
+    plan::{BackendChoice, PairSelection, Placement, Sweep},
     record::{PairsFigures, Row},
 };
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Session<'_> {
             return Ok(());
         };
         let neighbours = self.neighbours()?;
-        let schedule = schedule(pairing.way, &neighbours.hosts, self.plan.seed);
+        let schedule = schedule(pairing.selection, &neighbours.hosts, self.plan.seed);
         let mut recorded = false;
         for test in &pairing.tests {
             let bytes = self.plan.bytes_of(*test) as usize;
@@ -169,7 +169,8 @@ impl Session<'_> {
             );
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {
-                let all = self.plan.pairing.as_ref().is_none_or(|p| p.way != Way::Rails);
+                let all =
+                    self.plan.pairing.as_ref().is_none_or(|p| p.selection != PairSelection::Rails);
                 let pair = [a.min(b), a.max(b)];
                 (all || measured.contains(&pair)).then(|| neighbours.class(a, b))
             };
@@ -198,14 +199,14 @@ impl Session<'_> {
 }
 
 /// The rounds of disjoint pairs.
-fn schedule(way: Way, hosts: &[usize], seed: u64) -> Schedule {
+fn schedule(selection: PairSelection, hosts: &[usize], seed: u64) -> Schedule {
     let count = hosts.iter().max().map_or(0, |last| last + 1);
     let of = |host: usize| (0..hosts.len()).filter(|rank| hosts[*rank] == host).collect();
     let by_host: Vec<Vec<usize>> = (0..count).map(of).collect();
-    match way {
-        Way::All => Schedule::by_hosts(&by_host),
-        Way::Rails => Schedule::by_rails(&by_host),
-        Way::Sample(peers) => Schedule::sample(hosts.len(), peers, seed),
+    match selection {
+        PairSelection::All => Schedule::by_hosts(&by_host),
+        PairSelection::Rails => Schedule::by_rails(&by_host),
+        PairSelection::Sample(peers) => Schedule::sample(hosts.len(), peers, seed),
     }
 }
 

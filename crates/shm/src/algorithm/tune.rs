@@ -1,5 +1,6 @@
-//! Measuring which way is the fastest at which size, on the ranks and buffers of a communicator.
-//! Not keeping the result: whoever asked does that.
+//! Measures which algorithm is the fastest at which size, on the ranks and buffers of a
+//! communicator.
+//! Not storing the result: the caller does that.
 
 use std::{hint::black_box, time::Instant};
 
@@ -13,7 +14,7 @@ use busbw_stats::median;
 use super::{Call, Communicator, Exchange, Region};
 use crate::shm::{Buffer, Wait};
 
-/// Bytes of the count argument that are tried: from one line to beyond every cache.
+/// Bytes of the count argument that are measured: from one cache line to beyond every cache.
 const SIZES: [u64; 11] =
     [32, 128, 512, 2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 
@@ -30,19 +31,20 @@ const MAX_REPEATS: f64 = 200.0;
 const GIVE_UP_FACTOR: f64 = 4.0;
 
 impl Communicator {
-    /// The largest size, bytes of the count argument, that [`Communicator::tune`] would measure of a
-    /// collective with buffers of `room` bytes.
+    /// The largest size, in bytes of the count argument, that [`Communicator::tune`] would measure
+    /// of a collective with buffers of `room` bytes.
     pub fn tunes_to(collective: Collective, ranks: usize, room: usize) -> u64 {
         let fits = |size: &u64| buffer_bytes(collective, ranks, *size as usize) <= room;
         SIZES.into_iter().filter(fits).max().unwrap_or(0)
     }
 
-    /// Times every way to run `collective` at sizes that fit into buffers of `room` bytes. Between two
-    /// operations every rank rewrites what it sends and reads what it received, untimed: a loop
-    /// over data that nobody touches would measure caches. Overwrites the send and receive buffers.
+    /// Times every algorithm of `collective` at sizes that fit into buffers of `room` bytes.
+    /// Between two operations every rank rewrites its send data and reads its received data,
+    /// untimed: a loop over untouched data would measure caches. Overwrites the send and receive
+    /// buffers.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn tune(&mut self, collective: Collective, room: usize) -> Result<Table, Wait> {
         let ranks = self.size();
         let mut ways: Vec<Choice> = Choice::of(collective).collect();
@@ -51,8 +53,8 @@ impl Communicator {
         if largest == 0 {
             return Ok(Table::unmeasured(collective, ranks));
         }
-        // How long the smallest operations take, which with more ranks than cores is not a
-        // microsecond but hundreds: a few of them tell.
+        // With more ranks than cores the smallest operations take not a microsecond but hundreds:
+        // time a few of them first.
         let probed = self.time_ways(collective, SIZES[0], &ways, f64::INFINITY)?;
         let mut expected_us = best(&probed);
         for size in SIZES {
@@ -67,7 +69,8 @@ impl Communicator {
         Ok(Table::measured(collective, ranks, &timings))
     }
 
-    /// Times each of `ways` that can run at `size`; all ranks get the same times, of the slowest rank.
+    /// Times each of `ways` that can run at `size`; all ranks get the same times, those of the
+    /// slowest rank.
     fn time_ways(
         &mut self,
         collective: Collective,
@@ -118,7 +121,7 @@ impl Communicator {
         Ok(ways.into_iter().zip(slowest).map(timing).collect())
     }
 
-    /// The largest of all ranks' values, one by one.
+    /// The largest of all ranks' values, element by element.
     fn slowest(&mut self, mine: &[f64]) -> Result<Vec<f64>, Wait> {
         let bytes: Vec<u8> = mine.iter().flat_map(|us| us.to_le_bytes()).collect();
         let mut slowest = mine.to_vec();
@@ -131,14 +134,14 @@ impl Communicator {
     }
 }
 
-/// The shortest time, microseconds.
+/// The shortest time, in microseconds.
 fn best<'t>(timed: impl IntoIterator<Item = &'t Timing>) -> f64 {
     timed.into_iter().map(|t| t.us).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether a way that was timed at one size may be the fastest at a larger one. Slots end where a
-/// message no longer fits, so how fast they are says nothing against the others; and stores past the
-/// caches are slow exactly where caches still help, so an algorithm is judged by its faster kind.
+/// Whether an algorithm that was timed at one size may be the fastest at a larger one. Slots end
+/// where a message no longer fits, so their speed is no argument against the others. Stores past
+/// the caches are slow where caches still help, so an algorithm is judged by its faster variant.
 fn worth_trying(way: Choice, timed: &[Timing]) -> bool {
     let of = |algorithm| best(timed.iter().filter(|t| t.choice.algorithm == algorithm));
     let rivals = timed

@@ -1,5 +1,6 @@
-//! What one rank has under way with one other: messages that wait for a slot, receives that wait for a
-//! message, and the copying. Not the waiting.
+//! The messages between one rank and one peer: messages that wait for a slot, receives that wait
+//! for a message, and the copying.
+//! Not the waiting.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -27,14 +28,14 @@ const MIN_STREAMED_BYTES: usize = 16 << 20;
 /// Polls for a message before anything else is checked: most receives end within them.
 const POLLS_BEFORE_CHECKS: u32 = 128;
 
-/// Some bytes of our buffers, to be sent or to be received into.
+/// Some bytes of our buffers, to send from or to receive into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) at: Address,
     pub(super) len: usize,
 }
 
-/// One other rank, or ourselves.
+/// One peer, or ourselves.
 #[derive(Debug)]
 pub(super) struct Peer {
     buffers: Arc<Buffers>,
@@ -43,15 +44,15 @@ pub(super) struct Peer {
     rank: usize,
     outbox: Outbox,
     inbox: Inbox,
-    /// Not announced yet.
+    /// Messages that are not announced yet.
     to_send: VecDeque<Part>,
-    /// Not received yet.
+    /// Receives without their message.
     to_receive: VecDeque<Part>,
-    /// The first to receive is copied but for parts that the peer copies.
+    /// The first receive is copied but for parts that the peer copies.
     nearly_whole: bool,
     /// Whether both ends copy long messages.
     shares: bool,
-    /// Kept by `Messages`: whether it is among the busy.
+    /// Kept by `Messages`: whether it is in the list of busy peers.
     pub(super) busy: bool,
 }
 
@@ -78,11 +79,11 @@ impl Peer {
         }
     }
 
-    /// Announces a message, or keeps it until there is room.
+    /// Announces a message, or queues it until there is room.
     #[inline]
     pub(super) fn start_send(&mut self, part: Part) {
         if !self.to_send.is_empty() || !self.announce(part) {
-            // Bounds are the caller's business now, not that of some later call.
+            // Check bounds in the caller's call, not in a later one.
             self.buffers.at(self.me, part.at.buffer, part.at.offset, part.len);
             self.to_send.push_back(part);
         }
@@ -100,14 +101,15 @@ impl Peer {
         self.outbox.post(len, |slot| unsafe { std::ptr::copy_nonoverlapping(from, slot, len) })
     }
 
-    /// Notes that the next message goes there.
+    /// Queues a receive for the next message.
     #[inline]
     pub(super) fn start_receive(&mut self, part: Part) {
         self.buffers.at(self.me, part.at.buffer, part.at.offset, part.len);
         self.to_receive.push_back(part);
     }
 
-    /// Looks for a while for the message of the only receive that is under way. Whether it was received.
+    /// Polls for a while for the message of the only receive in flight. Returns whether it was
+    /// received.
     #[inline]
     pub(super) fn receive_soon(&mut self) -> bool {
         for _ in 0..POLLS_BEFORE_CHECKS {
@@ -137,7 +139,7 @@ impl Peer {
         self.to_send.is_empty() && self.to_receive.is_empty() && self.outbox.has_back()
     }
 
-    /// Does what can be done now. Whether there was anything.
+    /// Makes all progress that is possible now. Returns whether there was any.
     #[inline]
     pub(super) fn advance(&mut self) -> bool {
         let mut moved = false;
@@ -154,8 +156,8 @@ impl Peer {
         moved | self.help()
     }
 
-    /// Receives the next message into the first place that waits for one. False when it is not there, or
-    /// not whole.
+    /// Receives the next message into the first waiting receive. Returns false when it has not
+    /// arrived, or is not complete.
     #[inline]
     fn receive(&mut self) -> bool {
         let Some(&part) = self.to_receive.front() else { return false };
@@ -180,13 +182,14 @@ impl Peer {
         true
     }
 
-    /// Where a message of `len` bytes goes.
+    /// The destination of a message of `len` bytes.
     fn room(&self, part: Part, len: usize) -> *mut u8 {
         assert!(len <= part.len, "a message of {len} bytes where {} are to be received", part.len);
         self.buffers.at(self.me, part.at.buffer, part.at.offset, len)
     }
 
-    /// Copies a message of `len` bytes out of the peer's buffers, or what of it the peer does not.
+    /// Copies a message of `len` bytes out of the peer's buffers, but for the parts that the peer
+    /// copies.
     fn fetch(&mut self, from: Address, part: Part, len: usize) {
         let to = self.room(part, len);
         if !self.shares || len < MIN_SHARED_BYTES {
@@ -199,7 +202,7 @@ impl Peer {
         self.inbox.share(offer, |number| copy_part(buffers, sender, receiver, &offer, number));
     }
 
-    /// Copies parts of our messages into the peer's buffers, for as long as some are on offer.
+    /// Copies parts of our messages into the peer's buffers, for as long as there are any on offer.
     #[inline]
     fn help(&mut self) -> bool {
         let mut helped = false;
@@ -226,8 +229,8 @@ fn store(len: usize) -> Store {
     if len < MIN_STREAMED_BYTES { Store::Cached } else { Store::Streamed }
 }
 
-/// Copies `len` bytes of a message that was announced to where its receiver wants it; both addresses are
-/// valid for as many. Sender and receiver leave both alone until then.
+/// Copies `len` bytes of an announced message to the receiver's buffer; both addresses are valid
+/// for as many. Sender and receiver leave both alone until then.
 fn copy(from: *const u8, to: *mut u8, len: usize, store: Store) {
     if from.addr().abs_diff(to.addr()) < len {
         // SAFETY: see above; a rank may send to itself what lies where it receives.

@@ -19,7 +19,7 @@ use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
 /// The direction of a message.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
@@ -68,12 +68,12 @@ impl Nccl<'_> {
         Ok(())
     }
 
-    fn enqueue(&self, way: Way, peer: usize, part: Part) -> Result<(), BackendError> {
+    fn enqueue(&self, way: Direction, peer: usize, part: Part) -> Result<(), BackendError> {
         let (seat, span) = (self.seat()?, self.span(part)?);
         let call = Call { datatype: DataType::Int8, count: part.bytes, stream: &seat.stream };
         let enqueued = match way {
-            Way::Out => seat.communicator.send(span, peer, call),
-            Way::In => seat.communicator.recv(span, peer, call),
+            Direction::Out => seat.communicator.send(span, peer, call),
+            Direction::In => seat.communicator.recv(span, peer, call),
         };
         enqueued.map_err(|error| self.refused(error))
     }
@@ -85,23 +85,23 @@ impl Nccl<'_> {
 
 impl Channel for Nccl<'_> {
     fn send(&mut self, to: usize, part: Part) -> Result<(), BackendError> {
-        self.enqueue(Way::Out, to, part)?;
+        self.enqueue(Direction::Out, to, part)?;
         self.wait()
     }
 
     fn recv(&mut self, from: usize, part: Part) -> Result<(), BackendError> {
-        self.enqueue(Way::In, from, part)?;
+        self.enqueue(Direction::In, from, part)?;
         self.wait()
     }
 
     fn start_send(&mut self, to: usize, part: Part) -> Result<(), BackendError> {
         self.group()?;
-        self.enqueue(Way::Out, to, part)
+        self.enqueue(Direction::Out, to, part)
     }
 
     fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError> {
         self.group()?;
-        self.enqueue(Way::In, from, part)
+        self.enqueue(Direction::In, from, part)
     }
 
     fn complete(&mut self) -> Result<(), BackendError> {

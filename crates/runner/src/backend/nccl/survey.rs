@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use busbw_core::plan::{Case, Sweep};
-use busbw_library_logs::nccl::{NcclFacts, Parser, Way};
+use busbw_library_logs::nccl::{NcclFacts, Parser, Execution};
 
 use super::{Nccl, log::Log};
 use crate::backend::CaseFacts;
@@ -90,7 +90,7 @@ impl Nccl<'_> {
         }
         // One call was made: the first choice in the log is its own.
         let choice = parser.finish().choices.into_iter().next();
-        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.way)), predicted_us };
+        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.execution)), predicted_us };
         tuning.known.insert(key(case), facts);
     }
 
@@ -108,16 +108,18 @@ fn init_facts(log: &Log) -> NcclFacts {
 }
 
 /// "RING LL, channels 0-3".
-fn words(way: &Way) -> String {
-    match way {
-        Way::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
+fn words(execution: &Execution) -> String {
+    match execution {
+        Execution::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
             format!("{algorithm} {protocol}, channels {first}-{last}")
         }
-        Way::Tuned { algorithm, protocol, channels: None } => format!("{algorithm} {protocol}"),
-        Way::Symmetric { kernel, channels, .. } => {
+        Execution::Tuned { algorithm, protocol, channels: None } => {
+            format!("{algorithm} {protocol}")
+        }
+        Execution::Symmetric { kernel, channels, .. } => {
             format!("symmetric {kernel}, channels: {channels}")
         }
-        Way::CopyEngine { call } => format!("copy engine {call}"),
-        Way::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
+        Execution::CopyEngine { call } => format!("copy engine {call}"),
+        Execution::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
     }
 }

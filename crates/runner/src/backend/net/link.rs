@@ -15,7 +15,7 @@ use nccl_plugin_abi::net::MAX_REQUESTS;
 pub(super) type Piece = (Rc<Memory>, Range<usize>);
 
 /// One direction.
-struct Way<End> {
+struct OneWay<End> {
     end: End,
     /// Messages without a request yet.
     queue: VecDeque<Piece>,
@@ -61,10 +61,10 @@ impl Ends for Receiver {
     }
 }
 
-impl<End: Ends> Way<End> {
-    fn new(end: End, most: usize) -> Way<End> {
+impl<End: Ends> OneWay<End> {
+    fn new(end: End, most: usize) -> OneWay<End> {
         let open = VecDeque::with_capacity(MAX_REQUESTS);
-        Way { end, queue: VecDeque::new(), open, most, done: 0 }
+        OneWay { end, queue: VecDeque::new(), open, most, done: 0 }
     }
 
     /// A message, in pieces no longer than the plugin takes.
@@ -112,19 +112,19 @@ impl<End: Ends> Way<End> {
 /// All connections of a rank, by the other end's world rank.
 #[derive(Default)]
 pub(super) struct Links {
-    out: BTreeMap<usize, Way<Sender>>,
-    back: BTreeMap<usize, Way<Receiver>>,
+    out: BTreeMap<usize, OneWay<Sender>>,
+    back: BTreeMap<usize, OneWay<Receiver>>,
 }
 
 impl Links {
     /// Adds a sending connection, for at most `most` bytes a request.
     pub(super) fn add_sender(&mut self, to: usize, sender: Sender, most: usize) {
-        self.out.insert(to, Way::new(sender, most));
+        self.out.insert(to, OneWay::new(sender, most));
     }
 
     /// Adds a receiving connection.
     pub(super) fn add_receiver(&mut self, from: usize, receiver: Receiver, most: usize) {
-        self.back.insert(from, Way::new(receiver, most));
+        self.back.insert(from, OneWay::new(receiver, most));
     }
 
     /// Queues a message to send.
@@ -199,12 +199,13 @@ impl Links {
     /// Whether no message to or from a rank is in flight.
     #[inline]
     pub(super) fn are_idle(&self, to: usize, from: usize) -> bool {
-        self.out.get(&to).is_none_or(Way::is_idle) && self.back.get(&from).is_none_or(Way::is_idle)
+        self.out.get(&to).is_none_or(OneWay::is_idle)
+            && self.back.get(&from).is_none_or(OneWay::is_idle)
     }
 
     /// Whether no message at all is in flight.
     pub(super) fn is_everything_through(&self) -> bool {
-        self.out.values().all(Way::is_idle) && self.back.values().all(Way::is_idle)
+        self.out.values().all(OneWay::is_idle) && self.back.values().all(OneWay::is_idle)
     }
 
     /// Closes all connections.
