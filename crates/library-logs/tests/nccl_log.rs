@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use busbw_library_logs::nccl::{Counted, transports_set_up};
-use busbw_library_logs::nccl::{Messages, NcclFacts, Parser, PluginState, Transport, Execution, parse};
+use busbw_library_logs::nccl::{
+    Execution, Messages, NcclFacts, Parser, PluginState, Transport, parse,
+};
 use proptest::prelude::*;
 
 const TWO_NODES: &str = include_str!("data/nccl_log/two_nodes_socket_2.28.9.txt");

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use busbw_core::plan::{Case, Sweep};
-use busbw_library_logs::nccl::{NcclFacts, Parser, Execution};
+use busbw_library_logs::nccl::{Execution, NcclFacts, Parser};
 
 use super::{Nccl, log::Log};
 use crate::backend::CaseFacts;

@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    busbw::main(embedded_plugin::net_plugin!())
+    busbw_cli::main(embedded_plugin::net_plugin!())
 }
