@@ -4,14 +4,14 @@
 #![no_main]
 
 use busbw_analysis::explain::{Hardware, explain, print};
-use busbw_logs::import::{self, Imported};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use busbw_hardware::machine::ready::ready;
+use busbw_logs::import::{self, Imported};
 use busbw_logs::measurement::Measurement;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| {
     let read = import::read(data, "fuzz").ok();

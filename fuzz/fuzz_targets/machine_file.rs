@@ -2,13 +2,17 @@
 //! Not whether the limits are right; the model's own tests say that.
 #![no_main]
 
+use busbw_core::Collective;
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
+use busbw_hardware::{
+    limits::{RankPlacement, candidates},
+    machine::{Machine, parse, ready, write},
+    tuning::{Version, infer},
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use busbw_core::Collective;
-use busbw_hardware::{limits::{RankPlacement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

@@ -1,6 +1,6 @@
 //! Simulated machines, healthy and with planted faults: who is accused, and how often rightly.
 //! Not the rules by themselves, which are tested beside them. docs/pairs.md has the rates, which
-//! `cargo test --release -p busbw-model --test pairs -- --ignored --nocapture` prints.
+//! `cargo test --release -p busbw-core --test pairs -- --ignored --nocapture` prints.
 
 #![allow(clippy::unwrap_used)]
 

@@ -2,7 +2,7 @@
 //! Not their speed: `bench/kernels.rs` measures that.
 //!
 //! Under Miri: `MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-deterministic-floats" cargo +nightly miri
-//! test -p busbw-engine --lib kernel::tests` (baseline only, 4 minutes; without the second flag Miri
+//! test -p busbw-shm --lib kernel::tests` (baseline only, 4 minutes; without the second flag Miri
 //! falsifies `powi`, which the reference values are made with).
 
 mod narrow;
