@@ -2,13 +2,12 @@
 //! receiver.
 //! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to a
 //! `verdict` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
-//! words), `of_row` (the matrix of a record).
+//! words).
 //! docs/pairs.md says how a verdict is reached and how far it can be trusted.
 
 pub mod figures;
 mod fit;
 pub mod judge;
-pub mod of_row;
 pub mod retest;
 pub mod schedule;
 pub mod sentence;
@@ -16,9 +15,12 @@ pub mod subject;
 mod tail;
 pub mod verdict;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::messages::Messages;
 use verdict::PairsAssessment;
 
 /// Version of this form. Readers refuse newer ones. Since 2 there may be a verdict.
@@ -26,6 +28,9 @@ pub const SCHEMA: u32 = 2;
 
 /// The most ranks whose matrix is accepted.
 pub const MAX_RANKS: usize = 4096;
+
+/// Every sample of each ordered pair: the time of a message in microseconds.
+pub type Samples = BTreeMap<(usize, usize), Vec<f64>>;
 
 /// A matrix of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,6 +177,26 @@ impl Pairs {
     pub fn label(&self, rank: usize) -> &str {
         self.labels.get(rank).map_or("", String::as_str)
     }
+}
+
+impl Unit {
+    /// The unit in which pairs are compared.
+    pub const fn of(test: Messages) -> Unit {
+        if test.is_latency() { Unit::Microseconds } else { Unit::GigabytesPerSecond }
+    }
+
+    /// A figure of a message of `bytes` that took `us` microseconds.
+    pub fn figure(self, bytes: u64, us: f64) -> f64 {
+        match self {
+            Unit::Microseconds => us,
+            Unit::GigabytesPerSecond => bytes as f64 / us / 1e3,
+        }
+    }
+}
+
+/// The unit of a figure, in a few words.
+pub const fn what(test: Messages) -> &'static str {
+    if test.is_latency() { "latency, half a round trip" } else { "bandwidth, one way" }
 }
 
 #[cfg(test)]

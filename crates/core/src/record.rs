@@ -4,6 +4,7 @@
 mod counters;
 mod end;
 mod net;
+mod pairs;
 mod row;
 mod run;
 

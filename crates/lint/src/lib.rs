@@ -13,6 +13,7 @@ mod known;
 /// The nearest of several names.
 pub mod nearest;
 mod perf;
+mod reading;
 mod rules;
 mod settings;
 mod tokens;

@@ -9,9 +9,8 @@ mod sys;
 use std::{ffi::CString, net::IpAddr, path::Path};
 
 use crate::{
-    log,
-    network::{Failure, Result},
-    transport,
+    failure::{Failure, Result},
+    log, transport,
 };
 
 /// An interface with an address of this host.

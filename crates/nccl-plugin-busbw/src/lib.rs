@@ -8,6 +8,8 @@
 pub mod devices;
 /// The tables that NCCL finds, and their functions.
 pub mod exported;
+/// Why a call failed.
+pub mod failure;
 /// Lines in NCCL's log.
 pub mod log;
 /// busbw's own network.

@@ -3,40 +3,12 @@
 
 use std::ops::Range;
 
-use nccl_plugin_abi::{Status, net::HANDLE_BYTES};
+use nccl_plugin_abi::net::HANDLE_BYTES;
+
+pub use crate::failure::{Failure, Result};
 
 /// What a listener passes to the end that connects, through NCCL's bootstrap: plain data.
 pub type Handle = [u8; HANDLE_BYTES];
-
-/// Why a call failed, and the code that NCCL gets.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct Failure {
-    /// NCCL's result code.
-    pub status: Status,
-    /// What was attempted, on what, why it failed: a line for NCCL's log.
-    pub text: String,
-}
-
-impl Failure {
-    /// A failure with NCCL's code for it.
-    pub fn new(status: Status, text: impl Into<String>) -> Failure {
-        Failure { status, text: text.into() }
-    }
-
-    /// A variable of the environment with a value that is not allowed.
-    pub fn variable(name: &str, value: &str, expected: &str) -> Failure {
-        Failure::new(Status::INVALID_USAGE, format!("{name}={value} is not {expected}"))
-    }
-
-    /// A system call that failed; `attempted` reads like "cannot listen on 10.0.0.1".
-    pub fn system(attempted: &str, error: &(impl std::error::Error + ?Sized)) -> Failure {
-        Failure::new(Status::SYSTEM, format!("{attempted}: {error}"))
-    }
-}
-
-/// Result of a network's call.
-pub type Result<T> = std::result::Result<T, Failure>;
 
 /// A network. Nothing here blocks, and any thread may call.
 pub trait Network: Send + Sync {

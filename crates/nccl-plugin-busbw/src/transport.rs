@@ -1,7 +1,7 @@
 //! Which transport of busbw's network the environment asks for: BUSBW_NET.
 //! Not the transports, and not NCCL's own choice between networks (NCCL_NET).
 
-use crate::network::{Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The variable.
 pub(crate) const VARIABLE: &str = "BUSBW_NET";

@@ -8,7 +8,7 @@ use std::{
 
 use busbw_core::{
     messages::Messages,
-    pairs::{Pairs, Unit, of_row::what, verdict::Basis},
+    pairs::{Pairs, Unit, verdict::Basis, what},
     plan::{PairSelection, Plan},
     record::{End, Row, Run, Status},
 };

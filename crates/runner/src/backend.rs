@@ -25,11 +25,9 @@ use busbw_core::{
     plan::{Case, Placement},
     record::{GpuMemory, LibraryFacts},
 };
-use busbw_job::world::World;
+use busbw_job::world::{World, WorldError};
 use busbw_shm::Wait;
 use thiserror::Error;
-
-use crate::measure::MeasureError;
 
 /// Why a case cannot run on a backend: the text of a waived row.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -50,6 +48,17 @@ pub enum BackendError {
         /// The exit code of the run.
         exit: Exit,
     },
+}
+
+/// Why a rank could not continue to measure.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The other ranks, or the connection to them.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The backend.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
 }
 
 /// Facts about a case that need no timing.
@@ -108,7 +117,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// A library call fails, or another rank does not arrive in time.
-    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, RunError>;
 
     /// Begins the tuning pass, which runs every case once before anything is timed and calls
     /// [`Backend::record_tuning_choice`] after each. Returns false where the backend has no log to

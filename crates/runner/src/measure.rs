@@ -22,25 +22,13 @@ use busbw_core::{
     fault::{Action, Phase},
     plan::{Case, Placement, Plan, Style},
 };
-use busbw_job::world::{World, WorldError};
-use thiserror::Error;
+use busbw_job::world::World;
 
 use self::samples::Samples;
-use crate::backend::{Backend, BackendError, Operation, finish_all};
+use crate::backend::{Backend, Operation, RunError, finish_all};
 
 /// The most sizes of a sweep whose tuning choice is recorded: a sweep by small steps has thousands.
 const MAX_TUNING_SIZES: usize = 256;
-
-/// Why a rank could not continue to measure.
-#[derive(Debug, Error)]
-pub enum MeasureError {
-    /// The other ranks, or the connection to them.
-    #[error(transparent)]
-    World(#[from] WorldError),
-    /// The backend.
-    #[error(transparent)]
-    Backend(#[from] BackendError),
-}
 
 /// The measurement of one rank thread. The ranks of its world are rank threads: `world.rank()` is
 /// the number of this thread.
@@ -110,7 +98,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// A backend call fails, or a rank does not arrive in time. Rows that were reported before stay
     /// reported.
-    pub fn run(&mut self) -> Result<(), MeasureError> {
+    pub fn run(&mut self) -> Result<(), RunError> {
         self.enter(Phase::Start);
         if let Some(table) = self.backend.init(self.world)? {
             self.report_measured(table)?;
@@ -131,7 +119,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn run_collective(&mut self, collective: Collective) -> Result<(), MeasureError> {
+    fn run_collective(&mut self, collective: Collective) -> Result<(), RunError> {
         let case = |session: &Self, sweep, bytes| {
             session.plan.case(collective, sweep, bytes, session.group().ranks.len())
         };
@@ -186,7 +174,7 @@ impl<'a> Session<'a> {
 
     /// Whether some communicator cannot run this case. If so, one row says why, and all skip the
     /// case.
-    fn waive(&mut self, case: &Case, cycle: u64) -> Result<bool, MeasureError> {
+    fn waive(&mut self, case: &Case, cycle: u64) -> Result<bool, RunError> {
         let Some(reason) = self.why_not(case)? else { return Ok(false) };
         self.report_waived(case, cycle, reason)?;
         self.index += 1;
@@ -195,7 +183,7 @@ impl<'a> Session<'a> {
 
     /// Why some communicator cannot run this case, if one cannot. All ranks learn it, since they
     /// share barriers.
-    fn why_not(&mut self, case: &Case) -> Result<Option<String>, MeasureError> {
+    fn why_not(&mut self, case: &Case) -> Result<Option<String>, RunError> {
         let reason = self.backend.supported(case).err().map_or(String::new(), |r| r.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let reason = all.into_iter().find(|r| !r.is_empty());
@@ -203,7 +191,7 @@ impl<'a> Session<'a> {
     }
 
     /// Untimed operations for doubling sizes, out of place (nccl-tests src/common.cu:925).
-    fn warm_up(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
+    fn warm_up(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), RunError> {
         self.enter(Phase::Warmup);
         for bytes in self.plan.warmup_sizes() {
             let case = case(self, bytes);
@@ -223,7 +211,7 @@ impl<'a> Session<'a> {
     }
 
     /// Tuning pass: runs every size once while the backend captures the library's log.
-    fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
+    fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), RunError> {
         self.world.barrier(self.deadline())?;
         if !self.backend.begin_log_capture() {
             return Ok(());
@@ -244,14 +232,14 @@ impl<'a> Session<'a> {
     }
 
     /// Ends the tuning pass and reports what the library logged.
-    fn end_log_capture(&mut self) -> Result<(), MeasureError> {
+    fn end_log_capture(&mut self) -> Result<(), RunError> {
         self.world.barrier(self.deadline())?;
         self.backend.end_log_capture();
         self.report_library()
     }
 
     /// Reports what a library says about itself, if that is new.
-    fn report_library(&mut self) -> Result<(), MeasureError> {
+    fn report_library(&mut self) -> Result<(), RunError> {
         match self.backend.library() {
             Some(said) => self.report(&Report::Library(said)),
             None => Ok(()),

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use nccl_plugin_abi::Status;
 
 use super::Interface;
-use crate::network::{Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Interfaces at most (MAX_IFS).
 const AT_MOST: usize = 16;

@@ -12,7 +12,7 @@ use busbw_core::{
 };
 
 use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
-use crate::measure::MeasureError;
+use crate::backend::RunError;
 use busbw_job::world::World;
 
 /// Share of an operation's time that enqueueing it takes.
@@ -37,7 +37,7 @@ impl Backend for Fake {
         super::host::supported(case.collective, self.ranks)
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
         Ok(None)
     }
 

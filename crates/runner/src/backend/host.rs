@@ -19,7 +19,7 @@ use self::channel::HostChannel;
 use super::{
     Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
 };
-use crate::measure::MeasureError;
+use crate::backend::RunError;
 
 /// The backend as one rank holds it.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Backend for Host<'_> {
         supported(case.collective, self.communicator.size())
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
         self.communicator.touch().map_err(BackendError::from)?;
         let Some(collective) = self.untuned else { return Ok(None) };
         let table = self

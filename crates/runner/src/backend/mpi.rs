@@ -31,7 +31,7 @@ use super::{
     Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, Synchronized,
     host, in_memory, laps,
 };
-use crate::measure::MeasureError;
+use crate::backend::RunError;
 
 pub use libraries::{Gpu, Gpus, Libraries};
 pub use log::{Log, log_filter};
@@ -64,7 +64,7 @@ impl<'p> Mpi<'p> {
         log: Arc<Log>,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
-    ) -> Result<Mpi<'p>, MeasureError> {
+    ) -> Result<Mpi<'p>, RunError> {
         let rank = join::join(plan, libraries, gpu.as_ref(), world)?;
         let gpu = gpu.map(|gpu| gpu.facts.address);
         let host = world.host().as_bytes().to_vec();
@@ -126,7 +126,7 @@ impl Backend for Mpi<'_> {
         self.rank.finalize().map_err(|error| failed(error.into()))
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
         self.rank.barrier().map_err(failed)?;
         Ok(None)
     }

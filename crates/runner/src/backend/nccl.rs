@@ -36,7 +36,7 @@ pub use log::Log;
 
 use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::TuningChoices};
 use super::{Backend, BackendError, Channel, Prepared, Reason};
-use crate::measure::MeasureError;
+use crate::backend::RunError;
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
 const FP8_CAPABILITY: u32 = 90;
@@ -152,7 +152,7 @@ impl Backend for Nccl<'_> {
         is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
     }
 
-    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, RunError> {
         self.join(world)?;
         // NCCL chooses its algorithms itself.
         Ok(None)

@@ -32,7 +32,7 @@ use self::{link::Links, wait::Patience};
 use super::{
     Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
 };
-use crate::measure::MeasureError;
+use crate::backend::RunError;
 
 pub use libraries::{OWN_PLUGIN, Wanted};
 pub use operations::COLLECTIVES;
@@ -73,7 +73,7 @@ impl<'p> Net<'p> {
         wanted: &Wanted,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
-    ) -> Result<Net<'p>, MeasureError> {
+    ) -> Result<Net<'p>, RunError> {
         join::join(plan, wanted, world, stopped)
     }
 
@@ -112,7 +112,7 @@ impl Backend for Net<'_> {
         }
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
         Ok(None)
     }
 

@@ -22,9 +22,10 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use self::station::Station;
 use super::invite::{Devices, Facts, Invite};
+use crate::backend::RunError;
 use crate::{
     backend::{Backend, BackendError, host::Host, mpi, nccl, net},
-    measure::{Failure, MeasureError, Report, Session},
+    measure::{Failure, Report, Session},
 };
 use busbw_core::environment;
 use busbw_host::machine;
@@ -292,16 +293,16 @@ fn backend<'a>(
 }
 
 /// What to tell the supervisor; nothing when it is the one who stopped us.
-fn explain(error: &MeasureError) -> Option<Failure> {
+fn explain(error: &RunError) -> Option<Failure> {
     let (missing, exit) = match error {
-        MeasureError::World(WorldError::Aborted(_))
-        | MeasureError::Backend(BackendError::Wait(busbw_shm::Wait::Aborted)) => return None,
-        MeasureError::World(WorldError::TimedOut { missing, .. })
-        | MeasureError::Backend(BackendError::Wait(busbw_shm::Wait::TimedOut { missing })) => {
+        RunError::World(WorldError::Aborted(_))
+        | RunError::Backend(BackendError::Wait(busbw_shm::Wait::Aborted)) => return None,
+        RunError::World(WorldError::TimedOut { missing, .. })
+        | RunError::Backend(BackendError::Wait(busbw_shm::Wait::TimedOut { missing })) => {
             (Some(missing.clone()), Exit::Timeout)
         }
-        MeasureError::World(_) => (None, Exit::Internal),
-        MeasureError::Backend(BackendError::Refused { exit, .. }) => (None, *exit),
+        RunError::World(_) => (None, Exit::Internal),
+        RunError::Backend(BackendError::Refused { exit, .. }) => (None, *exit),
     };
     Some(Failure { missing, exit, text: error.to_string() })
 }

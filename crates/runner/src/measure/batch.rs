@@ -9,7 +9,7 @@ use busbw_core::{
     plan::{Blocking, Case, Placement, Plan},
 };
 
-use super::{MeasureError, Session, Slowdown};
+use super::{RunError, Session, Slowdown};
 use crate::backend::{Found, Operation, Prepared, Synchronized, finish_all};
 
 /// One rank thread's times of a batch, in seconds; all but `spent` are of one operation.
@@ -58,7 +58,7 @@ impl Session<'_> {
         case: &Case,
         placement: Placement,
         fill: Option<u64>,
-    ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
+    ) -> Result<(BatchTimes, Option<Vec<Found>>), RunError> {
         let last = self.last_operation(placement);
         // The rank that reported a row arrives late. A rank that does not wait for it here would
         // wait in the operation below, and a GPU that has waited for milliseconds starts the next
@@ -91,7 +91,7 @@ impl Session<'_> {
     }
 
     /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
-    fn settle(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
+    fn settle(&mut self, case: &Case, placement: Placement) -> Result<(), RunError> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
@@ -100,7 +100,7 @@ impl Session<'_> {
     }
 
     /// Untimed operations, one at a time like the timed ones.
-    fn warm_alone(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
+    fn warm_alone(&mut self, case: &Case, placement: Placement) -> Result<(), RunError> {
         for iteration in 0..u64::from(self.warmup) {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
@@ -116,7 +116,7 @@ impl Session<'_> {
         &mut self,
         case: &Case,
         placement: Placement,
-    ) -> Result<BatchTimes, MeasureError> {
+    ) -> Result<BatchTimes, RunError> {
         let plan = self.plan;
         let outer = plan.blocking == Blocking::Outer;
         // If the backend's own call was a barrier, no other one is needed after it.
@@ -192,7 +192,7 @@ impl Session<'_> {
         case: &Case,
         placement: Placement,
         launches: u32,
-    ) -> Result<BatchTimes, MeasureError> {
+    ) -> Result<BatchTimes, RunError> {
         let (plan, last) = (self.plan, self.last_operation(placement));
         let slowdown = self.slowdown(None, 1);
         let patience = plan.timeout_s.map(Duration::from_secs);
@@ -239,7 +239,7 @@ fn start_iteration(
     last: Operation,
     iteration: u64,
     slowdown: Option<Slowdown>,
-) -> Result<(), MeasureError> {
+) -> Result<(), RunError> {
     let fused = plan.aggregated > 1;
     if fused {
         prepared.begin_fused()?;
@@ -258,7 +258,7 @@ fn run_operation(
     prepared: &mut dyn Prepared,
     operation: Operation,
     slowdown: Option<Slowdown>,
-) -> Result<(), MeasureError> {
+) -> Result<(), RunError> {
     let Some(slowdown) = slowdown else { return Ok(prepared.enqueue(operation)?) };
     let begun = prepared.elapsed();
     prepared.enqueue(operation)?;

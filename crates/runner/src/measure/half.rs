@@ -13,7 +13,7 @@ use busbw_core::{
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
-use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
+use super::{RunError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation, finish_all};
 
 /// The most wrong elements that a half lists in full.
@@ -41,7 +41,7 @@ impl Session<'_> {
         &mut self,
         case: &Case,
         placement: Placement,
-    ) -> Result<Half, MeasureError> {
+    ) -> Result<Half, RunError> {
         let checked = self.plan.check > 0
             && case.collective != Collective::Barrier
             && self.backend.is_verifiable(case)
@@ -144,7 +144,7 @@ impl Session<'_> {
         case: &Case,
         placement: Placement,
         wanted: u32,
-    ) -> Result<(u32, u32), MeasureError> {
+    ) -> Result<(u32, u32), RunError> {
         let plan = self.plan;
         let Some(row_time) = plan.sampling.row_time else {
             return Ok((plan.sampling.min_batches, wanted));
@@ -172,7 +172,7 @@ impl Session<'_> {
     }
 
     /// Seconds of one operation on the slowest rank thread.
-    fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, MeasureError> {
+    fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, RunError> {
         self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
@@ -202,7 +202,7 @@ impl Session<'_> {
         placement: Placement,
         seed: u64,
         findings: &mut Findings,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         let operation = Operation { placement, iteration: 0, verified: false };
         for number in 1..=u64::from(self.plan.checks(self.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
@@ -232,7 +232,7 @@ impl Session<'_> {
         found: &[Found],
         check: &str,
         findings: &mut Findings,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         let words = |found: &Found| {
             let first = found.mismatch.first.unwrap_or_default();
             [found.rank as u64, found.mismatch.wrong, first.index, first.got, first.want]

@@ -5,7 +5,7 @@
 use busbw_core::record::LatencyFigures;
 use busbw_stats::median;
 
-use super::{MeasureError, Session, samples::Samples};
+use super::{RunError, Session, samples::Samples};
 
 impl Session<'_> {
     /// Combines the samples of the ranks of our communicator. `batches` holds one operation's mean
@@ -14,7 +14,7 @@ impl Session<'_> {
         &mut self,
         batches: &[Vec<f64>],
         mine: &Samples,
-    ) -> Result<LatencyFigures, MeasureError> {
+    ) -> Result<LatencyFigures, RunError> {
         let each = self.world.allgather(&mine.to_bytes(), self.deadline())?;
         let mut samples = Samples::new();
         for bytes in self.group().drivers.iter().filter_map(|driver| each.get(*driver)) {

@@ -19,7 +19,7 @@ use busbw_core::{
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
 pub(super) use self::talk::End;
-use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
+use super::{Report, RunError, Session, batch::BatchTimes, half::Findings, samples::Samples};
 use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
 
 /// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
@@ -49,7 +49,7 @@ pub(super) struct Task {
 
 impl Session<'_> {
     /// Measures every row of a test of messages.
-    pub(super) fn run_messages(&mut self, test: Messages) -> Result<(), MeasureError> {
+    pub(super) fn run_messages(&mut self, test: Messages) -> Result<(), RunError> {
         let pairs = self.plan.pairs(test);
         for sweep in self.plan.sweeps() {
             let element = sweep.datatype.bytes();
@@ -117,7 +117,7 @@ impl Session<'_> {
     }
 
     /// Tuning pass: runs one iteration while the backend captures the library's log.
-    fn tuning_pass_of_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
+    fn tuning_pass_of_messages(&mut self, task: &Task) -> Result<(), RunError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
         if !self.backend.begin_log_capture() {
@@ -137,7 +137,7 @@ impl Session<'_> {
         benchmark: Benchmark,
         sweep: Sweep,
         bytes: usize,
-    ) -> Result<bool, MeasureError> {
+    ) -> Result<bool, RunError> {
         let reason = self.backend.channel().err().map_or(String::new(), |reason| reason.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|reason| !reason.is_empty()) else {
@@ -155,7 +155,7 @@ impl Session<'_> {
         task: &Task,
         pairs: &[(usize, usize)],
         cycle: u64,
-    ) -> Result<u64, MeasureError> {
+    ) -> Result<u64, RunError> {
         if self.world.rank() == 0 {
             let bytes = task.bytes as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
@@ -167,11 +167,7 @@ impl Session<'_> {
         Ok(wrong)
     }
 
-    fn messages_half(
-        &mut self,
-        task: &Task,
-        pairs: &[(usize, usize)],
-    ) -> Result<Half, MeasureError> {
+    fn messages_half(&mut self, task: &Task, pairs: &[(usize, usize)]) -> Result<Half, RunError> {
         let checked = self.plan.check > 0;
         let seed = self.seed(Placement::OutOfPlace);
         let (least, iterations) = self.afford_messages(task)?;
@@ -231,7 +227,7 @@ impl Session<'_> {
 
     /// Batches and iterations for which there is time. With a limit, one iteration is timed, and
     /// the slowest rank's time counts for all.
-    fn afford_messages(&mut self, task: &Task) -> Result<(u32, u32), MeasureError> {
+    fn afford_messages(&mut self, task: &Task) -> Result<(u32, u32), RunError> {
         let sampling = self.plan.sampling;
         if sampling.row_time.is_none() {
             return Ok((sampling.min_batches, task.iterations));
@@ -264,7 +260,7 @@ impl Session<'_> {
         time_us: f64,
         batches: &[Vec<f64>],
         mine: &Samples,
-    ) -> Result<MessageFigures, MeasureError> {
+    ) -> Result<MessageFigures, RunError> {
         let mut samples = Samples::new();
         for bytes in self.world.allgather(&mine.to_bytes(), self.deadline())? {
             samples.add_bytes(&bytes);
@@ -296,7 +292,7 @@ impl Session<'_> {
         task: &Task,
         fill: Option<u64>,
         samples: &mut Samples,
-    ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
+    ) -> Result<(BatchTimes, Option<Vec<Found>>), RunError> {
         if let Some(seed) = fill {
             self.fill_messages(task, seed, 1)?;
         }
@@ -318,7 +314,7 @@ impl Session<'_> {
 
     /// Runs the iterations of a batch. Returns the time of each timed iteration, at the end that
     /// begins.
-    pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
+    pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, RunError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
         let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
         // All messages use one part of the buffer, which stays in the caches, as in OSU's loops.

@@ -25,7 +25,7 @@ use busbw_core::{
 use serde::{Deserialize, Serialize};
 
 use self::{look::Look, neighbours::Neighbours, pace::Pace};
-use super::{MeasureError, Report, Session, half::Findings};
+use super::{Report, RunError, Session, half::Findings};
 use crate::backend::BackendError;
 
 /// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
@@ -38,7 +38,7 @@ struct Suspicion {
 
 impl Session<'_> {
     /// Measures one matrix for each test of the plan.
-    pub(super) fn run_pairs(&mut self) -> Result<(), MeasureError> {
+    pub(super) fn run_pairs(&mut self) -> Result<(), RunError> {
         let sweep = self.plan.sweeps().first().copied();
         let (Some(pairing), Some(sweep)) = (&self.plan.pairing, sweep) else {
             return Ok(());
@@ -74,7 +74,7 @@ impl Session<'_> {
         sweep: Sweep,
         schedule: &Schedule,
         neighbours: &Neighbours,
-    ) -> Result<Row, MeasureError> {
+    ) -> Result<Row, RunError> {
         let bytes = self.plan.bytes_of(test) as usize;
         let mut findings = Findings::default();
         let asked = Pace::of(self.plan, test);
@@ -160,7 +160,7 @@ impl Session<'_> {
         bytes: usize,
         schedule: &Schedule,
         neighbours: &Neighbours,
-    ) -> Result<Suspicion, MeasureError> {
+    ) -> Result<Suspicion, RunError> {
         let mut said = Vec::new();
         if self.world.rank() == 0 {
             let verdict = judge(
@@ -183,12 +183,7 @@ impl Session<'_> {
     }
 
     /// Reports progress.
-    fn report_pass(
-        &mut self,
-        test: Messages,
-        pass: usize,
-        passes: usize,
-    ) -> Result<(), MeasureError> {
+    fn report_pass(&mut self, test: Messages, pass: usize, passes: usize) -> Result<(), RunError> {
         let bytes = self.plan.bytes_of(test);
         if self.world.rank() == 0 {
             let (pass, passes) = (pass as u64, passes as u64);
@@ -216,7 +211,7 @@ fn figures(
     test: Messages,
     bytes: usize,
     neighbours: &Neighbours,
-) -> Result<Figures, MeasureError> {
+) -> Result<Figures, RunError> {
     let unit = Unit::of(test);
     let figure = |us: &f64| unit.figure(bytes as u64, *us);
     let cells = look.samples().filter_map(|([from, to], times)| {
@@ -228,6 +223,6 @@ fn figures(
 }
 
 /// The error for a case that only a bug can cause.
-fn internal(text: String) -> MeasureError {
+fn internal(text: String) -> RunError {
     BackendError::Refused { text, exit: Exit::Internal }.into()
 }

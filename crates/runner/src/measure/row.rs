@@ -11,12 +11,12 @@ use busbw_core::{
     record::{Half, Row, SCHEMA},
 };
 
-use super::{MeasureError, Report, Session};
+use super::{Report, RunError, Session};
 
 impl Session<'_> {
     /// Measures both placements of a case (with `latency` one of them) and reports the row. Returns
     /// the number of wrong elements.
-    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, MeasureError> {
+    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, RunError> {
         if self.world.rank() == 0 {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
@@ -54,20 +54,20 @@ impl Session<'_> {
         case: &Case,
         cycle: u64,
         reason: String,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         let row = Row { waived: Some(reason), ..self.empty_row(case, cycle) };
         self.report_row(row)
     }
 
     /// Reports the algorithm table that the backend measured on this machine.
-    pub(super) fn report_measured(&mut self, table: Table) -> Result<(), MeasureError> {
+    pub(super) fn report_measured(&mut self, table: Table) -> Result<(), RunError> {
         if self.leads() {
             self.report(&Report::Measured(table))?;
         }
         Ok(())
     }
 
-    pub(super) fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
+    pub(super) fn report_row(&mut self, row: Row) -> Result<(), RunError> {
         if self.leads() {
             self.report(&Report::Row(Box::new(row)))?;
         }
@@ -83,7 +83,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    pub(super) fn report(&mut self, report: &Report) -> Result<(), MeasureError> {
+    pub(super) fn report(&mut self, report: &Report) -> Result<(), RunError> {
         let bytes = serde_json::to_vec(report).unwrap_or_default();
         Ok(self.world.report(&bytes)?)
     }

@@ -14,8 +14,8 @@ use busbw_job::world::World;
 
 use super::{Gpu, Libraries};
 use crate::{
+    backend::RunError,
     backend::{BackendError, nccl},
-    measure::MeasureError,
 };
 use busbw_job::launched::Launched;
 
@@ -31,7 +31,7 @@ pub(super) fn join(
     libraries: &Libraries,
     gpu: Option<&Gpu>,
     world: &mut dyn World,
-) -> Result<Rank, MeasureError> {
+) -> Result<Rank, RunError> {
     let refused = |text: String, exit| BackendError::Refused { text, exit };
     let mpi = libraries.open().map_err(|error| refused(error.to_string(), Exit::Library))?;
     let take = |gpu: &Gpu| Context::take(gpu.runtime, gpu.facts.ordinal as usize).map(Arc::new);

@@ -29,7 +29,7 @@ use super::{
     proof::Checker,
     seat::{self, Buffers, Failed, Seat},
 };
-use crate::{backend::BackendError, measure::MeasureError};
+use crate::backend::{BackendError, RunError};
 
 /// The thread that waits for NCCL's initialisation checks the deadline and the abort flag this
 /// often.
@@ -40,7 +40,7 @@ impl Nccl<'_> {
     ///
     /// # Errors
     /// A GPU cannot be used, a rank does not arrive in time, or NCCL refuses.
-    pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), MeasureError> {
+    pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), RunError> {
         let (plan, library, driver) = (self.plan, self.library, world.rank());
         let ours: Vec<usize> = plan.ranks_of(driver).collect();
         let first = ours.first().copied().unwrap_or(0);
@@ -183,7 +183,7 @@ fn exchange_id(
     library: &'static Library,
     world: &mut dyn World,
     first: usize,
-) -> Result<UniqueId, MeasureError> {
+) -> Result<UniqueId, RunError> {
     let maker = plan.rank_thread(first);
     let mine = if maker == world.rank() {
         UniqueId::make(library).map_err(|e| nccl(first, library, e))?.0.to_vec()

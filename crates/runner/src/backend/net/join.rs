@@ -14,7 +14,7 @@ use nccl_plugin_abi::{level, net::HANDLE_BYTES};
 use super::{
     Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH_BYTES, wait::broken,
 };
-use crate::{backend::BackendError, measure::MeasureError};
+use crate::backend::{BackendError, RunError};
 
 /// How long ranks wait for connections, without `-T`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) fn join<'p>(
     wanted: &Wanted,
     world: &mut dyn World,
     stopped: Box<dyn Fn() -> bool + 'p>,
-) -> Result<Net<'p>, MeasureError> {
+) -> Result<Net<'p>, RunError> {
     let me = world.rank();
     let refused =
         |text: String, exit| BackendError::Refused { text: format!("rank {me}: {text}"), exit };

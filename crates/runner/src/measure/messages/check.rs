@@ -12,7 +12,7 @@ use busbw_core::{
 use super::{Task, channel, talk::End};
 use crate::{
     backend::{Found, Part, Side},
-    measure::{MeasureError, Session, half::Findings},
+    measure::{RunError, Session, half::Findings},
 };
 
 impl Session<'_> {
@@ -23,7 +23,7 @@ impl Session<'_> {
         task: &Task,
         seed: u64,
         findings: &mut Findings,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         let apart = self.apart(task);
         for number in 1..=u64::from(self.plan.checks(task.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
@@ -69,7 +69,7 @@ impl Session<'_> {
         task: &Task,
         seed: u64,
         apart: usize,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         let (pattern, me) = (self.pattern(task, seed), self.world.rank());
         let whole = |side| End { bytes: task.bytes * apart, ..task.end }.message(side);
         let channel = channel(self.backend)?;
@@ -85,7 +85,7 @@ impl Session<'_> {
         seed: u64,
         apart: usize,
         phase: Phase,
-    ) -> Result<Vec<Found>, MeasureError> {
+    ) -> Result<Vec<Found>, RunError> {
         if !Self::receives(task) {
             return Ok(Vec::new());
         }

@@ -13,7 +13,7 @@ use busbw_stats::{median, summarise};
 
 use super::pace::Pace;
 use crate::measure::{
-    MeasureError, Session,
+    RunError, Session,
     half::Findings,
     messages::{End, Task},
     samples::Samples,
@@ -95,7 +95,7 @@ impl Session<'_> {
         test: Messages,
         sweep: Sweep,
         schedule: &Schedule,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<(), RunError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
         if !self.backend.begin_log_capture() {
@@ -121,7 +121,7 @@ impl Session<'_> {
         schedule: &Schedule,
         (number, seed): (u64, u64),
         findings: &mut Findings,
-    ) -> Result<f64, MeasureError> {
+    ) -> Result<f64, RunError> {
         let (mut slowest, mut found) = (0.0_f64, Vec::new());
         let checked = self.plan.check > 0;
         for (at, round) in schedule.rounds.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Session<'_> {
         schedule: &Schedule,
         passes: usize,
         pace: Pace,
-    ) -> Result<Look, MeasureError> {
+    ) -> Result<Look, RunError> {
         let (mut mine, mut samples) = (Vec::new(), Samples::new());
         for pass in 0..passes {
             self.report_pass(test, pass, passes)?;
@@ -177,7 +177,7 @@ impl Session<'_> {
         &mut self,
         task: &Task,
         samples: &mut Samples,
-    ) -> Result<Option<f64>, MeasureError> {
+    ) -> Result<Option<f64>, RunError> {
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
         self.world.barrier(self.deadline())?;
@@ -198,7 +198,7 @@ impl Session<'_> {
         passes: usize,
         mine: &[f64],
         samples: &Samples,
-    ) -> Result<Look, MeasureError> {
+    ) -> Result<Look, RunError> {
         let bytes: Vec<u8> = mine.iter().flat_map(|us| us.to_le_bytes()).collect();
         let all = self.world.allgather(&bytes, self.deadline())?;
         let mut of_rank: Vec<_> = all

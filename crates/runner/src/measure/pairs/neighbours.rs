@@ -9,7 +9,7 @@ use busbw_ffi::nvml;
 use busbw_hardware::topology::{Paths, Target, Word};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::measure::{MeasureError, Session};
+use crate::{backend::RunError, measure::Session};
 use busbw_host::{machine, topo};
 
 /// The position of a rank.
@@ -144,7 +144,7 @@ impl Neighbours {
 
 impl Session<'_> {
     /// Gathers every rank's position.
-    pub(super) fn neighbours(&mut self) -> Result<Neighbours, MeasureError> {
+    pub(super) fn neighbours(&mut self) -> Result<Neighbours, RunError> {
         let host = self.world.host().to_owned();
         let gpu = self.backend.gpu_address();
         let seat = Seat { host, spot: gpu.map_or_else(core, Spot::Gpu) };
@@ -161,10 +161,7 @@ impl Session<'_> {
     }
 
     /// Gathers a value from every rank, in rank order.
-    fn tell_all<T: Serialize + DeserializeOwned>(
-        &mut self,
-        mine: &T,
-    ) -> Result<Vec<T>, MeasureError> {
+    fn tell_all<T: Serialize + DeserializeOwned>(&mut self, mine: &T) -> Result<Vec<T>, RunError> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
         let all = self.world.allgather(&bytes, self.deadline())?;
         let read = |bytes: &Vec<u8>| {

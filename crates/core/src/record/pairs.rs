@@ -1,33 +1,14 @@
 //! The matrix of a row of a record, with the names of ranks.
 //! Not how it was measured.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Pairs, SCHEMA, Unit};
+use super::{Half, Row, Run};
 use crate::{
-    messages::Messages,
+    pairs::{Pairs, SCHEMA, Samples, Unit, what},
     plan::{BackendChoice, Memory},
-    record::{Half, Row, Run},
 };
 use busbw_stats::median;
-
-/// Every sample of each ordered pair: the time of a message in microseconds.
-pub type Samples = BTreeMap<(usize, usize), Vec<f64>>;
-
-impl Unit {
-    /// The unit in which pairs are compared.
-    pub const fn of(test: Messages) -> Unit {
-        if test.is_latency() { Unit::Microseconds } else { Unit::GigabytesPerSecond }
-    }
-
-    /// A figure of a message of `bytes` that took `us` microseconds.
-    pub fn figure(self, bytes: u64, us: f64) -> f64 {
-        match self {
-            Unit::Microseconds => us,
-            Unit::GigabytesPerSecond => bytes as f64 / us / 1e3,
-        }
-    }
-}
 
 impl Pairs {
     /// The matrix of a row, if it has one. A figure is the median over all passes, of the first look and
@@ -70,11 +51,6 @@ fn add_samples(half: &Half, samples: &mut Samples) {
             samples.entry((pair.from, pair.to)).or_default().push(*us);
         }
     }
-}
-
-/// The unit of a figure, in a few words.
-pub const fn what(test: Messages) -> &'static str {
-    if test.is_latency() { "latency, half a round trip" } else { "bandwidth, one way" }
 }
 
 /// A name for each rank: its host and device; where two would have the same, its host and number.
