@@ -4,16 +4,16 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
-use model::{
+use busbw_core::{
     DataType, ReduceOp,
     pattern::{Content, Pattern},
-    stats::median,
 };
-use native::{
+use busbw_ffi::{
     gpu::{Context, Event, Memory, Runtime, Stream, Vendor},
     kernels::Kernels,
     search::{Environment, Kind, Standing, candidates},
 };
+use busbw_stats::median;
 
 /// Launches of which the median counts, after one that warms up.
 const ROUNDS: usize = 5;

@@ -3,8 +3,9 @@
 
 use std::{hint::black_box, time::Instant};
 
-use engine::kernel::{self, Source, Store};
-use model::{DataType, ReduceOp, stats::median};
+use busbw_core::{DataType, ReduceOp};
+use busbw_shm::kernel::{self, Source, Store};
+use busbw_stats::median;
 
 /// Bytes of a buffer that fits the second-level cache together with two more.
 const IN_CACHE: usize = 256 << 10;

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use engine::{Address, Buffer, Buffers, Control, Mailboxes, Messages, Wait, WaitPolicy};
+use busbw_shm::{Address, Buffer, Buffers, Control, Mailboxes, Messages, Wait, WaitPolicy};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Bytes of the largest message.

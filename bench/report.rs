@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use model::stats::{median, median_interval};
+use busbw_stats::{median, median_interval};
 use tempfile::TempDir;
 
 const RUNS: usize = 20;

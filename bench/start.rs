@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use model::stats::{median, median_interval};
+use busbw_stats::{median, median_interval};
 use tempfile::TempDir;
 
 /// Launches of each measurement.

@@ -11,8 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::{Control, Hub, HubEvent, Member, Reach, WaitPolicy, World, world::Invitation};
-use model::stats::median;
+use busbw_job::world::{Hub, HubEvent, Invitation, Member, Reach, World};
+use busbw_shm::{Control, WaitPolicy};
+use busbw_stats::median;
 
 /// Barriers and exchanges of each world.
 const ROUNDS: usize = 21;

@@ -8,11 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::{
+use busbw_core::{Collective, DataType, ReduceOp, algorithm::Choice, alltoallv::Traffic};
+use busbw_shm::{
     Buffer, Buffers, Call, Communicator, Control, Exchange, Region, Wait, WaitPolicy,
     kernel::{Store, copy_slice, sum_slices},
 };
-use model::{Collective, DataType, ReduceOp, algorithm::Choice, alltoallv::Traffic, stats::median};
+use busbw_stats::median;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{launches, points};

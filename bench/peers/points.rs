@@ -1,7 +1,7 @@
 //! What is measured: collectives and sizes, and how many bytes each rank sends and receives.
 //! Not how.
 
-use model::Collective;
+use busbw_core::Collective;
 
 /// The collectives that MPI has, in the order of the report.
 const MPI: [Collective; 10] = [

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    Collective,
-    stats::{median, median_interval},
-};
+use busbw_core::Collective;
+use busbw_stats::{median, median_interval};
 
 use super::{
     launches::{Lines, Side, Time, cores},

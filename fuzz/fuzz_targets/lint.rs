@@ -4,9 +4,7 @@
 
 use std::collections::HashSet;
 
-use busbw::lint::{
-    Finding, Options, Rule, Severity, Version, lint_environment, lint_text, recognised,
-};
+use busbw_lint::{Finding, Options, Rule, Severity, Version, lint_environment, lint_text, recognised};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,

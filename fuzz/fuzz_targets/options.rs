@@ -11,20 +11,14 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use busbw::{
-    backend::nccl::{Gpus, Libraries},
-    options::{self, Command, Environment, Request, Surroundings},
-};
+use busbw_runner::{backend::nccl::{Gpus, Libraries}, request::{Request, Surroundings}};
+use busbw::options::{self, Command, Environment};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::{
-    Collective,
-    messages::Messages,
-    plan::{Case, Plan, Sweep},
-};
+use busbw_core::{Collective, messages::Messages, plan::{Case, Plan, Sweep}};
 
 /// Sizes that are looked at in one plan; `-b 1 -e 4G -i 1` has four thousand million.
 const SIZES: usize = 10_000;

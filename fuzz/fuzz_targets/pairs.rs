@@ -1,4 +1,4 @@
-//! Matrices of pairs: `model::pairs` takes any JSON, and what passes its check can be ranked and written.
+//! Matrices of pairs: `busbw_core::pairs` takes any JSON, and what passes its check can be ranked and written.
 //! Not the page that draws them.
 #![no_main]
 
@@ -7,7 +7,7 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::pairs::{MOST_RANKS, Pairs, SCHEMA};
+use busbw_core::pairs::{MOST_RANKS, Pairs, SCHEMA};
 
 fuzz_target!(|data: &[u8]| {
     let read = serde_json::from_slice::<Pairs>(data).ok().map(Pairs::checked);

@@ -1,4 +1,4 @@
-//! Sizes as typed: `model::size::parse` must read what glibc's `sscanf("%lf %1s")` reads.
+//! Sizes as typed: `busbw_core::size::parse` must read what glibc's `sscanf("%lf %1s")` reads.
 //! Not the options that carry sizes; `options` has them.
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         share::count(false);
         return;
     };
-    let ours = model::size::parse(text);
+    let ours = busbw_core::size::parse(text);
     share::count(ours.is_ok());
     if let Err(error) = &ours {
         assert!(error.to_string().contains(text), "the message does not name the text: {error}");

@@ -7,10 +7,7 @@ use busbw_fuzz::{
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use model::topology::{
-    Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system,
-    recognise, write,
-};
+use busbw_hardware::topology::{Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system, recognise, write};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -25,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(matrix.gpus().count() + matrix.nics().count(), matrix.endpoints.len());
                 let json = serde_json::to_string(matrix).expect("a matrix is JSON");
                 assert_eq!(
-                    &serde_json::from_str::<model::topology::Matrix>(&json).expect("back"),
+                    &serde_json::from_str::<busbw_hardware::topology::Matrix>(&json).expect("back"),
                     matrix
                 );
                 check(&of_matrix(matrix));
@@ -60,7 +57,7 @@ fn of_a_system(system: &System) {
     assert_eq!(machine_of_system(system, "m").node.gpus, system.gpus().len());
 }
 
-fn check(findings: &[model::topology::Finding]) {
+fn check(findings: &[busbw_hardware::topology::Finding]) {
     for finding in findings {
         assert!(finding.cost.is_none_or(|cost| cost > 0.0), "{finding:?}");
         assert!(!finding.what.is_empty() && !finding.evidence.is_empty(), "{finding:?}");

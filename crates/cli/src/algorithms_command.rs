@@ -7,14 +7,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use model::{Collective, algorithm::Table, exit::Exit};
+use busbw_core::{Collective, algorithm::Table, exit::Exit};
 
-use crate::{
-    answer::{answer, json_line},
-    machine,
-    options::AlgorithmsArguments,
-    store::algorithms::{self, Measured},
-};
+use crate::options::AlgorithmsArguments;
+use busbw_host::machine;
+use busbw_render::answer::{answer, json_line};
+use busbw_store::algorithms::{self, Measured};
 
 /// Prints the tables of this machine.
 ///

@@ -1,17 +1,12 @@
-//! Bus bandwidth over size as one figure: in the terminal, or as a drawing for a document.
+//! Bus bandwidth over size as one figure in the terminal.
 //! Not the report's charts, which are drawn where the page is read.
 
-mod svg;
 mod terminal;
 
-pub(crate) use svg::svg;
 pub(crate) use terminal::{screen, terminal};
 
-use crate::{
-    printable::printable,
-    quantity::rate,
-    report::{LineKind, Row, Series},
-};
+use crate::report::{LineKind, Row, Series};
+use busbw_core::{printable::printable, quantity::rate};
 
 /// What is drawn.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,22 +8,21 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
-use crate::{
-    Refusal,
-    lint::{self, Finding, Options, Rule, Severity},
-    machine,
-    options::LintArguments,
-    store,
-};
+use crate::options::LintArguments;
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
+use busbw_lint as lint;
+use busbw_lint::{Finding, Options, Rule, Severity};
+use busbw_store as store;
 
 /// Reads and judges. Exit code 1 when something was found that is more than a note.
 ///
 /// # Errors
 /// Files that cannot be read.
 pub fn run(arguments: &LintArguments) -> Result<Exit> {
-    let usage = |text: String| Refusal::new(Exit::Usage, text);
+    let usage = |text: String| ExitError::new(Exit::Usage, text);
     let nccl_version = match &arguments.nccl {
         None => None,
         Some(text) => Some(

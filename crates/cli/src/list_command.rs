@@ -7,22 +7,23 @@ use std::{
 };
 
 use anyhow::Result;
-use jiff::{Span, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
-use model::{
+use busbw_core::{
     exit::Exit,
-    measurement::Measurement,
     record::{Folded, Status},
 };
+use busbw_logs::measurement::Measurement;
+use jiff::{Span, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
 use serde::Serialize;
 
-use crate::{
-    Refusal,
-    answer::{answer, json_line},
+use crate::options::ListArguments;
+use busbw_core::exit::ExitError;
+use busbw_core::{
     columns::aligned,
-    options::ListArguments,
     quantity::{bytes, count, rate},
-    store::{self, ReadError},
 };
+use busbw_render::answer::{answer, json_line};
+use busbw_store as store;
+use busbw_store::ReadError;
 
 /// A run as it is listed.
 #[derive(Debug, Serialize)]
@@ -67,11 +68,12 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     let since = match &arguments.since {
         Some(text) => Some(
             since(text, &Zoned::now())
-                .ok_or_else(|| Refusal::new(Exit::Usage, not_a_time(text)))?,
+                .ok_or_else(|| ExitError::new(Exit::Usage, not_a_time(text)))?,
         ),
         None => None,
     };
-    let paths = store::last(usize::MAX).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
+    let paths =
+        store::last(usize::MAX).map_err(|e| ExitError::new(Exit::Usage, format!("{e:#}")))?;
     let mut listed: Vec<Listed> =
         paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one, since)).collect();
     let left_out = listed.len().saturating_sub(arguments.newest.unwrap_or(usize::MAX));

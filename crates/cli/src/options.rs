@@ -7,7 +7,6 @@ mod environment;
 mod getopt;
 mod help;
 mod integer;
-mod launched;
 mod launching;
 mod osu;
 mod pairing;
@@ -19,15 +18,11 @@ mod record_commands;
 mod reporting;
 mod sweeping;
 
-pub use arguments::{BackendName, BenchArguments, Output};
-pub use command_line::{
-    AGENT_WORD, Command, FINGERPRINT_WORD, PARTNER_WORD, RANK_WORD, RULE_WORD, SIEVE_WORD,
-    TIED_WORD, job_words, parse,
-};
-pub use environment::{Environment, RELAYED};
-pub use launched::{First, HOSTS, Launched};
-pub use launching::{Host, Hosts, LauncherName, LaunchingArguments};
-pub use planning::{BadOption, RecordPlace, Request, Surroundings, plan};
+pub use arguments::{BackendName, BenchArguments};
+pub use command_line::{Command, job_words, parse};
+pub use environment::Environment;
+pub use launching::LaunchingArguments;
+pub use planning::{BadOption, Surroundings, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,

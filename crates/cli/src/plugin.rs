@@ -2,29 +2,25 @@
 //! Not the plugin itself (crates/nccl-plugin-busbw), and not measuring one (`backend::net`).
 
 mod check;
-/// Our plugin, as it is within this program.
-pub mod embedded;
 
 pub use check::{partner, rule};
 
 use std::io::Write;
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
-use crate::{
-    answer,
-    options::{PluginArguments, PluginCommand},
-};
+use crate::options::{PluginArguments, PluginCommand};
+use busbw_render::answer;
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What cannot be written, or started.
+/// A file cannot be written, or a process cannot be started.
 pub fn run(arguments: &PluginArguments) -> Result<Exit> {
     match &arguments.command {
         PluginCommand::Path => {
-            let path = embedded::path()?;
+            let path = busbw_runner::backend::net::embedded::path()?;
             answer::answer(|out, _| writeln!(out, "{}", path.display()))?;
             Ok(Exit::Ok)
         }

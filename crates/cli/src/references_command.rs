@@ -2,23 +2,21 @@
 //! Not the comparison with them (`compare`).
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 use serde::Serialize;
 use std::io::Write;
 
-use crate::{
-    answer::{answer, json_line},
-    options::ReferencesArguments,
-    quantity::{bytes, count, rate},
-    references,
-};
+use crate::options::ReferencesArguments;
+use busbw_analysis::references;
+use busbw_core::quantity::{bytes, count, rate};
+use busbw_render::answer::{answer, json_line};
 
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
     hardware: &'static str,
     source: &'static str,
-    runs: Vec<model::measurement::Folded>,
+    runs: Vec<busbw_logs::measurement::Folded>,
 }
 
 /// Lists the references, or one with its tables.

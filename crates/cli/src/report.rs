@@ -14,13 +14,10 @@ pub(crate) use data::{LineKind, Report, Row, Series};
 pub(crate) use of_run::series as run_series;
 pub(crate) use of_sweep::series as sweep_series;
 pub(crate) use page::page;
-pub(crate) use redact::{Known, redacted};
+pub(crate) use redact::{KnownNames, redacted};
 pub(crate) use source::Sources;
 
-use crate::{
-    explain::{self, Hardware},
-    local_time,
-};
+use busbw_analysis::explain::{self, Hardware};
 
 /// Puts a report together. Runs are explained together, as `busbw explain` does.
 pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
@@ -43,7 +40,7 @@ pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String
     let mut report = Report {
         report_schema: data::SCHEMA,
         title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &pairs)),
-        made: local_time::now(),
+        made: busbw_store::local_time::now(),
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
         subject: summary::subject(&runs, &told, &sweeps, &pairs),

@@ -7,24 +7,24 @@ use std::{
 };
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use crate::{
-    Refusal,
-    explain::Hardware,
     options::ReportArguments,
     output_file,
-    printable::Printable,
-    report::{self, Known, Sources},
-    store,
+    report::{self, KnownNames, Sources},
 };
+use busbw_analysis::explain::Hardware;
+use busbw_core::exit::ExitError;
+use busbw_core::printable::Printable;
+use busbw_store as store;
 
 /// Writes the page.
 ///
 /// # Errors
 /// A source that cannot be read, an output that is there already or cannot be written: exit code 2.
 pub fn run(arguments: &ReportArguments) -> Result<Exit> {
-    let refuse = |text: String| Refusal::new(Exit::Usage, text);
+    let refuse = |text: String| ExitError::new(Exit::Usage, text);
     let output = arguments.output.as_path();
     // Before anything is read: a typing mistake shall not cost a long wait.
     output_file::check(output, arguments.force)
@@ -49,7 +49,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {unread}");
     }
     let known = arguments.redact.then(|| {
-        let mut known = Known::of(&sources);
+        let mut known = KnownNames::of(&sources);
         paths.iter().for_each(|path| known.learn(path));
         known
     });

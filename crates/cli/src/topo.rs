@@ -1,7 +1,6 @@
 //! The tree of this machine or of a file, drawn, tabled and judged for people and programs.
-//! Not the tree itself and not the judging, which are `model::topology`'s.
+//! Not the tree itself and not the judging, which are `busbw_hardware::topology`'s.
 
-mod host;
 mod picture;
 mod report;
 mod tables;
@@ -9,5 +8,4 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use host::read;
 pub use report::Report;

@@ -1,20 +1,19 @@
 //! `busbw topo`: reads this machine or a file, and prints the tree, the ways, the links, what is wrong.
-//! Not the reading of this machine (`topo`) and not the judging (`model::topology`).
+//! Not the reading of this machine (`topo`) and not the judging (`busbw_hardware::topology`).
 
 use std::{fs, io::Write, path::Path};
 
 use anyhow::Result;
-use model::{exit::Exit, topology::write};
-use native::nvml;
+use busbw_core::exit::Exit;
+use busbw_ffi::nvml;
+use busbw_hardware::topology::write;
 
-use crate::{
-    Refusal,
-    answer::{answer, json_line},
-    machine,
-    machine_argument::{Described, MachineArgument},
-    options::TopoArguments,
-    topo::{self, Report},
-};
+use crate::options::TopoArguments;
+use crate::topo::Report;
+use busbw_analysis::machine_argument::{Described, MachineArgument};
+use busbw_core::exit::ExitError;
+use busbw_host::machine;
+use busbw_render::answer::{answer, json_line};
 
 /// Reads and prints. What is wrong with the host does not fail.
 ///
@@ -24,7 +23,7 @@ pub fn run(arguments: &TopoArguments) -> Result<Exit> {
     let report = match &arguments.file {
         Some(word) => {
             let named = MachineArgument::read(word)
-                .map_err(|e| Refusal::new(Exit::Usage, e.to_string()))?;
+                .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
             Report::new(&named.name, named.described, vec![named.note])
         }
         None => from_machine(arguments.root.as_deref())?,
@@ -32,7 +31,7 @@ pub fn run(arguments: &TopoArguments) -> Result<Exit> {
     if let Some(to) = &arguments.xml {
         let Some(system) = &report.system else {
             let text = format!("--xml: {} tells no tree of devices to write", report.source);
-            return Err(Refusal::new(Exit::Usage, text).into());
+            return Err(ExitError::new(Exit::Usage, text).into());
         };
         return write_xml(to, &write(system));
     }
@@ -49,7 +48,7 @@ fn write_xml(to: &Path, xml: &str) -> Result<Exit> {
         answer(|out, _| out.write_all(xml.as_bytes()))?;
         return Ok(Exit::Ok);
     }
-    let refused = |e| Refusal::new(Exit::Usage, format!("cannot write {}: {e}", to.display()));
+    let refused = |e| ExitError::new(Exit::Usage, format!("cannot write {}: {e}", to.display()));
     fs::write(to, xml).map_err(refused)?;
     Ok(Exit::Ok)
 }
@@ -61,7 +60,7 @@ fn from_machine(recorded: Option<&Path>) -> Result<Report> {
         Some(folder) => {
             if !folder.join("sys").is_dir() {
                 let text = format!("--root {}: there is no folder sys in it", folder.display());
-                return Err(Refusal::new(Exit::Usage, text).into());
+                return Err(ExitError::new(Exit::Usage, text).into());
             }
             notes.push(
                 "a recorded tree: no driver was asked for NVLinks and numbers of GPUs".to_owned(),
@@ -76,7 +75,7 @@ fn from_machine(recorded: Option<&Path>) -> Result<Report> {
             (machine::host_name(), machine::Root::system(), driver.ok())
         }
     };
-    let system = topo::read(&root, driver.as_ref());
+    let system = busbw_host::topo::read(&root, driver.as_ref());
     if system.devices.is_empty() {
         notes.push("no GPU and no network adapter is on the PCI bus that /sys shows".to_owned());
     }

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-use model::{
+use busbw_core::{
     Collective,
     algorithm::{Choice, Table},
 };

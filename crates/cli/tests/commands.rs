@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use model::record::{Half, Line, Row};
+use busbw_core::record::{Half, Line, Row};
 
 fn busbw(line: &str) -> Output {
     command(line).output().unwrap()
@@ -47,7 +47,7 @@ fn words_of_mpi_are_told_apart() {
         "[vm:1] select: component ob1 selected\n[1.1] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[1]: tag(sysv/memory)\nbusbw read so far 0\n",
         "WARNING: no such interface\n[vm:1] *** An error occurred in MPI_Init\nno line end",
     );
-    let mut command = command("__sieve");
+    let mut command = command("__log_filter");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut to = child.stdin.take().unwrap();
@@ -82,7 +82,7 @@ fn show_prints_what_the_run_printed() {
             assert_eq!(text(&shown.stdout), text(&printed.stdout), "{run} {format}");
         }
         let lines = busbw(&format!("show {} --json", record.display()));
-        let folded = busbw::store::parse(&text(&lines.stdout), "lines").unwrap();
+        let folded = busbw_store::parse(&text(&lines.stdout), "lines").unwrap();
         let path = folder.path().join("folded.json");
         fs::write(&path, serde_json::to_string_pretty(&folded).unwrap()).unwrap();
         let again = busbw(&format!("show {} --json", path.display()));
@@ -231,7 +231,7 @@ fn explain_takes_logs_records_and_stdin() {
     let log = format!("{logs}/8x-h800-nvlink-all-reduce.txt");
     let told = busbw(&format!("explain {log} --machine hgx-h800"));
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).contains("culprit   NVLink"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("bottleneck NVLink"), "{}", text(&told.stdout));
     assert!(!text(&told.stdout).contains('\x1b'), "no colour without a terminal");
 
     let mut child =
@@ -254,7 +254,7 @@ fn explain_takes_logs_records_and_stdin() {
     fs::write(&other, "Avg bus bandwidth is 230.167\n").unwrap();
     let mixed = busbw(&format!("explain {} {log}", other.display()));
     assert_eq!(mixed.status.code(), Some(2));
-    assert!(text(&mixed.stderr).contains("is no log of nccl-tests"), "{}", text(&mixed.stderr));
+    assert!(text(&mixed.stderr).contains("is not a log of nccl-tests"), "{}", text(&mixed.stderr));
     assert!(text(&mixed.stdout).contains("all_reduce"));
     for bad in [format!("{log} --machine no-such-machine"), logs.to_owned()] {
         let refused = busbw(&format!("explain {bad}"));

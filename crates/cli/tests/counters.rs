@@ -10,7 +10,7 @@ use std::{
     sync::LazyLock,
 };
 
-use model::record::{DeviceKind, End, Folded, Row, Run};
+use busbw_core::record::{DeviceKind, End, Folded, Row, Run};
 
 /// The shims, built once; none without a C++ compiler.
 static SHIMS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -54,7 +54,7 @@ fn run(words: &str, split: &str, planted: &str) -> Option<Planted> {
         .unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert_eq!(status.code(), Some(0), "{stderr}");
-    let Folded { run, rows, end, .. } = busbw::store::read(&record).unwrap();
+    let Folded { run, rows, end, .. } = busbw_store::read(&record).unwrap();
     Some(Planted { run, rows, end: end.unwrap(), stdout, stderr })
 }
 
@@ -138,7 +138,7 @@ fn communicators_side_by_side_are_counted_once() {
 #[test]
 fn the_memory_line_is_about_gpus() {
     let Some(done) = run(&format!("{SWEEP} -M 1"), ONE, "") else { return };
-    // Send, receive and proof buffer: the shim gives whole granules of 2 MiB, and NCCL's needs nothing.
+    // Send, receive and check buffer: the shim gives whole granules of 2 MiB, and NCCL's needs nothing.
     let memory = done.end.gpu_memory.unwrap();
     assert_eq!((memory.initialization, memory.allocated, memory.collective), (0, 6 << 20, 0));
     let line = "# GPU memory usage     : Initialization 0.00 B | User-Allocated 6.00 MB | Collective 0.00 B | Total  6.00 MB\n";

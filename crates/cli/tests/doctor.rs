@@ -7,10 +7,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::{Duration, Instant},
 };
 
-use busbw::doctor::{Report, Topic, Verdict};
+use busbw_host::doctor::{Report, Topic, Verdict};
 
 fn doctor(words: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
@@ -24,9 +23,7 @@ fn report(output: &Output) -> Report {
 
 #[test]
 fn the_exit_code_is_the_gate() {
-    let begun = Instant::now();
     let output = doctor(&["--json"], &[]);
-    let took = begun.elapsed();
     let report = report(&output);
     assert_eq!(output.status.code(), Some(i32::from(report.verdict.is_wrong())));
     assert_eq!(report.verdict, report.findings.iter().map(|f| f.verdict).max().unwrap());
@@ -34,12 +31,6 @@ fn the_exit_code_is_the_gate() {
         let advised = [&finding.cost, &finding.remedy, &finding.confirm];
         assert!(advised.iter().all(|text| text.is_some()), "{finding:?}");
     }
-    let no_driver = report
-        .findings
-        .iter()
-        .any(|f| f.subject == "NVIDIA driver" && f.verdict == Verdict::Absent);
-    // Drivers may take longer to start.
-    assert!(!no_driver || took < Duration::from_secs(2), "it took {took:?}");
 }
 
 #[test]

@@ -7,21 +7,15 @@
 #[path = "explaining/damage.rs"]
 mod damage;
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::{Path, PathBuf};
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    limits::{Algorithm, Resource, Verdict},
-    measurement::{Device, Measurement},
-    mpi_log,
-    record::{Machine, Nic},
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_core::record::{Machine, Nic};
+use busbw_hardware::limits::{Algorithm, Bottleneck, Resource};
+use busbw_library_logs::mpi as mpi_log;
+use busbw_logs::import;
+use busbw_logs::measurement::{Device, Measurement};
 
 fn log(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain").join(name)
@@ -114,7 +108,7 @@ fn reports() {
 fn a_tree_is_never_claimed_from_a_bound() {
     let told = one("gb200-2x4-ib400-all_reduce.txt", Some(&machine("gb200-ib.toml")));
     let limit = told.limit.as_ref().unwrap();
-    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::Nic });
+    assert_eq!(told.bottleneck, Bottleneck::SetBy { resource: Resource::Nic });
     assert_eq!(limit.choice.explained_by, [Algorithm::Tree, Algorithm::NvlsTree]);
     assert_eq!(limit.choice.excluded, [(Algorithm::Ring, 50.0)]);
     assert!((told.percent.unwrap() - 97.6).abs() < 0.3, "{:?}", told.percent);
@@ -126,9 +120,9 @@ fn a_tree_is_never_claimed_from_a_bound() {
 fn the_slot_not_the_network() {
     let xml = log("rtx4090-cx5-topo-ib.xml").to_string_lossy().into_owned();
     let told = one("made-up-rtx4090-roce-5.81.txt", Some(&xml));
-    assert_eq!(told.culprit, Verdict::SetBy { resource: Resource::NicSlot });
+    assert_eq!(told.bottleneck, Bottleneck::SetBy { resource: Resource::NicSlot });
     let limit = told.limit.as_ref().unwrap();
-    assert!((limit.line - 7.88).abs() < 0.01 && limit.nccl_expects == Some(6.0), "{limit:?}");
+    assert!((limit.line_busbw - 7.88).abs() < 0.01 && limit.nccl_expects == Some(6.0), "{limit:?}");
     for words in [
         "The PCIe slot is the bottleneck, not the network",
         "7.88",
@@ -148,7 +142,7 @@ fn the_slot_not_the_network() {
 #[test]
 fn what_cannot_be_told_is_not() {
     let told = one("8x-h100-nvlink-all2all.txt", Some(&machine("h100-unsaid.toml")));
-    let Verdict::Unknown { missing } = &told.culprit else { panic!("{:?}", told.culprit) };
+    let Bottleneck::Unknown { missing } = &told.bottleneck else { panic!("{:?}", told.bottleneck) };
     assert!(missing.iter().any(|fact| fact.contains("NVLinks")), "{missing:?}");
     assert!(missing.iter().any(|fact| fact.contains("NCCL's log")), "{missing:?}");
     assert!(told.sentence.contains("35.8 % of what NCCL expects"), "{}", told.sentence);
@@ -168,8 +162,8 @@ fn what_cannot_be_told_is_not() {
 fn nothing_moves_at_0_bytes() {
     let logs = ["oci-h100-osu_latency-device.txt", "oci-h100-osu_latency-host.txt"];
     let all = explained(&logs, None, None);
-    assert_eq!(all[0].culprit, Verdict::Software);
-    assert!(all[0].sentence.contains("No GPU data moves at 0 B"), "{}", all[0].sentence);
+    assert_eq!(all[0].bottleneck, Bottleneck::Software);
+    assert!(all[0].sentence.contains("Software costs the difference"), "{}", all[0].sentence);
     let finding =
         all[0].findings.iter().find(|finding| finding.rule == "device-memory-latency").unwrap();
     let evidence = finding.evidence.join(" ");
@@ -246,7 +240,7 @@ fn rules_of_mpi(lines: &str, version: &str, nic: &str) -> (Vec<&'static str>, St
     let run = Measurement {
         devices: (0..4).map(device).collect(),
         machine: Some(Machine { nics: vec![nic], ..Machine::default() }),
-        mpi: vec![parser.finish(0, version, false, &mpi_log::Deaf::default())],
+        mpi: vec![parser.finish(0, version, false, &mpi_log::CaptureDisabled::default())],
         ..Measurement::default()
     };
     let [told] = &explain::explain(vec![run], &Hardware::default())[..] else { panic!("one run") };
@@ -265,7 +259,7 @@ fn transports_as_mpi_names_them() {
     let ob1 = "[h:1] select: component ob1 selected\n".to_owned();
     let fast = btl(1, "vader") + &btl(2, "tcp");
     let slow = btl(1, "tcp") + &btl(2, "tcp");
-    let both = "Open MPI's messages between ranks went to its BTL tcp and vader";
+    let both = "Open MPI sent messages between ranks to its BTL tcp and vader";
     for (lines, nic, rules, cause) in [
         (&fast, "ethernet", &["carriers"][..], both),
         (&fast, "infiniband", &["sockets-beside-rdma", "carriers"], both),
@@ -273,7 +267,7 @@ fn transports_as_mpi_names_them() {
             &slow,
             "ethernet",
             &["tcp-within-a-host", "carriers"],
-            "Open MPI's messages between ranks went to its BTL tcp",
+            "Open MPI sent messages between ranks to its BTL tcp",
         ),
     ] {
         let (found, last) = rules_of_mpi(&(ob1.clone() + lines), open_mpi, nic);
@@ -287,13 +281,13 @@ fn transports_as_mpi_names_them() {
     ] {
         let (found, last) = rules_of_mpi(&(ucx.clone() + &lines), open_mpi, "infiniband");
         assert_eq!(found, rules, "{lines}");
-        assert!(last.starts_with("Open MPI's messages went to UCX, whose lanes are "), "{last}");
+        assert!(last.starts_with("Open MPI sent messages to UCX, whose lanes are "), "{last}");
     }
     let mpich = "MPICH Version: 4.0.2\nMPICH Device: ch4:ucx";
     let (found, last) = rules_of_mpi(&lanes("sysv/memory"), mpich, "ethernet");
     assert_eq!(
         (&found[..], &last[..]),
-        (&["carriers"][..], "what carried the messages is not proven")
+        (&["carriers"][..], "no log proves which transport carried the messages")
     );
 }
 
@@ -308,7 +302,7 @@ fn tables_that_cannot_be_trusted_are_not_explained_away() {
         let read = import::read(format!("{HEAD}{text}").as_bytes(), "log").unwrap();
         let all = explain::explain(read.measurements, &Hardware::default());
         let first = all[0].findings.first().unwrap();
-        assert_eq!((first.rule, first.weight), (rule, Weight::Wrong), "{text}");
+        assert_eq!((first.rule, first.severity), (rule, Severity::Wrong), "{text}");
         assert!(all[0].sentence.to_lowercase().starts_with(&first.cause.to_lowercase()));
     }
 }
@@ -316,9 +310,9 @@ fn tables_that_cannot_be_trusted_are_not_explained_away() {
 #[test]
 fn counters_of_a_record() {
     let mut runs = import::read_path(&log("8x-h800-nvlink-all-reduce.txt")).unwrap().measurements;
-    let counted = |device: &str, name: &str, by| model::record::DeviceCounters {
+    let counted = |device: &str, name: &str, by| busbw_core::record::DeviceCounters {
         device: device.to_owned(),
-        kind: model::record::DeviceKind::Rdma,
+        kind: busbw_core::record::DeviceKind::Rdma,
         grown: [(name.to_owned(), by)].into(),
         reset: Vec::new(),
         throttled: Vec::new(),
@@ -333,19 +327,25 @@ fn counters_of_a_record() {
     assert_eq!(found.evidence, ["mlx5_0/1: symbol_errors grew by 12"]);
 }
 
-/// An explanation takes under 50 ms, reading included.
+/// An explanation takes under 50 ms of processor time, reading included; what else the machine does is
+/// not in it.
 #[test]
 fn explaining_is_quick() {
     let name = machine("h100-unsaid.toml");
     let best = (0..5)
         .map(|_| {
-            let begun = Instant::now();
+            let begun = processor_seconds();
             let told = one("8x-h100-nvlink-all2all.txt", Some(&name));
             let text = printed(&[told]);
             assert!(!text.is_empty());
-            begun.elapsed()
+            processor_seconds() - begun
         })
-        .min()
-        .unwrap();
-    assert!(best < Duration::from_millis(50), "{best:?}");
+        .fold(f64::INFINITY, f64::min);
+    assert!(best < 0.05, "{best} s");
+}
+
+/// Processor time of this thread so far.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -4,15 +4,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::{
-    Collective,
-    limits::{Resource, Verdict},
-    measurement::{Device, Form, Half, Known, Measurement, Row},
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, RateKind, Severity};
+use busbw_core::Collective;
+use busbw_hardware::limits::{Bottleneck, Resource};
+use busbw_logs::import;
+use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row};
 
 /// Explains a text by what the hardware is said to be.
 fn told(text: &str, machine: Option<&str>, nodes: Option<usize>) -> Vec<Explanation> {
@@ -44,13 +40,13 @@ fn a_machine_that_is_not_that_of_the_log_is_said() {
     ] {
         let told = &told(&text, Some(machine), nodes)[0];
         let finding = told.findings.iter().find(|one| one.rule == "machine-disagrees").unwrap();
-        assert_eq!(finding.weight, Weight::Wrong);
+        assert_eq!(finding.severity, Severity::Wrong);
         assert!(told.sentence.contains(words), "{}", told.sentence);
-        assert!(matches!(told.culprit, Verdict::Unknown { .. }), "{:?}", told.culprit);
+        assert!(matches!(told.bottleneck, Bottleneck::Unknown { .. }), "{:?}", told.bottleneck);
     }
     let fits = &told(&text, Some("dgx-a100"), Some(1))[0];
     assert!(fits.findings.iter().all(|one| one.rule != "machine-disagrees"));
-    assert_eq!(fits.culprit, Verdict::SetBy { resource: Resource::NvLink });
+    assert_eq!(fits.bottleneck, Bottleneck::SetBy { resource: Resource::NvLink });
 }
 
 #[test]
@@ -63,9 +59,9 @@ fn small_messages_blame_no_link() {
     ]
     .concat();
     let told = &told(&of_eight("NVIDIA H100 80GB HBM3", "", &rows), None, None)[0];
-    assert_eq!(told.culprit, Verdict::Software);
-    assert!(told.sentence.contains("too little to judge a link by"), "{}", told.sentence);
-    assert!(told.findings.iter().all(|one| one.weight == Weight::Note), "{:?}", told.findings);
+    assert_eq!(told.bottleneck, Bottleneck::Software);
+    assert!(told.sentence.contains("too small to rate a link"), "{}", told.sentence);
+    assert!(told.findings.iter().all(|one| one.severity == Severity::Note), "{:?}", told.findings);
 }
 
 /// P2P and shared memory off: what sockets carry between GPUs of one host crosses no NIC.
@@ -118,7 +114,7 @@ fn the_same_is_said_once() {
     let mut out = Vec::new();
     explain::print_all(&mut out, &all, false).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert_eq!(text.matches("cannot be told without").count(), 1, "{text}");
+    assert_eq!(text.matches("To rate it, busbw needs").count(), 1, "{text}");
     assert!(text.contains("The same holds for 4 more tables (lines 13, "), "{text}");
 }
 
@@ -186,12 +182,12 @@ fn advice_on_ranks_without_nccl_names_no_nccl() {
     };
     let device = |rank| Device { rank, address: "0000:00:00".to_owned(), ..Device::default() };
     let mut run = Measurement {
-        ranks: Some(Known::said(2)),
+        ranks: Some(Known::stated(2)),
         devices: vec![device(0), device(1)],
         rows: vec![row(1 << 20, [9.0, 7.0]), row(1 << 21, [5.0, 4.0]), row(1 << 22, [9.0, 7.0])],
         ..Measurement::default()
     };
-    run.test.collective = Some(Known::said(Collective::AllReduce));
+    run.test.collective = Some(Known::stated(Collective::AllReduce));
     for (form, named) in [(Form::Record, false), (Form::NcclTests, true)] {
         run.source.form = form;
         let told = &explain::explain(vec![run.clone()], &Hardware::default())[0];
@@ -216,7 +212,7 @@ fn links_are_called_what_they_are() {
         explain::print_all(&mut out, &all, false).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.contains(&format!("culprit   {name}\n"))
+            text.contains(&format!("bottleneck {name}\n"))
                 || text.contains(&format!("not {name}\n")),
             "{text}"
         );
@@ -262,8 +258,8 @@ fn of_sixteen(collective: &str, time: &str, algbw: &str, busbw: &str) -> String 
 fn one_nics_rate_is_what_a_message_takes() {
     let text = of_sixteen("sendrecv", "178957", "48.00", "48.00");
     let told = &told(&text, Some("dgx-h100"), Some(2))[0];
-    assert!(matches!(told.culprit, Verdict::SetBy { .. }), "{:?}", told.culprit);
-    assert!(told.sentence.contains("over those of its GPU"), "{}", told.sentence);
+    assert!(matches!(told.bottleneck, Bottleneck::SetBy { .. }), "{:?}", told.bottleneck);
+    assert!(told.sentence.contains("only those of its GPU"), "{}", told.sentence);
     assert!(told.findings.iter().all(|one| one.rule != "far-below-the-limit"));
     // One GPU a host: its PCIe link, of which no payload is known, sets the limit.
     let row = "8589934592 2147483648 float sum -1 178957 48.00 48.00 0 178957 48.00 48.00 0";
@@ -275,7 +271,7 @@ fn one_nics_rate_is_what_a_message_takes() {
     });
     let two = format!("{head}\n{}\n{}\n{row}\n", ranks[0], ranks[1]);
     let told = &self::told(&two, Some("dgx-h100"), Some(2))[0];
-    assert_eq!(told.limit.as_ref().unwrap().figure, "line");
+    assert_eq!(told.limit.as_ref().unwrap().rate, RateKind::LineRate);
     // More than that NIC carries: then it was several, and no share is above what they carry.
     let text = of_sixteen("sendrecv", "22607", "379.97", "379.97");
     let told = &self::told(&text, Some("dgx-h100"), Some(2))[0];
@@ -291,12 +287,12 @@ fn what_is_not_known_is_not_excluded() {
     let text = of_sixteen("all_reduce", "3221225", "2.67", "5.00");
     let told = &told(&text, file.path().to_str(), None)[0];
     assert!(
-        told.sentence.contains("not known may do so as well: the PCIe slot"),
+        told.sentence.contains("not known may limit it as well: the PCIe slot"),
         "{}",
         told.sentence
     );
     let finding = told.findings.iter().find(|one| one.rule == "far-below-the-limit").unwrap();
-    assert!(finding.cause.contains("than the links that are known"), "{}", finding.cause);
+    assert!(finding.cause.contains("is not one of the known links"), "{}", finding.cause);
 }
 
 /// No result is more than what its packets carry; and the advice is of the NIC at hand.
@@ -307,7 +303,7 @@ fn packets_whose_size_is_not_known_may_be_larger_than_usual() {
     );
     let text = of_sixteen("broadcast", "143166", "60.00", "60.00");
     let told = &told(&text, file.path().to_str(), None)[0];
-    assert!(told.sentence.contains("more than packets of 256 B leave of it"), "{}", told.sentence);
+    assert!(told.sentence.contains("more than packets of 256 B could carry"), "{}", told.sentence);
     let slot = told.findings.iter().find(|one| one.rule == "slot-narrower-than-nic").unwrap();
     let remedy = slot.remedy.as_deref().unwrap();
     assert!(

@@ -9,11 +9,9 @@ use std::{
     path::Path,
 };
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
-use model::measurement::{Form, Measurement, Source};
+use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_logs::import;
+use busbw_logs::measurement::{Form, Measurement, Source};
 use nccl_plugin_abi::net_stats::{
     NetConnection, NetInterface, NetPath, NetStats, PathState, VERSION,
 };
@@ -31,26 +29,30 @@ fn explained(runs: Vec<Measurement>) -> Explanation {
     all.remove(0)
 }
 
-fn rules(told: &Explanation) -> Vec<(&'static str, Weight)> {
-    told.findings.iter().map(|one| (one.rule, one.weight)).collect()
+fn rules(told: &Explanation) -> Vec<(&'static str, Severity)> {
+    told.findings.iter().map(|one| (one.rule, one.severity)).collect()
 }
 
 /// Each with what its first finding says.
 #[test]
 fn runs_over_a_bed_of_links() {
-    use Weight::{Note, Slow};
+    use Severity::{Note, Slow};
     for (name, expected, says) in [
         ("even", &[("paths", Note)][..], "carry 3.96 Gb/s together"),
-        ("loopback", &[("paths", Note)], "none was lost"),
+        ("loopback", &[("paths", Note)], "no path was lost"),
         // The other end closed first.
-        ("loopback-closed", &[("paths", Note)], "none was lost"),
+        ("loopback-closed", &[("paths", Note)], "no path was lost"),
         ("quarter", &[("slow-paths", Slow)], "4 of 16 paths to 10.77.2.1 are up to 16.1 times"),
         ("quarter-again", &[("slow-paths", Slow)], "2 of 16 paths to 10.77.2.1"),
-        ("loss", &[("loss-on-paths", Slow)], "on 6 of 16 paths to 10.77.2.1, 1.04 %"),
-        ("loss-of-4", &[("loss-on-paths", Slow)], "15 of 32 paths of 2 connections, 1.74 %"),
-        ("silent", &[("lost-paths", Note)], "lost 2 times, 2 of 16"),
-        ("killed", &[("lost-paths", Slow)], "lost 96 times, 16 of 16"),
-        ("congested", &[("loss-everywhere", Note), ("lost-paths", Note)], "the median 12.2 %"),
+        ("loss", &[("loss-on-paths", Slow)], "6 of 16 paths to 10.77.2.1 retransmitted 1.04 %"),
+        (
+            "loss-of-4",
+            &[("loss-on-paths", Slow)],
+            "15 of 32 paths of 2 connections retransmitted 1.74 %",
+        ),
+        ("silent", &[("lost-paths", Note)], "2 of 16 paths were lost, 2 times"),
+        ("killed", &[("lost-paths", Slow)], "16 of 16 paths were lost, 96 times"),
+        ("congested", &[("loss-everywhere", Note), ("lost-paths", Note)], "the median path 12.2 %"),
     ] {
         let told = explained(vec![measurement(name)]);
         assert_eq!(rules(&told), expected, "{name}: {told:#?}");
@@ -64,7 +66,7 @@ fn runs_over_a_bed_of_links() {
 #[test]
 fn processes_of_one_job_are_told_together() {
     let told = explained(vec![measurement("even"), measurement("quarter"), measurement("loss")]);
-    let slow = [("slow-paths", Weight::Slow), ("loss-on-paths", Weight::Slow)];
+    let slow = [("slow-paths", Severity::Slow), ("loss-on-paths", Severity::Slow)];
     assert_eq!(rules(&told), slow);
     assert_eq!(told.subject, "busbw's net plugin in 3 processes");
     assert!(told.source.name.ends_with("even.json and 2 more"), "{}", told.source.name);

@@ -110,7 +110,7 @@ fn what_cannot_be_read_is_one_line_and_exit_2() {
         (path("empty", b""), "is empty"),
         (path("binary", b"\x7fELF\0"), "zero byte"),
         (path("newer", b"{\"kind\":\"run\",\"schema\":99}\n"), "schema 99"),
-        (path("prose", b"hello\n"), "is no log"),
+        (path("prose", b"hello\n"), "is not a log"),
         (path("half", b"{\"run\":{\"imported\":"), "damaged JSON"),
         (folder.path().join("none").to_string_lossy().into_owned(), "cannot read"),
     ];
@@ -151,5 +151,5 @@ fn pipes_are_read_and_what_has_no_end_is_refused() {
     assert_eq!(text(&read.stderr), "");
     let read = import(&["/sys", "--json"], Stdio::null());
     assert_eq!(read.status.code(), Some(2));
-    assert!(text(&read.stderr).contains("/sys is passed over"), "{}", text(&read.stderr));
+    assert!(text(&read.stderr).contains("/sys is skipped"), "{}", text(&read.stderr));
 }

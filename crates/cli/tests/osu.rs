@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use model::record::{LatencyFigures, Line, Row};
+use busbw_core::record::{LatencyFigures, Line, Row};
 
 const BUSBW: &str = env!("CARGO_BIN_EXE_busbw");
 

@@ -6,7 +6,7 @@
 
 use std::process::{Command, Output};
 
-use model::{
+use busbw_core::{
     messages::Messages,
     pairs::Pairs,
     record::{Line, Row, Run},

@@ -17,7 +17,7 @@ fn topo(words: &[&str]) -> Output {
 }
 
 fn file(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/data/topology");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hardware/tests/data/topology");
     folder.join(name).to_str().unwrap().to_owned()
 }
 

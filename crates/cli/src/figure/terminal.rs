@@ -13,7 +13,7 @@ use ratatui_core::{
 use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
 
 use super::Figure;
-use crate::quantity::bytes;
+use busbw_core::quantity::bytes;
 
 /// Width and height where there is no terminal to ask.
 const PLAIN: (u16, u16) = (100, 24);

@@ -2,10 +2,11 @@
 //! Not their life (`launch::local`).
 
 use anyhow::Result;
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
-use super::{command::Command, job::Job};
-use crate::{Refusal, options::BenchArguments};
+use crate::options::BenchArguments;
+use busbw_core::exit::ExitError;
+use busbw_job::launchers::{command::Command, job::Job};
 
 /// As many ranks as -H and --np ask for.
 ///
@@ -15,7 +16,7 @@ pub(super) fn seat(arguments: &mut BenchArguments, job: &Job) -> Result<()> {
     let Some(ranks) = job.processes else { return Ok(()) };
     if arguments.threads.is_some() || arguments.devices.is_some() {
         let text = "on this machine -t and -g say how many ranks there are: leave them out, or -H and --np";
-        return Err(Refusal::new(Exit::Usage, text).into());
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     arguments.devices = i64::try_from(ranks).ok();
     Ok(())

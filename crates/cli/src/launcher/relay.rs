@@ -10,20 +10,22 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use model::{
+use busbw_core::{
     exit::Exit,
-    record::{End, Line, Said, Status},
+    record::{End, LibraryFacts, Line, Status},
 };
 
-use super::{How, Launcher, job::Job};
-use crate::{
-    Refusal,
-    launch::{self, Guard},
-    options::{BenchArguments, RecordPlace},
+use crate::options::BenchArguments;
+use busbw_core::environment::SWEPT;
+use busbw_core::exit::ExitError;
+use busbw_job::launchers::{How, Launcher, job::Job};
+use busbw_runner::{
+    launch,
     outputs::{self, Ended, Files, Flow, Outputs},
-    store,
-    sweep::SWEPT,
+    request::RecordPlace,
+    signals::Guard,
 };
+use busbw_store as store;
 
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
@@ -97,10 +99,14 @@ impl Reader {
                 let outputs = Outputs::relayed(files, &run.plan, arguments.output())?;
                 self.outputs.insert(outputs).begin(*run)?
             }
-            (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(Said::Nccl(facts))?,
-            (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(Said::Mpi(facts))?,
-            (Ok(Line::Net(facts)), Some(outputs)) => outputs.library(Said::Net(facts))?,
-            (Ok(Line::Paths(stats)), Some(outputs)) => outputs.library(Said::Paths(stats))?,
+            (Ok(Line::Library(facts)), Some(outputs)) => {
+                outputs.library(LibraryFacts::Nccl(facts))?
+            }
+            (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(LibraryFacts::Mpi(facts))?,
+            (Ok(Line::Net(facts)), Some(outputs)) => outputs.library(LibraryFacts::Net(facts))?,
+            (Ok(Line::Paths(stats)), Some(outputs)) => {
+                outputs.library(LibraryFacts::Paths(stats))?
+            }
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
                 self.end = Some(*end);
@@ -137,7 +143,7 @@ impl Reader {
                 // No error, but no run either: then it was not busbw that ran.
                 Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
-                    Err(Refusal::new(Exit::Library, text).into())
+                    Err(ExitError::new(Exit::Library, text).into())
                 }
                 exit => Ok(exit),
             };

@@ -3,22 +3,11 @@
 
 use std::path::PathBuf;
 
+use busbw_core::{fault::Fault, plan::Memory};
+use busbw_runner::request::Output;
 use clap::{Args, ValueEnum};
-use model::{fault::Fault, plan::Memory};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
-
-/// What stdout carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
-    /// The table.
-    #[default]
-    Table,
-    /// Comma-separated values.
-    Csv,
-    /// The record's lines.
-    Json,
-}
 
 /// `--backend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,14 +39,9 @@ pub enum Binding {
     None,
 }
 
-/// `--proof`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+/// `--proof`, to hold the GPU's work against the host's; without it the GPU does both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Proof {
-    /// The GPU fills and verifies.
-    #[default]
-    Gpu,
-    /// The host fills and verifies.
-    Host,
     /// The host fills, the GPU verifies.
     HostFills,
     /// The GPU fills, the host verifies.
@@ -276,8 +260,8 @@ pub struct BenchArguments {
     pub latency: bool,
 
     /// Who fills and verifies buffers of GPUs
-    #[arg(long, value_name = "WHO", default_value = "gpu", hide = true)]
-    pub proof: Proof,
+    #[arg(long, value_name = "WHO", hide = true)]
+    pub proof: Option<Proof>,
     /// Break something on purpose
     #[arg(long, value_name = "SPEC", hide = true)]
     pub fault: Option<Fault>,

@@ -1,10 +1,11 @@
 //! Which command was meant: by the name the program was called by, and by the first word.
 //! Not getopt's habits (`getopt`), nor the meaning of a benchmark's options (`arguments`, `planning`).
 
+use busbw_core::hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, TIED};
 use std::ffi::OsString;
 
+use busbw_core::{Benchmark, Collective, messages::Messages, plan::Style};
 use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
-use model::{Benchmark, Collective, messages::Messages, plan::Style};
 
 use super::{
     arguments::BenchArguments,
@@ -80,7 +81,7 @@ pub enum Command {
     /// Start the processes of a host, as the busbw at the other end of stdin says.
     Agent,
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
-    Sieve,
+    LogFilter,
     /// Walk one rule of `plugin check`.
     PluginRule {
         /// Which.
@@ -101,26 +102,6 @@ pub enum Command {
         process: usize,
     },
 }
-
-/// The hidden word that `doctor` starts its ranks with.
-pub const FINGERPRINT_WORD: &str = "__fingerprint";
-
-/// The hidden word that a supervisor starts its ranks with.
-pub const RANK_WORD: &str = "__rank";
-
-/// The hidden word that a rank starts the reader of its libraries' words with (`backend::mpi`).
-pub const SIEVE_WORD: &str = "__sieve";
-
-/// The hidden word that walks a rule of `plugin check`.
-pub const RULE_WORD: &str = "__plugin_rule";
-/// The hidden word that is another process for such a rule.
-pub const PARTNER_WORD: &str = "__plugin_partner";
-
-/// The hidden word that starts a host's processes (`launcher::ssh`).
-pub const AGENT_WORD: &str = "__agent";
-
-/// The hidden word that a launcher's program is started with (`launcher::one`).
-pub const TIED_WORD: &str = "__tied";
 
 /// The words that every process of a launcher gets behind our program's name: those that we were started
 /// with, but for what concerns the launcher.
@@ -167,18 +148,16 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "transports" => {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
-        FINGERPRINT_WORD => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
-        AGENT_WORD => Command::Agent,
-        SIEVE_WORD => Command::Sieve,
-        RULE_WORD => {
-            Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") }
-        }
-        PARTNER_WORD => Command::PluginPartner { asked: text(matches, "asked") },
-        TIED_WORD => {
+        FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
+        AGENT => Command::Agent,
+        LOG_FILTER => Command::LogFilter,
+        RULE => Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") },
+        PARTNER => Command::PluginPartner { asked: text(matches, "asked") },
+        TIED => {
             let words = matches.get_many::<OsString>("command").unwrap_or_default();
             Command::Tied(words.cloned().collect())
         }
-        RANK_WORD => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
+        RANK => Command::Rank { process: *matches.get_one("process").unwrap_or(&0) },
         _ => {
             let mut arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
             if name == Benchmark::Pairs.name() {
@@ -282,13 +261,13 @@ fn grammar() -> Grammar {
         .subcommand(topo)
         .subcommand(sweep)
         .subcommand(transports)
-        .subcommand(Grammar::new(FINGERPRINT_WORD).hide(true).arg(rank))
-        .subcommand(Grammar::new(AGENT_WORD).hide(true))
-        .subcommand(Grammar::new(SIEVE_WORD).hide(true))
-        .subcommand(Grammar::new(RULE_WORD).hide(true).args([required("name"), required("asked")]))
-        .subcommand(Grammar::new(PARTNER_WORD).hide(true).arg(required("asked")))
-        .subcommand(Grammar::new(TIED_WORD).hide(true).arg(command))
-        .subcommand(Grammar::new(RANK_WORD).hide(true).arg(process))
+        .subcommand(Grammar::new(FINGERPRINT).hide(true).arg(rank))
+        .subcommand(Grammar::new(AGENT).hide(true))
+        .subcommand(Grammar::new(LOG_FILTER).hide(true))
+        .subcommand(Grammar::new(RULE).hide(true).args([required("name"), required("asked")]))
+        .subcommand(Grammar::new(PARTNER).hide(true).arg(required("asked")))
+        .subcommand(Grammar::new(TIED).hide(true).arg(command))
+        .subcommand(Grammar::new(RANK).hide(true).arg(process))
 }
 
 fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {

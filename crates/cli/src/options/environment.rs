@@ -1,10 +1,8 @@
 //! The environment variables that busbw itself reads, one documented field each.
 //! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
 
-use super::Launched;
-
-/// Set for processes whose outputs another busbw writes.
-pub const RELAYED: &str = "BUSBW_RELAYED";
+use busbw_core::environment::RELAYED;
+use busbw_job::launched::Launched;
 
 /// Our part of the environment.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,8 +3,8 @@
 
 use std::{ffi::OsString, path::Path};
 
+use busbw_core::Benchmark;
 use clap::{Args, Command as Grammar};
-use model::Benchmark;
 
 use super::{
     arguments::BenchArguments,

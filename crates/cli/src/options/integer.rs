@@ -1,5 +1,5 @@
 //! Whole numbers as `strtol(text, NULL, 0)` reads them, except that garbage is refused.
-//! Not sizes: those have units, see `model::size`.
+//! Not sizes: those have units, see `busbw_core::size`.
 
 /// Decimal, 0x hexadecimal or 0 octal, with a sign.
 ///

@@ -1,32 +1,32 @@
 //! Options about where ranks are started, and by whom: `--launcher`, `-H` and what belongs to them.
 //! Not starting them (`launcher`), and not what a launcher tells its processes (`launched`).
 
-mod hosts;
-
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, Command as Grammar, ValueEnum};
+use busbw_job::launchers::{LauncherName, Placement};
+use clap::{
+    Args, Command as Grammar,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 
-pub use hosts::{Host, Hosts};
+use busbw_job::hosts::Hosts;
 
-/// `--launcher`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LauncherName {
-    /// Nobody: ranks of this machine, started by busbw.
-    Local,
-    /// ssh, which copies busbw where it is not there yet.
-    Ssh,
-    /// Open MPI's mpirun, or Hydra.
-    Mpirun,
-    /// srun.
-    Slurm,
+use super::job_words;
+
+/// `--launcher`'s names, as the help lists them.
+fn launcher_names() -> impl TypedValueParser<Value = LauncherName> {
+    let names = LauncherName::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).map(|word| {
+        let named = LauncherName::ALL.iter().find(|(_, name, _)| **name == *word);
+        named.map_or(LauncherName::Local, |(launcher, ..)| *launcher)
+    })
 }
 
 /// Where ranks are started.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LaunchingArguments {
     /// Who starts a process on each place of -H (default with -H: ssh, or local where that is this machine)
-    #[arg(long, value_name = "NAME", help_heading = "Hosts")]
+    #[arg(long, value_name = "NAME", value_parser = launcher_names(), help_heading = "Hosts")]
     pub launcher: Option<LauncherName>,
     /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host; an IPv6 address in brackets
     #[arg(
@@ -52,6 +52,19 @@ pub struct LaunchingArguments {
 }
 
 impl LaunchingArguments {
+    /// What was asked, for a job whose command line is `args`.
+    pub fn placement(&self, args: &[OsString]) -> Placement {
+        Placement {
+            launcher: self.launcher,
+            hosts: self.hosts.clone(),
+            hostfile: self.hostfile.clone(),
+            processes: self.processes,
+            command: self.command.clone(),
+            dry_run: self.dry_run,
+            words: job_words(args),
+        }
+    }
+
     /// Whether anything was asked.
     pub fn is_asked(&self) -> bool {
         self.launcher.is_some()

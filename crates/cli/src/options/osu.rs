@@ -8,16 +8,16 @@ mod words;
 
 use std::ffi::OsString;
 
-use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
-use model::{
+use busbw_core::{
     osu::{PROGRAMS, Program},
     plan::Style,
 };
+use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
 
 pub use settings::OsuArguments;
 
 use super::{BenchArguments, Command, arguments::BackendName};
-use crate::nearest::nearest;
+use busbw_lint::nearest::nearest;
 
 /// Our own long options that OSU's names take.
 const OURS: [&str; 30] = [

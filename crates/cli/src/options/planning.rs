@@ -14,10 +14,10 @@ mod values;
 mod variables;
 mod waivers;
 
-use model::{
+use busbw_core::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},
+    plan::{Average, BackendChoice, Blocking, Messaging, Plan, RankLayout, Sampling, Step, Style},
 };
 
 use self::{
@@ -27,9 +27,10 @@ use self::{
     },
     waivers::waived_on_host,
 };
-use super::{BenchArguments, Environment, Output, arguments::Binding, questions};
+use super::{BenchArguments, Environment, arguments::Binding, questions};
+use busbw_runner::request::{Output, Request};
 
-pub use request::{BadOption, RecordPlace, Request, Surroundings};
+pub use request::{BadOption, Surroundings, record_place};
 
 /// Six batches: the fewest from which a distribution-free 95 % interval of the median exists.
 const OUR_BATCHES: u32 = 6;
@@ -209,12 +210,12 @@ pub fn plan(
     if let Some(fault) = a.fault.filter(|f| f.rank.max(f.peer.unwrap_or(0)) >= ranks) {
         return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
     }
-    let seating = match backend {
-        BackendChoice::Fake(_) => Seating::Alone,
-        BackendChoice::Nccl(_) if !ours => Seating::Threads,
-        BackendChoice::Mpi => Seating::Launched,
-        _ if launched.is_some() => Seating::Launched,
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => Seating::Processes,
+    let rank_layout = match backend {
+        BackendChoice::Fake(_) => RankLayout::Alone,
+        BackendChoice::Nccl(_) if !ours => RankLayout::Threads,
+        BackendChoice::Mpi => RankLayout::Launched,
+        _ if launched.is_some() => RankLayout::Launched,
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => RankLayout::Processes,
     };
     let plan = Plan {
         benchmark,
@@ -225,7 +226,7 @@ pub fn plan(
         threads,
         devices,
         launched: processes,
-        seating,
+        rank_layout,
         bind: gpus.is_some() && a.bind == Binding::Numa,
         first_device: launcher::first_device(
             environment,
@@ -290,7 +291,7 @@ pub fn plan(
         Some(osu) => osu::complete(osu, plan)?,
         None => plan,
     };
-    if let Some(driver) = plan.torn_driver() {
+    if let Some(driver) = plan.thread_spanning_communicators() {
         return Err(BadOption::new(format!(
             "NCCL_TESTS_SPLIT puts GPUs of thread {driver} into different communicators, whose times one thread cannot tell apart: use -t {ranks} -g 1, or {} without _perf, which starts a process for each GPU",
             plan.program.trim_end_matches("_perf")
@@ -329,7 +330,7 @@ pub fn plan(
         net,
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),
-        record: RecordPlace::of(a, environment),
+        record: record_place(a, environment),
     })
 }
 

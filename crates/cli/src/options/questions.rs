@@ -1,7 +1,7 @@
 //! Options that look like a mistake: said once on stderr, and the run goes on.
 //! Not errors (`planning` refuses those) and not the environment (`lint`).
 
-use model::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
+use busbw_core::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
 
 use super::BenchArguments;
 
@@ -48,7 +48,7 @@ pub(super) fn ask(
     let element = match a.datatype.as_deref() {
         None if benchmark.collective().is_none() => 1,
         Some("all") | None => 4,
-        Some(name) => model::DataType::from_name(name).map_or(4, model::DataType::bytes),
+        Some(name) => busbw_core::DataType::from_name(name).map_or(4, busbw_core::DataType::bytes),
     };
     let rounded =
         |bytes: u64| collective.counts(bytes as usize, element, ranks, traffic).bytes(element);
@@ -88,7 +88,8 @@ fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BackendName, Command, Environment, parse, plan, planning::Surroundings};
+    use super::super::{BackendName, Command, Environment, parse, plan};
+    use crate::options::Surroundings;
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);

@@ -3,12 +3,12 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use busbw_core::{Benchmark, Collective, messages::Messages, osu::Program};
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use model::{Benchmark, Collective, messages::Messages, osu::Program};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::seconds;
-use crate::nearest::nearest;
+use busbw_lint::nearest::nearest;
 
 /// What a cell of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -4,14 +4,14 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Result;
-use model::{exit::Exit, measurement::Measurement, pairs::Pairs};
+use busbw_core::{exit::Exit, pairs::Pairs};
+use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
-use crate::{
-    Refusal, import,
-    quantity::count,
-    sweep::{self, Outcome},
-};
+use crate::sweep::{self, Outcome};
+use busbw_core::exit::ExitError;
+use busbw_core::quantity::count;
+use busbw_logs::import;
 
 /// Keys by which results are known; busbw writes them first.
 const SWEEP: &str = "sweep_schema";
@@ -38,7 +38,7 @@ impl Sources {
     pub fn read<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Sources> {
         let mut sources = Sources::default();
         for path in paths {
-            sources.add(path).map_err(|why| Refusal::new(Exit::Usage, why))?;
+            sources.add(path).map_err(|why| ExitError::new(Exit::Usage, why))?;
         }
         Ok(sources)
     }
@@ -87,7 +87,7 @@ impl Sources {
 
 /// The text of results: of a sweep's folder, or of a file of JSON that begins as one.
 fn result_text(path: &Path) -> io::Result<Option<String>> {
-    let result = path.join(sweep::RESULT);
+    let result = path.join(sweep::RESULT_FILE);
     let path = if result.is_file() { &result } else { path };
     let is_json =
         path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");

@@ -1,14 +1,13 @@
 //! The first lines of a report: what was measured, on what, and the verdict in a sentence.
 //! Not the sentence about one run (`explain`).
 
-use model::{measurement::Measurement, pairs::Pairs};
+use busbw_core::pairs::Pairs;
+use busbw_logs::measurement::Measurement;
 
 use super::data::{Report, Run};
-use crate::{
-    explain::Explanation,
-    quantity::{bytes, count, list, rate, time},
-    sweep::Outcome,
-};
+use crate::sweep::Outcome;
+use busbw_analysis::explain::Explanation;
+use busbw_core::quantity::{bytes, count, list, rate, time};
 
 /// Names of tests that a title lists.
 const MOST_NAMES: usize = 4;

@@ -1,17 +1,18 @@
-//! The job before its first launch: its words are read once here, so that a mistake in them is told at once.
+//! The job before its first launch: its options are parsed once here, so that a mistake in them is
+//! reported at once.
 //! Not the plan that runs: every launch makes its own.
 
 use std::ffi::OsString;
 
 use anyhow::Result;
-use model::{Benchmark, exit::Exit, plan::Plan};
+use busbw_core::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
-    Refusal, launch, launcher,
-    options::{
-        self, BenchArguments, Command, Environment, RecordPlace, Request, Show, TurnArguments,
-    },
+    launcher,
+    options::{self, BenchArguments, Command, Environment, Show, TurnArguments},
 };
+use busbw_core::exit::ExitError;
+use busbw_runner::request::{RecordPlace, Request};
 
 /// The job.
 pub(crate) struct Prepared {
@@ -25,12 +26,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads the benchmark's words.
+    /// Parses the benchmark's options.
     ///
     /// # Errors
-    /// What cannot be used, here or in every launch.
+    /// An option cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
-        let usage = |text: String| Refusal::new(Exit::Usage, text);
+        let usage = |text: String| ExitError::new(Exit::Usage, text);
         let benchmark = turns.benchmark().map_err(usage)?;
         let show = turns.shown(benchmark).map_err(usage)?;
         let mut words = vec![OsString::from(&turns.benchmark)];
@@ -67,34 +68,34 @@ impl Prepared {
         let foreseen = launcher::foresee(&mut arguments, &line)?;
         let is_elsewhere = foreseen.is_some();
         let surroundings = match foreseen {
-            None => launch::surroundings(&arguments),
+            None => crate::surroundings::surroundings(&arguments),
             Some(foreseen) => {
                 environment.launched = foreseen.launched;
-                launch::surroundings_elsewhere(&arguments)
+                crate::surroundings::surroundings_elsewhere(&arguments)
             }
         };
         let request =
             options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
-                .map_err(|bad| Refusal::new(bad.exit, bad.to_string()))?;
+                .map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 
-    /// Whether a launcher is to start the ranks, be it on this machine.
+    /// Whether a launcher starts the ranks, even if on this machine.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
 
-    /// What is measured.
+    /// The benchmark.
     pub(crate) fn benchmark(&self) -> Benchmark {
         self.benchmark
     }
 
-    /// What cells show of it.
+    /// The unit of the cells.
     pub(crate) fn show(&self) -> Show {
         self.show
     }
 
-    /// What a launch in the user's own environment would run.
+    /// The plan of a launch in the user's own environment.
     pub(crate) fn plan(&self) -> &Plan {
         &self.request.plan
     }
@@ -104,18 +105,18 @@ impl Prepared {
         &self.request.plan.program
     }
 
-    /// Whether it would keep a record.
+    /// Whether a launch would keep a record.
     pub(crate) fn keeps_record(&self) -> bool {
         self.request.record != RecordPlace::None
     }
 
-    /// Whether the user limits waits.
+    /// Whether the user limits waits (`-T`).
     pub(crate) fn has_patience(&self) -> bool {
         self.arguments.timeout.is_some()
     }
 
     /// The GPUs that it would use.
-    pub(crate) fn gpus(&self) -> Option<&crate::backend::nccl::Gpus> {
+    pub(crate) fn gpus(&self) -> Option<&busbw_runner::backend::nccl::Gpus> {
         self.request.gpus.as_ref()
     }
 
@@ -124,7 +125,7 @@ impl Prepared {
         self.plan().size_count().saturating_mul(self.plan().sweeps().len() as u64)
     }
 
-    /// What it would run on.
+    /// The backend.
     pub(crate) fn ranks(&self) -> String {
         if self.is_elsewhere {
             return "ranks of a launcher".to_owned();

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::topology::{
+use busbw_hardware::topology::{
     Cpu, Device, Gpu, Net, NetKind, Parent, System, Target, chip, gpu_model, shown,
 };
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::{
+use busbw_hardware::{
     machine::{self, Machine},
     topology::{
         Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,
@@ -13,7 +13,7 @@ use model::{
 use serde::Serialize;
 
 use super::{picture, tables};
-use crate::machine_argument::Described;
+use busbw_analysis::machine_argument::Described;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;

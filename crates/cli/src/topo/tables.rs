@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use model::topology::{Finding, Graphs, Hop, Matrix, NamedRates, shown};
+use busbw_hardware::topology::{Finding, Graphs, Hop, Matrix, NamedRates, shown};
 
-use crate::doctor::ranged;
+use busbw_host::doctor::ranged;
 
 /// The matrix, as nvidia-smi prints it.
 ///

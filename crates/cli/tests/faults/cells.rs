@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use model::fault::Phase;
+use busbw_core::fault::Phase;
 
 use super::{
     aftermath,
-    bench::{Ended, Running, SOON},
+    bench::{Ended, Running, SOON, rows},
 };
 
 /// Three ranks, as processes or as threads of one.
@@ -89,14 +89,24 @@ impl Moment {
                     let ranks = running.ranks();
                     ranks.last().is_some_and(|pid| aftermath::is_stopped(*pid)).then_some(())
                 });
-                // What the others still had to do.
-                std::thread::sleep(Duration::from_millis(100));
+                // What the others still had to do. Before the start there may be no table.
+                if let Moment::Held(phase) = self
+                    && phase != Phase::Start
+                {
+                    let least = Moment::row(phase) - usize::from(phase == Phase::End);
+                    aftermath::until(SOON, "the rows before", || {
+                        let table = running.stdout();
+                        let there = table.contains("(elements)") && rows(&table).len() >= least;
+                        there.then_some(())
+                    });
+                }
             }
             Moment::Busy(_) => {
                 aftermath::until(SOON, "a table's head", || {
                     running.ranks();
                     running.stdout().contains("(elements)").then_some(())
                 });
+                // Well into the phase; nothing depends on how far.
                 std::thread::sleep(Duration::from_millis(200));
             }
         }
@@ -115,6 +125,44 @@ impl Moment {
             Moment::Held(phase) => assert_eq!(has, Moment::row(phase), "{}", ended.stdout),
             Moment::Busy(_) => assert_eq!(has, 0, "{}", ended.stdout),
         }
+    }
+}
+
+/// How far a run that has just been started has come.
+#[derive(Debug, Clone, Copy)]
+pub enum Early {
+    /// The program runs, and has perhaps done nothing yet.
+    Spawned,
+    /// Its record exists.
+    Record,
+    /// So many of its rank processes exist.
+    Ranks(usize),
+    /// The head of its table is on stdout.
+    Head,
+}
+
+impl Early {
+    /// Every step of a run with three rank processes, in their order.
+    pub const STEPS: [Early; 6] = [
+        Early::Spawned,
+        Early::Record,
+        Early::Ranks(1),
+        Early::Ranks(2),
+        Early::Ranks(3),
+        Early::Head,
+    ];
+
+    /// Waits until the run is there.
+    pub fn reach(self, running: &mut Running) {
+        aftermath::until(SOON, &format!("{self:?}"), || {
+            let there = match self {
+                Early::Spawned => true,
+                Early::Record => running.home.path().join("record.jsonl").exists(),
+                Early::Ranks(count) => running.ranks().len() >= count,
+                Early::Head => running.stdout().contains("(elements)"),
+            };
+            there.then_some(())
+        });
     }
 }
 

@@ -2,14 +2,11 @@
 //! ranks. It must be found, counted once, and named.
 //! Not flips from outside (`intrusion`).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use model::{Collective, DataType, alltoallv::Traffic, exit::Exit, record::WrongPlace};
+use busbw_core::{Collective, DataType, alltoallv::Traffic, exit::Exit, record::WrongPlace};
 
-use super::{
-    aftermath,
-    bench::{Bench, SOON},
-};
+use super::{aftermath, bench::Bench};
 
 /// A type of every width, and the smallest float.
 const TYPES: [DataType; 5] =
@@ -21,9 +18,6 @@ const PHASES: [(&str, &str); 2] =
 
 /// Bytes a rank: a few elements of the widest type, in whole chunks of 16.
 const BYTES_A_RANK: usize = 48;
-
-/// All of them take about 10 s on two cores; the rest is for a machine that is busy otherwise.
-const LIMIT: Duration = Duration::from_secs(90);
 
 #[test]
 fn every_flip_is_found() {
@@ -56,7 +50,6 @@ fn every_flip_is_found() {
         }
     }
     aftermath::tell(&format!("{ran} flips, every one found, in {:.1?}", begun.elapsed()));
-    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
 }
 
 fn is_found(words: &str, collective: Collective, rank: usize, element: u64, check: &str) {
@@ -102,6 +95,6 @@ fn is_found(words: &str, collective: Collective, rank: usize, element: u64, chec
 fn unchecked_runs_claim_nothing() {
     let fault = "--fault rank=0,phase=timed,row=0,do=corrupt:0";
     let ended = Bench::new(&format!("all_reduce -g 2 -b 64 -e 64 -n 2 -c 0 {fault}")).run();
-    ended.exits(0, SOON);
+    ended.exits(0);
     assert_eq!(ended.rows()[0].matches("N/A").count(), 2, "{}", ended.stdout);
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{
     aftermath,
-    bench::{BUSBW, Bench, Ended, SOON},
+    bench::{BUSBW, Bench, Ended},
 };
 
 const WORDS: &str = "all_reduce -g 2 -b 64 -e 64 -n 5 --batches 2 -N 100";
@@ -74,11 +74,7 @@ fn run_on(disk: &Disk, words: &str, option: &str) -> (Ended, PathBuf, String) {
 /// All rows and the footer are on stdout, the message names the file, and the exit code is 1: what
 /// was asked for is not all there.
 fn goes_on(ended: &Ended, what: &str, rows: usize) {
-    ended
-        .exits(1, SOON)
-        .says(what)
-        .says("No space left on device")
-        .says("; the run goes on without");
+    ended.exits(1).says(what).says("No space left on device").says("; the run goes on without");
     assert_eq!(ended.rows().len(), rows);
     assert!(ended.stdout.contains("Avg bus bandwidth"), "{}", ended.stdout);
 }
@@ -127,7 +123,7 @@ fn record_full_at_the_end_line() {
         Some((ended, fs::read_to_string(&path).unwrap()))
     };
     let Some((ended, whole)) = run(64, 1) else { return };
-    ended.exits(0, SOON);
+    ended.exits(0);
     let end_line = whole.lines().last().unwrap().len();
     let border = whole.len() - end_line / 2;
     let pages = border.div_ceil(PAGE);
@@ -136,7 +132,7 @@ fn record_full_at_the_end_line() {
         if ended.code() == Some(0) || !text.contains("\"kind\":\"end\"") {
             continue;
         }
-        ended.exits(1, SOON).says("cannot write to the record ").says("No space left on device");
+        ended.exits(1).says("cannot write to the record ").says("No space left on device");
         assert_eq!(ended.rows().len(), 3);
         assert!(ended.stdout.contains("Avg bus bandwidth"));
         assert_eq!(text.matches('\n').count(), 4, "{text}");
@@ -153,10 +149,7 @@ fn default_record_full() {
     bench.command.env("XDG_DATA_HOME", disk.folder.path());
     bench.also_writes = Some(disk.folder.path().to_owned());
     let ended = bench.run();
-    ended
-        .exits(0, SOON)
-        .says("cannot write to the record ")
-        .says("; the run goes on without a record");
+    ended.exits(0).says("cannot write to the record ").says("; the run goes on without a record");
     assert_eq!(ended.rows().len(), 100);
 }
 
@@ -173,7 +166,7 @@ fn report_full() {
         let record = ended.read_record();
         assert_eq!(
             (record.rows.len(), record.end.unwrap().exit),
-            (100, model::exit::Exit::Internal)
+            (100, busbw_core::exit::Exit::Internal)
         );
         assert_eq!(ended.shown(), ended.stdout);
     }
@@ -185,7 +178,7 @@ fn and_a_rank_is_lost() {
     let Some(disk) = Disk::mount("64k") else { return };
     let words = format!("{WORDS} --fault rank=1,phase=timed,row=90,do=kill");
     let (ended, path, _) = run_on(&disk, &words, "--record");
-    ended.exits(6, SOON).says(&format!("cannot write to the record {}", path.display()));
+    ended.exits(6).says(&format!("cannot write to the record {}", path.display()));
     ended.says("busbw: rank 1 (process ").says("while timing row 90");
     assert_eq!(ended.rows().len(), 90);
 }

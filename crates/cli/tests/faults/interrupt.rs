@@ -4,24 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::{Pid, kill_process_group};
 
 use super::{
     aftermath,
-    bench::Bench,
+    bench::{Bench, SOON},
     cells::{Moment, Shape, all_passed, run_cells},
 };
-
-/// How long a run may take to end by itself, and when the user insists.
-const GRACEFUL: Duration = Duration::from_secs(4);
-const AT_ONCE: Duration = Duration::from_secs(2);
-
-/// A whole cell, on a busy machine.
-const CELL: Duration = Duration::from_secs(20);
-
-/// All cells; they take about 10 s.
-const ALL: Duration = Duration::from_secs(60);
 
 const POOL: usize = 6;
 
@@ -49,12 +39,12 @@ impl Cell {
             send();
         }
         let begun = Instant::now();
-        let ended = running.end(CELL);
+        let ended = running.end(SOON);
         let took = begun.elapsed();
-        let limit = if self.twice { AT_ONCE } else { GRACEFUL };
-        assert!(took < limit, "{took:?}");
-        ended.exits(130, CELL).is_cut_short_and_shown_again();
+        ended.exits(130).is_cut_short_and_shown_again();
         self.moment.has_its_rows(&ended, self.shape);
+        // A supervisor that is held up ends itself after some seconds, with the same code but without
+        // a record's end: that there is one shows that it was not held up.
         let record = ended.read_record();
         assert_eq!(record.rows.len(), ended.rows().len());
         let end = record.end.unwrap();
@@ -87,5 +77,4 @@ fn in_every_phase() {
     ));
     all_passed(&outcomes, |cell| format!("{cell:?}"));
     assert_eq!(outcomes.len(), cells.len());
-    assert!(begun.elapsed() < ALL, "{:?}", begun.elapsed());
 }

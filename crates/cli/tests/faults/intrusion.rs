@@ -1,4 +1,4 @@
-//! Corruption from outside: this process flips bytes in a running rank's receive and proof buffers,
+//! Corruption from outside: this process flips bytes in a running rank's receive and check buffers,
 //! as a stray write of a driver or a broken memory module would.
 //! Not the run's own fault option (`corruption`).
 
@@ -9,18 +9,18 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{
     aftermath,
     bench::{Bench, SOON},
 };
 
-/// A rank's memfd holds three buffers of equal size: send, recv, proof.
+/// A rank's memfd holds three buffers of equal size: send, recv, check.
 #[derive(Clone, Copy)]
 enum Part {
     Recv = 1,
-    Proof = 2,
+    Check = 2,
 }
 
 /// Addresses of a rank's own buffers in its process, from /proc/PID/maps.
@@ -67,11 +67,11 @@ fn is_found(words: &str, rank: usize, part: Part) {
     let each = (all.end - all.start) / 3;
     let start = all.start + part as u64 * each;
     flip(&memory, start..start + each, || running.is_running());
-    let ended = running.end(2 * SOON);
-    ended.exits(7, 2 * SOON);
+    let ended = running.end(SOON);
+    ended.exits(7);
     ended.says(&format!(": rank {rank} found "));
     let record = ended.read_record();
-    let wrong = |row: &model::record::Row| {
+    let wrong = |row: &busbw_core::record::Row| {
         [&row.out_of_place, &row.in_place].iter().any(|half| {
             half.as_ref().is_some_and(|half| half.wrong > Some(0) && !half.wrong_places.is_empty())
         })
@@ -88,10 +88,10 @@ fn receive_buffers() {
     }
 }
 
-/// While iterations are timed, the last one's result lies in the proof buffer.
+/// While iterations are timed, the last one's result lies in the check buffer.
 #[test]
-fn proof_buffers() {
+fn check_buffers() {
     for rank in [0, 2] {
-        is_found("all_gather -g 3 -b 8K -e 16K -n 5 --batches 1000 -c 1", rank, Part::Proof);
+        is_found("all_gather -g 3 -b 8K -e 16K -n 5 --batches 1000 -c 1", rank, Part::Check);
     }
 }

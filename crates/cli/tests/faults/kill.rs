@@ -3,20 +3,17 @@
 
 use std::time::Duration;
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::Signal;
 
 use super::{
     aftermath,
-    bench::{Bench, Ended},
+    bench::{Bench, Ended, SOON},
 };
-
-/// How long the other ranks may take to end.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// What every run with a lost rank must look like.
 fn is_lost(ended: &Ended) {
-    ended.exits(6, LIMIT).is_cut_short_and_shown_again();
+    ended.exits(6).is_cut_short_and_shown_again();
     let record = ended.read_record();
     assert_eq!(record.rows.len(), ended.rows().len());
     let end = record.end.unwrap();
@@ -37,7 +34,7 @@ fn from_outside() {
         let ranks = running.at_row(3 + 7 * number);
         assert_eq!(ranks.len(), 3);
         aftermath::signal(ranks[rank], signal);
-        let ended = running.end(2 * LIMIT);
+        let ended = running.end(SOON);
         assert!(ended.rows().len() >= 3 + 7 * number);
         is_lost(&ended);
         ended.says(&format!("busbw: rank {rank} (process {} on ", ranks[rank]));
@@ -48,15 +45,14 @@ fn from_outside() {
 /// Right after the start there may be no rank yet, or ranks that have not joined.
 #[test]
 fn before_they_have_joined() {
-    for round in 0..6 {
+    for there in [1, 2, 3, 1, 2, 3] {
         let mut running = Bench::new("all_gather -g 3 -b 64 -e 64 -n 5 -N 0").start();
-        let ranks = aftermath::until(LIMIT, "a rank", || {
-            Some(running.ranks()).filter(|ranks| !ranks.is_empty())
+        let ranks = aftermath::until(SOON, "ranks", || {
+            Some(running.ranks()).filter(|ranks| ranks.len() >= there)
         });
-        std::thread::sleep(Duration::from_micros(500 * round));
         let victim = ranks[ranks.len() - 1];
         aftermath::signal(victim, Signal::KILL);
-        let ended = running.end(LIMIT);
+        let ended = running.end(SOON);
         is_lost(&ended);
         ended.says(&format!("(process {victim} on "));
     }
@@ -68,13 +64,13 @@ fn in_the_second_launch() {
     let mut running =
         Bench::new("all_gather -g 2 -b 1K -e 2K -n 20000 --batches 2 --repeat 3").start();
     let first =
-        aftermath::until(LIMIT, "ranks", || Some(running.ranks()).filter(|ranks| ranks.len() == 2));
-    let second = aftermath::until(2 * LIMIT, "the second launch's ranks", || {
+        aftermath::until(SOON, "ranks", || Some(running.ranks()).filter(|ranks| ranks.len() == 2));
+    let second = aftermath::until(SOON, "the second launch's ranks", || {
         Some(running.ranks()).filter(|ranks| ranks.len() == 2 && ranks[0] != first[0])
     });
     aftermath::signal(second[1], Signal::KILL);
-    let ended = running.end(3 * LIMIT);
-    ended.exits(6, 3 * LIMIT).is_cut_short_and_shown_again();
+    let ended = running.end(SOON);
+    ended.exits(6).is_cut_short_and_shown_again();
     assert_eq!(ended.rows().len(), 2, "{}\n{}", ended.stdout, ended.stderr);
     ended.says(&format!("(process {} on ", second[1]));
 }

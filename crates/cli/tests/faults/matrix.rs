@@ -7,22 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::{Collective, exit::Exit, fault::Phase, record::Status};
+use busbw_core::{Collective, exit::Exit, fault::Phase, record::Status};
 
 use super::{
     aftermath,
-    bench::{Bench, Ended},
+    bench::{Bench, Ended, SOON},
     cells::{Outcome, Shape, all_passed, run_cells},
 };
-
-/// The others' end, the message and the clean-up, once the fault has struck.
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// A whole cell, also where everything else is slow.
-const CELL: Duration = Duration::from_secs(25);
-
-/// All cells; they mostly sleep, and take about 22 s.
-const ALL: Duration = Duration::from_secs(60);
 
 /// Cells at a time.
 const POOL: usize = 20;
@@ -106,13 +97,12 @@ impl Cell {
     /// # Panics
     /// When anything is not as it must be.
     fn run(self) -> Ended {
-        let ended = Bench::new(&self.words()).start().end(CELL);
+        let ended = Bench::new(&self.words()).start().end(SOON);
         let exit = match self.what {
             What::Kill | What::Stop => Exit::RankLost,
             What::StopPastDeadline => Exit::Timeout,
         };
-        ended.exits(exit.code().into(), CELL).is_cut_short_and_shown_again();
-        assert!(ended.reacted < LIMIT, "{:?} after the fault", ended.reacted);
+        ended.exits(exit.code().into()).is_cut_short_and_shown_again();
         let record = ended.read_record();
         let end = record.end.unwrap();
         assert_eq!((end.status, end.exit), (Status::Failed, exit));
@@ -223,5 +213,4 @@ fn every_cell() {
             outcomes.iter().filter(|o| o.result.as_ref().is_ok_and(|e| e.seen[which])).count();
         assert!(seen * 10 >= cells.len() * 9, "{seen}");
     }
-    assert!(begun.elapsed() < ALL, "{:?}", begun.elapsed());
 }

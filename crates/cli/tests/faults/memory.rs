@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use model::exit::Exit;
+use busbw_core::exit::Exit;
 
 use super::{
     aftermath,
@@ -126,7 +126,7 @@ fn sizes_are_capped_to_the_groups_memory() {
     for shape in ["-g 2", "-t 2 -g 1"] {
         let words = format!("all_reduce {shape} -b 1M -e 8G -f 4 -n 2 --batches 1 -w 1");
         let ended = group.start(&words).end(SOON);
-        ended.exits(0, SOON);
+        ended.exits(0);
         let head = "# Reducing maxBytes to ";
         let line = ended.stdout.lines().find_map(|line| line.strip_prefix(head)).unwrap();
         let most: u64 = line.split(' ').next().unwrap().parse().unwrap();
@@ -154,7 +154,7 @@ const AT_FIRST: u64 = 4 << 30;
 
 /// Its message names the rank and says that memory was the reason, and what to do.
 fn is_out_of_memory(group: &Group, ended: &Ended, shape: &str, place: &str) {
-    ended.exits(6, 2 * SOON).is_cut_short_and_shown_again();
+    ended.exits(6).is_cut_short_and_shown_again();
     assert!(group.kills() > 0);
     let ranks = if shape == "-g 2" { "rank " } else { "ranks 0, 1 " };
     ended.says(&format!("busbw: {ranks}")).says("killed by signal 9 (SIGKILL)").says(place);
@@ -187,7 +187,7 @@ fn a_limit_that_is_lowered_while_memory_is_taken() {
                 (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
             });
             let spared = weight(running.pid()) == Some(-1000);
-            let ended = running.end(2 * SOON);
+            let ended = running.end(SOON);
             if ended.signal() == Some(9) && !spared && !last {
                 // The ranks were killed already, and had not yet given back what they share.
                 aftermath::tell("memory: the kernel took the supervisor as well: once more");
@@ -230,7 +230,7 @@ fn a_neighbour_that_takes_the_memory() {
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).stdin(Stdio::null()).stderr(Stdio::null());
         let ballast = Ballast(command.spawn().unwrap());
-        let ended = running.end(2 * SOON);
+        let ended = running.end(SOON);
         drop(ballast);
         is_out_of_memory(&group, &ended, shape, " row ");
         assert!(!ended.rows().is_empty());

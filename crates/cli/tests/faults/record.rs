@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     aftermath,
-    bench::{BUSBW, Bench, Ended, SOON},
+    bench::{BUSBW, Bench, Ended},
 };
 
 const SHORT: &str = "all_reduce -g 2 -b 64 -e 128 -n 5";
@@ -21,7 +21,7 @@ const NOBODY: u32 = 54_321;
 /// One clear error, exit code 2, and nothing was started.
 #[track_caller]
 fn is_refused(ended: &Ended, path: &Path) {
-    ended.exits(2, SOON).says(&path.display().to_string());
+    ended.exits(2).says(&path.display().to_string());
     assert_eq!(ended.stdout, "");
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.files.is_empty(), "{:?}", ended.files);
@@ -77,7 +77,7 @@ fn in_a_read_only_folder() {
 /// The default place warns, and the run goes on.
 #[track_caller]
 fn is_warned(ended: &Ended) {
-    ended.exits(0, SOON).says("no record of this run: ");
+    ended.exits(0).says("no record of this run: ");
     assert_eq!(ended.rows().len(), 2);
     assert!(ended.files.is_empty(), "{:?}", ended.files);
 }
@@ -110,7 +110,7 @@ fn without_a_home() {
 #[test]
 fn in_a_usual_home() {
     let ended = Bench::without_record_option(SHORT).run();
-    ended.exits(0, SOON);
+    ended.exits(0);
     assert_eq!(ended.files.len(), 1, "{:?}", ended.files);
     assert!(ended.files[0].to_string_lossy().contains("/.local/share/busbw/runs/"));
 }
@@ -122,6 +122,6 @@ fn after_a_mistake() {
     fs::write(bench.record(), "precious").unwrap();
     bench.command.arg("-d").arg("nonsense");
     let ended = bench.run();
-    ended.exits(2, SOON);
+    ended.exits(2);
     assert_eq!(fs::read_to_string(&ended.record).unwrap(), "precious");
 }

@@ -3,23 +3,21 @@
 
 use std::time::Duration;
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{
     aftermath,
     bench::{Bench, Ended, SOON},
+    cells::Early,
 };
-
-/// How long a run may take to end when told so.
-const LIMIT: Duration = Duration::from_secs(5);
 
 const DEADLY: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
 const FOREVER: &str = "all_reduce -g 3 -b 64 -e 4K -n 5 -N 0";
 
 fn is_interrupted(ended: &Ended, by: Signal, at_least: usize) {
-    ended.exits(130, SOON).is_cut_short_and_shown_again();
+    ended.exits(130).is_cut_short_and_shown_again();
     assert!(ended.rows().len() >= at_least, "{}", ended.stdout);
     let record = ended.read_record();
     assert_eq!(record.rows.len(), ended.rows().len());
@@ -55,26 +53,31 @@ fn to_the_whole_group() {
     }
 }
 
-/// The ranks' signals come first, and the supervisor's a little later.
+/// The ranks' signals come first, and the supervisor's when they have ended: it is stopped meanwhile,
+/// so that it learns of both in this order.
 #[test]
 fn to_the_ranks_first() {
     let mut running = Bench::new(FOREVER).start();
-    for rank in running.at_row(20) {
+    let ranks = running.at_row(20);
+    aftermath::signal(running.pid(), Signal::STOP);
+    for rank in ranks {
         aftermath::signal(rank, Signal::TERM);
     }
-    std::thread::sleep(Duration::from_millis(50));
+    aftermath::until(SOON, "the ranks' end", || running.ranks().is_empty().then_some(()));
     aftermath::signal(running.pid(), Signal::TERM);
+    aftermath::signal(running.pid(), Signal::CONT);
     is_interrupted(&running.end(SOON), Signal::TERM, 20);
 }
 
-/// Before there is anything to interrupt, the signal may still have its default meaning.
+/// At every step of the start. Before there is anything to interrupt, the signal may still have its
+/// default meaning.
 #[test]
 fn at_the_very_start() {
-    for round in 0..12 {
-        let running = Bench::new(FOREVER).start();
-        std::thread::sleep(Duration::from_micros(800 * round));
+    for step in Early::STEPS {
+        let mut running = Bench::new(FOREVER).start();
+        step.reach(&mut running);
         aftermath::signal(running.pid(), aftermath::interrupt());
-        let ended = running.end_leaving_nothing_after(LIMIT, Duration::from_secs(1));
+        let ended = running.end_leaving_nothing_after(SOON, SOON);
         if ended.signal().is_none() {
             is_interrupted(&ended, aftermath::interrupt(), 0);
         }
@@ -89,12 +92,12 @@ fn between_launches() {
     let ranks = |running: &mut super::bench::Running| {
         Some(running.ranks()).filter(|ranks| ranks.len() == 2)
     };
-    let first = aftermath::until(LIMIT, "ranks", || ranks(&mut running));
-    aftermath::until(2 * LIMIT, "the second launch", || {
+    let first = aftermath::until(SOON, "ranks", || ranks(&mut running));
+    aftermath::until(SOON, "the second launch", || {
         ranks(&mut running).filter(|second| second[0] != first[0])
     });
     aftermath::signal(running.pid(), aftermath::interrupt());
-    let ended = running.end(2 * SOON);
-    ended.exits(130, 2 * SOON).is_cut_short_and_shown_again();
+    let ended = running.end(SOON);
+    ended.exits(130).is_cut_short_and_shown_again();
     assert_eq!(ended.rows().len(), 2, "{}\n{}", ended.stdout, ended.stderr);
 }

@@ -4,10 +4,9 @@
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,
-    time::Duration,
 };
 
-use model::{exit::Exit, record::Status};
+use busbw_core::{exit::Exit, record::Status};
 use rustix::process::Signal;
 
 use super::{
@@ -15,7 +14,6 @@ use super::{
     bench::{Bench, SOON},
 };
 
-const LIMIT: Duration = Duration::from_secs(5);
 const SHORT: &str = "all_reduce -g 2 -b 64 -e 4K -n 5";
 const FOREVER: &str = "all_reduce -g 2 -b 64 -e 4K -n 5 -N 0";
 
@@ -31,7 +29,7 @@ fn a_reader_that_has_seen_enough() {
         BufReader::new(running.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'));
         let ended = running.end(SOON);
-        ended.exits(0, LIMIT);
+        ended.exits(0);
         let end = ended.read_record().end.unwrap();
         assert_eq!((end.status, end.exit), (Status::ReaderGone, Exit::Ok));
     }
@@ -44,7 +42,7 @@ fn a_reader_that_never_was() {
     bench.command.stdout(Stdio::piped());
     let mut running = bench.start();
     drop(running.child.stdout.take());
-    running.end(SOON).exits(0, LIMIT);
+    running.end(SOON).exits(0);
 }
 
 /// Closed streams carry nothing, and nothing else may take their place.
@@ -52,7 +50,7 @@ fn a_reader_that_never_was() {
 fn closed_from_the_start() {
     for closed in [">&-", "2>&-", "<&-", "<&- >&- 2>&-"] {
         let ended = Bench::in_shell(&format!("exec \"$@\" {closed}"), SHORT).run();
-        ended.exits(0, LIMIT);
+        ended.exits(0);
         let record = ended.read_record();
         assert_eq!(record.rows.len(), 7, "{closed}");
         assert_eq!(record.end.unwrap().status, Status::Complete);
@@ -79,7 +77,7 @@ fn nobody_reads_stderr() {
         bench.command.stderr(Stdio::piped());
         let mut running = bench.start();
         drop(running.child.stderr.take());
-        running.end(SOON).exits(code, LIMIT);
+        running.end(SOON).exits(code);
     }
 }
 
@@ -91,7 +89,7 @@ fn full() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     bench.command.stdout(full);
     let ended = bench.run();
-    ended.exits(1, LIMIT).says("cannot write to stdout");
+    ended.exits(1).says("cannot write to stdout");
     let end = ended.read_record().end.unwrap();
     assert_eq!((end.status, end.exit), (Status::Failed, Exit::Internal));
 }

@@ -3,20 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use model::fault::Phase;
+use busbw_core::fault::Phase;
 use rustix::process::Signal;
 
 use super::{
     aftermath,
     bench::{Bench, SOON},
-    cells::{Moment, Shape, all_passed, run_cells},
+    cells::{Early, Moment, Shape, all_passed, run_cells},
 };
-
-/// How long ranks may outlive it.
-const AFTER: Duration = Duration::from_secs(2);
-
-/// A whole cell, on a busy machine.
-const CELL: Duration = Duration::from_secs(20);
 
 const POOL: usize = 6;
 
@@ -37,7 +31,7 @@ impl Cell {
             std::thread::sleep(Duration::from_millis(200));
         }
         aftermath::signal(running.pid(), Signal::KILL);
-        let ended = running.end_leaving_nothing_after(CELL, AFTER);
+        let ended = running.end_leaving_nothing_after(SOON, SOON);
         assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
         self.moment.has_its_rows(&ended, self.shape);
         let (shown, said, code) = ended.show();
@@ -83,20 +77,20 @@ fn between_rows() {
         let mut running = Bench::new(&words).start();
         running.at_row(10);
         aftermath::signal(running.pid(), Signal::KILL);
-        let ended = running.end_leaving_nothing_after(SOON, AFTER);
+        let ended = running.end_leaving_nothing_after(SOON, SOON);
         assert!(ended.read_record().rows.len() >= 10);
         let more = ended.shown().strip_prefix(&ended.stdout).unwrap().lines().count();
         assert!(more <= 1, "{more}");
     }
 }
 
-/// Whatever the ranks are about just then.
+/// At every step of the start.
 #[test]
 fn at_the_very_start() {
-    for round in 0..12 {
-        let running = Bench::new("all_reduce -g 3 -b 64 -e 4K -n 5 -N 0").start();
-        std::thread::sleep(Duration::from_micros(800 * round));
+    for step in Early::STEPS {
+        let mut running = Bench::new("all_reduce -g 3 -b 64 -e 4K -n 5 -N 0").start();
+        step.reach(&mut running);
         aftermath::signal(running.pid(), Signal::KILL);
-        running.end_leaving_nothing_after(SOON, AFTER);
+        running.end_leaving_nothing_after(SOON, SOON);
     }
 }

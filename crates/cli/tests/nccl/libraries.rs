@@ -1,5 +1,5 @@
 //! Which libraries are used: the documented order, what older NCCLs lack, and what happens without.
-//! Not the search in detail: `native::search` has its own tests.
+//! Not the search in detail: `busbw_ffi::search` has its own tests.
 
 use std::{fs, path::Path};
 
@@ -29,13 +29,13 @@ fn without_gpus_the_host_is_measured_and_why_is_said() {
     ] {
         let variables = [("BUSBW_SHIM_GPUS", gpus)];
         let ended = on(&libraries.to_owned(), WORDS, &variables).start().end(LIMIT);
-        ended.exits(0, LIMIT).says("no GPU is used, since ").says(why);
+        ended.exits(0).says("no GPU is used, since ").says(why);
         ended.says("this measures memory of this machine (--backend host)");
         assert!(ended.stdout.contains("nccl-library=0"), "{}", ended.stdout);
         // Who asked for GPUs gets no other figures.
         let words = format!("{WORDS} --backend nccl");
         let ended = on(&libraries.to_owned(), &words, &variables).start().end(LIMIT);
-        ended.exits(5, LIMIT).says("--backend nccl cannot run here: ").says(why);
+        ended.exits(5).says("--backend nccl cannot run here: ").says(why);
         assert_eq!(ended.stdout, "");
     }
 }
@@ -69,11 +69,11 @@ fn what_is_no_nccl() {
         (&folder().join("libcuda.so.1"), 3, "has no function ncclGetVersion: it is no NCCL"),
     ] {
         let ended = run(&format!("{WORDS} --nccl {}", named.display()), &[]);
-        ended.exits(exit, LIMIT).says(says).says(&named.display().to_string());
+        ended.exits(exit).says(says).says(&named.display().to_string());
         assert_eq!(ended.rows().len(), 0);
     }
     let ended = run(WORDS, &[("BUSBW_SHIM_NCCL_VERSION", "21403")]);
-    ended.exits(3, LIMIT).says("2.18.0 is the oldest that is supported");
+    ended.exits(3).says("2.18.0 is the oldest that is supported");
 }
 
 /// Alltoall, gather and scatter are sends and receives there; what else is missing is refused by the
@@ -96,7 +96,7 @@ fn older_versions() {
                 continue;
             }
             let ended = run(&words, &[]);
-            ended.exits(5, LIMIT).says(&format!("{option} needs NCCL {needed}; this is {version}"));
+            ended.exits(5).says(&format!("{option} needs NCCL {needed}; this is {version}"));
         }
         // A type that came later is a row that says so.
         let rows = well(&format!("{WORDS} -d f8e4m3 --nccl {nccl}"), &[]).read_record().rows;
@@ -121,5 +121,5 @@ fn the_environment_reaches_every_rank() {
             assert!(variables.contains(&format!("{name}={value}").as_bytes()), "rank {rank}");
         }
     }
-    running.end(LIMIT).exits(6, LIMIT);
+    running.end(LIMIT).exits(6);
 }

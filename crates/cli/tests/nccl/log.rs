@@ -1,5 +1,5 @@
 //! What NCCL says of itself: into the record, and nowhere else; the user's own settings are left alone.
-//! Not the reading of it: `model::nccl_log` has its own tests.
+//! Not the reading of it: `busbw_library_logs::nccl` has its own tests.
 
 use serde_json::Value;
 
@@ -90,7 +90,7 @@ fn settings_of_the_user_are_respected() {
     let mut own = bench(words, &variables);
     own.also_writes = Some(folder.path().to_owned());
     let ended = own.start().end(LIMIT);
-    ended.exits(0, LIMIT).says("NCCL_DEBUG and NCCL_DEBUG_FILE are set: NCCL writes as they say");
+    ended.exits(0).says("NCCL_DEBUG and NCCL_DEBUG_FILE are set: NCCL writes as they say");
     is_quiet(&ended);
     let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(files.len(), 2, "{files:?}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::{exit::Exit, fault::Phase, record::Status};
+use busbw_core::{exit::Exit, fault::Phase, record::Status};
 use rustix::process::Signal;
 
 use super::shims::{LIMIT, bench, run};
@@ -23,7 +23,7 @@ fn words(shape: Shape, last: usize) -> String {
 /// What every broken run must look like, besides leaving nothing, which ends in `end`.
 #[track_caller]
 fn is_broken(ended: &Ended, exit: Exit) {
-    ended.exits(i32::from(exit.code()), LIMIT).is_cut_short_and_shown_again();
+    ended.exits(i32::from(exit.code())).is_cut_short_and_shown_again();
     let record = ended.read_record();
     assert_eq!(record.rows.len(), ended.rows().len());
     let end = record.end.unwrap();
@@ -137,7 +137,7 @@ fn interrupted() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let ended = running.end(LIMIT);
-        ended.exits(130, LIMIT).is_cut_short_and_shown_again();
+        ended.exits(130).is_cut_short_and_shown_again();
         assert!(ended.rows().len() >= 2);
         assert_eq!(ended.read_record().end.unwrap().status, Status::Interrupted);
     }
@@ -149,6 +149,6 @@ fn ranks_go_with_their_supervisor() {
     let mut running = bench(&format!("{WORDS} -N 0"), &[]).start();
     running.at_row(1);
     aftermath::signal(running.pid(), Signal::KILL);
-    let ended = running.end_leaving_nothing_after(LIMIT, Duration::from_secs(5));
+    let ended = running.end_leaving_nothing_after(LIMIT, LIMIT);
     assert_eq!(ended.signal(), Some(9));
 }

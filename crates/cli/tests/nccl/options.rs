@@ -1,7 +1,7 @@
 //! Options that only GPUs have, or that GPUs do in their own way: all of them leave data right.
 //! Not what is refused (`refusal`).
 
-use model::Collective;
+use busbw_core::Collective;
 
 use super::shims::well;
 use crate::cells::{all_passed, run_cells};
@@ -115,7 +115,7 @@ fn the_json_report_is_written() {
     let words = format!("all_reduce_perf -g 2 {SIZES} -J {}", path.display());
     let mut bench = super::shims::bench(&words, &[]);
     bench.also_writes = Some(folder.path().to_owned());
-    bench.start().end(super::shims::LIMIT).exits(0, super::shims::LIMIT);
+    bench.start().end(super::shims::LIMIT).exits(0);
     let text = std::fs::read_to_string(path).unwrap();
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["results"].as_array().unwrap().len(), 3, "{text}");

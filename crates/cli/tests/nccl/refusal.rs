@@ -1,7 +1,7 @@
 //! What a run cannot have is refused: with the exit code that says whose fault it is, and the way out.
 //! Not libraries that are missing (`libraries`), not what fails later (`loss`).
 
-use super::shims::{LIMIT, run, well};
+use super::shims::{run, well};
 
 #[test]
 fn options_that_exclude_each_other() {
@@ -15,7 +15,7 @@ fn options_that_exclude_each_other() {
         ("--share-gpus", "--share-gpus needs a process for each rank"),
     ] {
         let ended = run(&format!("all_reduce_perf -g 2 -b 1K -e 1K {options}"), &[]);
-        ended.exits(2, LIMIT).says(says);
+        ended.exits(2).says(says);
         assert_eq!(ended.stdout, "", "{options}");
     }
 }
@@ -30,7 +30,7 @@ fn gpus_that_are_not_there() {
         ("all_reduce -g 3", &[("CUDA_VISIBLE_DEVICES", "1,3")], "only 2 were found"),
     ] {
         let ended = run(&format!("{words} -b 1K -e 1K"), variables);
-        ended.exits(5, LIMIT).says(says);
+        ended.exits(5).says(says);
         assert_eq!(ended.stdout, "", "{words}");
     }
 }
@@ -67,12 +67,12 @@ fn a_gpu_that_is_full_names_who_fills_it() {
         [("BUSBW_SHIM_USED", "1073000000"), ("BUSBW_SHIM_NVML_FILE", nvml.to_str().unwrap())];
     for name in ["all_reduce", "all_reduce_perf"] {
         let ended = run(&format!("{name} -g 2 -b 1M -e 1M"), &variables);
-        ended.exits(5, LIMIT).says("MiB free of 1024 MiB, and 3 buffers need 3 MiB");
+        ended.exits(5).says("MiB free of 1024 MiB, and 3 buffers need 3 MiB");
         ended.says("it is used by process 4242 (train, 900 MiB); free the GPU, or lower -e");
     }
     // Without NVML's word the rest of the sentence stands.
     let ended = run("all_reduce -g 2 -b 1M -e 1M -c 0", &variables[..1]);
-    ended.exits(5, LIMIT).says("and 2 buffers need 2 MiB; free the GPU, or lower -e");
+    ended.exits(5).says("and 2 buffers need 2 MiB; free the GPU, or lower -e");
 }
 
 /// PTX 8.0 needs a driver of CUDA 12: who does not check needs no kernels.
@@ -80,7 +80,7 @@ fn a_gpu_that_is_full_names_who_fills_it() {
 fn a_driver_older_than_the_kernels() {
     let old = [("BUSBW_SHIM_DRIVER", "11080")];
     let ended = run("all_reduce -g 2 -b 1K -e 1K", &old);
-    ended.exits(3, LIMIT).says("CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
+    ended.exits(3).says("CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
     ended.says("the driver is older than CUDA 12.0: update it, or run without checks (-c 0)");
     well("all_reduce -g 2 -b 1K -e 1K -c 0", &old);
 }

@@ -13,7 +13,7 @@ fn collectives_are_verified_on_the_host() {
     for name in ["all_reduce", "alltoall", "broadcast", "sendrecv", "reduce_scatter"] {
         for layout in ["-g 2", "-t 2 -g 2"] {
             let ended = run(&format!("{name}_perf {layout} -b 1K -e 64K -f 4 -n 2"), &[]);
-            ended.exits(0, LIMIT);
+            ended.exits(0);
             let rows = ended.read_record().rows;
             assert!(rows.iter().all(|row| row.out_of_place.as_ref().unwrap().wrong == Some(0)));
             assert_eq!(ended.read_record().run.nccl[1], 22203);
@@ -26,9 +26,9 @@ fn collectives_are_verified_on_the_host() {
 fn a_wrong_element_is_found() {
     for name in ["all_reduce", "all_reduce_perf"] {
         let words = format!("{name} -g 2 -b 1K -e 1K -n 2 -c 1");
-        run(&words, &[("BUSBW_SHIM_CORRUPT", "1")]).exits(7, LIMIT).says("rank 1 found 0x");
+        run(&words, &[("BUSBW_SHIM_CORRUPT", "1")]).exits(7).says("rank 1 found 0x");
         let fault = "--fault rank=0,phase=timed,row=0,do=corrupt:17";
-        run(&format!("{words} {fault}"), &[]).exits(7, LIMIT).says("in element 17 ");
+        run(&format!("{words} {fault}"), &[]).exits(7).says("in element 17 ");
     }
 }
 
@@ -41,5 +41,5 @@ fn libraries_of_one_vendor_belong_together() {
     std::fs::copy(folder().join("libnccl.so.2"), mixed.path().join("libnccl.so.2")).unwrap();
     let words = "all_reduce -g 2 -b 1K -e 1K --backend nccl";
     let ended = on(&mixed.path().to_owned(), words, &[]).start().end(LIMIT);
-    ended.exits(5, LIMIT).says("there is no CUDA driver");
+    ended.exits(5).says("there is no CUDA driver");
 }

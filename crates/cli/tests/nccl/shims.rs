@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 use crate::bench::{Bench, Ended};
 pub use crate::build::folder;
 
-/// Long enough for any run here on a busy machine.
+/// The time limit of a run: long enough for any of them on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// `busbw WORDS` where the shims are the machine's libraries.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::build;
 
-/// Long enough for any of them on a busy machine.
+/// The time limit of a sweep: long enough for any of them on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A command that has ended.

@@ -1,4 +1,4 @@
-//! Transports on the shim libraries: proven, replaced, doubted, waived; and on the host.
+//! Transports on the shim libraries: proven, replaced, conflicting, waived; and on the host.
 //! No byte goes over any network here: what counters would show is planted, or rightly missing.
 
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn p2p_and_shm_are_proven_by_the_log() {
         let transport = &of(&outcome, name)["transport"];
         assert_eq!(transport["verdict"], "proven", "{transport}");
         assert_eq!(transport["found"], found, "{transport}");
-        assert_eq!(transport["log"]["says"], "yes", "{transport}");
+        assert_eq!(transport["log"]["support"], "confirms", "{transport}");
     }
     let waived = |name: &str| of(&outcome, name)["waived"].as_str().unwrap().to_owned();
     assert!(waived("nvls").contains("no NVLink multicast"));
@@ -52,15 +52,15 @@ fn counters_prove_it_as_well() {
     let (_, outcome) = on_four("--only p2p,shm", &[("BUSBW_SHIM_NVML_FILE", &file)]);
     let p2p = &of(&outcome, "p2p")["transport"];
     assert_eq!(
-        (&p2p["verdict"], &p2p["counters"]["says"]),
-        (&"proven".into(), &"yes".into()),
+        (&p2p["verdict"], &p2p["counters"]["support"]),
+        (&"proven".into(), &"confirms".into()),
         "{p2p}"
     );
     // NVLink carried so much while SHM was to: the log and the counters disagree.
     let shm = &of(&outcome, "shm")["transport"];
     assert_eq!(
-        (&shm["verdict"], &shm["counters"]["says"]),
-        (&"doubted".into(), &"no".into()),
+        (&shm["verdict"], &shm["counters"]["support"]),
+        (&"conflicting".into(), &"contradicts".into()),
         "{shm}"
     );
 }
@@ -88,12 +88,12 @@ fn one_that_nccl_replaced_says_so() {
 
 /// The shims say NET/Socket and move nothing through it: the counters of lo do not agree with the log.
 #[test]
-fn a_log_without_bytes_is_doubted() {
+fn a_log_without_bytes_is_conflicting() {
     let (_, outcome) = on_four("--only socket", &[]);
     let all = outcome["environments"].as_array().unwrap();
     let transport = &all.iter().find(|one| one["waived"].is_null()).unwrap()["transport"];
-    assert_eq!(transport["log"]["says"], "yes", "{transport}");
-    assert_eq!(transport["verdict"], "doubted", "{transport}");
+    assert_eq!(transport["log"]["support"], "confirms", "{transport}");
+    assert_eq!(transport["verdict"], "conflicting", "{transport}");
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn nvls_where_it_is_and_never_against_the_user() {
     assert_eq!(transport["verdict"], "proven", "{transport}");
     assert_eq!(transport["found"], "NVLS", "{transport}");
     // P2P would have moved as many bytes: only the log tells.
-    assert_eq!(transport["counters"]["says"], "silent", "{transport}");
+    assert_eq!(transport["counters"]["support"], "no_data", "{transport}");
     let (_, outcome) = on_four("--only nvls", &[multicast]);
-    assert_eq!(of(&outcome, "nvls")["transport"]["verdict"], "doubted", "NVLink was idle");
+    assert_eq!(of(&outcome, "nvls")["transport"]["verdict"], "conflicting", "NVLink was idle");
     let ended = on_shims(
         &format!("transports all_reduce -g 4 {SIZES} --only nvls"),
         &[multicast, ("NCCL_NVLS_ENABLE", "0")],
@@ -127,7 +127,7 @@ fn two_virtual_nodes() {
     };
     let socket = all.iter().find(socket).unwrap();
     assert_eq!(socket["transport"]["scope"], "between");
-    assert_eq!(socket["transport"]["log"]["says"], "yes", "{socket}");
+    assert_eq!(socket["transport"]["log"]["support"], "confirms", "{socket}");
     let record = std::fs::read_to_string(ended.home.path().join("kept/p2p-1.jsonl")).unwrap();
     let library = record.lines().find(|line| line.contains("\"kind\":\"library\"")).unwrap();
     let facts: Value = serde_json::from_str(library).unwrap();
@@ -149,8 +149,8 @@ fn messages_between_two_ranks() {
     };
     let outcome = two("--only p2p,nvls");
     let p2p = &of(&outcome, "p2p")["transport"];
-    let said = (&p2p["verdict"], &p2p["log"]["says"], &p2p["counters"]["says"]);
-    assert_eq!(said, (&"proven".into(), &"yes".into(), &"yes".into()), "{p2p}");
+    let said = (&p2p["verdict"], &p2p["log"]["support"], &p2p["counters"]["support"]);
+    assert_eq!(said, (&"proven".into(), &"confirms".into(), &"confirms".into()), "{p2p}");
     // Windows of 64 messages, two timed and one untimed.
     let sizes = f64::from((64 << 10) + (256 << 10) + (1 << 20));
     assert_eq!(p2p["moved"]["required"].as_f64(), Some(3.0 * 64.0 * sizes), "{p2p}");
@@ -160,7 +160,7 @@ fn messages_between_two_ranks() {
     let apart = two("--virtual-nodes 2 --only p2p,socket");
     assert!(of(&apart, "p2p")["waived"].as_str().unwrap().contains("different virtual nodes"));
     let all = apart["environments"].as_array().unwrap();
-    let is_named = |one: &&Value| one["transport"]["log"]["says"] == "yes";
+    let is_named = |one: &&Value| one["transport"]["log"]["support"] == "confirms";
     assert_eq!(all.iter().filter(is_named).count(), 1, "{apart}");
     let here = run(&format!("transports latency --backend host {SIZES}"), &[]).exits(0).json();
     assert_eq!(of(&here, "shm")["transport"]["verdict"], "proven");

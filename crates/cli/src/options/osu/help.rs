@@ -1,7 +1,7 @@
 //! What `--help` says for OSU's names: the options that the program has, in our words.
 //! Not their meaning (`settings`).
 
-use model::osu::{Program, Takes};
+use busbw_core::osu::{Program, Takes};
 
 /// Every option: letter, long name, value, what it does.
 const OPTIONS: [(char, &str, &str, &str); 26] = [
@@ -44,7 +44,7 @@ pub(super) fn text(program: &Program) -> String {
     let mut text = format!(
         "The output and options of {} in the OSU Micro-Benchmarks {}, measured by busbw\n\nUsage: busbw {0} [options]{words}\n\nOptions:\n",
         program.name,
-        model::osu::VERSION
+        busbw_core::osu::VERSION
     );
     for (letter, long, value, about) in OPTIONS {
         let Some(takes) = program.takes(letter) else { continue };

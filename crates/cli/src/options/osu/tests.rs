@@ -1,15 +1,17 @@
 //! From words behind OSU's names to plans.
 
-use model::{
+use busbw_core::{
     Benchmark, Collective, DataType,
     exit::Exit,
-    plan::{BackendChoice, Blocking, Plan, Seating},
+    plan::{BackendChoice, Blocking, Plan, RankLayout},
 };
 
 use super::*;
-use crate::{
+use crate::options::{self, Environment};
+use crate::options::{BadOption, Surroundings};
+use busbw_runner::{
     backend::nccl::{Gpus, Libraries},
-    options::{self, BadOption, Environment, Request, Surroundings},
+    request::Request,
 };
 
 fn parsed(line: &str) -> Result<Command, clap::Error> {
@@ -93,7 +95,7 @@ fn options_reach_the_plan() {
     assert_eq!(plan.messaging.percentiles, [1, 2]);
     assert!(plan.osu.is_some_and(|osu| osu.full && osu.in_place));
     let several = request("busbw osu_mbw_mr -g 6 -p 2 -R 0 -b multiple -W 8").unwrap().plan;
-    assert_eq!(several.pairs(model::messages::Messages::MultiBandwidth), [(0, 2), (1, 3)]);
+    assert_eq!(several.pairs(busbw_core::messages::Messages::MultiBandwidth), [(0, 2), (1, 3)]);
     assert_eq!((several.messaging.window, several.data_bytes()), (8, 8 * (4 << 20)));
     assert!(several.osu.is_some_and(|osu| !osu.rate));
     // An odd rank is left over, as in OSU.
@@ -190,7 +192,7 @@ fn backends() {
     assert!(!asked.remarks.iter().any(|remark| remark.contains("MPI")), "{:?}", asked.remarks);
     let xccl = of("busbw osu_xccl_allreduce", 4).plan;
     assert!(matches!(xccl.backend, BackendChoice::Nccl(_)));
-    assert_eq!((xccl.ranks(), xccl.seating), (4, Seating::Processes));
+    assert_eq!((xccl.ranks(), xccl.rank_layout), (4, RankLayout::Processes));
     assert_eq!(xccl.datatypes, [DataType::Float]);
     assert_eq!(xccl.osu.map(|osu| osu.on_gpus), Some([true; 2]));
     assert_eq!(of("busbw osu_xccl_bcast", 4).plan.datatypes, [DataType::Int8]);

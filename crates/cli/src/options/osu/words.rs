@@ -4,9 +4,9 @@
 
 use std::ffi::OsString;
 
-use model::osu::{Program, Takes};
+use busbw_core::osu::{Program, Takes};
 
-use crate::nearest::nearest;
+use busbw_lint::nearest::nearest;
 
 /// Long names of OSU's options (c/util/osu_util_options.h: OMBOP_LONG_OPTIONS_ALL) that our programs have.
 const LONG: [(&str, char); 26] = [
@@ -234,7 +234,7 @@ mod tests {
         #[test]
         fn no_words_panic(words in proptest::collection::vec("[-=a-zA-Z0-9:,é]{0,8}", 0..6)) {
             let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-            for program in &model::osu::PROGRAMS {
+            for program in &busbw_core::osu::PROGRAMS {
                 let _ = sort(program, &words, &[]);
             }
         }

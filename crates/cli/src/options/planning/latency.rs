@@ -1,13 +1,14 @@
 //! Collectives in latency's form: who gets it, how often, and which options then mean nothing.
 //! Not the loops of messages (`messages`) and of OSU's names (`osu`).
 
-use model::{
+use busbw_core::{
     Benchmark, Collective,
     plan::{LargeMessages, Messaging, Style},
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 
 /// Beyond so many bytes there are fewer iterations, as in OSU's loops (c/util/osu_util.h:
 /// LARGE_MESSAGE_SIZE).

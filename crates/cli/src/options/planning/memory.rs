@@ -1,12 +1,13 @@
 //! Where the buffers of the `mpi` backend are.
 //! Not whether its library takes them there: only the library knows, once it has been started.
 
-use model::{
+use busbw_core::{
     Benchmark,
     plan::{BackendChoice, Memory},
 };
 
-use super::{BadOption, BenchArguments};
+use super::BenchArguments;
+use crate::options::BadOption;
 
 /// Of each end of a pair; none on other backends, which have no choice.
 pub(super) fn buffers(
@@ -35,13 +36,12 @@ pub(super) fn buffers(
 
 #[cfg(test)]
 mod tests {
-    use model::{exit::Exit, plan::Plan};
+    use busbw_core::{exit::Exit, plan::Plan};
 
     use super::*;
-    use crate::{
-        backend::mpi::{Gpus, Libraries},
-        options::{self, Command, Environment, Surroundings},
-    };
+    use crate::options::Surroundings;
+    use crate::options::{self, Command, Environment};
+    use busbw_runner::backend::mpi::{Gpus, Libraries};
 
     fn planned(line: &str, backend: BackendChoice) -> Result<Option<[Memory; 2]>, BadOption> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);

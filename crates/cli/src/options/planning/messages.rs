@@ -1,14 +1,15 @@
 //! Defaults and checks of tests of messages: how many ranks, how often, and which options mean nothing.
-//! Not who talks to whom (`model::messages`).
+//! Not who talks to whom (`busbw_core::messages`).
 
-use model::{
+use busbw_core::{
     Benchmark,
     messages::Messages,
     plan::{LargeMessages, Messaging},
     record::Waiver,
 };
 
-use super::{BadOption, BenchArguments, values::count, waivers::of_options};
+use super::{BenchArguments, values::count, waivers::of_options};
+use crate::options::BadOption;
 
 /// Sizes where none are given, bytes: OSU's (c/util/osu_util.h: MIN_MESSAGE_SIZE, MAX_MESSAGE_SIZE).
 pub(super) const SIZES: (u64, u64) = (1, 4 << 20);

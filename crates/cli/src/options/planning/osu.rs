@@ -1,14 +1,15 @@
 //! Defaults and checks of OSU's names: backend, sizes, loops, memory, and what else goes into the plan.
 //! Not their grammar (`options::osu`).
 
-use model::{
+use busbw_core::{
     Collective, DataType,
     alltoallv::Traffic,
     messages::Messages,
     plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
 };
 
-use super::{BadOption, BenchArguments, Surroundings, messages::LARGEST};
+use super::{BenchArguments, messages::LARGEST};
+use crate::options::{BadOption, Surroundings};
 use crate::options::{arguments::BackendName, osu::OsuArguments};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).

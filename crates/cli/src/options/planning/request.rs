@@ -1,61 +1,22 @@
-//! What planning is told of the machine, and what comes out: a plan with what else was asked, or why not.
-//! Not how one becomes the other.
+//! What planning is told of the machine, and why it refuses.
+//! Not what comes out (`busbw_runner::request`).
 
-use std::path::PathBuf;
-
-use model::{exit::Exit, plan::Plan, record::Waiver};
+use busbw_core::exit::{Exit, ExitError};
+use busbw_runner::{
+    backend::{mpi, nccl::Gpus},
+    request::RecordPlace,
+};
 use thiserror::Error;
 
-use crate::{
-    backend::{mpi, nccl::Gpus, net},
-    options::{BenchArguments, Environment, Output},
-};
+use crate::options::{BenchArguments, Environment};
 
-/// A plan, and what else the options said.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// What will be run.
-    pub plan: Plan,
-    /// Options that mean nothing on the plan's backend.
-    pub waived: Vec<Waiver>,
-    /// What looks like a mistake.
-    pub remarks: Vec<String>,
-    /// The GPUs that it runs on, if it does.
-    pub gpus: Option<Gpus>,
-    /// The MPI, if it uses one.
-    pub mpi: Option<mpi::Libraries>,
-    /// The net plugin, if one is asked for.
-    pub net: Option<net::Wanted>,
-    /// Ranks on this host, as far as that is known.
-    pub ranks_here: usize,
-    /// What stdout carries.
-    pub output: Output,
-    /// nccl-tests' JSON report.
-    pub json_report: Option<PathBuf>,
-    /// Where the record goes: a path of the user's, the default place, or nowhere.
-    pub record: RecordPlace,
-}
-
-/// Where the record goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RecordPlace {
-    /// The data folder.
-    Default,
-    /// Where the user said.
-    At(PathBuf),
-    /// Nowhere.
-    None,
-}
-
-impl RecordPlace {
-    /// Where the options and the environment put it.
-    pub fn of(a: &BenchArguments, environment: &Environment) -> RecordPlace {
-        match (&a.record, a.no_record || environment.no_record) {
-            _ if environment.relayed => RecordPlace::None,
-            (Some(path), _) => RecordPlace::At(path.clone()),
-            (None, true) => RecordPlace::None,
-            (None, false) => RecordPlace::Default,
-        }
+/// Where the options and the environment put the record.
+pub fn record_place(a: &BenchArguments, environment: &Environment) -> RecordPlace {
+    match (&a.record, a.no_record || environment.no_record) {
+        _ if environment.relayed => RecordPlace::None,
+        (Some(path), _) => RecordPlace::At(path.clone()),
+        (None, true) => RecordPlace::None,
+        (None, false) => RecordPlace::Default,
     }
 }
 
@@ -75,6 +36,12 @@ impl BadOption {
 
     pub(super) fn impossible(text: impl Into<String>) -> BadOption {
         BadOption { text: text.into(), exit: Exit::Impossible }
+    }
+}
+
+impl From<BadOption> for ExitError {
+    fn from(bad: BadOption) -> ExitError {
+        ExitError::new(bad.exit, bad.text)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use model::plan::Step;
+use busbw_core::plan::Step;
 
 use super::*;
 

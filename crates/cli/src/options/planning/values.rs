@@ -1,16 +1,14 @@
 //! Single options as typed become values: sizes, types, roots, numbers within their bounds.
 //! Not what they mean together.
 
-use model::{
+use busbw_core::{
     plan::{Blocking, Step},
     size,
 };
 
-use super::BadOption;
-use crate::{
-    nearest::nearest,
-    options::{BenchArguments, integer},
-};
+use crate::options::BadOption;
+use crate::options::{BenchArguments, integer};
+use busbw_lint::nearest::nearest;
 
 /// nccl-tests' sizes where none are given: 32 MiB to 32 MiB by 1 MiB.
 pub(super) const THEIR_SIZE: u64 = 32 << 20;

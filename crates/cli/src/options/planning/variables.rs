@@ -1,9 +1,9 @@
 //! The part of a plan that comes from NCCL_TESTS_* variables.
 //! Not which variables there are (`environment`).
 
-use model::{Collective, alltoallv::Traffic, split::Split};
+use busbw_core::{Collective, alltoallv::Traffic, split::Split};
 
-use super::BadOption;
+use crate::options::BadOption;
 use crate::options::{Environment, integer};
 
 /// The traffic of alltoallv.

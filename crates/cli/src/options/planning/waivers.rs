@@ -1,7 +1,7 @@
 //! Options of nccl-tests that mean nothing here: each is told with its reason, and the run goes on.
 //! Not what cannot be used at all.
 
-use model::{plan::BackendChoice, record::Waiver};
+use busbw_core::{plan::BackendChoice, record::Waiver};
 
 use crate::options::BenchArguments;
 

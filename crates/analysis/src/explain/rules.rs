@@ -1,0 +1,54 @@
+//! The rules: one file for each, each a pure function from a run to findings.
+//! Not their order in a report, which their severity decides.
+
+mod agreement;
+mod algorithm;
+mod carriers;
+mod copies;
+mod counters;
+mod dips;
+mod failure;
+mod floor;
+mod machine;
+mod memory;
+mod network;
+mod pairs;
+mod paths;
+mod places;
+mod shortfall;
+mod slot;
+mod unsteady;
+mod wrong;
+
+use super::{context::Context, finding::Finding};
+
+/// Every rule's findings.
+pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
+    let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[
+        wrong::check,
+        failure::check,
+        copies::check,
+        agreement::check,
+        machine::check,
+        slot::check,
+        network::check,
+        carriers::check,
+        shortfall::check,
+        memory::check,
+        counters::check,
+        dips::check,
+        unsteady::check,
+        pairs::check,
+        paths::check,
+        places::check,
+        algorithm::check,
+        floor::check,
+    ];
+    rules.iter().flat_map(|rule| rule(context)).collect()
+}
+
+/// The smallest message of a latency test in bytes, and its time with device memory and with host memory
+/// in microseconds, where the difference is software's. None where the rule `memory` finds nothing.
+pub(super) fn device_and_host_latency(context: &Context<'_>) -> Option<(u64, f64, f64)> {
+    memory::device_and_host_latency(context)
+}

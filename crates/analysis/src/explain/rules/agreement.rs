@@ -1,0 +1,73 @@
+//! Figures of a table that contradict each other, its average, or the machine.
+//! Not wrong data (`wrong`).
+
+use busbw_logs::measurement::{Origin, disagreements, stated_average_differs};
+
+use super::super::{
+    context::Context,
+    finding::{Confidence, Finding, Severity},
+};
+use busbw_core::quantity::{bytes, rate};
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let mut findings = Vec::new();
+    let odd = disagreements(run);
+    if let Some(first) = odd.first() {
+        findings.push(
+            Finding::new(
+                "figures-disagree",
+                Severity::Wrong,
+                Confidence::Certain,
+                format!("{} of the bandwidths do not match their row's size, time and bus factor", odd.len()),
+            )
+            .evidence(format!(
+                "{} at {}: written {}, computed {}",
+                first.column, bytes(first.size), rate(first.written), rate(first.computed)
+            ))
+            .remedy("do not use these rows: the table was edited, or ran with other ranks or another collective than it states"),
+        );
+    }
+    if let Some(mean) = stated_average_differs(run) {
+        findings.push(
+            Finding::new(
+                "average-disagrees",
+                Severity::Note,
+                Confidence::Certain,
+                "the stated average is not the mean of the rows: some rows are missing",
+            )
+            .evidence(format!(
+                "stated {}, mean of the rows {}",
+                rate(run.stated_average.unwrap_or(0.0)),
+                rate(mean)
+            )),
+        );
+    }
+    // The bus factor gives the number of ranks, whatever the file is called.
+    if let (Some(figures), Some(known)) = (run.ranks_by_figures(), run.ranks)
+        && known.origin == Origin::Stated
+        && figures != known.value
+        && odd.is_empty()
+    {
+        findings.push(ranks(figures, format!("{} devices are listed", known.value)));
+    }
+    if let (Some(figures), Some(machine)) = (run.ranks_by_figures(), &context.machine)
+        && run.ranks.is_some_and(|known| known.origin == Origin::Deduced)
+        && figures != machine.machine.gpus()
+        && machine.machine.nodes > 1
+    {
+        findings.push(ranks(figures, format!("the machine has {} GPUs", machine.machine.gpus())));
+    }
+    findings
+}
+
+fn ranks(figures: usize, otherwise: String) -> Finding {
+    Finding::new(
+        "ranks-disagree",
+        Severity::Note,
+        Confidence::Likely,
+        format!("the figures match {figures} ranks"),
+    )
+    .evidence(format!("busbw over algbw, or count over size, gives {figures} ranks; {otherwise}"))
+    .remedy("check how many ranks ran before you compare this run with others")
+}

@@ -1,0 +1,242 @@
+//! Transports in NCCL's log that cost bandwidth: sockets beside RDMA, sockets without helper threads,
+//! bounce buffers in host memory, one NIC of several, shared memory instead of P2P.
+//! Not whether bytes went there: these lines prove only that a connection was set up.
+//!
+//! Sources: NCCL's src/transport/net_socket.cc, net.cc, p2p.cc, src/graph/paths.cc.
+
+use busbw_library_logs::nccl::{NcclFacts, Transport};
+
+use super::super::{
+    context::{Context, plural},
+    finding::{Confidence, Finding, Severity},
+    placement::setting,
+};
+use busbw_core::quantity::list;
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let facts: Vec<&NcclFacts> = context.facts().collect();
+    if facts.is_empty() {
+        return Vec::new();
+    }
+    let transports: Vec<&Transport> =
+        facts.iter().flat_map(|facts| &facts.transports).map(|ends| &ends.transport).collect();
+    let rules = [sockets_beside_rdma, sockets_alone, bounce, one_nic, shared_memory, more_nodes];
+    rules.iter().filter_map(|rule| rule(context, &facts, &transports)).collect()
+}
+
+type Facts<'a> = &'a [&'a NcclFacts];
+type Transports<'a> = &'a [&'a Transport];
+
+fn uses_sockets(facts: Facts<'_>, transports: Transports<'_>) -> bool {
+    let connected = transports
+        .iter()
+        .any(|one| matches!(one, Transport::Net { plugin, .. } if plugin == "Socket"));
+    let any_connection = transports.iter().any(|one| matches!(one, Transport::Net { .. }));
+    let several = facts
+        .iter()
+        .flat_map(|facts| &facts.communicators)
+        .any(|one| one.nodes.is_some_and(|nodes| nodes > 1));
+    connected
+        || (several
+            && !any_connection
+            && facts.iter().any(|facts| facts.networks.contains_key("Socket")))
+}
+
+fn rdma_devices(facts: Facts<'_>, context: &Context<'_>) -> Vec<String> {
+    let mut found: Vec<String> = facts
+        .iter()
+        .flat_map(|facts| &facts.net_devices)
+        .filter(|device| device.what.network == "IB")
+        .map(|device| device.what.name.clone())
+        .collect();
+    if let Some(machine) = &context.run.machine {
+        found.extend(
+            machine.nics.iter().filter(|nic| nic.kind == "infiniband").map(|nic| nic.name.clone()),
+        );
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn sockets_beside_rdma(
+    context: &Context<'_>,
+    facts: Facts<'_>,
+    transports: Transports<'_>,
+) -> Option<Finding> {
+    let mut rdma = rdma_devices(facts, context);
+    if let Some(known) = &context.machine
+        && rdma.is_empty()
+        && known.machine.node.nics.iter().any(|nics| nics.kind.rdma())
+    {
+        rdma.push("in the machine's description".to_owned());
+    }
+    if rdma.is_empty() || !uses_sockets(facts, transports) {
+        return None;
+    }
+    let disabled = setting(context.run, "NCCL_IB_DISABLE").is_some();
+    let (confidence, remedy) = if disabled {
+        (Confidence::Certain, "unset NCCL_IB_DISABLE")
+    } else {
+        (
+            Confidence::Likely,
+            "give the container /dev/infiniband and libibverbs; NCCL's log says why NET/IB found no device or a plugin failed",
+        )
+    };
+    Some(
+        Finding::new(
+            "sockets-beside-rdma",
+            Severity::Slow,
+            confidence,
+            "NCCL uses TCP sockets although the host has RDMA NICs",
+        )
+        .evidence("NCCL's log: network Socket")
+        .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
+        .remedy(remedy)
+        .confirm("NCCL_DEBUG=INFO … | grep -E 'NET/(IB|Plugin)|Using network'; ibv_devinfo"),
+    )
+}
+
+fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+    if !uses_sockets(facts, transports)
+        || facts.iter().any(|facts| !facts.socket_threads.is_empty())
+    {
+        return None;
+    }
+    Some(
+        Finding::new(
+            "sockets-without-threads",
+            Severity::Slow,
+            Confidence::Likely,
+            "each connection is one TCP stream, driven by NCCL's proxy thread alone: about 15 to 25 Gb/s, whatever the NIC",
+        )
+        .evidence("no line \"NET/Socket: Using N threads and M sockets per thread\"")
+        .remedy("NCCL_NET_PLUGIN=$(busbw plugin path), whose threads share every message; or NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 (their product at most 64), which costs latency at small sizes")
+        .confirm("busbw all_reduce --net busbw -b 1M -e 1G -f 4; busbw sweep -x NCCL_SOCKET_NTHREADS=1,4 -x NCCL_NSOCKS_PERTHREAD=1,4 all_reduce -b 1M -e 1G -f 4"),
+    )
+}
+
+fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+    // Socket and busbw are TCP: their NICs read host memory only.
+    let rdma = |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if !["Socket", "busbw"].contains(&plugin.as_str()));
+    let all = transports.iter().filter(rdma).count();
+    let without = transports
+        .iter()
+        .filter(rdma)
+        .filter(|one| matches!(one, Transport::Net { gdrdma: false, .. }))
+        .count();
+    if without == 0 {
+        return None;
+    }
+    let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
+    let mut disabled: Vec<&str> = refused.map(|one| one.what.name.as_str()).collect();
+    disabled.retain(|name| *name != "busbw");
+    disabled.sort_unstable();
+    disabled.dedup();
+    let mut finding = Finding::new(
+        "no-gpudirect-rdma",
+        Severity::Slow,
+        Confidence::Certain,
+        if without == all {
+            "the NICs do not read GPU memory directly: data is staged in host memory"
+        } else {
+            "some NICs do not read GPU memory directly: their data is staged in host memory"
+        },
+    )
+    .evidence(format!(
+        "{without} of {all} {} of network connections {} /GDRDMA",
+        plural(all, "kind"),
+        if without == 1 { "lacks" } else { "lack" }
+    ))
+    .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than its default allows")
+    .confirm("lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO … | grep 'GPU Direct RDMA'; busbw doctor");
+    if !disabled.is_empty() {
+        finding =
+            finding.evidence(format!("GPU Direct RDMA Disabled for {}", list(&disabled, "and")));
+    }
+    Some(finding)
+}
+
+fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+    let mut used: Vec<u32> = transports
+        .iter()
+        .filter_map(|one| match one {
+            Transport::Net { device, .. } => Some(*device),
+            _ => None,
+        })
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    let sockets = uses_sockets(facts, transports);
+    let network = if sockets { "Socket" } else { "IB" };
+    let mut found: Vec<&str> = facts
+        .iter()
+        .flat_map(|facts| &facts.net_devices)
+        .filter(|device| device.what.network == network)
+        .map(|device| device.what.name.as_str())
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    if used.len() != 1 || found.len() < 2 {
+        return None;
+    }
+    Some(
+        Finding::new(
+            "one-nic-of-several",
+            Severity::Slow,
+            Confidence::Likely,
+            format!("connections use one NIC of {}", found.len()),
+        )
+        .evidence(format!("every `via NET/{network}/{}`; devices: {}", used.first().unwrap_or(&0), list(&found, "and")))
+        .remedy("check NCCL_IB_HCA and NCCL_CROSS_NIC, whether the NICs share a PCI root with the GPUs, and, for sockets, whether all interfaces are in one subnet")
+        .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET …; nvidia-smi topo -m"),
+    )
+}
+
+fn shared_memory(
+    context: &Context<'_>,
+    _: Facts<'_>,
+    transports: Transports<'_>,
+) -> Option<Finding> {
+    if !transports.iter().any(|one| matches!(one, Transport::Shm { .. })) {
+        return None;
+    }
+    let asked = setting(context.run, "NCCL_P2P_DISABLE").is_some();
+    let finding = Finding::new(
+        "shared-memory",
+        Severity::Slow,
+        if asked { Confidence::Certain } else { Confidence::Likely },
+        "GPUs of one host exchange data through host memory instead of P2P",
+    )
+    .evidence("NCCL's log: via SHM");
+    Some(if asked {
+        finding.remedy("unset NCCL_P2P_DISABLE").confirm("busbw transports all_reduce")
+    } else {
+        finding
+            .remedy("check the IOMMU, ACS, the P2P capability of the GPUs, and NCCL_P2P_LEVEL")
+            .confirm("nvidia-smi topo -p2p r; sudo busbw doctor")
+    })
+}
+
+fn more_nodes(context: &Context<'_>, facts: Facts<'_>, _: Transports<'_>) -> Option<Finding> {
+    let nodes =
+        facts.iter().flat_map(|facts| &facts.communicators).filter_map(|one| one.nodes).max()?;
+    let mut hosts: Vec<&str> =
+        context.run.devices.iter().map(|device| device.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    if hosts.is_empty() || nodes as usize <= hosts.len() {
+        return None;
+    }
+    Some(
+        Finding::new(
+            "more-nodes-than-hosts",
+            Severity::Slow,
+            Confidence::Certain,
+            format!("NCCL counts {nodes} nodes, but there {} {} {}", if hosts.len() == 1 { "is" } else { "are" }, hosts.len(), plural(hosts.len(), "host")),
+        )
+        .evidence(format!("nNodes {nodes}; hosts: {}", list(&hosts, "and")))
+        .remedy("give containers of one host the same hostname and boot_id; check whether NCCL_HOSTID is set on purpose")
+        .confirm("cat /proc/sys/kernel/random/boot_id; hostname; env | grep NCCL_HOSTID, in each container"),
+    )
+}

@@ -1,0 +1,43 @@
+//! Wrong data: elements with unexpected values.
+//! Not figures that contradict each other (`agreement`).
+
+use super::super::{
+    context::{Context, plural},
+    finding::{Confidence, Finding, Severity},
+};
+use busbw_core::quantity::bytes;
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let wrong = |row: &&busbw_logs::measurement::Row| {
+        row.out_of_place
+            .iter()
+            .chain(&row.in_place)
+            .any(|half| half.wrong.is_some_and(|wrong| wrong > 0))
+    };
+    let rows: Vec<_> = run.rows.iter().filter(wrong).collect();
+    let stated = run.out_of_bounds.unwrap_or(0);
+    if rows.is_empty() && stated == 0 {
+        return Vec::new();
+    }
+    let mut finding = Finding::new("wrong-results", Severity::Wrong, Confidence::Certain, "the data was wrong: elements have unexpected values")
+        .remedy("do not trust any figure of this run until the reason is found: test each pair of nodes alone with -c 1")
+        .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
+    for row in rows.iter().take(4) {
+        let elements: u64 = row
+            .out_of_place
+            .iter()
+            .chain(&row.in_place)
+            .filter_map(|half| half.wrong)
+            .fold(0, u64::saturating_add);
+        finding = finding.evidence(format!(
+            "{elements} wrong {} at {}",
+            plural(elements as usize, "element"),
+            bytes(row.size)
+        ));
+    }
+    if stated > 0 {
+        finding = finding.evidence(format!("out of bounds values: {stated}"));
+    }
+    vec![finding]
+}

@@ -1,0 +1,290 @@
+//! The sentence that a colleague would say over one's shoulder.
+//! Not the evidence: findings carry that. Not the judgement: `busbw_hardware::limits` has that.
+
+use busbw_core::Collective;
+use busbw_hardware::{
+    limits::{Bottleneck, Rating, Resource},
+    machine::Nics,
+};
+use busbw_logs::measurement::{Figure, Form};
+
+use super::{
+    context::Context,
+    finding::{Finding, Severity},
+    limit::{Ceiling, CrossedResource},
+    rules,
+};
+use busbw_core::quantity::{bytes, list, percent, rate, time};
+
+/// Share of a PCIe packet with 256 B of data that is data: 256 / (256 + 26), as in `PcieLink`.
+const PAYLOAD_SHARE_256_B: f64 = 256.0 / 282.0;
+
+pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
+    if let Some(wrong) = findings.iter().find(|finding| finding.severity == Severity::Wrong) {
+        return capital(&wrong.cause);
+    }
+    if context.measured.is_none() {
+        if let (Form::NetStats, Some(first)) = (context.run.source.form, findings.first()) {
+            return capital(&first.cause);
+        }
+        return if context.run.library.is_empty() {
+            "The source has no figure to explain.".to_owned()
+        } else {
+            "The source has lines of NCCL's log and no table of results: only transports can be explained.".to_owned()
+        };
+    }
+    if let Some((size, device, host)) = rules::device_and_host_latency(context) {
+        return format!(
+            "{} at {} with device memory, {} with host memory. Software costs the difference, not PCIe or the network.",
+            time(device),
+            bytes(size),
+            time(host)
+        );
+    }
+    let mut parts = vec![limit(context)];
+    let unsteady = ["unsteady", "dip"];
+    let seen: Vec<&str> = findings
+        .iter()
+        .filter(|finding| unsteady.contains(&finding.rule))
+        .map(|finding| finding.cause.split(':').next().unwrap_or(""))
+        .collect();
+    if !seen.is_empty() {
+        parts.push(capital(&list(&seen, "and")));
+    }
+    let first = findings.iter().find(|finding| {
+        finding.severity == Severity::Slow
+            && !unsteady.contains(&finding.rule)
+            && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&finding.rule)
+    });
+    if let Some(first) = first {
+        parts.push(capital(&first.cause));
+    }
+    parts.join(" ")
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    if text.starts_with("xGMI") {
+        return text.to_owned();
+    }
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+fn limit(context: &Context<'_>) -> String {
+    let (Some(ceiling), Some(busbw)) = (&context.ceiling, context.busbw()) else {
+        return without_limit(context);
+    };
+    let judged = &context.judgement;
+    let of_limit = percent(judged.percent.unwrap_or(0.0));
+    let text = match &judged.bottleneck {
+        Bottleneck::SetBy { resource } => match ceiling.crossed(*resource) {
+            Some(crossed) if crossed.resource == Resource::NicSlot => slot(context, ceiling, crossed, busbw),
+            Some(crossed) => set_by(context, ceiling, crossed, busbw),
+            None => format!("The result is {of_limit} % of the limit."),
+        },
+        Bottleneck::Software => too_short(context, ceiling, busbw),
+        Bottleneck::AboveLimit => {
+            "The result is above what the described machine allows: the description or the result is wrong."
+                .to_owned()
+        }
+        Bottleneck::Elsewhere { considered } => {
+            let nics = nics(context);
+            let name = |one: &Resource| match one {
+                Resource::Nic if nics > 1 => "the NICs together".to_owned(),
+                one => ceiling.name(*one).to_owned(),
+            };
+            let parts: Vec<String> = considered.iter().map(name).collect();
+            let cause = if context.run.library.is_empty() && context.by_nccl() {
+                "NCCL's log would show what does"
+            } else {
+                "look at software and settings"
+            };
+            let (verb, parts) = match parts.as_slice() {
+                [only] => ("is not", only.clone()),
+                all => ("is", format!("neither {}", list(all, "nor"))),
+            };
+            let expected = expected(context, ceiling, " and ", "");
+            let unchecked = match ceiling.unchecked.as_slice() {
+                [] => String::new(),
+                facts => {
+                    format!(" What is not known may limit it as well: {}.", list(facts, "and"))
+                }
+            };
+            format!(
+                "At {of_limit} % of the limit{expected}, {parts} as described {verb} what holds it back; {cause}.{unchecked}"
+            )
+        }
+        Bottleneck::Unknown { missing } => {
+            let share = match expected(context, ceiling, "", "") {
+                expected if expected.is_empty() => format!("{of_limit} % of the limit"),
+                expected => expected,
+            };
+            format!(
+                "The result is {share}. The bottleneck is unknown without more: {}.",
+                missing.join("; ")
+            )
+        }
+    };
+    if matches!(judged.bottleneck, Bottleneck::Software) {
+        return text;
+    }
+    text + one_gpus_nics(context, ceiling) + &ceiling.choice.describe()
+}
+
+/// A remark where the limit of sendrecv counts all NICs of a host, while NCCL uses those of one GPU.
+fn one_gpus_nics(context: &Context<'_>, ceiling: &Ceiling) -> &'static str {
+    let sends = context.run.collective() == Some(Collective::SendRecv);
+    if sends && nics(context) > 1 && ceiling.crossed(Resource::Nic).is_some() {
+        " The limit counts all NICs of a host for one rank's message; NCCL uses only those of its GPU."
+    } else {
+        ""
+    }
+}
+
+/// `97.0 % of what NCCL expects (370.8)` between `before` and `after`; empty where NCCL has no model.
+fn expected(context: &Context<'_>, ceiling: &Ceiling, before: &str, after: &str) -> String {
+    match (context.judgement.of_expected, ceiling.nccl_expects) {
+        (Some(share), Some(expects)) => {
+            let share = percent(share);
+            format!("{before}{share} % of what NCCL expects ({}){after}", rate(expects))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The measured size is too small to rate a link.
+fn too_short(context: &Context<'_>, ceiling: &Ceiling, busbw: f64) -> String {
+    let Some((size, took)) =
+        context.measured.as_ref().and_then(|measured| Some((measured.size, measured.time_us?)))
+    else {
+        return "The size is too small to rate a link: most of the time is the start of the operation.".to_owned();
+    };
+    format!(
+        "{} is too small to rate a link: it takes {}, of which its bytes need {} at the limit; the start of the operation takes much of the rest. Measure up to 1 GiB or more (-e 1G).",
+        bytes(size),
+        time(took),
+        time(took * busbw / ceiling.busbw),
+    )
+}
+
+/// The PCIe slot is the bottleneck of the NIC in it.
+fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &CrossedResource, busbw: f64) -> String {
+    let nodes =
+        context.machine.iter().flat_map(|known| &known.placement).map(|placed| placed.nodes);
+    let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
+    let mut slots = groups(context).filter_map(|nics| nics.slot);
+    let narrow = slots.any(|slot| slot.width < 16);
+    let cure = if narrow { "a slot with 16 lanes" } else { "a slot of a newer PCIe generation" };
+    let (the, carries, can) = if nics(context) > 1 {
+        ("The PCIe slots are", "they carry", "the NICs together")
+    } else {
+        ("The PCIe slot is", "it carries", "the NIC")
+    };
+    // Where the packet size is not known, 256 B (the size on most hosts) shows the cost of headers.
+    let usual = slot.line_rate * PAYLOAD_SHARE_256_B;
+    let packets = match slot.payload_rate {
+        Some(payload) => format!("{} without packet headers", rate(payload)),
+        None => format!("{} if its packets hold the usual 256 B", rate(usual)),
+    };
+    let nic = ceiling.crossed(Resource::Nic);
+    let nic =
+        nic.map_or(String::new(), |nic| format!(", where {can} could do {}", rate(nic.line_rate)));
+    // With more ranks busbw is another figure than what crosses the slot.
+    let allows = if (slot.busbw / slot.payload_rate.unwrap_or(slot.line_rate) - 1.0).abs() > 0.005 {
+        format!(" That allows a busbw of {} GB/s.", rate(slot.busbw))
+    } else {
+        String::new()
+    };
+    let mut shares = vec![format!("{} % of the slot's limit", percent(busbw / slot.busbw * 100.0))];
+    if slot.payload_rate.is_none() {
+        let share = busbw / slot.busbw / PAYLOAD_SHARE_256_B * 100.0;
+        shares.push(if share <= 100.0 {
+            format!("{} % of it without headers", percent(share))
+        } else {
+            "more than packets of 256 B could carry (they are larger)".to_owned()
+        });
+    }
+    if let Some(nccl) = slot.nccl_rate {
+        let expects = slot.busbw * nccl / slot.payload_rate.unwrap_or(slot.line_rate);
+        shares.push(format!(
+            "{} % of what NCCL expects of it ({})",
+            percent(busbw / expects * 100.0),
+            rate(expects)
+        ));
+    }
+    format!(
+        "{the} the bottleneck{not}: {carries} {} GB/s at most ({packets}){nic}.{allows} {} GB/s is {}. Move the NIC to {cure}.",
+        rate(slot.line_rate),
+        rate(busbw),
+        list(&shares, "and"),
+    )
+}
+
+fn groups<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Nics> {
+    context.machine.iter().flat_map(|known| &known.machine.node.nics)
+}
+
+/// Number of NICs of a host.
+fn nics(context: &Context<'_>) -> usize {
+    groups(context).map(|nics| nics.count).sum()
+}
+
+/// Any other resource is the bottleneck; every figure is that of this resource.
+fn set_by(
+    context: &Context<'_>,
+    ceiling: &Ceiling,
+    crossed: &CrossedResource,
+    busbw: f64,
+) -> String {
+    let (what, verb) = match crossed.resource {
+        Resource::Nic => ("the NICs".to_owned(), "set"),
+        Resource::GpuPcie => ("the GPUs' PCIe links".to_owned(), "set"),
+        Resource::GpuLinks => (crossed.name.replace("of the GPU", "of the GPUs"), "together set"),
+        Resource::BetweenSockets => ("the link between the sockets".to_owned(), "sets"),
+        Resource::NicSlot | Resource::NvLink => (crossed.name.clone(), "sets"),
+    };
+    let figure = match (crossed.payload_rate, verb) {
+        (Some(_), _) => "what their packets can carry",
+        (None, "sets") => "its line rate",
+        (None, _) => "their line rate",
+    };
+    let share = format!(
+        "{} of {} GB/s, {} % of {figure}",
+        rate(busbw),
+        rate(crossed.busbw),
+        percent(busbw / crossed.busbw * 100.0)
+    );
+    let what = capital(&what);
+    let what = what.trim_end_matches('.');
+    let expected = expected(context, ceiling, ", and ", "");
+    match context.judgement.rating {
+        Some(Rating::At) => format!("{what} {verb} the limit, and the result is at it: {share}."),
+        Some(Rating::AsExpected) => {
+            format!("{what} {verb} the limit: {share}{expected}. Nothing is wrong.")
+        }
+        Some(Rating::Healthy) => format!("{what} {verb} the limit: {share}{expected}."),
+        _ => format!("{what} {verb} the limit: {share}{expected}. Something else costs the rest."),
+    }
+}
+
+fn without_limit(context: &Context<'_>) -> String {
+    let Some(measured) = &context.measured else {
+        return "The source has no figure to explain.".to_owned();
+    };
+    let figure = match (measured.busbw, measured.time_us) {
+        (Some(busbw), _) => format!("{} GB/s at {}", rate(busbw), bytes(measured.size)),
+        (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
+        (None, None) => "What was measured".to_owned(),
+    };
+    match &context.judgement.bottleneck {
+        Bottleneck::Unknown { missing } if !missing.is_empty() => {
+            format!("{figure}. To rate it, busbw needs {}.", list(missing, "and"))
+        }
+        _ if context.run.test.figure == Figure::Latency => format!(
+            "{figure}. Latency has no hardware limit here; compare it with another run (busbw compare A B)."
+        ),
+        _ => format!("{figure}. No limit is known for this test."),
+    }
+}

@@ -1,0 +1,12 @@
+//! What measurements say about each other and about the machine.
+//! Not how they are read (`busbw-logs`), and nothing is measured.
+#![forbid(unsafe_code)]
+
+/// What sets of runs say about each other.
+pub mod comparison;
+/// What a measurement says.
+pub mod explain;
+/// A machine that a word of the command line names.
+pub mod machine_argument;
+/// What others measured.
+pub mod references;

@@ -1,0 +1,55 @@
+//! The machine as far as a run itself names it: GPUs by their name and number, NICs from a record.
+//! Not where its ranks were (`explain::hardware`).
+
+use busbw_core::record;
+use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models};
+use busbw_logs::measurement::Measurement;
+
+/// The machine, and what was taken for granted; none where devices are not GPUs of one known model.
+pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
+    let name = &run.devices.first()?.name;
+    let gpu = models::find(name)?;
+    if run.devices.iter().any(|device| device.name != *name) {
+        return None;
+    }
+    let hosts = run.hosts.filter(|hosts| *hosts > 0)?;
+    let recorded = run.machine.as_ref();
+    let per_host = run.rank_count().filter(|ranks| ranks.is_multiple_of(hosts))? / hosts;
+    let gpus = recorded.map_or(per_host, |machine| machine.gpus.len().max(per_host));
+    // An H100 may be an SXM board or a PCIe card: NVML's name tells, and `find` goes by it.
+    let nvlink = gpu.links.map(|_| NvLink {
+        links: None,
+        line: gpu.line,
+        // Eight of them from A100 on, or one of a rack, are joined by switches; fewer may be by plain
+        // links, but then each pair has some. Eight V100 SXM2 are a cube whose diagonals have none.
+        switched: gpus >= 8 && (gpu.sm >= 80 || gpu.name.ends_with("SXM3"))
+            || gpu.name.starts_with("GB"),
+        meshed: (gpu.sm >= 80).then_some(true),
+        multicast: None,
+        domain: gpus,
+    });
+    let nics = recorded.map(nics).unwrap_or_default();
+    let assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
+    let model = GpuModel { name: gpu.name.to_owned(), sm: Some(gpu.sm) };
+    let node = Node { gpus, gpu: Some(model), nvlink, pcie: None, cpu: None, nics };
+    let machine =
+        Machine {
+            name: format!("{hosts} × {gpus} {}", gpu.name), nodes: hosts, node, sharp: None
+        };
+    Some((machine, assumed))
+}
+
+/// A record's NICs, alike ones together. Ethernet interfaces of RDMA NICs are the same ports again.
+fn nics(machine: &record::Machine) -> Vec<Nics> {
+    let mut groups: Vec<Nics> = Vec::new();
+    let rdma = machine.nics.iter().any(|nic| nic.kind == "infiniband");
+    for nic in machine.nics.iter().filter(|nic| (nic.kind == "infiniband") == rdma) {
+        let kind = if rdma { NicKind::InfiniBand } else { NicKind::Ethernet };
+        let rate = nic.speed_mbps.map(|mbps| mbps as f64 / 1e3);
+        match groups.iter_mut().find(|group| group.rate == rate) {
+            Some(group) => group.count += 1,
+            None => groups.push(Nics { count: 1, rate, kind, mtu: None, slot: None, sharing: 1 }),
+        }
+    }
+    groups
+}

@@ -1,0 +1,96 @@
+//! How large a rank's buffers are, where in them an iteration works, and in whose memory they lie.
+//! Not what is in them (`patterns`).
+
+use super::{Case, Memory, Plan, Style};
+use crate::Benchmark;
+
+/// Bytes of a cache line.
+const CACHE_LINE_BYTES: usize = 64;
+
+impl Plan {
+    /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
+    /// of the buffer, so that a sweep does not measure caches (nccl-tests src/common.cu:543-546,
+    /// whose device path loses the shift to operator precedence). OSU's use the same part always.
+    pub fn shift(&self, case: &Case, iteration: u64) -> usize {
+        let bytes = case.counts.bytes(case.sweep.datatype.bytes());
+        if bytes == 0 || self.style == Style::Osu {
+            return 0;
+        }
+        let steps = (self.max_bytes / bytes as u64).max(1);
+        bytes * (iteration % steps) as usize
+    }
+
+    /// Bytes that one buffer of a rank needs: the largest size and room for `-u`; with messages, room for
+    /// an answer behind them.
+    pub fn buffer_bytes(&self) -> usize {
+        match self.benchmark {
+            Benchmark::Collective(_) => self.data_bytes() + 8 * self.unalign,
+            Benchmark::Messages(_) | Benchmark::Pairs => self.answer_offset() + CACHE_LINE_BYTES,
+        }
+    }
+
+    /// Whether each rank has a third buffer: into it goes the collective that is checked, so that it cannot be what an
+    /// earlier one left. Messages are checked where they arrive.
+    pub fn has_check_buffer(&self) -> bool {
+        self.check > 0 && self.benchmark.collective().is_some()
+    }
+
+    /// Bytes of a buffer that hold data.
+    pub fn data_bytes(&self) -> usize {
+        self.max_bytes as usize * self.messages_a_buffer()
+    }
+
+    /// How many messages of the last size a buffer holds: one, or a rank's or a window's each.
+    pub fn messages_a_buffer(&self) -> usize {
+        match self.benchmark {
+            Benchmark::Collective(collective) => {
+                let osu = self.style == Style::Osu && collective.chunked();
+                if osu { self.ranks() } else { 1 }
+            }
+            Benchmark::Messages(_) if self.messaging.separate => {
+                let widest = self.messaging.windows().max();
+                widest.unwrap_or(1) as usize
+            }
+            Benchmark::Messages(_) | Benchmark::Pairs => 1,
+        }
+    }
+
+    /// Where an answer of one byte lies in the buffers of messages: in a cache line of its own.
+    pub fn answer_offset(&self) -> usize {
+        self.data_bytes().next_multiple_of(CACHE_LINE_BYTES)
+    }
+
+    /// Where MPI finds the buffers of world rank `rank`.
+    pub fn memory_of(&self, rank: usize) -> Memory {
+        let [begins, answers] = self.buffers.unwrap_or_default();
+        let pairs = self.benchmark.messages().map_or_else(Vec::new, |test| self.pairs(test));
+        if pairs.iter().any(|(_, second)| *second == rank) { answers } else { begins }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Collective, messages::Messages};
+
+    /// Successive iterations use successive parts of the buffer, within it, and come round.
+    #[test]
+    fn every_iteration_shifts() {
+        let plan = Plan { max_bytes: 1000, ..Plan::example() };
+        let case = plan.case(Collective::AllReduce, plan.sweeps()[0], 300, 2);
+        let shifts: Vec<usize> = (0..5).map(|iteration| plan.shift(&case, iteration)).collect();
+        assert_eq!(shifts, [0, 300, 600, 0, 300]);
+        let nothing = plan.case(Collective::AllReduce, plan.sweeps()[0], 0, 2);
+        assert_eq!(plan.shift(&nothing, 7), 0);
+    }
+
+    #[test]
+    fn each_end_of_a_pair_has_its_memory() {
+        let buffers = Some([Memory::Gpu, Memory::Host]);
+        let benchmark = Benchmark::Messages(Messages::MultiLatency);
+        let plan = Plan { benchmark, buffers, devices: 4, ..Plan::example() };
+        let each: Vec<Memory> = (0..4).map(|rank| plan.memory_of(rank)).collect();
+        assert_eq!(each, [Memory::Gpu, Memory::Gpu, Memory::Host, Memory::Host]);
+        assert_eq!(Plan::example().memory_of(1), Memory::Host);
+    }
+}

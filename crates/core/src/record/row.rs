@@ -1,0 +1,240 @@
+//! One row: a case, what was measured of it out of place and in place, and whether it was right.
+//! Not its printed form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DeviceCounters, figure};
+use crate::{Benchmark, Collective, DataType, messages::Messages, pairs::verdict::PairsAssessment};
+use busbw_stats::Summary;
+
+/// A row of the table, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Schema version.
+    pub schema: u32,
+    /// Place in the whole run, counted from 0; rows of other groups share it.
+    pub index: u64,
+    /// Sweep cycle (`-N`), counted from 0.
+    pub cycle: u64,
+    /// Launch (`--repeat`), counted from 0.
+    pub launch: u32,
+    /// Whether it stands in the table: with several launches only the last one's rows do, with
+    /// times over all of them.
+    pub shown: bool,
+    /// Colour of its communicator.
+    pub group: u64,
+    /// Ranks of its communicator.
+    pub ranks: usize,
+    /// What was measured.
+    #[serde(alias = "collective")]
+    pub benchmark: Benchmark,
+    /// The size column, bytes.
+    pub size: u64,
+    /// The count column, elements.
+    pub count: u64,
+    /// Element type.
+    pub datatype: DataType,
+    /// The redop column: a name, `none`, or blank.
+    pub redop: String,
+    /// The root column: a rank, or -1.
+    pub root: i64,
+    /// Local time at which the row was complete, `%Y-%m-%d %H:%M:%S`.
+    pub finished: String,
+    /// Why the case did not run; it has no halves then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waived: Option<String>,
+    /// Out of place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_place: Option<Half>,
+    /// In place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<Half>,
+    /// What only the matrix of pairs has. Out of place is then the first look at all pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Box<PairsFigures>>,
+    /// Lines that belong to this row and follow it (alltoallv's summary).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What devices of the supervisor's host counted from before the first batch until after the last
+    /// check; devices of which there is nothing to say are left out. Communicators run side by side:
+    /// only the first one's row has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<DeviceCounters>,
+}
+
+impl Row {
+    /// Bytes of one message, which is the size that OSU prints.
+    pub fn message_bytes(&self) -> u64 {
+        match self.benchmark {
+            Benchmark::Messages(_) | Benchmark::Pairs => self.size,
+            Benchmark::Collective(collective) => {
+                collective.message_bytes(self.count, self.datatype.bytes(), self.ranks)
+            }
+        }
+    }
+
+    /// The halves that were measured and mean something: the in-place time of a collective that is
+    /// not defined in place does not, nor does the speed of moving nothing.
+    pub fn meaningful_halves(&self) -> impl Iterator<Item = &Half> {
+        let valid = self.benchmark.collective().is_none_or(Collective::in_place_is_valid);
+        let in_place = self.in_place.as_ref().filter(|_| valid);
+        self.out_of_place.iter().chain(in_place).filter(|_| self.size > 0)
+    }
+}
+
+/// One placement of a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Half {
+    /// The algorithm that ran, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// The library's own prediction of the time, microseconds (ncclGroupSimulateEnd).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_us: Option<f64>,
+    /// The time column, microseconds: the median over batches (over launches, when the row stands
+    /// for several) of one operation's time; of messages, of one message's on its way.
+    #[serde(with = "figure")]
+    pub time_us: f64,
+    /// Median time of enqueueing one operation, microseconds (`-C`).
+    #[serde(with = "figure")]
+    pub cpu_time_us: f64,
+    /// Algorithm bandwidth, GB/s; of messages, that of all pairs together, both ways.
+    #[serde(with = "figure")]
+    pub algbw: f64,
+    /// Bus bandwidth, GB/s; messages have none.
+    #[serde(with = "figure")]
+    pub busbw: f64,
+    /// Wrong elements over all ranks; none when nothing was checked or a check means nothing.
+    pub wrong: Option<u64>,
+    /// Checks in which some rank found wrong elements, counted per rank and check.
+    pub failed_checks: u64,
+    /// Where the first wrong elements were, a rank each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_places: Vec<WrongPlace>,
+    /// Every batch: one operation's time on every rank, microseconds.
+    pub batches_us: Vec<Vec<f64>>,
+    /// Iterations of each batch, where time did not allow those of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewer_iterations: Option<u32>,
+    /// Statistics over the batches' times; over the launches' medians, when the row stands for
+    /// several.
+    pub summary: Option<Summary>,
+    /// Medians of the launches that the row stands for, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launches_us: Vec<f64>,
+    /// Every iteration's time (`-I`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<IterationReport>,
+    /// What only messages have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessageFigures>,
+    /// What only collectives in latency's form have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyFigures>,
+}
+
+/// A wrong element.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongPlace {
+    /// World rank that found it.
+    pub rank: usize,
+    /// Element of the receive buffer.
+    pub element: u64,
+    /// Bits found, hexadecimal.
+    pub got: String,
+    /// Bits wanted, hexadecimal.
+    pub want: String,
+    /// Which check: "check 1", "last timed iteration of batch 1".
+    pub check: String,
+}
+
+/// The times of every outer iteration of the last batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IterationReport {
+    /// Leading iterations left out of the summary (`-K`).
+    pub skipped: usize,
+    /// Every iteration, the slowest process each, microseconds.
+    pub times_us: Vec<f64>,
+    /// The same for every process; empty with one process.
+    pub per_process_us: Vec<Vec<f64>>,
+}
+
+/// Figures of a collective of which every iteration was timed alone on every rank.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LatencyFigures {
+    /// Mean time of one operation on the rank where it is smallest, microseconds: OSU's `Min Latency`. Over
+    /// several batches the median of their means.
+    #[serde(with = "figure")]
+    pub fastest_rank_us: f64,
+    /// And where it is largest: OSU's `Max Latency`. A single slow iteration is in `spread.max`.
+    #[serde(with = "figure")]
+    pub slowest_rank_us: f64,
+    /// Every iteration of every rank, over all batches.
+    pub spread: Spread,
+    /// Percentiles of the same that were asked for: per cent, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<(u8, f64)>,
+}
+
+/// Figures of messages.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MessageFigures {
+    /// Messages of a pair that were under way at once.
+    #[serde(default)]
+    pub window: u32,
+    /// Messages a second, of all pairs together, both ways: by their mean time, as the bandwidth.
+    #[serde(with = "figure")]
+    pub rate: f64,
+    /// One message's time in each iteration of each pair, over all batches: half a round trip, or a
+    /// window's time by its messages.
+    pub spread: Spread,
+    /// Percentiles that were asked for: per cent, microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<(u8, f64)>,
+    /// Every pair's own figure, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairFigure>,
+}
+
+/// What the figures of a matrix of pairs say. The figures themselves are those of messages: batches are
+/// passes, with a time for each ordered pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairsFigures {
+    /// What was measured of each pair.
+    pub test: Messages,
+    /// Whoever is slow.
+    pub verdict: PairsAssessment,
+    /// Suspects that were measured again, and others beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retest: Option<Half>,
+}
+
+/// Percentiles of many samples, microseconds; each within 0.1 % of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many samples.
+    pub samples: u64,
+    /// The smallest.
+    pub min: f64,
+    /// Half are smaller.
+    pub p50: f64,
+    /// 90 % are smaller.
+    pub p90: f64,
+    /// 99 % are smaller.
+    pub p99: f64,
+    /// 99.9 % are smaller.
+    pub p999: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// One pair's figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PairFigure {
+    /// World rank that begins.
+    pub from: usize,
+    /// World rank that answers.
+    pub to: usize,
+    /// The median over batches of one message's time, microseconds.
+    pub time_us: f64,
+}

@@ -1,0 +1,49 @@
+//! The preflight of a node: what is wrong, what it costs, what to do, and how to confirm it.
+//! It takes seconds, measures nothing and changes nothing on the machine. Sources: docs/doctor.md.
+
+mod addresses;
+mod cores;
+mod driver;
+mod fabric;
+mod finding;
+mod fingerprint;
+mod gpudirect;
+mod gpus;
+mod isolation;
+mod libraries;
+mod memory;
+mod network;
+mod node;
+mod pcie;
+mod plugins;
+mod report;
+mod xid;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use finding::ranged;
+pub use finding::{Finding, Topic, Verdict};
+pub use fingerprint::{Difference, Fingerprint, compare};
+pub use node::Node;
+pub use report::Report;
+
+/// Runs all checks, topic by topic.
+pub fn check(node: &Node) -> Vec<Finding> {
+    [
+        driver::check,
+        gpus::check,
+        fabric::check,
+        libraries::check,
+        plugins::check,
+        network::check,
+        pcie::check,
+        isolation::check,
+        gpudirect::check,
+        memory::check,
+        cores::check,
+    ]
+    .iter()
+    .flat_map(|topic| topic(node))
+    .collect()
+}

@@ -1,0 +1,16 @@
+//! This machine: what /proc, /sys, NVML and the drivers of adapters say of it, and what is wrong with it.
+//! Not what it allows (`busbw-hardware`), and nothing is measured.
+#![forbid(unsafe_code)]
+
+/// What devices count meanwhile.
+pub mod counters;
+/// The preflight of a node.
+pub mod doctor;
+/// What this machine is.
+pub mod machine;
+/// Nodes as files, for tests.
+#[cfg(any(test, feature = "recorded"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+pub mod recorded;
+/// The tree of devices of a host, and what it allows.
+pub mod topo;

@@ -1,0 +1,170 @@
+//! RDMA devices and their ports as /sys/class/infiniband shows them: InfiniBand and RoCE alike.
+//! Not their counters, and no verb is called.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::Root;
+
+/// One device, such as mlx5_0.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RdmaDevice {
+    /// Its name.
+    pub name: String,
+    /// Its PCI address; `None` for software devices such as rxe.
+    pub address: Option<String>,
+    /// Network interfaces of the same PCI function.
+    pub interfaces: Vec<String>,
+    /// Firmware version.
+    pub firmware: Option<String>,
+    /// The adapter's identifier, which its functions and ports share.
+    pub guid: Option<u64>,
+    /// Board identifier, such as MT_0000000838; devices of one model share it.
+    pub board: Option<String>,
+    /// Its ports.
+    pub ports: Vec<Port>,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Port {
+    /// Number, from 1.
+    pub number: u32,
+    /// ACTIVE, INIT, DOWN and so on.
+    pub state: String,
+    /// LinkUp, Polling, Disabled and so on.
+    pub physical: String,
+    /// Line rate, Gb/s.
+    pub gbps: Option<f64>,
+    /// As the kernel writes it: 400 Gb/sec (4X NDR).
+    pub rate: String,
+    /// Ethernet (RoCE) or InfiniBand.
+    pub ethernet: bool,
+    /// Addresses.
+    pub gids: Vec<Gid>,
+}
+
+/// An entry of a port's address table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gid {
+    /// The index for NCCL_IB_GID_INDEX.
+    pub index: u32,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Whether it is for RoCEv2, which is routable; `None` where the kernel does not say.
+    pub version_two: Option<bool>,
+    /// The network interface whose address it is.
+    pub interface: Option<String>,
+}
+
+impl Gid {
+    /// The IPv4 address that it maps.
+    pub fn ipv4(&self) -> Option<IpAddr> {
+        self.address.to_ipv4_mapped().map(IpAddr::V4)
+    }
+}
+
+pub(super) fn read(root: &Root) -> Vec<RdmaDevice> {
+    root.names("sys/class/infiniband").into_iter().map(|name| device(root, name)).collect()
+}
+
+fn device(root: &Root, name: String) -> RdmaDevice {
+    let at = format!("sys/class/infiniband/{name}");
+    let numbers = root.names(&format!("{at}/ports")).into_iter().filter_map(|n| n.parse().ok());
+    let address = root.real(format!("{at}/device"));
+    RdmaDevice {
+        address: address.and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned())),
+        interfaces: root.names(&format!("{at}/device/net")),
+        firmware: root.text(format!("{at}/fw_ver")).filter(|version| !version.is_empty()),
+        guid: root.text(format!("{at}/sys_image_guid")).and_then(|text| guid(&text)),
+        board: root.text(format!("{at}/board_id")).filter(|board| !board.is_empty()),
+        ports: numbers.map(|number| port(root, &at, number)).collect(),
+        name,
+    }
+}
+
+fn port(root: &Root, device: &str, number: u32) -> Port {
+    let at = format!("{device}/ports/{number}");
+    let read = |file: &str| root.text(format!("{at}/{file}")).unwrap_or_default();
+    let rate = read("rate");
+    let gids = root.names(&format!("{at}/gids")).into_iter().filter_map(|n| n.parse().ok());
+    let mut gids: Vec<Gid> = gids.filter_map(|index| gid(root, &at, index)).collect();
+    gids.sort_by_key(|gid| gid.index);
+    Port {
+        number,
+        state: after_number(&read("state")),
+        physical: after_number(&read("phys_state")),
+        gbps: gbps(&rate),
+        rate,
+        ethernet: read("link_layer") == "Ethernet",
+        gids,
+    }
+}
+
+/// Parses "08c0:eb03:0024:721a"; all zeros is `None`.
+fn guid(text: &str) -> Option<u64> {
+    u64::from_str_radix(&text.replace(':', ""), 16).ok().filter(|guid| *guid != 0)
+}
+
+/// The RDMA MTU of a RoCE port: the largest of 4096 and its halves that fits the interface's MTU
+/// together with the headers that the kernel reserves: GRH, UDP, BTH, XRC, atomics, ICRC
+/// (include/rdma/ib_addr.h, iboe_get_mtu).
+pub fn roce_mtu(interface: u32) -> u32 {
+    const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
+    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= interface).unwrap_or(256)
+}
+
+/// Parses "4: ACTIVE" to ACTIVE.
+fn after_number(text: &str) -> String {
+    text.split_once(": ").map_or(text, |(_, word)| word).to_owned()
+}
+
+/// Parses "400 Gb/sec (4X NDR)"; a port that is down may have 0 or nothing.
+fn gbps(rate: &str) -> Option<f64> {
+    let number = rate.split_whitespace().next()?.parse::<f64>().ok()?;
+    (number > 0.0 && number.is_finite()).then_some(number)
+}
+
+/// An entry that is in use: unused ones are all zeros, or cannot be read.
+fn gid(root: &Root, port: &str, index: u32) -> Option<Gid> {
+    let address: Ipv6Addr = root.number(format!("{port}/gids/{index}"))?;
+    let kind = root.text(format!("{port}/gid_attrs/types/{index}"));
+    // "RoCE v2", "IB/RoCE v1": drivers/infiniband/core/cache.c, gid_type_str.
+    (!address.is_unspecified()).then(|| Gid {
+        index,
+        address,
+        version_two: kind.map(|kind| kind == "RoCE v2"),
+        interface: root.text(format!("{port}/gid_attrs/ndevs/{index}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_of_the_kernel() {
+        assert_eq!(after_number("4: ACTIVE"), "ACTIVE");
+        assert_eq!(after_number(""), "");
+        assert_eq!(gbps("400 Gb/sec (4X NDR)"), Some(400.0));
+        assert_eq!(gbps("2.5 Gb/sec (1X SDR)"), Some(2.5));
+        assert_eq!(gbps("0 Gb/sec"), None);
+        assert_eq!(guid("08c0:eb03:0024:721a"), Some(0x08c0_eb03_0024_721a));
+        assert_eq!([9000, 4200, 1500].map(roce_mtu), [4096, 4096, 1024]);
+    }
+
+    #[test]
+    fn an_address_of_version_four() {
+        let address = "0000:0000:0000:0000:0000:ffff:0a00:0102".parse().unwrap();
+        let gid = Gid { index: 3, address, version_two: Some(true), interface: None };
+        assert_eq!(gid.ipv4().unwrap().to_string(), "10.0.1.2");
+    }
+
+    proptest! {
+        #[test]
+        fn any_rate(text in ".{0,30}") {
+            prop_assert!(gbps(&text).is_none_or(|rate| rate > 0.0));
+            let _ = after_number(&text);
+        }
+    }
+}

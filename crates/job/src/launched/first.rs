@@ -1,0 +1,143 @@
+//! Where the first process of a job can be met: what variables say, or where its launcher runs itself.
+//! Not the meeting (`launch::party`).
+
+use busbw_ffi::mpi::Launcher;
+
+use super::nodes;
+
+/// Ports made of a job's number: below those that the kernel gives away by itself (32768 and up).
+pub(super) const PORTS: std::ops::Range<u16> = 20000..30000;
+
+/// The place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct First {
+    /// Its host: one name or address, or all that it is known by.
+    pub hosts: Vec<String>,
+    /// Its port.
+    pub port: u16,
+    /// Whether nobody said so: the first process has to see whether it is there.
+    pub supposed: bool,
+}
+
+impl First {
+    /// As MASTER_ADDR and MASTER_PORT say; else, of a launcher, on the first host of its Slurm step or of its
+    /// allocation, or where Open MPI's mpirun runs, which fills its own host first if it may.
+    pub(super) fn read(by: Launcher, lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
+        if let (Some(host), Some(port)) = (lookup("MASTER_ADDR"), lookup("MASTER_PORT")) {
+            let port = port.trim().parse::<u16>().ok()?;
+            // Then torchrun's agent listens there itself (torch/distributed/rendezvous.py).
+            let taken = lookup("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.trim() == "True");
+            let port = port.checked_add(u16::from(taken))?;
+            return Some(First { hosts: vec![bare(host.trim())], port, supposed: false });
+        }
+        if let (Launcher::OpenMpi, Some(job)) = (by, lookup("PMIX_NAMESPACE")) {
+            return First::of_open_mpi(&job, lookup);
+        }
+        let host = nodes::first(&lookup("SLURM_STEP_NODELIST")?)?;
+        let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
+        let (job, step) = (number("SLURM_JOB_ID")?, number("SLURM_STEP_ID")?);
+        // Steps of a job, which may run at once, get ports next to each other.
+        let port = port_of(job.wrapping_mul(17).wrapping_add(step));
+        Some(First { hosts: vec![host], port, supposed: false })
+    }
+
+    /// Under Open MPI's mpirun. Slurm's step is not asked: it is the one by which mpirun came to the other hosts.
+    fn of_open_mpi(job: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
+        // "1103691777", or of 5.0 "prterun-node1-15276@1", by host and process.
+        let (head, number) = match job.split_once('@') {
+            Some((head, _)) => head.rsplit_once('-')?,
+            None => ("", job.trim()),
+        };
+        let port = port_of(number.parse().ok()?);
+        let hosts = lookup("SLURM_JOB_NODELIST")
+            .and_then(|list| Some(vec![nodes::first(&list)?]))
+            .or_else(|| addresses(&lookup("OMPI_MCA_orte_hnp_uri")?))
+            .or_else(|| Some(vec![head.strip_prefix("prterun-")?.to_owned()]))?;
+        Some(First { hosts, port, supposed: true })
+    }
+
+    /// Where mpiexec.hydra runs, by the command line of its process on this host.
+    pub fn of_hydra(proxy: &[String]) -> Option<First> {
+        let mut words = proxy.iter();
+        words.find(|word| *word == "--control-port")?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        let port = port_of(port.parse().ok()?);
+        (!host.is_empty()).then(|| First { hosts: vec![bare(host)], port, supposed: true })
+    }
+}
+
+/// `[fd00::1]` as well as `fd00::1`.
+fn bare(host: &str) -> String {
+    host.trim_matches(['[', ']']).to_owned()
+}
+
+fn port_of(number: u32) -> u16 {
+    PORTS.start + (number % u32::from(PORTS.end - PORTS.start)) as u16
+}
+
+/// All of `1103691776.0;tcp://10.0.0.1,10.1.0.1:59351;tcp6://[fd00::1]:59352` (orte/mca/oob/tcp of Open MPI 4.1).
+fn addresses(uri: &str) -> Option<Vec<String>> {
+    let ways = uri.split(';').skip(1);
+    let hosts = ways.filter_map(|way| way.split_once("://")?.1.rsplit_once(':'));
+    let all: Vec<String> = hosts.flat_map(|(hosts, _)| hosts.split(',')).map(bare).collect();
+    (!all.is_empty() && all.iter().all(|host| !host.is_empty())).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(by: Launcher, variables: &[(&str, &str)]) -> Option<(String, u16, bool)> {
+        let first = First::read(by, |name| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })?;
+        Some((first.hosts.join(" "), first.port, first.supposed))
+    }
+
+    #[test]
+    fn where_mpirun_runs() {
+        let of = |variables: &[(&str, &str)]| read(Launcher::OpenMpi, variables);
+        let here = |hosts: &str, port| Some((hosts.to_owned(), port, true));
+        let job = ("PMIX_NAMESPACE", "1103691777");
+        let uri = ("OMPI_MCA_orte_hnp_uri", "1103691776.0;tcp://10.91.0.1:59351");
+        assert_eq!(of(&[job, uri]), here("10.91.0.1", 21777));
+        let uri = ("OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,10.1.0.1:5;tcp6://[fd00::1]:6");
+        assert_eq!(of(&[job, uri]), here("10.0.0.1 10.1.0.1 fd00::1", 21777));
+        // Open MPI 5.
+        let job = ("PMIX_NAMESPACE", "prterun-host-a-15276@1");
+        assert_eq!(of(&[job]), here("host-a", 25276));
+        // Of an allocation's step mpirun's own host is no part.
+        let step = ("SLURM_STEP_NODELIST", "gpu[08-09]");
+        let allocation = ("SLURM_JOB_NODELIST", "gpu[07-09]");
+        assert_eq!(of(&[job, step, allocation]), here("gpu07", 25276));
+        let said = [("MASTER_ADDR", " [fd00::1] "), ("MASTER_PORT", "29500")];
+        assert_eq!(of(&[&said[..], &[job]].concat()), Some(("fd00::1".to_owned(), 29500, false)));
+        assert_eq!(of(&[uri]), None);
+        assert_eq!(of(&[("PMIX_NAMESPACE", "1103691777")]), None);
+    }
+
+    #[test]
+    fn where_mpiexec_runs() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            First::of_hydra(&words).map(|first| (first.hosts.join(" "), first.port, first.supposed))
+        };
+        let line = "/usr/bin/hydra_pmi_proxy --control-port host-a:39179 --rmk user --proxy-id 1";
+        assert_eq!(of(line), Some(("host-a".to_owned(), 29179, true)));
+        assert_eq!(of("hydra_pmi_proxy --rmk user"), None);
+        assert_eq!(of("hydra_pmi_proxy --control-port"), None);
+        assert_eq!(of("hydra_pmi_proxy --control-port :1"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_place_or_none(job in ".{0,40}", uri in "[0-9;:/,a-z.\\[\\]]{0,40}") {
+            let variables = [("PMIX_NAMESPACE", &*job), ("OMPI_MCA_orte_hnp_uri", &*uri)];
+            if let Some((_, port, supposed)) = read(Launcher::OpenMpi, &variables) {
+                prop_assert!(PORTS.contains(&port) && supposed);
+            }
+        }
+    }
+}

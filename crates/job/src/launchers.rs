@@ -1,0 +1,147 @@
+//! Ranks started on other hosts, or through another launcher: the same words for every process there.
+//! Not what those processes then do: they are one run like any launcher's (`rendezvous`).
+
+/// The command that a launcher runs.
+pub mod command;
+/// What is to be started.
+pub mod job;
+mod mpirun;
+mod one;
+mod quoting;
+mod slurm;
+mod ssh;
+mod variables;
+
+pub use one::tied;
+pub use ssh::agent;
+
+use std::{
+    ffi::OsString,
+    io::{self, Read},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result};
+use busbw_core::exit::{Exit, ExitError};
+
+use self::{command::Command, job::Job};
+use crate::hosts::Hosts;
+
+/// Who starts the processes of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LauncherName {
+    /// Nobody: ranks of this machine, started by busbw.
+    Local,
+    /// ssh, which copies busbw where it is not there yet.
+    Ssh,
+    /// Open MPI's mpirun, or Hydra.
+    Mpirun,
+    /// srun.
+    Slurm,
+}
+
+impl LauncherName {
+    /// Every launcher, with its name on the command line and a line about it.
+    pub const ALL: [(LauncherName, &'static str, &'static str); 4] = [
+        (LauncherName::Local, "local", "Nobody: ranks of this machine, started by busbw"),
+        (LauncherName::Ssh, "ssh", "ssh, which copies busbw where it is not there yet"),
+        (LauncherName::Mpirun, "mpirun", "Open MPI's mpirun, or Hydra"),
+        (LauncherName::Slurm, "slurm", "srun"),
+    ];
+}
+
+/// What was asked about where a job runs.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    /// Who is to start it.
+    pub launcher: Option<LauncherName>,
+    /// Hosts, and how many processes on each.
+    pub hosts: Option<Hosts>,
+    /// The same as a file.
+    pub hostfile: Option<PathBuf>,
+    /// Processes in all.
+    pub processes: Option<u32>,
+    /// The launcher's program with options of its own.
+    pub command: Option<String>,
+    /// Whether the launcher's command is only printed.
+    pub dry_run: bool,
+    /// The words that every process gets behind the program's name.
+    pub words: Vec<OsString>,
+}
+
+/// Who starts processes for us.
+pub trait Launcher {
+    /// What it runs for the job: one command, or one for each host, that of process 0 first.
+    ///
+    /// # Errors
+    /// What this launcher cannot do, or is not there for.
+    fn commands(&self, job: &Job) -> Result<Vec<Command>>;
+
+    /// Starts the job.
+    ///
+    /// # Errors
+    /// What does not start, and why.
+    fn start(&self, job: &Job) -> Result<Box<dyn Started>>;
+}
+
+/// A job under way.
+pub trait Started {
+    /// The stdout of process 0, to be taken once.
+    fn stdout(&mut self) -> Box<dyn Read>;
+
+    /// What tells process 0 to end the run, as Ctrl-C does.
+    fn interruption(&self) -> Box<dyn Fn() + Send>;
+
+    /// Waits until everything is gone, for a moment only when stdout has ended; how it went.
+    fn end(self: Box<Self>) -> How;
+}
+
+/// How a job ended, as far as its launcher knows.
+pub struct How {
+    /// The exit code of process 0, or of its launcher.
+    pub code: Option<i32>,
+    /// Which program ended how, for messages.
+    pub text: String,
+}
+
+impl How {
+    /// What it means where no run has begun: busbw's own codes are passed on.
+    pub fn exit(&self) -> Exit {
+        let known = [
+            Exit::Ok,
+            Exit::Usage,
+            Exit::Library,
+            Exit::Timeout,
+            Exit::Impossible,
+            Exit::RankLost,
+            Exit::WrongData,
+            Exit::Interrupted,
+        ];
+        let same = |exit: &Exit| self.code == Some(i32::from(exit.code()));
+        known.into_iter().find(same).unwrap_or(Exit::Library)
+    }
+}
+
+/// Of that name; none where this process starts the ranks.
+pub fn launcher(name: LauncherName) -> Option<Box<dyn Launcher>> {
+    Some(match name {
+        LauncherName::Local => return None,
+        LauncherName::Ssh => Box::new(ssh::Ssh),
+        LauncherName::Mpirun => Box::new(mpirun::Mpirun),
+        LauncherName::Slurm => Box::new(slurm::Slurm),
+    })
+}
+
+/// What an error of the system while starting a program means.
+fn not_started<T>(started: io::Result<T>, program: &std::ffi::OsStr) -> Result<T> {
+    let program = program.to_string_lossy();
+    match started {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!(
+                "there is no {program} on this machine: install it, or name it with --launcher-command"
+            );
+            Err(ExitError::new(Exit::Impossible, text).into())
+        }
+        other => other.with_context(|| format!("cannot start {program}")),
+    }
+}

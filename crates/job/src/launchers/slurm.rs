@@ -1,0 +1,50 @@
+//! srun: within an allocation, or asking for one itself.
+//! Not the allocation: what srun is not told, Slurm decides.
+
+use anyhow::Result;
+use busbw_core::exit::Exit;
+
+use super::{Launcher, Started, command::Command, job::Job, one};
+use busbw_core::exit::ExitError;
+
+/// srun.
+pub(super) struct Slurm;
+
+impl Launcher for Slurm {
+    fn commands(&self, job: &Job) -> Result<Vec<Command>> {
+        Ok(vec![command(job)?])
+    }
+
+    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+        one::start(&command(job)?)
+    }
+}
+
+fn command(job: &Job) -> Result<Command> {
+    if let Some(user) = job.hosts.0.iter().find_map(|host| host.user.as_ref()) {
+        let text = format!("srun starts everything as the user that calls it: leave out {user}@");
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
+    let program =
+        if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };
+    // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret travels with it.
+    let meeting = job.meeting().into_iter().map(|(name, value)| format!(",{name}={value}"));
+    // Without it the first SIGINT only asks how the tasks are, and a second sends SIGKILL at the heels of SIGINT.
+    let mut words = vec!["--disable-status".to_owned()];
+    words.push(format!("--export=ALL{}", meeting.collect::<String>()));
+    if let Some(count) = job.processes {
+        words.push(format!("--ntasks={count}"));
+    }
+    if !job.hosts.0.is_empty() {
+        // Slurm sorts a list of nodes, but with this distribution takes it task by task.
+        let places = job.hosts.0.iter();
+        let places = places.flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.places));
+        words.extend([
+            format!("--nodes={}", job.hosts.0.len()),
+            "--distribution=arbitrary".to_owned(),
+            format!("--nodelist={}", places.collect::<Vec<_>>().join(",")),
+        ]);
+    }
+    let command = Command::new(program).with(words).with(job.busbw());
+    Ok(Command { environment: job.ours.clone(), ..command })
+}

@@ -1,0 +1,105 @@
+//! ssh: on every host the same program, copied where it is not there yet, as an agent that starts the host's
+//! processes, and ends them when its connection does. Nothing else is needed there.
+//! Not what the agent does (`agent`).
+
+mod agent;
+mod binary;
+mod connection;
+mod orders;
+mod watch;
+
+pub use agent::run as agent;
+
+use std::io::Read;
+
+use anyhow::Result;
+use busbw_core::exit::Exit;
+
+use self::{binary::Binary, connection::Connection, orders::Orders, watch::Watch};
+use super::{How, Launcher, Started, command::Command, job::Job};
+use crate::hosts::Host;
+use busbw_core::exit::ExitError;
+
+/// ssh.
+pub(super) struct Ssh;
+
+/// What we ask of ssh besides: nobody is there to type a password, a host that is gone must show within
+/// seconds. What the user says in --launcher-command comes first, and counts.
+const OPTIONS: [&str; 6] = [
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=2",
+    "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes",
+    // A master that stays behind would hold on to our stderr.
+    "ControlMaster=no",
+];
+
+impl Launcher for Ssh {
+    fn commands(&self, job: &Job) -> Result<Vec<Command>> {
+        let binary = Binary::ours()?;
+        let hosts = job.hosts.0.iter();
+        Ok(hosts.map(|host| ssh(job, host, &binary.start_script())).collect())
+    }
+
+    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+        let binary = Binary::ours()?;
+        let connections = std::thread::scope(|scope| {
+            let threads: Vec<_> = job
+                .hosts
+                .0
+                .iter()
+                .map(|host| {
+                    let (command, binary) = (|script: &str| ssh(job, host, script), &binary);
+                    scope.spawn(move || Connection::open(&host.name, command, binary))
+                })
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                let vanished =
+                    || Err(ExitError::new(Exit::Internal, "a thread for ssh has vanished").into());
+                thread.join().unwrap_or_else(|_| vanished())
+            });
+            all_or_none(joined)
+        })?;
+        Ok(Box::new(Watch::begin(connections, |all| Orders::of(job, all))?))
+    }
+}
+
+/// Every host's connection, or all that is wrong, with the first one's exit code.
+fn all_or_none(opened: impl Iterator<Item = Result<Connection>>) -> Result<Vec<Connection>> {
+    let (mut connections, mut failed) = (Vec::new(), Vec::new());
+    for one in opened {
+        match one {
+            Ok(connection) => connections.push(connection),
+            Err(error) => failed.push(error),
+        }
+    }
+    let Some(first) = failed.first() else { return Ok(connections) };
+    let exit = first.downcast_ref::<ExitError>().map_or(Exit::Internal, ExitError::exit);
+    let texts: Vec<String> = failed.iter().map(|error| format!("{error:#}")).collect();
+    Err(ExitError::new(exit, texts.join("; and ")).into())
+}
+
+/// The command that runs `script` on a host.
+fn ssh(job: &Job, host: &Host, script: &str) -> Command {
+    let program = if job.command.is_empty() { vec!["ssh".to_owned()] } else { job.command.clone() };
+    let options = OPTIONS.iter().flat_map(|option| ["-o", option]);
+    let user = host.user.iter().flat_map(|user| ["-l", user]);
+    // Whatever shell the user has there, it only starts sh: no newline, no quote but these.
+    let remote = format!("exec sh -c '{script}'");
+    Command::new(program).with(["-T"]).with(options).with(user).with(["--", &host.name, &remote])
+}
+
+impl Started for Watch {
+    fn stdout(&mut self) -> Box<dyn Read> {
+        self.take_stdout()
+    }
+
+    fn interruption(&self) -> Box<dyn Fn() + Send> {
+        self.interruption()
+    }
+
+    fn end(self: Box<Self>) -> How {
+        self.finish()
+    }
+}

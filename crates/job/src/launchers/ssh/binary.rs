@@ -1,0 +1,125 @@
+//! Our own program as it is copied to other hosts: its bytes, the name that they give it there, and the shell
+//! scripts that look for it, start it and write it. A copy is written under another name, checked, and then
+//! renamed: several at once do not disturb each other.
+//! Not the connection.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use crate::rendezvous::token;
+use busbw_core::hidden_commands::AGENT;
+
+/// Where it is kept there. Dollar signs, but no single quotes: they stand around the script.
+const FOLDER: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/busbw";
+
+/// Our program.
+pub(super) struct Binary {
+    pub(super) bytes: Vec<u8>,
+    hash: String,
+}
+
+/// What the scripts print, each on a line of its own; what else comes is the host's own greeting.
+pub(super) const HOST: &str = "busbw-host";
+pub(super) const MISSING: &str = "busbw-missing";
+pub(super) const COPIED: &str = "busbw-copied";
+
+impl Binary {
+    /// The program that runs here, even if its file was replaced meanwhile.
+    pub(super) fn ours() -> Result<Binary> {
+        let bytes = fs::read("/proc/self/exe").context("cannot read our own program file")?;
+        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Binary { bytes, hash })
+    }
+
+    /// Says what the host is, and becomes the agent, or says that the program is not there, or damaged.
+    pub(super) fn start_script(&self) -> String {
+        format!(
+            "f=\"{FOLDER}/{}/busbw\"; echo {HOST} $(uname -s) $(uname -m); if test -x \"$f\" && {}; then exec \"$f\" {AGENT}; fi; echo {MISSING}",
+            self.hash,
+            self.check("f")
+        )
+    }
+
+    /// Takes the program from stdin. `token` makes the name of a copy under way, also among hosts that
+    /// share a home.
+    pub(super) fn copy_script(&self) -> Result<String> {
+        let token = token()?;
+        Ok(format!(
+            "umask 077; d=\"{FOLDER}/{}\"; t=\"$d/.{token}\"; mkdir -p \"$d\" && cat >\"$t\" && {} && chmod 700 \"$t\" && mv -f \"$t\" \"$d/busbw\" && echo {COPIED} || {{ rm -f \"$t\"; exit 1; }}",
+            self.hash,
+            self.check("t")
+        ))
+    }
+
+    /// Whether the file that a variable names has our bytes: by hash, where the host can, else by size.
+    fn check(&self, variable: &str) -> String {
+        let (size, hash) = (self.bytes.len(), &self.hash);
+        format!(
+            "test $(wc -c <\"${variable}\") -eq {size} && {{ s=$(sha256sum <\"${variable}\" 2>/dev/null) && test \"${{s%% *}}\" = {hash} || test -z \"$s\"; }}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        process::{Command, Output, Stdio},
+    };
+
+    use super::*;
+
+    fn sh(script: &str, cache: &std::path::Path, stdin: &[u8]) -> Output {
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .env("XDG_CACHE_HOME", cache)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(stdin).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// The scripts in the shell of this machine, with a program that only says that it runs.
+    #[test]
+    fn copied_once_and_again_when_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = b"#!/bin/sh\necho \"runs $1\"\n".to_vec();
+        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let binary = Binary { bytes: bytes.clone(), hash };
+        let start = || {
+            let out = sh(&binary.start_script(), folder.path(), b"").stdout;
+            String::from_utf8(out).unwrap().lines().last().unwrap().to_owned()
+        };
+        let copy = |bytes: &[u8]| sh(&binary.copy_script().unwrap(), folder.path(), bytes);
+        assert_eq!(start(), MISSING);
+        // A connection that breaks while it copies.
+        let broken = copy(&bytes[..10]);
+        assert!(!broken.status.success() && broken.stdout.is_empty());
+        assert_eq!(start(), MISSING);
+        assert_eq!(copy(&bytes).stdout, format!("{COPIED}\n").into_bytes());
+        assert_eq!(start(), "runs __agent");
+
+        let place = folder.path().join("busbw").join(&binary.hash);
+        let names: Vec<_> = fs::read_dir(&place).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["busbw"]);
+        let mut damaged = bytes.clone();
+        damaged[20] ^= 1;
+        fs::write(place.join("busbw"), damaged).unwrap();
+        assert_eq!(start(), MISSING);
+        assert!(copy(&bytes).status.success());
+        assert_eq!(start(), "runs __agent");
+    }
+
+    #[test]
+    fn fit_between_single_quotes_of_any_shell() {
+        let binary = Binary::ours().unwrap();
+        for script in [binary.start_script(), binary.copy_script().unwrap()] {
+            assert!(!script.contains(['\'', '!', '\n']), "{script}");
+        }
+    }
+}

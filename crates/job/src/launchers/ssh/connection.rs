@@ -1,0 +1,243 @@
+//! One host's ssh: opened, the program copied if need be, and its agent ready for orders. What ssh and the
+//! host say on stderr is kept until then, to be quoted when it fails; after that it goes to ours.
+//! Not what becomes of it during the run (`watch`).
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use busbw_core::exit::Exit;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{
+    binary::{Binary, COPIED, HOST, MISSING},
+    orders::{Greeting, READY},
+};
+use crate::launchers::{command::Command, not_started, one::ended};
+use busbw_core::exit::ExitError;
+use busbw_core::printable::printable;
+
+/// How long a host may take from the connection to the greeting of its agent.
+const START: Duration = Duration::from_secs(60);
+/// How much of what ssh says is kept for a message.
+const KEPT: usize = 2000;
+/// Longest line of a host that is looked at.
+const LONGEST: u64 = 1 << 16;
+
+/// A host whose agent is ready.
+pub(super) struct Connection {
+    /// As the user calls it.
+    pub(super) host: String,
+    pub(super) child: Child,
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: BufReader<ChildStdout>,
+    pub(super) said: Said,
+    pub(super) greeting: Greeting,
+}
+
+impl Connection {
+    /// Opens it; `command` makes the command that runs a script there.
+    ///
+    /// # Errors
+    /// What ssh says, or that our program cannot run there.
+    pub(super) fn open(
+        host: &str,
+        command: impl Fn(&str) -> Command,
+        binary: &Binary,
+    ) -> Result<Connection> {
+        let start = command(&binary.start_script());
+        let mut ssh = Ssh::spawn(host, &start)?;
+        let greeting = match ssh.find_agent()? {
+            Some(greeting) => greeting,
+            None => {
+                copy(host, &command(&binary.copy_script()?), &binary.bytes)?;
+                ssh = Ssh::spawn(host, &start)?;
+                ssh.find_agent()?.ok_or_else(|| {
+                    let text = format!("{host}: busbw was copied to it, and is not there: see whether ~/.cache keeps files");
+                    ExitError::new(Exit::Library, text)
+                })?
+            }
+        };
+        ssh.said.pass_on();
+        let Ssh { host, child, stdin, stdout, said } = ssh;
+        Ok(Connection { host, child, stdin, stdout, said, greeting })
+    }
+}
+
+/// An ssh that has been started.
+struct Ssh {
+    host: String,
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    said: Said,
+}
+
+impl Ssh {
+    /// In a process group of its own: Ctrl-C must not end the connection before the run.
+    fn spawn(host: &str, command: &Command) -> Result<Ssh> {
+        let child = command
+            .to_start()
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = not_started(child, command.program())?;
+        let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
+            return Err(ExitError::new(Exit::Internal, "ssh was started without pipes").into());
+        };
+        let said = Said::follow(stderr)?;
+        Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), said })
+    }
+
+    /// Reads on until the agent is there; none where the program is not.
+    fn find_agent(&mut self) -> Result<Option<Greeting>> {
+        let by = Instant::now() + START;
+        while let Some(line) = self.line(by)? {
+            if let Some(machine) = line.strip_prefix(HOST) {
+                self.possible(machine.trim())?;
+            } else if line == MISSING {
+                return Ok(None);
+            } else if let Some(greeting) = line.strip_prefix(READY) {
+                let greeting = serde_json::from_str(greeting)
+                    .with_context(|| format!("{}: its busbw's greeting is garbled", self.host))?;
+                return Ok(Some(greeting));
+            }
+        }
+        Err(self.failed("could not start busbw there"))
+    }
+
+    /// The next line; none at the end.
+    fn line(&mut self, by: Instant) -> Result<Option<String>> {
+        let mut line = Vec::new();
+        if self.stdout.buffer().is_empty() {
+            let left = by.saturating_duration_since(Instant::now());
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            if let Ok(0) =
+                poll(&mut [PollFd::new(self.stdout.get_ref(), PollFlags::IN)], Some(&left))
+            {
+                let _ = self.child.kill();
+                let text = format!("did not start busbw there within {} s", START.as_secs());
+                return Err(self.failed(&text));
+            }
+        }
+        let read = (&mut self.stdout).take(LONGEST).read_until(b'\n', &mut line);
+        read.with_context(|| format!("cannot read from ssh to {}", self.host))?;
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        Ok(Some(text).filter(|_| !line.is_empty()))
+    }
+
+    /// Refuses a host on which our program cannot run.
+    fn possible(&self, machine: &str) -> Result<()> {
+        let ours = rustix::system::uname();
+        let ours = [ours.sysname(), ours.machine()].map(|word| word.to_string_lossy().into_owned());
+        if machine == ours.join(" ") {
+            return Ok(());
+        }
+        let text = format!(
+            "{} is {}, and this busbw is for {}: start it from a machine like those hosts, or with mpirun or srun, where busbw for that machine is at the same path",
+            self.host,
+            printable(machine),
+            ours.join(" ")
+        );
+        Err(ExitError::new(Exit::Impossible, text).into())
+    }
+
+    /// ssh has ended too early.
+    fn failed(&mut self, what: &str) -> anyhow::Error {
+        let how = self.child.wait().map_or_else(|error| error.to_string(), ended);
+        let said = self.said.quoted();
+        let text = format!("ssh to {} {what}: ssh {how}{said}", self.host);
+        ExitError::new(Exit::Library, text).into()
+    }
+}
+
+/// Writes our program to the host.
+fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
+    let Ssh { host, mut child, mut stdin, stdout, mut said } = Ssh::spawn(host, command)?;
+    // What went wrong there is said on stderr; here the pipe only breaks.
+    let _ = stdin.write_all(bytes);
+    drop(stdin);
+    let copied = stdout.lines().map_while(Result::ok).any(|line| line == COPIED);
+    let how = child.wait().map_or_else(|error| error.to_string(), ended);
+    if copied {
+        return Ok(());
+    }
+    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", said.quoted());
+    Err(ExitError::new(Exit::Library, text).into())
+}
+
+/// What an ssh says on stderr.
+pub(super) struct Said {
+    state: Arc<Mutex<State>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Vec<u8>,
+    passed_on: bool,
+}
+
+impl Said {
+    fn follow(mut from: impl Read + Send + 'static) -> Result<Said> {
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let thread = std::thread::Builder::new()
+            .name("ssh".to_owned())
+            .spawn(move || {
+                let mut piece = [0; 1 << 12];
+                while let Ok(len @ 1..) = from.read(&mut piece) {
+                    let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    if state.passed_on {
+                        // Without a stderr there is nobody to tell.
+                        let _ = io::stderr().write_all(&piece[..len]);
+                    }
+                    state.kept.extend_from_slice(&piece[..len]);
+                    let more = state.kept.len().saturating_sub(KEPT);
+                    state.kept.drain(..more);
+                }
+            })
+            .context("cannot start a thread for what ssh says")?;
+        Ok(Said { state, thread: Some(thread) })
+    }
+
+    /// From now on everything goes to our stderr, and so does what came.
+    fn pass_on(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = io::stderr().write_all(&state.kept);
+        state.kept.clear();
+        state.passed_on = true;
+    }
+
+    /// Whether its end has come, and with it all that there is to pass on.
+    pub(super) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The last of it, for a message; nothing where nothing was said.
+    fn quoted(&mut self) -> String {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&state.kept);
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let from = lines.len().saturating_sub(4);
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", printable(&lines[from..].join("; ")))
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! All hosts' connections during the run: orders, signs of life, Ctrl-C; whose connection is lost, and the end
+//! of all of them.
+//! Not the ranks: process 0 supervises those.
+
+use std::{
+    io::{self, Read, Write},
+    process::{Child, ChildStdin},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    connection::{Connection, Said},
+    orders::{INTERRUPT, Orders},
+};
+use crate::launchers::{How, one::ended};
+use busbw_core::printable::Printable;
+
+/// Between two signs of life (`agent::SILENCE`).
+const ALIVE: Duration = Duration::from_secs(1);
+/// How often connections are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long process 0 may take to notice that a host is gone, to say so, and to end the run.
+const LOSS: Duration = Duration::from_secs(15);
+/// How long connections may take to close.
+const CLOSE: Duration = Duration::from_secs(3);
+
+/// A host, its orders given.
+struct Host {
+    name: String,
+    child: Child,
+    /// Closed to end everything there.
+    stdin: Option<ChildStdin>,
+    said: Said,
+    /// How its ssh ended, once it has.
+    how: Option<(Option<i32>, String)>,
+}
+
+/// The connections.
+pub(super) struct Watch {
+    hosts: Arc<Mutex<Vec<Host>>>,
+    stdout: Option<Box<dyn Read + Send>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Gives the orders.
+    ///
+    /// # Errors
+    /// When the system has no room for a thread.
+    pub(super) fn begin(
+        connections: Vec<Connection>,
+        orders: impl Fn(&[Connection]) -> Vec<Orders>,
+    ) -> Result<Watch> {
+        let orders = orders(&connections);
+        let mut stdout: Option<Box<dyn Read + Send>> = None;
+        let mut hosts = Vec::new();
+        for (connection, orders) in connections.into_iter().zip(orders) {
+            let Connection { host: name, child, mut stdin, stdout: mut output, said, .. } =
+                connection;
+            let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
+            line.push(b'\n');
+            // A connection that is broken already shows as its end.
+            let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
+            hosts.push(Host { name, child, stdin: Some(stdin), said, how: None });
+            if stdout.is_none() {
+                stdout = Some(Box::new(output));
+            } else {
+                std::thread::Builder::new()
+                    .name("ssh-stdout".to_owned())
+                    .spawn(move || drop(io::copy(&mut output, &mut io::stderr())))
+                    .context("cannot start a thread for what a host says")?;
+            }
+        }
+        let (hosts, over) = (Arc::new(Mutex::new(hosts)), Arc::new(AtomicBool::new(false)));
+        let (shared, ended) = (Arc::clone(&hosts), Arc::clone(&over));
+        std::thread::Builder::new()
+            .name("ssh-watch".to_owned())
+            .spawn(move || watch(&shared, &ended))
+            .context("cannot start a thread for ssh")?;
+        Ok(Watch { hosts, stdout, over })
+    }
+
+    pub(super) fn take_stdout(&mut self) -> Box<dyn Read> {
+        match self.stdout.take() {
+            Some(stdout) => stdout,
+            None => Box::new(io::empty()),
+        }
+    }
+
+    pub(super) fn interruption(&self) -> Box<dyn Fn() + Send> {
+        let hosts = Arc::clone(&self.hosts);
+        Box::new(move || {
+            if let Some(Host { stdin: Some(stdin), .. }) = lock(&hosts).first_mut() {
+                let _ = writeln!(stdin, "{INTERRUPT}").and_then(|()| stdin.flush());
+            }
+        })
+    }
+
+    /// Closes what is left.
+    pub(super) fn finish(self) -> How {
+        self.over.store(true, Ordering::SeqCst);
+        let by = Instant::now() + CLOSE;
+        let mut hosts = lock(&self.hosts);
+        let Some(first) = hosts.first_mut() else {
+            return How { code: None, text: "no host".to_owned() };
+        };
+        // Its stdout has ended: so will it.
+        while !first.has_ended() && Instant::now() < by {
+            std::thread::sleep(LOOK / 5);
+        }
+        for host in hosts.iter_mut() {
+            host.stdin = None;
+        }
+        let by = Instant::now() + CLOSE;
+        for host in hosts.iter_mut() {
+            while !(host.has_ended() && host.said.is_over()) && Instant::now() < by {
+                std::thread::sleep(LOOK / 5);
+            }
+            if host.how.is_none() {
+                let _ = host.child.kill();
+                let _ = host.child.wait();
+            }
+        }
+        let (code, how) = hosts[0].how.clone().unwrap_or((None, "was closed".to_owned()));
+        let text = format!("ssh to {}, where it ran, {how}", hosts[0].name);
+        How { code: code.filter(|code| *code != SSH_FAILED), text }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What ssh exits with for its own errors (ssh(1), EXIT STATUS).
+const SSH_FAILED: i32 = 255;
+
+impl Host {
+    /// Looks whether its ssh has ended.
+    fn has_ended(&mut self) -> bool {
+        if self.how.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.how = Some((status.code(), ended(status)));
+        }
+        self.how.is_some()
+    }
+
+    /// Whether its ssh ended, but not since its agent did.
+    fn is_lost(&self) -> bool {
+        matches!(&self.how, Some((None | Some(SSH_FAILED), _)))
+    }
+}
+
+/// Shows hosts that we are there, and sees which of them are gone.
+fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
+    let (mut alive, mut give_up) = (Instant::now(), None);
+    while !over.load(Ordering::SeqCst) {
+        {
+            let mut hosts = lock(hosts);
+            let beat = alive.elapsed() >= ALIVE;
+            if beat {
+                alive = Instant::now();
+            }
+            for host in hosts.iter_mut() {
+                if beat && let Some(stdin) = &mut host.stdin {
+                    // A broken connection shows as its end.
+                    let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
+                }
+                if host.how.is_none() && host.has_ended() && host.is_lost() {
+                    let (_, how) = host.how.clone().unwrap_or_default();
+                    // Without a stderr there is nobody to tell.
+                    let _ = writeln!(
+                        Printable::new(io::stderr(), false),
+                        "busbw: the connection to {} is lost, and its ranks with it: ssh {how}",
+                        host.name
+                    );
+                    give_up.get_or_insert_with(|| Instant::now() + LOSS);
+                }
+            }
+            if give_up.is_some_and(|by| Instant::now() >= by) {
+                // Process 0 did not end the run: its end ends what reads from it.
+                let _ = hosts.first_mut().map(|host| host.child.kill());
+                return;
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn lock(hosts: &Mutex<Vec<Host>>) -> MutexGuard<'_, Vec<Host>> {
+    hosts.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,168 @@
+//! A rank's end of the world: a TCP connection to the hub, and the host's shared-memory barrier.
+//! Not the supervisor.
+
+use std::{
+    io,
+    net::{TcpStream, ToSocketAddrs},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{World, WorldError, wire};
+use busbw_shm::shm::{Barrier, Control, WaitPolicy};
+
+/// What a rank must know to join.
+#[derive(Debug, Clone)]
+pub struct Invitation {
+    /// Where the hub listens, as `host:port`.
+    pub hub: String,
+    /// Proof that this rank was started by that hub's supervisor.
+    pub token: String,
+    /// World rank.
+    pub rank: usize,
+    /// World size.
+    pub size: usize,
+    /// This host's name.
+    pub host: String,
+    /// The ranks that share this one's memory, where not all do: they meet there, and the first of
+    /// them meets the other memories' first ones at the hub.
+    pub sharing: Option<Vec<usize>>,
+}
+
+/// A rank that has joined.
+#[derive(Debug)]
+pub struct Member {
+    invitation: Invitation,
+    stream: TcpStream,
+    barrier: Barrier,
+}
+
+/// How long to try to reach a hub that was there when it started us.
+const CONNECT: Duration = Duration::from_secs(10);
+
+fn connect(hub: &str) -> io::Result<TcpStream> {
+    let address = hub.to_socket_addrs()?.next();
+    let address = address.ok_or_else(|| io::Error::other("it is no address"))?;
+    TcpStream::connect_timeout(&address, CONNECT)
+}
+
+impl Member {
+    /// Joins with some `facts` for the supervisor and returns with what it says to do.
+    ///
+    /// # Errors
+    /// When the hub cannot be reached or refuses.
+    pub fn join(
+        invitation: Invitation,
+        facts: &[u8],
+        control: Arc<Control>,
+        policy: WaitPolicy,
+    ) -> Result<(Member, Vec<u8>), WorldError> {
+        let lost = |why: io::Error| WorldError::Lost {
+            rank: invitation.rank,
+            address: invitation.hub.clone(),
+            why: why.to_string(),
+        };
+        let mut stream = connect(&invitation.hub).map_err(lost)?;
+        stream.set_nodelay(true).map_err(lost)?;
+        let rank = (invitation.rank as u64).to_le_bytes().to_vec();
+        let hello = wire::pack(&[invitation.token.clone().into_bytes(), rank, facts.to_vec()]);
+        wire::send(&mut stream, wire::Kind::Join, &hello).map_err(lost)?;
+        let barrier = match &invitation.sharing {
+            None => Barrier::world(control, invitation.rank, policy),
+            Some(members) => Barrier::host(control, invitation.rank, members, policy),
+        };
+        let mut member = Member { invitation, stream, barrier };
+        let begin = member.expect(wire::Kind::Begin, "start", Some(Instant::now() + CONNECT))?;
+        Ok((member, begin))
+    }
+
+    /// Leaves on purpose: the supervisor does not take the closed connection for a loss.
+    pub fn leave(mut self) {
+        let _ = wire::send(&mut self.stream, wire::Kind::Leave, &[]);
+    }
+
+    fn lost(&self, why: &io::Error) -> WorldError {
+        WorldError::Lost {
+            rank: self.invitation.rank,
+            address: self.invitation.hub.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    fn send(&mut self, kind: wire::Kind, payload: &[u8]) -> Result<(), WorldError> {
+        wire::send(&mut self.stream, kind, payload).map_err(|e| self.lost(&e))
+    }
+
+    fn expect(
+        &mut self,
+        wanted: wire::Kind,
+        what: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<u8>, WorldError> {
+        // A zero timeout means "none" to the socket, so at least a millisecond.
+        let left = deadline
+            .map(|d| d.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+        self.stream.set_read_timeout(left).map_err(|e| self.lost(&e))?;
+        match wire::receive(&mut self.stream) {
+            Ok((kind, payload)) if kind == wanted => Ok(payload),
+            Ok((wire::Kind::Abort, why)) => {
+                Err(WorldError::Aborted(String::from_utf8_lossy(&why).into_owned()))
+            }
+            Ok((kind, _)) => Err(self.lost(&io::Error::other(format!("unexpected {kind:?}")))),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Err(WorldError::TimedOut { what, missing: Vec::new() })
+            }
+            Err(e) => Err(self.lost(&e)),
+        }
+    }
+}
+
+impl World for Member {
+    fn rank(&self) -> usize {
+        self.invitation.rank
+    }
+
+    fn size(&self) -> usize {
+        self.invitation.size
+    }
+
+    fn local(&self) -> usize {
+        let rank = self.invitation.rank;
+        let place = |all: &Vec<usize>| all.iter().position(|other| *other == rank);
+        self.invitation.sharing.as_ref().and_then(place).unwrap_or(rank)
+    }
+
+    fn host(&self) -> &str {
+        &self.invitation.host
+    }
+
+    fn allgather(
+        &mut self,
+        bytes: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Vec<u8>>, WorldError> {
+        self.send(wire::Kind::Part, bytes)?;
+        let all = self.expect(wire::Kind::All, "exchange", deadline)?;
+        wire::unpack(&all).map_err(|e| self.lost(&e))
+    }
+
+    fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError> {
+        let left = || deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        self.barrier.wait(left())?;
+        let Some(sharing) = &self.invitation.sharing else { return Ok(()) };
+        if sharing.first() == Some(&self.invitation.rank) {
+            self.send(wire::Kind::Arrive, &[])?;
+            self.expect(wire::Kind::Open, "barrier", deadline)?;
+        }
+        Ok(self.barrier.wait(left())?)
+    }
+
+    fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
+        self.send(wire::Kind::Report, bytes)?;
+        self.expect(wire::Kind::Taken, "supervisor", None).map(drop)
+    }
+
+    fn abort(&mut self, why: &str) {
+        let _ = wire::send(&mut self.stream, wire::Kind::Fail, why.as_bytes());
+    }
+}

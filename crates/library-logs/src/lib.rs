@@ -1,0 +1,8 @@
+//! What NCCL, MPI and UCX print of themselves, read into facts that go into a record.
+//! Not who captures the output, not benchmark tables (`busbw-logs`), and not what the facts mean.
+#![forbid(unsafe_code)]
+
+/// What MPI and UCX say of who carries messages.
+pub mod mpi;
+/// What NCCL and RCCL say of themselves.
+pub mod nccl;

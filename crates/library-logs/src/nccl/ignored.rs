@@ -1,0 +1,197 @@
+//! The known messages that are ignored on purpose, by how they begin.
+//! Messages that nothing reads and that are not listed here are unknown: they are counted, and a
+//! few are kept as examples.
+
+/// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
+const IGNORED_BEGINNINGS: [&str; 88] = [
+    // INIT
+    "threadThresholds ",
+    "P2P Chunksize set to ",
+    "Check P2P Type ",
+    "Setting affinity for GPU ",
+    "ncclTopoGetCpuAffinity: ",
+    "CC Off",
+    "CC On",
+    "Launch mode ",
+    "Plugin Path : ",
+    "Using non-device net plugin version ",
+    "MNNVL 0 ",
+    "MNNVL 1 ",
+    "MemManager: ",
+    // GRAPH
+    "Tree ",
+    "Trees ",
+    "=== System ",
+    "====",
+    "CPU/",
+    "GPU/",
+    "NIC/",
+    "PCI/",
+    "NVS/",
+    "NET/0-",
+    "NET/1-",
+    "+ ",
+    "TOPO/NET : ",
+    "ncclTopoPopulateNics : ",
+    "Loading topology file ",
+    "Loading unnamed topology",
+    "Retrieving state for ",
+    "Initialized state ",
+    "KV Convert to int",
+    "Attribute ",
+    "Topology detection : ",
+    "Topology detection: network path ",
+    "Could not find real path of ",
+    "ncclP2pSchedule: ",
+    // NET
+    "NET/IB: ",
+    "SHARP ",
+    "dlvsym failed on ",
+    // NVLS
+    "NVLS Head ",
+    "NVLS Trees ",
+    "NVLS Creating Multicast group ",
+    "NVLS rank ",
+    "NVLS Bind ",
+    "NVLS Unbind ",
+    "NVLS importing ",
+    "NVLS Imported ",
+    // TUNING: the model's table, and the matrix of what is allowed
+    "Algorithm ",
+    "Protocol ",
+    "Max NThreads ",
+    "Broadcast |",
+    "Reduce |",
+    "AllGather |",
+    "ReduceScatter |",
+    "AllReduce |",
+    "Enabled NCCL Func/Proto/Algo Matrix",
+    // PROXY
+    "[Proxy ",
+    "UDS: ",
+    "UDS converted handle ",
+    "New proxy ",
+    "Connected to proxy ",
+    "Received and initiated operation=",
+    "proxyProgressAsync ",
+    "ncclPollProxyResponse ",
+    "resp.opId=",
+    "Queuing opId=",
+    "sendConnect ",
+    "recvConnect ",
+    // ALLOC, REG, SHM
+    "Mem Realloc ",
+    "Allocated ",
+    "MMAP ",
+    "Imported shareable ",
+    "Cuda Alloc ",
+    "Cuda Host Alloc ",
+    "register comm ",
+    "deregister comm ",
+    "Inserted window ",
+    "Removed window ",
+    "memory stack hunk ",
+    // RAS, DESTROY, PROFILE
+    "RAS ",
+    "ENV/Plugin: Closing ",
+    "NET/Plugin: Closing ",
+    "TUNER/Plugin: Closing ",
+    "PROFILER/Plugin: Closing ",
+    "NCCL Inspector ",
+    "Using MSCCL Algo files ",
+    "Failed to load ",
+];
+
+/// Beginnings that another message has, which is read: a message cut after them may have been that.
+const AMBIGUOUS_BEGINNINGS: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
+
+/// Whether a message is ignored on purpose.
+pub(super) fn ignored(text: &str, cut: bool) -> bool {
+    let text = text.trim_start();
+    let first = text.as_bytes().first();
+    let begins = |with: &&str| with.as_bytes().first() == first && text.starts_with(with);
+    text.is_empty()
+        || IGNORED_BEGINNINGS.iter().any(begins)
+        || !cut
+            && (path_of_a_graph(text) || AMBIGUOUS_BEGINNINGS.iter().any(|b| text.starts_with(b)))
+        || of_a_plugin_search(text)
+        || of_a_source_line(text)
+        || call(text)
+        || segment(text)
+}
+
+/// `Channel 00/02 : 0 3 2 1`, `Ring 00 : 0 -> 1 -> 2`, `0 : GPU/0 GPU/1`: orders of ranks and GPUs.
+fn path_of_a_graph(text: &str) -> bool {
+    let number = text.strip_prefix("Channel ").unwrap_or(text);
+    let number = number.strip_prefix("Ring ").unwrap_or(number);
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '/');
+    rest.len() < number.len() && rest.starts_with(" :") && !rest.contains(" via ")
+}
+
+/// Symbols of other releases that NCCL looks up without success, and what is used without a plugin.
+fn of_a_plugin_search(text: &str) -> bool {
+    let said = text.trim_start_matches(|c: char| c.is_ascii_uppercase()).strip_prefix("/Plugin");
+    said.is_some_and(|said| {
+        let said = said.trim_start_matches([' ', ':']);
+        ["Failed to find ", "Using internal ", "No plugin found", "Plugin name set by env to "]
+            .iter()
+            .any(|beginning| said.starts_with(beginning))
+    })
+}
+
+/// `init.cc:490 Cuda Host Alloc …`, `transport/net.cc:783 -> 2`: allocations, and the way that an
+/// error takes; the error itself is a warning.
+fn of_a_source_line(text: &str) -> bool {
+    let place = text.split(' ').next().unwrap_or("");
+    place.rsplit_once(':').is_some_and(|(file, line)| {
+        [".cc", ".c", ".cu", ".h"].iter().any(|end| file.ends_with(end))
+            && line.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// `AllReduce: opCount 0 sendbuff …` (COLL): every call, with its buffers.
+fn call(text: &str) -> bool {
+    text.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(": opCount ")
+}
+
+/// `[2] Segment 0, Type : 1 …` (REG).
+fn segment(text: &str) -> bool {
+    text.starts_with('[') && text.split_once("] Segment ").is_some_and(|(rank, _)| rank.len() < 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_is_passed_over() {
+        for text in [
+            "",
+            "Channel 00/02 : 0 3 2 1 4 7 6 5",
+            "Channel 00/24 :    0   1",
+            "Ring 00 : 0 -> 1 -> 2",
+            " 0 : GPU/0-17000 GPU/0-65000",
+            "NET/Plugin: Failed to find ncclNetPlugin_v7 symbol.",
+            "NET/Plugin : No plugin found, using internal implementation",
+            "TUNER/Plugin: Failed to find ncclTunerPlugin_v2, using internal tuner instead.",
+            "transport/net.cc:783 -> 2",
+            "channel.cc:42 Cuda Alloc Size 2432 pointer 0x749f07800000",
+            "AllReduce: opCount 0 sendbuff 0x7f",
+            "[2] Segment 0, Type : 1, numSegments : 1",
+        ] {
+            assert!(ignored(text, false), "{text}");
+        }
+        for text in [
+            "Channel 00/0 : 0[0] -> 1[1] via TELEPATHY/1",
+            "Something new",
+            "NET/Plugin: Dancing",
+            "0: x",
+            "AllReduce [New]: opCounter",
+        ] {
+            assert!(!ignored(text, false), "{text}");
+        }
+        for text in ["Channel 00/0 : 0[0", "NET/IB : Using [0]ml"] {
+            assert!(!ignored(text, true), "{text}: it may have been more");
+        }
+    }
+}

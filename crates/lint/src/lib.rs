@@ -1,0 +1,59 @@
+//! Finds mistakes in NCCL_* and UCX_* settings and in the command lines that carry them.
+//! It is not a shell: nothing is expanded or run, and no file is opened here.
+#![forbid(unsafe_code)]
+
+mod accepted;
+mod assignment;
+mod commands;
+mod document;
+mod environment;
+mod expansion;
+mod finding;
+mod known;
+/// The nearest of several names.
+pub mod nearest;
+mod perf;
+mod rules;
+mod settings;
+mod tokens;
+mod vocabulary;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Finding, Rule, Severity};
+
+use busbw_core::nccl_version::Version;
+use document::Document;
+
+/// What is known about the place where the settings will be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The NCCL release in use, when it is known.
+    pub nccl_version: Option<Version>,
+}
+
+/// Reports on a shell script, a launcher's command line, YAML, Dockerfile ENV lines, or the
+/// output of `env`. Findings come in the order of their lines.
+pub fn lint_text(text: &str, options: &Options) -> Vec<Finding> {
+    let document = Document::from_text(text);
+    finding::in_order(rules::check_document(&document, options))
+}
+
+/// Reports on the variables of a process. Rules that need a script to judge by stay silent.
+pub fn lint_environment<'a>(
+    vars: impl Iterator<Item = (&'a str, &'a str)>,
+    options: &Options,
+) -> Vec<Finding> {
+    let document = Document::from_environment(vars);
+    finding::in_order(rules::check_settings(&document, options))
+}
+
+/// How many settings, exports and test runs a text holds. For the fuzz target only: texts that mean
+/// nothing to the reader test nothing of the rules.
+#[cfg(fuzzing)]
+pub fn recognised(text: &str) -> usize {
+    let document = Document::from_text(text);
+    document.assignments.len() + document.exports.len() + document.runs.len()
+}

@@ -1,0 +1,117 @@
+//! Which rules are asked, and in which order. Each rule is a file and knows nothing of the others.
+//! What a rule looks at is gathered before, in `document`.
+
+mod devices;
+mod exports;
+mod names;
+mod pairs;
+mod prefixes;
+mod releases;
+mod sockets;
+mod stray;
+mod test_options;
+mod typography;
+mod unset;
+mod values;
+
+use super::Options;
+use super::assignment::Assignment;
+use super::document::Document;
+use super::finding::{Finding, Rule, Severity};
+use super::settings::views;
+
+/// The rules that a process environment can be judged by.
+pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut names = names::Names::default();
+    for assignment in &document.assignments {
+        findings.extend(names.check(assignment, document));
+        findings.extend(releases::check(assignment, options.nccl_version));
+        findings.extend(typography::check_value(assignment, document));
+        let stray = stray::check(assignment);
+        // A stray quote spoils the value for the rules below; one finding is enough.
+        if stray.is_some() {
+            findings.extend(stray);
+            continue;
+        }
+        findings.extend(values::check(assignment));
+        findings.extend(prefixes::check(assignment));
+    }
+    for view in views(document) {
+        findings.extend(pairs::check(&view));
+        findings.extend(devices::check(&view));
+    }
+    findings
+}
+
+/// All rules: those above, and those that need a script to judge by.
+pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Finding> {
+    let mut findings = check_settings(document, options);
+    findings.extend(typography::check_words(document));
+    findings.extend(unset::check(document));
+    findings.extend(exports::check(document));
+    findings.extend(test_options::check(document));
+    for view in views(document) {
+        findings.extend(sockets::check(&view));
+    }
+    findings
+}
+
+/// What a rule says, before it is put beside the setting it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Verdict {
+    severity: Severity,
+    rule: Rule,
+    cause: String,
+    remedy: String,
+}
+
+impl Verdict {
+    fn new(
+        severity: Severity,
+        rule: Rule,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Verdict { severity, rule, cause: cause.into(), remedy: remedy.into() }
+    }
+
+    fn on(self, assignment: &Assignment) -> Finding {
+        let value = assignment.value.clone();
+        Finding { value, ..self.at(assignment.line, &assignment.name) }
+    }
+
+    fn at(self, line: Option<u32>, variable: &str) -> Finding {
+        let Verdict { severity, rule, cause, remedy } = self;
+        let variable = variable.to_owned();
+        Finding { line, variable, value: None, severity, rule, cause, remedy }
+    }
+}
+
+/// "A", "A or B", "A, B or C".
+fn either(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lint_text;
+
+    #[test]
+    fn choices_read_as_english() {
+        assert_eq!(either(&["A"]), "A");
+        assert_eq!(either(&["A", "B", "C"]), "A, B or C");
+    }
+
+    #[test]
+    fn a_stray_quote_is_reported_once() {
+        let found = lint_text("export NCCL_IB_TC=\"'106'\"\n", &Options::default());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].rule, Rule::StrayCharacters);
+    }
+}

@@ -1,0 +1,123 @@
+//! Variables that the release in use does not read any more, or not yet.
+//! Names that no release ever read are `names`' affair.
+
+use super::Verdict;
+use crate::assignment::Assignment;
+use crate::finding::{Finding, Rule, Severity};
+use crate::known::{Lifetime, tables};
+use busbw_core::nccl_version::Version;
+
+/// The oldest release with public source; a variable "removed" there was never seen in it.
+const OLDEST: Version = Version::new(2, 3, 5);
+
+pub(super) fn check(assignment: &Assignment, in_use: Option<Version>) -> Option<Finding> {
+    let name = assignment.name.as_str();
+    let verdict = match tables().nccl.get(name) {
+        Some(life) => removed(life, in_use).or_else(|| newer(life, in_use)),
+        None => tables().ucx.get(name).copied().flatten().map(gone_from_ucx),
+    };
+    verdict.map(|verdict| verdict.on(assignment))
+}
+
+fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Verdict> {
+    let removed = life.removed?;
+    let when = if removed == OLDEST {
+        format!("removed before {removed}")
+    } else {
+        format!("removed in {removed}")
+    };
+    let remedy = "remove it, it changes nothing from that release on";
+    match in_use {
+        None => Some(Verdict::new(Severity::Note, Rule::RemovedVariable, when, remedy)),
+        Some(in_use) if in_use >= removed => {
+            let cause = format!("{when}, and NCCL {in_use} is in use");
+            Some(Verdict::new(Severity::Warning, Rule::RemovedVariable, cause, "remove it"))
+        }
+        Some(_) => None,
+    }
+}
+
+fn newer(life: &Lifetime, in_use: Option<Version>) -> Option<Verdict> {
+    let (first, in_use) = (life.first?, in_use?);
+    if in_use >= first {
+        return None;
+    }
+    let cause = format!("read from NCCL {first} on, and {in_use} is in use, which ignores it");
+    let remedy = format!("remove it, or use NCCL {first} or later");
+    Some(Verdict::new(Severity::Warning, Rule::NewerVariable, cause, remedy))
+}
+
+fn gone_from_ucx(last: &'static str) -> Verdict {
+    let cause = format!("UCX {last} is the last release known here to read it");
+    Verdict::new(
+        Severity::Note,
+        Rule::RemovedVariable,
+        cause,
+        "remove it, unless your UCX is that old",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, lint_text};
+
+    fn found(text: &str, version: Option<Version>) -> Vec<Finding> {
+        lint_text(text, &Options { nccl_version: version })
+    }
+
+    #[test]
+    fn without_a_version_it_is_a_note() {
+        let found = found("export NCCL_TREE_THRESHOLD=0", None);
+        assert_eq!(found[0].severity, Severity::Note);
+        assert_eq!(found[0].cause, "removed in 2.5.6");
+    }
+
+    #[test]
+    fn with_a_version_it_is_decided() {
+        let text = "export NCCL_WORK_FIFO_DEPTH=1024";
+        assert_eq!(found(text, Some(Version::new(2, 21, 5))), []);
+        let found = found(text, Some(Version::new(2, 28, 9)));
+        assert_eq!(found[0].severity, Severity::Warning);
+        assert!(found[0].cause.contains("2.22.3") && found[0].cause.contains("2.28.9"));
+    }
+
+    #[test]
+    fn names_gone_over_time_are_all_known() {
+        for name in [
+            "NCCL_RINGS",
+            "NCCL_IB_GDR_LEVEL",
+            "NCCL_THREAD_THRESHOLD",
+            "NCCL_GRAPH",
+            "NCCL_SHARED_BUFF_COUNT",
+            "NCCL_AGG_CHANNEL_SIZE",
+            "NCCL_MNNVL",
+            "NCCL_CUDA_PATH",
+            "NCCL_PROXY_PROFILE",
+            "NCCL_SHM_USE_CUDA_MEMCPY",
+            "NCCL_SHM_MEMCPY_MODE",
+            "NCCL_CREATE_THREAD_CONTEXT",
+            "NCCL_GIN_SIGNAL_POOL_SIZE",
+            "NCCL_CHECKS_DISABLE",
+            "NCCL_LL_THRESHOLD",
+            "NCCL_SINGLE_RING_THRESHOLD",
+            "NCCL_IB_CUDA_SUPPORT",
+        ] {
+            let found = found(&format!("export {name}=1"), Some(Version::new(2, 30, 7)));
+            assert_eq!(found[0].rule, Rule::RemovedVariable, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_variable_from_the_future_is_ignored_by_the_library() {
+        let found = found("export NCCL_NVLS_ENABLE=0", Some(Version::new(2, 16, 2)));
+        assert_eq!(found[0].rule, Rule::NewerVariable);
+        assert!(found[0].cause.contains("2.17.1"), "{}", found[0]);
+    }
+
+    #[test]
+    fn old_ucx_names_are_a_note() {
+        let found = found("export UCX_IB_REG_METHODS=odp", None);
+        assert_eq!((found[0].severity, found[0].rule), (Severity::Note, Rule::RemovedVariable));
+    }
+}

@@ -1,0 +1,373 @@
+//! A measurement from any source: busbw's own record, or another program's output.
+//! Not a verdict, and not how text is parsed (`import` in the program).
+//!
+//! What a source does not state is absent. What follows from several figures together (ranks from counts
+//! and factors, the collective from its columns) comes from `deduction` and has `Origin::Deduced`.
+
+mod check;
+mod deduction;
+mod folded;
+mod from_record;
+mod groups;
+mod plan;
+mod precise;
+
+use std::collections::BTreeMap;
+
+use nccl_plugin_abi::net_stats::NetStats;
+use serde::{Deserialize, Serialize};
+
+pub use check::{Disagreement, disagreements, stated_average_differs};
+pub use deduction::deduce;
+pub use folded::{Folded, Imported, Outcome};
+pub use from_record::version_text;
+pub use groups::{first_group, hosts_of};
+
+use busbw_core::{
+    Collective, DataType,
+    messages::Messages,
+    pairs::Pairs,
+    record::{DeviceCounters, Machine},
+};
+use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
+
+/// One run of one test: its rows, and how they were measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Where it was read.
+    pub source: Source,
+    /// What was run.
+    pub test: Test,
+    /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Known<usize>>,
+    /// Number of hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<usize>,
+    /// Every rank's device, as far as it is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    /// NCCL's (or RCCL's) version, such as `2.28.9`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl: Option<String>,
+    /// Unique name of the run, from a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Start time as the source says it, such as `2026-11-20 10:00:00`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// The command line, where the text shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// How it was measured, as far as the source says: options by the name that nccl-tests gives them
+    /// (`-n`), and `backend`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Settings of the environment that were recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The machine of rank 0, from a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// The rows, in the order in which they were measured.
+    pub rows: Vec<Row>,
+    /// Rows beyond the number that is kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_left_out: u64,
+    /// Matrices of pairs, of which each is a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pairs>,
+    /// "Out of bounds values".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_bounds: Option<u64>,
+    /// "Avg bus bandwidth" as stated, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stated_average: Option<f64>,
+    /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
+    /// and printed into one text.
+    #[serde(default, skip_serializing_if = "is_not_stated")]
+    pub copies: usize,
+    /// Messages about a failure, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    /// What NCCL's log says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<NcclFacts>,
+    /// The transports that each process's MPI named in its log, from a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiFacts>,
+    /// Counters of busbw's net plugin, one entry for each process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NetStats>,
+}
+
+/// Where a measurement was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Source {
+    /// The file as named, `-` for stdin.
+    pub name: String,
+    /// Line on which it begins, counted from 1; 0 where there are no lines.
+    pub line: u64,
+    /// Its format.
+    pub form: Form,
+    /// Version of the program that wrote it, where it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// The format of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// The table of nccl-tests or rccl-tests.
+    #[default]
+    NcclTests,
+    /// The report of nccl-tests' `-J`.
+    NcclTestsJson,
+    /// The text of the OSU Micro-Benchmarks, or a print of it.
+    Osu,
+    /// busbw's record.
+    Record,
+    /// What busbw's net plugin counted, without a run.
+    NetStats,
+}
+
+/// What was run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Test {
+    /// Its name as written: the program, or OSU's title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The collective; of nccl-tests' programs, and of OSU's where both mean the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<Known<Collective>>,
+    /// What a row's figure is.
+    pub figure: Figure,
+    /// Where the buffers were, where it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Known<Memory>>,
+}
+
+/// What a row's main figure is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Time, algbw and busbw of a collective.
+    #[default]
+    Bandwidths,
+    /// Time of one operation.
+    Latency,
+    /// Bytes a second from one process to another.
+    PointToPoint,
+    /// Bytes a second in both directions together.
+    BothDirections,
+    /// Bytes a second of several pairs together.
+    Pairs,
+}
+
+impl From<Messages> for Figure {
+    fn from(test: Messages) -> Figure {
+        match test {
+            Messages::Latency | Messages::MultiLatency => Figure::Latency,
+            Messages::Bandwidth => Figure::PointToPoint,
+            Messages::BiBandwidth => Figure::BothDirections,
+            Messages::MultiBandwidth => Figure::Pairs,
+        }
+    }
+}
+
+/// Where buffers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// In the host's memory.
+    Host,
+    /// In a GPU's memory.
+    Device,
+}
+
+/// A value, and whether the source states it or it follows from other figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known<T> {
+    /// The value.
+    pub value: T,
+    /// How it is known.
+    pub origin: Origin,
+}
+
+/// How something is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The source states it.
+    #[serde(rename = "said")]
+    Stated,
+    /// It follows from figures of the source.
+    Deduced,
+    /// A file's name suggests it.
+    FileName,
+}
+
+impl<T> Known<T> {
+    /// A value that the source states.
+    pub fn stated(value: T) -> Known<T> {
+        Known { value, origin: Origin::Stated }
+    }
+
+    /// A value that follows from other figures.
+    pub fn deduced(value: T) -> Known<T> {
+        Known { value, origin: Origin::Deduced }
+    }
+}
+
+/// A rank's device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Device {
+    /// Rank.
+    pub rank: usize,
+    /// Host, up to the first dot.
+    pub host: String,
+    /// Number of the device.
+    pub device: usize,
+    /// PCI address as written.
+    pub address: String,
+    /// Its name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Colour of its communicator (NCCL_TESTS_SPLIT), where it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// Bytes.
+    pub size: u64,
+    /// Colour of its communicator, where the run had several (NCCL_TESTS_SPLIT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
+    /// Elements: the count column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Element type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datatype: Option<DataType>,
+    /// The redop column; none where it is blank or `none`.
+    #[serde(default, rename = "redop", skip_serializing_if = "Option::is_none")]
+    pub op: Option<String>,
+    /// The root column; none where it is absent or -1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<i64>,
+    /// Out of place; of a program that knows no places, its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_place: Option<Half>,
+    /// In place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<Half>,
+    /// Device counters while the row was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<DeviceCounters>,
+}
+
+/// The figures of one placement (in place or out of place) of a row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Half {
+    /// One operation's time, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<f64>,
+    /// Half of the last printed digit of the time, microseconds: how far it may be from the measured time.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub rounding_us: f64,
+    /// Algorithm bandwidth, or the bandwidth of a program that knows one only, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algbw: Option<f64>,
+    /// Bus bandwidth, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busbw: Option<f64>,
+    /// Wrong elements; none when nothing was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<u64>,
+    /// The algorithm that ran, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// The samples behind the time, microseconds: medians of launches where there are several,
+    /// else batches. Empty where only one figure was written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_us: Vec<f64>,
+    /// Whether the samples are launches; else they are batches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub launches: bool,
+}
+
+impl Measurement {
+    /// The largest busbw (bandwidth, where the program prints only one) of all valid placements. Of equal
+    /// ones the first, and out of place before in place.
+    pub fn peak(&self) -> Option<Peak<'_>> {
+        let halves = self.rows.iter().flat_map(|row| {
+            self.halves(row).map(move |(in_place, half)| Peak { row, half, in_place })
+        });
+        halves
+            .filter(|at| at.figure().is_some_and(f64::is_finite))
+            .reduce(|best, next| if next.figure() > best.figure() { next } else { best })
+    }
+
+    /// The valid placements of a row: `(in_place, figures)`. In place is left out where the collective has no
+    /// valid in-place result.
+    pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Half)> {
+        let valid = self.collective().is_none_or(Collective::in_place_is_valid);
+        let in_place = row.in_place.as_ref().filter(|_| valid);
+        let out = row.out_of_place.as_ref().map(|half| (false, half));
+        out.into_iter().chain(in_place.map(|half| (true, half)))
+    }
+
+    /// The collective, however it is known.
+    pub fn collective(&self) -> Option<Collective> {
+        self.test.collective.map(|known| known.value)
+    }
+
+    /// The ranks, however they are known.
+    pub fn rank_count(&self) -> Option<usize> {
+        self.ranks.map(|known| known.value)
+    }
+
+    /// The name to call the test by.
+    pub fn test_name(&self) -> &str {
+        match (self.collective(), &self.test.name) {
+            (Some(collective), _) => collective.name(),
+            (None, Some(name)) => name,
+            (None, None) => "a test that is not named",
+        }
+    }
+}
+
+/// The figures of one placement, with their row.
+#[derive(Debug, Clone, Copy)]
+pub struct Peak<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// The figures.
+    pub half: &'a Half,
+    /// Whether they are in place.
+    pub in_place: bool,
+}
+
+impl Peak<'_> {
+    /// busbw where there is one, else the bandwidth, GB/s.
+    pub fn figure(&self) -> Option<f64> {
+        self.half.busbw.or(self.half.algbw)
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_not_stated(copies: &usize) -> bool {
+    *copies == 0
+}
+
+fn is_nothing(value: &f64) -> bool {
+    *value == 0.0
+}

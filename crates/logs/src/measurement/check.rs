@@ -1,0 +1,152 @@
+//! Whether a table agrees with itself: bandwidths against sizes and times, the average against rows.
+//! Not whether the figures are good.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Figure, Half, Measurement, Row, deduction::rounding};
+use busbw_core::Collective;
+
+/// A figure that does not follow from the others of its row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disagreement {
+    /// The row, counted from 0.
+    pub row: usize,
+    /// Its size, bytes.
+    pub size: u64,
+    /// In place.
+    pub in_place: bool,
+    /// `algbw` or `busbw`.
+    pub column: String,
+    /// As written, GB/s.
+    pub written: f64,
+    /// From size, time and factor, GB/s.
+    pub computed: f64,
+}
+
+/// Every bandwidth that size, time, collective and ranks do not give. Nothing where the collective
+/// or the ranks are not known.
+pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
+    let Some(collective) = measurement.collective() else { return Vec::new() };
+    if measurement.test.figure != Figure::Bandwidths {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (index, row) in measurement.rows.iter().enumerate() {
+        let Some(ranks) = measurement.ranks_of(row).filter(|ranks| *ranks > 0) else { continue };
+        let halves = row.out_of_place.iter().map(|half| (false, half));
+        for (in_place, half) in halves.chain(row.in_place.iter().map(|half| (true, half))) {
+            for (column, written, computed) in
+                odd(row, half, collective, ranks).into_iter().flatten()
+            {
+                let column = column.to_owned();
+                found.push(Disagreement {
+                    row: index,
+                    size: row.size,
+                    in_place,
+                    column,
+                    written,
+                    computed,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Bytes of the count column.
+fn share(row: &Row) -> Option<f64> {
+    row.count.zip(row.datatype).map(|(count, t)| count as f64 * t.bytes() as f64)
+}
+
+/// The bytes that algbw counts, and busbw over algbw.
+pub(super) fn expected(row: &Row, collective: Collective, ranks: usize) -> (f64, f64) {
+    let (n, size) = (ranks as f64, row.size as f64);
+    match collective {
+        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
+        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
+        Collective::HyperCube => (share(row).unwrap_or(size / n) * (n - 1.0), 1.0),
+        _ => (size, (n - 1.0) / n),
+    }
+}
+
+type Odd = Option<(&'static str, f64, f64)>;
+
+fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2] {
+    let Some(time) = half.time_us.filter(|time| *time > 0.0) else { return [None, None] };
+    let share = share(row);
+    let (bytes, factor) = expected(row, collective, ranks);
+    let speed = |bytes: f64| bytes / 1e3 / time;
+    let slack = half.rounding_us / time + 0.002;
+    let differs = |written: f64, computed: f64| {
+        (written - computed).abs() > computed * slack + rounding(written.max(computed))
+    };
+    let algbw = half.algbw.filter(|written| {
+        // Before nccl-tests 2.9, all_gather and reduce_scatter counted one rank's share.
+        differs(*written, speed(bytes)) && share.is_none_or(|share| differs(*written, speed(share)))
+    });
+    let busbw = half.busbw.filter(|written| differs(*written, speed(bytes) * factor));
+    [
+        algbw.map(|written| ("algbw", written, speed(bytes))),
+        busbw.map(|written| ("busbw", written, speed(bytes) * factor)),
+    ]
+}
+
+/// The mean busbw of all printed halves, when the stated average is not it. nccl-tests takes every
+/// half of rank 0's communicator, those that mean nothing among them; a table that was cut proves
+/// nothing.
+pub fn stated_average_differs(measurement: &Measurement) -> Option<f64> {
+    let stated = measurement.stated_average?;
+    let halves: Vec<f64> =
+        measurement.first_rows().flat_map(Row::both).filter_map(|half| half.busbw).collect();
+    if halves.is_empty() || measurement.rows_left_out > 0 {
+        return None;
+    }
+    let mean = halves.iter().sum::<f64>() / halves.len() as f64;
+    ((stated - mean).abs() > 0.006 + 0.001 * mean).then_some(mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Known;
+    use super::*;
+    use busbw_core::DataType;
+
+    fn row(size: u64, time: f64, algbw: f64, busbw: f64) -> Row {
+        let half = Half {
+            time_us: Some(time),
+            rounding_us: 0.5,
+            algbw: Some(algbw),
+            busbw: Some(busbw),
+            ..Half::default()
+        };
+        Row {
+            size,
+            count: Some(size / 4),
+            datatype: Some(DataType::Float),
+            out_of_place: Some(half),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn only_figures_that_do_not_follow_are_named() {
+        let mut made = Measurement {
+            ranks: Some(Known::stated(8)),
+            rows: vec![
+                row(8 << 30, 91_003.0, 94.39, 165.19),
+                row(16 << 30, 18_285.0, 939.58, 936.93),
+            ],
+            stated_average: Some(551.06),
+            ..Measurement::default()
+        };
+        assert_eq!(disagreements(&made), []);
+        made.test.collective = Some(Known::stated(Collective::AllReduce));
+        let found = disagreements(&made);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].row, found[0].column.as_str()), (1, "busbw"));
+        assert!((found[0].computed - 1644.2).abs() < 0.5, "{found:?}");
+        assert_eq!(stated_average_differs(&made), None);
+        made.stated_average = Some(487.265);
+        assert!(stated_average_differs(&made).is_some_and(|mean| (mean - 551.06).abs() < 0.01));
+    }
+}

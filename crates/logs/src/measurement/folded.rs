@@ -1,0 +1,183 @@
+//! An imported run as one object {run, rows, end}: a folded record, of what its source said.
+//! Not a record of busbw's own, which has a plan, batches and a machine (`record::Folded`).
+//!
+//! What both know has one name and one unit in both, so that whatever reads rows of records
+//! (docs/pandas.md) reads these as well. `run.imported` tells them apart.
+
+use std::collections::BTreeMap;
+
+use nccl_plugin_abi::net_stats::NetStats;
+use serde::{Deserialize, Serialize};
+
+use super::{Device, Known, Measurement, Row, Source, Test};
+use busbw_core::{
+    pairs::Pairs,
+    record::{Machine, SCHEMA},
+};
+use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
+
+/// A run that was imported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Folded {
+    /// What ran, as far as the source says.
+    pub run: Imported,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// Matrices of pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pairs>,
+    /// What it says at its end.
+    pub end: Outcome,
+}
+
+/// What ran, as far as a source says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Schema version, that of records.
+    pub schema: u32,
+    /// Where it was read.
+    pub imported: Source,
+    /// What was run.
+    pub test: Test,
+    /// Ranks of the communicator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Known<usize>>,
+    /// Hosts that they were on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<usize>,
+    /// Every rank's device, as far as it is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    /// NCCL's (or RCCL's) version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl_version: Option<String>,
+    /// Unique name of the run, where the source is a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Start time as the source says it, such as `2026-11-20 10:00:00`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// The command line, where the source shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// See [`Measurement::options`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Settings of the environment that are shown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The machine of rank 0, where the source is a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// See [`Measurement::copies`].
+    #[serde(default)]
+    pub copies: usize,
+    /// What NCCL's own output says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<NcclFacts>,
+    /// See [`Measurement::mpi`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiFacts>,
+    /// See [`Measurement::paths`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NetStats>,
+}
+
+/// What a source says of a run as a whole.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// "Out of bounds values".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_bounds: Option<u64>,
+    /// "Avg bus bandwidth" as stated, GB/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_busbw: Option<f64>,
+    /// Rows beyond the number that is kept.
+    #[serde(default)]
+    pub rows_left_out: u64,
+    /// What was said about a failure, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+impl From<Measurement> for Folded {
+    fn from(measurement: Measurement) -> Folded {
+        let Measurement {
+            source,
+            test,
+            ranks,
+            hosts,
+            devices,
+            nccl,
+            id,
+            started,
+            command,
+            options,
+            environment,
+            machine,
+            rows,
+            rows_left_out,
+            pairs,
+            out_of_bounds,
+            stated_average,
+            copies,
+            errors,
+            library,
+            mpi,
+            paths,
+        } = measurement;
+        Folded {
+            run: Imported {
+                schema: SCHEMA,
+                imported: source,
+                test,
+                ranks,
+                hosts,
+                devices,
+                nccl_version: nccl,
+                id,
+                started,
+                command,
+                options,
+                environment,
+                machine,
+                copies,
+                library,
+                mpi,
+                paths,
+            },
+            rows,
+            pairs,
+            end: Outcome { out_of_bounds, average_busbw: stated_average, rows_left_out, errors },
+        }
+    }
+}
+
+impl From<Folded> for Measurement {
+    fn from(Folded { run, rows, pairs, end }: Folded) -> Measurement {
+        Measurement {
+            source: run.imported,
+            test: run.test,
+            ranks: run.ranks,
+            hosts: run.hosts,
+            devices: run.devices,
+            nccl: run.nccl_version,
+            id: run.id,
+            started: run.started,
+            command: run.command,
+            options: run.options,
+            environment: run.environment,
+            machine: run.machine,
+            rows,
+            rows_left_out: end.rows_left_out,
+            pairs,
+            out_of_bounds: end.out_of_bounds,
+            stated_average: end.average_busbw,
+            copies: run.copies,
+            errors: end.errors,
+            library: run.library,
+            mpi: run.mpi,
+            paths: run.paths,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The communicators of a run whose ranks were split among several (NCCL_TESTS_SPLIT), which work at the
+//! same time.
+//! Not repetitions: figures of two groups are never launches or cycles of one thing.
+
+use std::collections::BTreeSet;
+
+use super::{Device, Half, Known, Measurement, Row};
+
+impl Measurement {
+    /// Takes the group of the rows that do not say theirs from the list of devices: nccl-tests prints
+    /// the rows of rank 0's communicator only. A run of one communicator has rows without a group.
+    pub fn settle_groups(&mut self) {
+        let listed: BTreeSet<u64> = self.devices.iter().filter_map(|device| device.group).collect();
+        let first = first_of(&self.devices);
+        let said = self.rows.iter().filter_map(|row| row.group);
+        let all: BTreeSet<u64> = listed.into_iter().chain(said).chain(first).collect();
+        for row in &mut self.rows {
+            row.group = if all.len() > 1 { row.group.or(first) } else { None };
+        }
+    }
+
+    /// The rows of the communicator whose row is the first: what an average is stated of.
+    pub fn first_rows(&self) -> impl Iterator<Item = &Row> {
+        let first = self.rows.first().and_then(|row| row.group);
+        self.rows.iter().filter(move |row| row.group == first)
+    }
+
+    /// The ranks of a row's communicator, as far as they are known.
+    pub fn ranks_of(&self, row: &Row) -> Option<usize> {
+        let first = self.rows.first().and_then(|row| row.group);
+        if row.group == first {
+            return self.rank_count();
+        }
+        let members = |group| self.devices.iter().filter(|device| device.group == group).count();
+        // A list that was cut counts nothing.
+        let whole = self.rank_count().is_some_and(|ranks| ranks == members(first));
+        Some(members(row.group)).filter(|members| whole && *members > 0)
+    }
+
+    /// A run for each communicator, in the order of their rows, with its own ranks and devices; the run
+    /// itself where it had one.
+    pub fn communicators(self) -> Vec<Measurement> {
+        let mut groups: Vec<Option<u64>> = Vec::new();
+        for row in &self.rows {
+            if !groups.contains(&row.group) {
+                groups.push(row.group);
+            }
+        }
+        match groups.as_slice() {
+            [] | [None] => vec![self],
+            groups => groups.iter().map(|group| self.only(*group)).collect(),
+        }
+    }
+
+    fn only(&self, group: Option<u64>) -> Measurement {
+        let rows: Vec<Row> = self.rows.iter().filter(|row| row.group == group).cloned().collect();
+        let wrong = |row: &Row| row.both().any(|half: &Half| half.wrong.is_some_and(|n| n > 0));
+        let is_first = self.rows.first().is_some_and(|row| row.group == group);
+        let blamed = rows.iter().any(wrong) || (is_first && !self.rows.iter().any(wrong));
+        let ranks = rows.first().and_then(|row| self.ranks_of(row));
+        let devices: Vec<Device> = self
+            .devices
+            .iter()
+            .filter(|device| device.group == group || device.group.is_none())
+            .cloned()
+            .collect();
+        let hosts = if is_first { self.hosts } else { ranks.and(hosts_of(&devices)) };
+        let this = Measurement { rows: Vec::new(), devices: Vec::new(), ..self.clone() };
+        let mut one = Measurement {
+            ranks: if is_first { self.ranks } else { ranks.map(Known::stated) },
+            hosts,
+            devices,
+            rows,
+            // What a text says of the whole is of the first (nccl-tests), or of whom it applies to.
+            rows_left_out: if is_first { self.rows_left_out } else { 0 },
+            stated_average: self.stated_average.filter(|_| is_first),
+            out_of_bounds: self.out_of_bounds.filter(|count| blamed || *count == 0),
+            ..this
+        };
+        super::deduce(&mut one);
+        one
+    }
+
+    /// The group of this communicator, where the run had several.
+    pub fn group(&self) -> Option<u64> {
+        self.rows.first()?.group
+    }
+}
+
+/// The group of rank 0.
+fn first_of(devices: &[Device]) -> Option<u64> {
+    devices.iter().min_by_key(|device| device.rank)?.group
+}
+
+/// The devices of rank 0's communicator; all of them where the list knows no groups.
+pub fn first_group(devices: &[Device]) -> Vec<&Device> {
+    let first = first_of(devices);
+    devices.iter().filter(|device| device.group == first).collect()
+}
+
+/// How many hosts devices are on; none of no device.
+pub fn hosts_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Option<usize> {
+    let hosts: BTreeSet<&str> = devices.into_iter().map(|device| device.host.as_str()).collect();
+    Some(hosts.len()).filter(|hosts| *hosts > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three ranks in group 0 on two hosts, one in group 1.
+    fn split() -> Measurement {
+        let device = |rank: usize, group: u64| Device {
+            rank,
+            host: format!("h{}", rank / 2),
+            group: Some(group),
+            ..Device::default()
+        };
+        let row = |group: Option<u64>, wrong: u64| Row {
+            size: 8,
+            group,
+            out_of_place: Some(Half { wrong: Some(wrong), ..Half::default() }),
+            ..Row::default()
+        };
+        Measurement {
+            ranks: Some(Known::stated(3)),
+            hosts: Some(2),
+            devices: vec![device(0, 0), device(1, 0), device(2, 0), device(3, 1)],
+            rows: vec![row(None, 0), row(Some(1), 4)],
+            stated_average: Some(1.0),
+            out_of_bounds: Some(4),
+            ..Measurement::default()
+        }
+    }
+
+    #[test]
+    fn a_run_of_several_communicators_is_several_runs() {
+        let mut run = split();
+        run.settle_groups();
+        assert_eq!([run.rows[0].group, run.rows[1].group], [Some(0), Some(1)]);
+        assert_eq!([&run.rows[0], &run.rows[1]].map(|row| run.ranks_of(row)), [Some(3), Some(1)]);
+        let [first, second] = &run.communicators()[..] else { panic!("two communicators") };
+        let told = |one: &Measurement| {
+            (one.group(), one.rank_count(), one.hosts, one.devices.len(), one.rows.len())
+        };
+        assert_eq!(told(first), (Some(0), Some(3), Some(2), 3, 1));
+        assert_eq!(told(second), (Some(1), Some(1), Some(1), 1, 1));
+        assert_eq!((first.stated_average, second.stated_average), (Some(1.0), None));
+        assert_eq!((first.out_of_bounds, second.out_of_bounds), (None, Some(4)));
+    }
+
+    #[test]
+    fn one_communicator_has_no_group() {
+        let mut run = split();
+        run.devices.pop();
+        run.rows.pop();
+        run.rows[0].group = Some(0);
+        run.settle_groups();
+        assert_eq!(run.rows[0].group, None);
+        assert_eq!(run.clone().communicators(), [run]);
+    }
+
+    #[test]
+    fn a_list_that_was_cut_counts_nothing() {
+        let mut run = split();
+        run.devices.remove(2);
+        run.settle_groups();
+        assert_eq!(run.ranks_of(&run.rows[1]), None);
+    }
+}

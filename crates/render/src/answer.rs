@@ -1,0 +1,38 @@
+//! What a command answers on stdout, for people or as JSON; a reader that went away is no failure.
+//! Not a run's rows (`outputs`).
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use busbw_core::printable::Printable;
+
+/// Where answers go.
+pub type Out = Printable<BufWriter<StdoutLock<'static>>>;
+
+/// Has `write` put the answer into stdout; it hears whether people want colours there.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()> {
+    let colour = wants_colour();
+    let mut out = Printable::new(BufWriter::new(io::stdout().lock()), colour);
+    match write(&mut out, colour).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to stdout"),
+    }
+}
+
+/// Whether people look at stdout, and want colours there.
+pub fn wants_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A line of JSON.
+pub fn json_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    // In one piece: what guards the output looks at each.
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    out.write_all(&line)
+}

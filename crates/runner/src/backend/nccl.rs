@@ -1,0 +1,223 @@
+//! The `nccl` backend: GPUs, by the NCCL (or RCCL) of this machine.
+//! Not how ranks find each other: an id is exchanged through the world before they join.
+
+mod case;
+mod channel;
+mod join;
+mod libraries;
+mod log;
+mod memory;
+mod occupants;
+mod operations;
+mod proof;
+mod seat;
+mod survey;
+mod watch;
+
+use std::sync::Arc;
+
+use busbw_core::{
+    Collective, DataType, ReduceOp,
+    algorithm::Table,
+    exit::Exit,
+    pattern,
+    plan::{Case, GpuOptions, Plan},
+    record::{GpuMemory, LibraryFacts},
+};
+use busbw_ffi::{
+    gpu::{GpuError, Runtime},
+    nccl::{Nccl as Library, NcclError, Version},
+};
+use busbw_job::world::World;
+
+pub use libraries::{Gpus, Libraries, Opened};
+pub(super) use libraries::{seen, used};
+pub use log::Log;
+
+use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::TuningChoices};
+use super::{Backend, BackendError, Channel, Prepared, Reason};
+use crate::measure::MeasureError;
+
+/// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
+const FP8_CAPABILITY: u32 = 90;
+/// NCCL has FP8 since 2.24.
+const FP8_VERSION: Version = Version(22400);
+
+/// The backend as one rank thread holds it.
+pub struct Nccl<'p> {
+    plan: &'p Plan,
+    options: GpuOptions,
+    runtime: &'static Runtime,
+    library: &'static Library,
+    /// GPU of each of our ranks.
+    ordinals: Vec<usize>,
+    /// Our ranks, once they have joined their communicator.
+    seats: Vec<Seat>,
+    /// Ranks of our communicator.
+    ranks: usize,
+    /// Its other rank threads.
+    peers: Vec<usize>,
+    tuning: TuningChoices,
+    /// Whether messages that were started wait in an open group.
+    grouped: bool,
+    /// GPU memory after each step, with `-M`.
+    memory: Option<Ledger>,
+    /// Whether the supervisor has aborted the run.
+    stopped: Box<dyn Fn() -> bool + 'p>,
+}
+
+impl<'p> Nccl<'p> {
+    /// For a rank thread whose ranks get the GPUs `ordinals`. `log` is the file that NCCL writes
+    /// to, if it writes to ours; `stopped` returns whether the supervisor has aborted the run.
+    pub fn new(
+        plan: &'p Plan,
+        options: GpuOptions,
+        opened: Opened,
+        ordinals: Vec<usize>,
+        log: Option<Arc<Log>>,
+        stopped: Box<dyn Fn() -> bool + 'p>,
+    ) -> Nccl<'p> {
+        let Opened { runtime, nccl: library } = opened;
+        let (seats, peers, tuning) = (Vec::new(), Vec::new(), TuningChoices::new(log));
+        let memory = plan.memory_report.then(Ledger::default);
+        let ranks = 0;
+        Nccl {
+            plan,
+            options,
+            runtime,
+            library,
+            ordinals,
+            seats,
+            ranks,
+            peers,
+            tuning,
+            grouped: false,
+            memory,
+            stopped,
+        }
+    }
+
+    /// Compute capability of the least capable of our GPUs.
+    fn capability(&self) -> Option<u32> {
+        let facts = |ordinal: &usize| self.runtime.facts(*ordinal).ok()?.capability;
+        self.ordinals.iter().filter_map(facts).min()
+    }
+}
+
+impl Backend for Nccl<'_> {
+    fn gpu_address(&self) -> Option<String> {
+        let facts = self.runtime.facts(*self.ordinals.first()?).ok()?;
+        Some(facts.address)
+    }
+
+    fn supported(&self, case: &Case) -> Result<(), Reason> {
+        super::host::supported(case.collective, self.ranks)?;
+        if case.collective == Collective::Barrier {
+            let text = "NCCL has no barrier: --backend host or mpi has one";
+            return Err(Reason(text.to_owned()));
+        }
+        let datatype = case.sweep.datatype;
+        if matches!(datatype, DataType::F8e4m3 | DataType::F8e5m2) {
+            let version = self.library.version();
+            if version < FP8_VERSION {
+                return Err(Reason(format!(
+                    "NCCL {version} has no {}: it came with {FP8_VERSION}",
+                    datatype.name()
+                )));
+            }
+            let scales = matches!(case.sweep.op, ReduceOp::Avg | ReduceOp::Mulsum);
+            if self.ranks == 1 && scales && case.collective.reduces() {
+                // src/device/onerank.cu compiles them for the GPU's pass only, 2.24 to 2.30.
+                return Err(Reason(format!(
+                    "NCCL has no {} of {} on one rank alone: its kernel that scales there lacks the type",
+                    case.sweep.op.name(),
+                    datatype.name()
+                )));
+            }
+            if let Some(capability) = self.capability().filter(|c| *c < FP8_CAPABILITY)
+                && case.collective.reduces()
+            {
+                return Err(Reason(format!(
+                    "GPUs of compute capability {}.{} do not reduce {}: 9.0 is the first that do",
+                    capability / 10,
+                    capability % 10,
+                    datatype.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_verifiable(&self, case: &Case) -> bool {
+        is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
+    }
+
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+        self.join(world)?;
+        // NCCL chooses its algorithms itself.
+        Ok(None)
+    }
+
+    fn begin_log_capture(&mut self) -> bool {
+        self.set_log_capture(true)
+    }
+
+    fn end_log_capture(&mut self) {
+        self.set_log_capture(false);
+    }
+
+    fn record_tuning_choice(&mut self, case: &Case) -> Result<(), BackendError> {
+        let predicted_us = GpuCase::new(self, case).predict()?;
+        self.keep_choice(case, predicted_us);
+        Ok(())
+    }
+
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.take_init_facts().map(LibraryFacts::Nccl)
+    }
+
+    fn abort(&mut self) {
+        self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
+    }
+
+    fn gpu_memory(&self) -> Option<GpuMemory> {
+        self.memory.as_ref()?.used(&self.seats)
+    }
+
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        self.can_talk()?;
+        Ok(self)
+    }
+
+    fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
+        Box::new(GpuCase::new(self, case))
+    }
+}
+
+/// Whether NCCL's result is known within the tolerance. For averages of floats NCCL multiplies each
+/// input by 1/n, rounded to the type, before it adds (ncclDevPreMulSum).
+pub fn is_within_tolerance(datatype: DataType, op: ReduceOp, ranks: usize) -> bool {
+    op != ReduceOp::Avg || pattern::averages_within_two(datatype, ranks)
+}
+
+/// A failure of the GPU's driver as an error of the run, with the rank.
+pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
+    let advice = if error.is_out_of_memory() {
+        "; lower -e, or free the GPU: nvidia-smi lists who uses it"
+    } else if error.is_unsupported_ptx() {
+        "; the driver is older than CUDA 12.0: update it, or run without checks (-c 0)"
+    } else {
+        ""
+    };
+    BackendError::Refused { text: format!("rank {rank}: {error}{advice}"), exit: Exit::Library }
+}
+
+/// A failure of NCCL as an error of the run, with the rank.
+fn nccl(rank: usize, library: &Library, error: NcclError) -> BackendError {
+    let text = format!(
+        "rank {rank}: NCCL {} at {}: {error}; NCCL_DEBUG=INFO makes it say more",
+        library.version(),
+        library.path().display()
+    );
+    BackendError::Refused { text, exit: Exit::Library }
+}

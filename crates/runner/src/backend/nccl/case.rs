@@ -1,0 +1,292 @@
+//! One case on the GPUs of one rank thread: enqueued on their streams and timed by the host's
+//! clock. Waits check for failures elsewhere.
+//! Not the calls themselves (`operations`), and not the verification (`proof`).
+
+use std::time::{Duration, Instant};
+
+use busbw_core::{
+    layout::Shape,
+    pattern::Pattern,
+    plan::{Case, Placement, Plan},
+};
+use busbw_ffi::{
+    gpu::Graph,
+    nccl::{Nccl as Library, NcclError},
+};
+
+use super::{
+    Nccl, gpu, nccl,
+    operations::{self, RankOperator, Regions},
+    seat::Seat,
+    watch::Watch,
+};
+use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
+
+/// A case that is ready to run.
+pub(super) struct GpuCase<'a> {
+    backend: Parts<'a>,
+    shape: Shape<'a>,
+    /// The operator of every rank, or why there is none: the error appears when it is first needed.
+    operators: Result<Vec<RankOperator>, BackendError>,
+    /// The captured graphs, by rank.
+    graphs: Vec<Graph>,
+    started: Instant,
+}
+
+/// The backend's parts that a case uses.
+struct Parts<'a> {
+    case: &'a Case,
+    plan: &'a Plan,
+    library: &'static Library,
+    seats: &'a mut Vec<Seat>,
+    stopped: &'a (dyn Fn() -> bool + 'a),
+    facts: CaseFacts,
+    peers: &'a [usize],
+}
+
+impl<'a> GpuCase<'a> {
+    pub(super) fn new(backend: &'a mut Nccl<'_>, case: &'a Case) -> GpuCase<'a> {
+        let shape = Shape {
+            collective: case.collective,
+            counts: case.counts,
+            ranks: backend.ranks,
+            root: case.sweep.root,
+            traffic: &backend.plan.traffic,
+            element_bytes: case.sweep.datatype.bytes(),
+        };
+        if backend.plan.per_iteration {
+            let places = backend.plan.iterations as usize + 1;
+            // A missing event is made when it is needed, or refused there.
+            backend.seats.iter_mut().for_each(|seat| drop(seat.make_events(places)));
+        }
+        let library = backend.library;
+        let operators = backend
+            .seats
+            .iter()
+            .map(|seat| {
+                RankOperator::new(&seat.communicator, case.sweep.op, case.sweep.datatype)
+                    .map_err(|error| nccl(seat.rank, library, error))
+            })
+            .collect();
+        let parts = Parts {
+            case,
+            plan: backend.plan,
+            library,
+            facts: backend.tuning.facts(case),
+            seats: &mut backend.seats,
+            stopped: &*backend.stopped,
+            peers: &backend.peers,
+        };
+        GpuCase { backend: parts, shape, operators, graphs: Vec::new(), started: Instant::now() }
+    }
+
+    fn pattern(&self, seed: u64) -> Pattern {
+        let sweep = self.backend.case.sweep;
+        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
+    }
+
+    fn regions(&self, seat: &Seat, operation: Operation) -> Result<Regions, BackendError> {
+        let shift = self.backend.plan.shift(self.backend.case, operation.iteration);
+        operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(
+            || {
+                let error =
+                    NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
+                nccl(seat.rank, self.backend.library, error)
+            },
+        )
+    }
+
+    /// Enqueues a step on every rank.
+    fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
+        let operators = self.operators.as_ref().map_err(Clone::clone)?;
+        let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
+        self.backend.seats.iter().zip(operators).try_for_each(|(seat, operator)| {
+            let regions = self.regions(seat, operation)?;
+            operations::enqueue(&self.shape, datatype, operator.get(), seat, regions, step)
+                .map_err(|error| nccl(seat.rank, library, error))
+        })
+    }
+
+    /// The rank that is named in errors that concern all of ours.
+    fn first(&self) -> usize {
+        self.backend.seats.first().map_or(0, |seat| seat.rank)
+    }
+
+    /// NCCL's prediction for one operation, in microseconds; `None` where it has none. Every rank
+    /// must call it.
+    pub(super) fn predict(&self) -> Result<Option<f64>, BackendError> {
+        let library = self.backend.library;
+        if !library.predicts()
+            || !operations::is_tuned(self.shape.collective)
+            || self.shape.counts.param == 0
+        {
+            return Ok(None);
+        }
+        let refused = |error| nccl(self.first(), library, error);
+        library.group_start().map_err(refused)?;
+        let operation =
+            Operation { placement: Placement::OutOfPlace, iteration: 0, verified: false };
+        let enqueued = self.enqueue_step(operation, 0);
+        // The group must end, even after an error.
+        let predicted = library.group_predict();
+        enqueued?;
+        Ok(predicted.ok().filter(|us| *us > 0.0))
+    }
+}
+
+impl Prepared for GpuCase<'_> {
+    fn facts(&self) -> CaseFacts {
+        self.backend.facts.clone()
+    }
+
+    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
+        let pattern = self.pattern(seed);
+        for seat in &*self.backend.seats {
+            let regions = self.regions(seat, operation)?;
+            seat.checker
+                .fill(seat, &self.shape, &pattern, regions)
+                .map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) -> Result<(), BackendError> {
+        self.graphs.clear();
+        self.backend
+            .seats
+            .iter()
+            .try_for_each(|seat| seat.stream.begin_capture().map_err(|error| gpu(seat.rank, error)))
+    }
+
+    fn end_capture(&mut self) -> Result<(), BackendError> {
+        // All captures end before the first graph is made.
+        let mut captured = Vec::new();
+        for seat in &*self.backend.seats {
+            let ended = seat.stream.end_capture().map_err(|error| gpu(seat.rank, error))?;
+            captured.push((seat.rank, ended));
+        }
+        for (rank, captured) in captured {
+            self.graphs.push(captured.instantiate().map_err(|error| gpu(rank, error))?);
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<(), BackendError> {
+        for (seat, graph) in self.backend.seats.iter().zip(&self.graphs) {
+            graph.launch(&seat.stream).map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        self.backend.seats.iter_mut().for_each(Seat::start);
+        self.started = Instant::now();
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
+        let Some(first) = self.backend.seats.first() else { return Ok(()) };
+        let collective = self.shape.collective;
+        let group = self.backend.seats.len() > 1
+            || !operations::is_one_call(collective, &first.communicator);
+        for step in 0..operations::steps(collective, self.shape.ranks) {
+            if !group {
+                self.enqueue_step(operation, step)?;
+                continue;
+            }
+            self.begin_fused()?;
+            let enqueued = self.enqueue_step(operation, step);
+            // The group must end, even after an error.
+            let ended = self.end_fused();
+            enqueued.and(ended)?;
+        }
+        Ok(())
+    }
+
+    fn begin_fused(&mut self) -> Result<(), BackendError> {
+        let library = self.backend.library;
+        library.group_start().map_err(|error| nccl(self.first(), library, error))
+    }
+
+    fn end_fused(&mut self) -> Result<(), BackendError> {
+        let library = self.backend.library;
+        library.group_end().map_err(|error| nccl(self.first(), library, error))
+    }
+
+    fn delay(&mut self, seconds: f64) {
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError> {
+        let Parts { library, stopped, peers, .. } = self.backend;
+        Watch { library, stopped, peers }.wait(self.backend.seats, deadline)?;
+        Ok(self.elapsed())
+    }
+
+    fn mark(&mut self) -> Result<(), BackendError> {
+        for seat in &mut *self.backend.seats {
+            let marked = seat.pass();
+            marked.map_err(|error| gpu(seat.rank, error))?;
+        }
+        Ok(())
+    }
+
+    fn laps(&self) -> Result<Vec<f64>, BackendError> {
+        let mut slowest: Vec<f64> = Vec::new();
+        for seat in &*self.backend.seats {
+            let laps = seat.laps().map_err(|error| gpu(seat.rank, error))?;
+            slowest.resize(slowest.len().max(laps.len()), 0.0);
+            slowest.iter_mut().zip(laps).for_each(|(slow, lap)| *slow = slow.max(lap));
+        }
+        Ok(slowest)
+    }
+
+    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
+        let pattern = self.pattern(seed);
+        let mut found = Vec::new();
+        for seat in &*self.backend.seats {
+            let regions = self.regions(seat, operation)?;
+            let mismatch = seat
+                .checker
+                .verify(seat, &self.shape, &pattern, regions, operation.placement)
+                .map_err(|error| gpu(seat.rank, error))?;
+            found.push(Found { rank: seat.rank, mismatch });
+        }
+        Ok(found)
+    }
+
+    fn corrupt(
+        &mut self,
+        operation: Operation,
+        rank: usize,
+        element: u64,
+    ) -> Result<(), BackendError> {
+        let Some(seat) = self.backend.seats.iter().find(|seat| seat.rank == rank) else {
+            return Ok(());
+        };
+        let (elements, size) = (self.shape.counts.recv, self.shape.element_bytes);
+        let recv = self.regions(seat, operation)?.recv;
+        let Some(at) = (element as usize).checked_rem(elements) else { return Ok(()) };
+        let Some(word) = recv.part(at * size, size) else { return Ok(()) };
+        let context = seat.communicator.context();
+        let mut bytes = vec![0; size];
+        context.read(word, &mut bytes).map_err(|error| gpu(rank, error))?;
+        bytes[0] ^= 1;
+        seat.stream.write(&bytes, word).map_err(|error| gpu(rank, error))
+    }
+}
+
+impl Drop for GpuCase<'_> {
+    fn drop(&mut self) {
+        let Ok(operators) = &self.operators else { return };
+        for (seat, operator) in self.backend.seats.iter().zip(operators) {
+            operator.destroy(&seat.communicator);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! NCCL's choice for each case: algorithm and protocol from its log, its own time prediction from
+//! ncclGroupSimulateEnd. Recorded in the tuning pass, before anything is timed.
+//! Not a measurement.
+
+use std::{collections::HashMap, sync::Arc};
+
+use busbw_core::plan::{Case, Sweep};
+use busbw_library_logs::nccl::{NcclFacts, Parser, Execution};
+
+use super::{Nccl, log::Log};
+use crate::backend::CaseFacts;
+
+/// NCCL's choices known so far, and how far its log has been read.
+pub(super) struct TuningChoices {
+    /// The log of this process, where NCCL writes one for us.
+    log: Option<Arc<Log>>,
+    /// Whether this thread is the first of its process: that one alone sets NCCL's log level, and reads
+    /// the log of NCCL's initialisation.
+    leads_process: bool,
+    /// Bytes of the log that have been read.
+    read: u64,
+    capturing: bool,
+    known: HashMap<(Sweep, usize), CaseFacts>,
+    /// Facts from NCCL's initialisation, until they are reported.
+    init_facts: Option<Box<NcclFacts>>,
+    reported: bool,
+}
+
+impl TuningChoices {
+    pub(super) fn new(log: Option<Arc<Log>>) -> TuningChoices {
+        // NCCL logs everything from its start on until `set_log_capture(false)`.
+        let capturing = log.is_some();
+        let (known, init_facts) = (HashMap::new(), None);
+        TuningChoices {
+            log,
+            leads_process: false,
+            read: 0,
+            capturing,
+            known,
+            init_facts,
+            reported: false,
+        }
+    }
+
+    /// Sets whether this thread is the first of its process.
+    pub(super) fn set_process_leader(&mut self, leads_process: bool) {
+        self.leads_process = leads_process;
+    }
+
+    pub(super) fn facts(&self, case: &Case) -> CaseFacts {
+        self.known.get(&key(case)).cloned().unwrap_or_default()
+    }
+}
+
+fn key(case: &Case) -> (Sweep, usize) {
+    (case.sweep, case.counts.param)
+}
+
+impl Nccl<'_> {
+    /// Makes NCCL log, or not log, its choice for each call. Returns whether its choices or its
+    /// predictions can be read.
+    pub(super) fn set_log_capture(&mut self, on: bool) -> bool {
+        let tuning = &mut self.tuning;
+        let Some(log) = &tuning.log else { return self.library.predicts() };
+        if tuning.capturing == on {
+            tuning.read = log.end();
+            return true;
+        }
+        tuning.capturing = on;
+        if !on && !tuning.reported {
+            // `set_capture` empties the log: read it first.
+            tuning.init_facts = tuning.leads_process.then(|| Box::new(init_facts(log)));
+            tuning.reported = true;
+        }
+        if tuning.leads_process {
+            log.set_capture(on);
+            self.library.read_debug_again();
+        }
+        tuning.read = 0;
+        true
+    }
+
+    /// Keeps what NCCL logged about the case that has just run, and the time in microseconds that it
+    /// predicts for it.
+    pub(super) fn keep_choice(&mut self, case: &Case, predicted_us: Option<f64>) {
+        let tuning = &mut self.tuning;
+        let mut parser = Parser::new();
+        if let Some(log) = &tuning.log {
+            tuning.read = log.lines(tuning.read, |line| parser.line(line));
+        }
+        // One call was made: the first choice in the log is its own.
+        let choice = parser.finish().choices.into_iter().next();
+        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.execution)), predicted_us };
+        tuning.known.insert(key(case), facts);
+    }
+
+    /// Facts from NCCL's initialisation, once they are known; each process returns them once.
+    pub(super) fn take_init_facts(&mut self) -> Option<Box<NcclFacts>> {
+        self.tuning.init_facts.take()
+    }
+}
+
+/// All facts in the log so far but for the choices, which belong to the rows.
+fn init_facts(log: &Log) -> NcclFacts {
+    let mut parser = Parser::new();
+    log.lines(0, |line| parser.line(line));
+    NcclFacts { choices: Vec::new(), ..parser.finish() }
+}
+
+/// "RING LL, channels 0-3".
+fn words(execution: &Execution) -> String {
+    match execution {
+        Execution::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
+            format!("{algorithm} {protocol}, channels {first}-{last}")
+        }
+        Execution::Tuned { algorithm, protocol, channels: None } => {
+            format!("{algorithm} {protocol}")
+        }
+        Execution::Symmetric { kernel, channels, .. } => {
+            format!("symmetric {kernel}, channels: {channels}")
+        }
+        Execution::CopyEngine { call } => format!("copy engine {call}"),
+        Execution::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
+    }
+}

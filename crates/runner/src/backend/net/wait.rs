@@ -1,0 +1,85 @@
+//! Waits for a plugin: polls it without limit, until the deadline passes or the run is aborted.
+//! Not what is polled.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use busbw_ffi::net::NetError;
+use busbw_shm::Wait;
+
+use super::failed;
+use crate::backend::BackendError;
+
+/// Polls without a yield: a message that is on its way arrives within these.
+const POLLS_BEFORE_YIELD: u32 = 64;
+/// Polls between two checks of the clock and of the abort flag.
+const POLLS_PER_CLOCK_CHECK: u32 = 256;
+
+/// How long a failure of the plugin waits for the supervisor's abort, which names the real cause.
+const ABORT_REASON_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks for that abort.
+const ABORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A failure of a connection as an error of the run. When another rank is lost, its connections
+/// break everywhere; only the supervisor knows the cause, and its abort arrives a moment later.
+pub(super) fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
+    let until = Instant::now() + ABORT_REASON_TIMEOUT;
+    while matches!(error, NetError::Refused { .. }) && Instant::now() < until {
+        if stopped() {
+            return Wait::Aborted.into();
+        }
+        sleep(ABORT_POLL_INTERVAL);
+    }
+    failed(rank, error)
+}
+
+/// One wait.
+pub(super) struct Patience<'a> {
+    stopped: &'a dyn Fn() -> bool,
+    until: Option<Instant>,
+    idle: u32,
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(stopped: &'a dyn Fn() -> bool, until: Option<Instant>) -> Patience<'a> {
+        Patience { stopped, until, idle: 0 }
+    }
+
+    /// There was progress.
+    #[inline]
+    pub(super) fn renew(&mut self) {
+        self.idle = 0;
+    }
+
+    /// There was no progress. NCCL would poll again at once; this yields to the plugin's threads
+    /// and to other ranks.
+    ///
+    /// # Errors
+    /// [`BackendError::Wait`]: the run was aborted, or `missing` did not do its part in time.
+    #[inline]
+    pub(super) fn rest(
+        &mut self,
+        missing: impl FnOnce() -> Vec<usize>,
+    ) -> Result<(), BackendError> {
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle < POLLS_BEFORE_YIELD {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        std::thread::yield_now();
+        if !self.idle.is_multiple_of(POLLS_PER_CLOCK_CHECK) {
+            return Ok(());
+        }
+        if (self.stopped)() {
+            return Err(Wait::Aborted.into());
+        }
+        match self.until {
+            Some(until) if Instant::now() >= until => {
+                Err(Wait::TimedOut { missing: missing() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

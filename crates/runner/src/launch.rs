@@ -1,0 +1,246 @@
+//! Where ranks run, and what becomes of them. Ends in a world that measures, and in an exit code.
+//! Not what they measure.
+
+mod alone;
+mod inline;
+mod invite;
+mod local;
+mod memory;
+mod process;
+mod rank;
+mod roll;
+mod sacrifice;
+mod worker;
+
+use invite::Devices;
+pub use rank::run as rank;
+pub use roll::roll;
+pub use worker::run as worker;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use anyhow::Result;
+use busbw_core::{
+    exit::Exit,
+    plan::{BackendChoice, Plan, Style},
+    record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
+};
+use busbw_shm::Buffers;
+
+use crate::signals::Guard;
+use crate::{
+    backend::{
+        mpi,
+        nccl::{Gpus, Libraries, Log},
+        net,
+    },
+    measure,
+    outputs::{self, Ended, Outputs},
+    request::Request,
+};
+use busbw_core::environment::{self, RELAYED, SWEPT};
+use busbw_core::exit::ExitError;
+use busbw_core::exit::print_error;
+use busbw_host::machine;
+use busbw_job::launched::Launched;
+pub use busbw_job::rendezvous::{self, Door, end_with_parent};
+use busbw_store as store;
+
+/// Runs what `planned` is, as the first of several processes that a launcher started; the others hear how
+/// it ended.
+///
+/// # Errors
+/// What cannot be planned, opened or started.
+pub fn lead(
+    launched: &Launched,
+    planned: Result<Request, ExitError>,
+    args: &[OsString],
+) -> Result<Exit> {
+    let mut door = Door::open(launched, args)?;
+    end_with_parent();
+    let ended = planned
+        .map_err(anyhow::Error::from)
+        .and_then(|request| supervise(request, args, Some(&mut door)));
+    // Said before the others exit: then their launcher may kill us.
+    let exit = ended.unwrap_or_else(|error| print_error(&error));
+    door.dismiss(exit);
+    Ok(exit)
+}
+
+/// Runs a request: opens its outputs, starts its ranks, follows them to the end. `alone` is what a launcher
+/// says where it says that this process is its only one.
+///
+/// # Errors
+/// What cannot be opened or started.
+pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<Exit> {
+    alone::refuse_copies(alone)?;
+    if [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some()) {
+        end_with_parent();
+    }
+    supervise(request, args, None)
+}
+
+fn supervise(mut request: Request, args: &[OsString], door: Option<&mut Door>) -> Result<Exit> {
+    // Before anything is opened that would be left behind.
+    let guard = Guard::watch()?;
+    sacrifice::spare_us();
+    let id = outputs::run_id(&request.plan.program);
+    let mut outputs = Outputs::open(&request, &id)?;
+    if let Some(gpus) = &request.gpus {
+        request.remarks.extend(gpus.apart(&ordinals(&request.plan, gpus).collect::<Vec<_>>()));
+        request.remarks.extend(Log::absence());
+    }
+    let machine = machine::read(&machine::Root::system());
+    let mut describe = Description::new(&id, &mut request, &machine, args)?;
+    for remark in &request.remarks {
+        outputs.say(remark);
+    }
+    for waiver in &request.waived {
+        outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
+    }
+    let ended = match request.plan.backend {
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
+            local::run(&request.plan, &mut describe, &guard, &mut outputs, door)
+        }
+        BackendChoice::Fake(model) => {
+            inline::run(&request.plan, model, &describe, &guard, &mut outputs)
+        }
+    };
+    // What was measured before a failure of our own is kept like any other.
+    let ended = ended.unwrap_or_else(|error| Ended {
+        status: Status::Failed,
+        exit: Exit::Internal,
+        message: Some(format!("{error:#}")),
+        ..Ended::complete()
+    });
+    outputs.end(&ended, || guard.heard())
+}
+
+/// Everything of a run's first line but its devices, which are known when the ranks have joined.
+struct Description {
+    run: Run,
+    /// The GPUs that it runs on, if it does.
+    gpus: Option<Gpus>,
+    /// The MPI, if it uses one.
+    mpi: Option<mpi::Libraries>,
+    /// The net plugin, if it uses one.
+    net: Option<net::Wanted>,
+}
+
+impl Description {
+    /// Caps the sizes by memory and describes what will run.
+    fn new(
+        id: &str,
+        request: &mut Request,
+        machine: &Machine,
+        args: &[OsString],
+    ) -> Result<Description> {
+        let asked = request.plan.clone();
+        let reduced_max_bytes = match request.plan.backend {
+            BackendChoice::Host => {
+                let ranks = request.plan.ranks();
+                memory::cap(&mut request.plan, ranks, machine)?
+            }
+            BackendChoice::Net => {
+                let here = request.ranks_here;
+                memory::cap(&mut request.plan, here, machine)?
+            }
+            BackendChoice::Mpi => {
+                let here = request.ranks_here;
+                let host = memory::cap(&mut request.plan, here, machine)?;
+                match request.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref()) {
+                    Some(gpus) => {
+                        let share = gpus.memory / gpus.ranks_on_one(here) as u64;
+                        memory::cap_on_gpus(&mut request.plan, share, machine)?.or(host)
+                    }
+                    None => host,
+                }
+            }
+            BackendChoice::Nccl(_) => {
+                let memory = request.gpus.as_ref().map_or(0, |gpus| gpus.memory);
+                memory::cap_on_gpus(&mut request.plan, memory, machine)?
+            }
+            BackendChoice::Fake(_) => None,
+        };
+        if let Some(reduced) = reduced_max_bytes {
+            let option = if asked.style == Style::Osu { "-m" } else { "-e" };
+            let least =
+                if asked.min_bytes > reduced { ", and the smallest size with it" } else { "" };
+            request.remarks.push(format!(
+                "{option} is lowered from {} to {reduced}{least}: memory for all ranks' buffers",
+                asked.max_bytes
+            ));
+        }
+        let run = Run {
+            schema: SCHEMA,
+            id: id.to_owned(),
+            busbw: env!("CARGO_PKG_VERSION").to_owned(),
+            started: busbw_store::local_time::now(),
+            started_unix: jiff::Timestamp::now().as_second(),
+            args: args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect(),
+            environment: store::environment(environment::all()),
+            machine: machine.clone(),
+            nccl: [0, 0],
+            preamble: Vec::new(),
+            // The header and the report say what was asked, as nccl-tests does; a line of its own says
+            // what became of it.
+            plan: asked,
+            devices: Vec::new(),
+            reduced_max_bytes,
+            memory: memory_figures(&request.plan),
+            clock: measure::measure_clock(),
+            counted: None,
+            waived: request.waived.clone(),
+            remarks: request.remarks.clone(),
+        };
+        let (gpus, mpi, net) = (request.gpus.clone(), request.mpi.clone(), request.net.clone());
+        Ok(Description { run, gpus, mpi, net })
+    }
+
+    /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
+    fn with_devices(&self, devices: Vec<Device>, library: u32) -> Run {
+        let headers = if library > 0 { busbw_ffi::nccl::HEADER_VERSION } else { 0 };
+        Run { devices, nccl: [headers, library], ..self.run.clone() }
+    }
+
+    /// What the plan's drivers drive.
+    fn devices(&self, plan: &Plan) -> Devices {
+        let cpu = &self.run.machine.cpu;
+        match (&self.gpus, &self.mpi, &self.net) {
+            (Some(gpus), _, net) => Devices::of_gpus(plan, gpus, net.clone()),
+            (_, Some(libraries), _) => Devices::of_mpi(plan, libraries, cpu),
+            (_, _, Some(wanted)) => Devices::of_net(wanted, cpu),
+            (None, None, None) => Devices::of_cores(plan, cpu),
+        }
+    }
+}
+
+/// The GPU of every rank of our own process, or processes. Where ranks share GPUs, numbers begin again.
+fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
+    (0..plan.ranks_each()).map(|rank| (plan.first_device + rank) % gpus.count)
+}
+
+fn memory_figures(plan: &Plan) -> MemoryFigures {
+    MemoryFigures {
+        buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.has_check_buffer()) as u64,
+        control: busbw_shm::Control::bytes(plan.rank_threads()) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lowered_run_is_described_as_it_was_asked() {
+        let plan = Plan { min_bytes: 1 << 20, max_bytes: 64 << 20, ..Plan::example() };
+        let mut request = Request::of(plan);
+        let mut machine = machine::read(&machine::Root::system());
+        machine.memory_limit = Some(96 << 20);
+        let run = Description::new("run", &mut request, &machine, &[]).unwrap().run;
+        // Half of it is kept; the rest is for three buffers of two ranks.
+        assert_eq!((request.plan.min_bytes, request.plan.max_bytes), (1 << 20, 8 << 20));
+        assert_eq!(run.reduced_max_bytes, Some(8 << 20));
+        assert_eq!((run.plan.min_bytes, run.plan.max_bytes), (1 << 20, 64 << 20));
+    }
+}

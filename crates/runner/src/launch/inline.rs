@@ -1,0 +1,148 @@
+//! Running without ranks, in this process, for backends that move nothing.
+//! Not for backends whose ranks can crash: those get processes.
+
+use std::{
+    sync::mpsc::{self, Receiver, Sender},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use busbw_core::{
+    cost::CostModel,
+    exit::Exit,
+    plan::Plan,
+    record::{Device, Row, Status},
+};
+use busbw_job::world::{HubEvent, Solo};
+
+use super::Description;
+use crate::signals::{self, Guard};
+use crate::{
+    backend::fake::Fake,
+    measure::{Report, Session},
+    outputs::{Ended, Flow, Outputs},
+};
+use busbw_host::machine;
+
+/// What happens meanwhile.
+enum Event {
+    Hub(HubEvent),
+    Signal,
+    Done(Result<(), String>),
+}
+
+impl From<HubEvent> for Event {
+    fn from(event: HubEvent) -> Event {
+        Event::Hub(event)
+    }
+}
+
+/// Runs every launch of the plan.
+pub(super) fn run(
+    plan: &Plan,
+    model: CostModel,
+    describe: &Description,
+    guard: &Guard,
+    outputs: &mut Outputs,
+) -> Result<Ended> {
+    let (events, heard) = mpsc::channel();
+    let (signalled, signals) = mpsc::channel();
+    let wake = events.clone();
+    guard.relay(move |signal| {
+        let _ = signalled.send(signal);
+        let _ = wake.send(Event::Signal);
+    });
+    let flow = outputs.begin(describe.with_devices(devices(plan), 0))?;
+    if let Some(ended) = early_end(flow, outputs, &signals)? {
+        return Ok(ended);
+    }
+    for launch in 0..plan.sampling.launches {
+        let (plan, events) = (plan.clone(), events.clone());
+        std::thread::Builder::new()
+            .name("fake".to_owned())
+            .spawn(move || {
+                let done = measure(&plan, model, launch, events.clone());
+                let _ = events.send(Event::Done(done));
+            })
+            .context("cannot start a thread")?;
+        loop {
+            let mut flow = Flow::Continue;
+            match heard.recv().context("the measuring thread vanished")? {
+                Event::Hub(HubEvent::Report { bytes, .. }) => {
+                    if let Some(row) = row(&bytes) {
+                        flow = outputs.row(row)?;
+                    }
+                }
+                Event::Hub(_) | Event::Signal => {}
+                Event::Done(Ok(())) => break,
+                Event::Done(Err(text)) => {
+                    return Ok(stopped(Status::Failed, Exit::Internal, Some(text)));
+                }
+            }
+            if let Some(ended) = early_end(flow, outputs, &signals)? {
+                return Ok(ended);
+            }
+        }
+    }
+    Ok(stopped(Status::Complete, Exit::Ok, None))
+}
+
+/// How the run ends early, if it does: a signal came, or the reader went away. Waits for one that
+/// pauses.
+fn early_end(
+    mut flow: Flow,
+    outputs: &mut Outputs,
+    signals: &Receiver<i32>,
+) -> Result<Option<Ended>> {
+    loop {
+        if let Ok(signal) = signals.try_recv() {
+            let text = format!("interrupted by {}", signals::signal_name(signal));
+            return Ok(Some(stopped(Status::Interrupted, Exit::Interrupted, Some(text))));
+        }
+        match flow {
+            Flow::Continue => return Ok(None),
+            Flow::ReaderGone => return Ok(Some(stopped(Status::ReaderGone, Exit::Ok, None))),
+            Flow::Held => flow = outputs.settle(Duration::from_millis(50))?,
+        }
+    }
+}
+
+fn measure(
+    plan: &Plan,
+    model: CostModel,
+    launch: u32,
+    events: Sender<Event>,
+) -> Result<(), String> {
+    let mut world = Solo::new(&machine::host_name(), events);
+    let mut backend = Fake::new(plan, model);
+    Session::new(plan, &mut world, &mut backend, launch, Box::new(|_, _| {}))
+        .run()
+        .map_err(|e| e.to_string())
+}
+
+fn row(bytes: &[u8]) -> Option<Row> {
+    match serde_json::from_slice(bytes) {
+        Ok(Report::Row(row)) => Some(*row),
+        _ => None,
+    }
+}
+
+fn stopped(status: Status, exit: Exit, message: Option<String>) -> Ended {
+    let peak_rank_bytes = machine::peak_resident(&machine::Root::system());
+    Ended { status, exit, message, peak_rank_bytes, ..Ended::complete() }
+}
+
+fn devices(plan: &Plan) -> Vec<Device> {
+    (0..plan.ranks())
+        .map(|rank| Device {
+            rank,
+            group: plan.colour(rank),
+            pid: std::process::id(),
+            host: machine::host_name(),
+            device: plan.first_device + rank,
+            address: format!("0000:{:02x}:00", plan.first_device + rank),
+            name: "fake".to_owned(),
+            bound: None,
+        })
+        .collect()
+}

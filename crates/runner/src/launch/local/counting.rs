@@ -1,0 +1,46 @@
+//! What the supervisor learns of GPUs and of the network besides what ranks report.
+//! Not the counters themselves (`counters`).
+
+use busbw_core::{
+    plan::BackendChoice,
+    record::{Counted, GpuMemory, Status},
+};
+
+use super::Job;
+use crate::{
+    launch::invite::NO_ADDRESS,
+    outputs::{Ended, Outputs},
+};
+use busbw_host::machine;
+
+impl Job<'_> {
+    /// Begins to count on every device that may move bytes; none does where only memory moves.
+    pub(super) fn watch(&mut self) -> Option<Counted> {
+        let amd = match (&self.describe.gpus, &self.describe.mpi) {
+            (Some(gpus), _) => gpus.libraries.amd,
+            (None, Some(mpi)) => mpi.gpus.as_ref().is_some_and(|gpus| gpus.amd),
+            (None, None) if self.plan.backend == BackendChoice::Net => false,
+            (None, None) => return None,
+        };
+        let addresses = self.devices().into_iter().map(|device| device.address);
+        let addresses: Vec<String> = addresses.filter(|address| address != NO_ADDRESS).collect();
+        let asked = (!amd).then_some(&addresses[..]);
+        Some(self.counters.watch(&machine::Root::system(), asked).clone())
+    }
+
+    /// Errors that GPUs' drivers reported shortly before a run failed may be why.
+    pub(super) fn tell_xids(&mut self, ended: &Ended, outputs: &Outputs) {
+        if ended.status != Status::Failed {
+            return;
+        }
+        for (gpu, xids) in self.counters.unclaimed_xids() {
+            let xids = xids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            outputs.say(&format!("the driver of GPU {gpu} reported errors (XID): {xids}"));
+        }
+    }
+}
+
+/// The larger of each figure, of what is known.
+pub(super) fn larger(one: Option<GpuMemory>, other: Option<GpuMemory>) -> Option<GpuMemory> {
+    one.into_iter().chain(other).reduce(GpuMemory::max)
+}

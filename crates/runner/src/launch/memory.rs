@@ -1,0 +1,74 @@
+//! The memory cap: nccl-tests' formula over what this machine, or our control group, still has.
+//! Not allocation.
+
+use anyhow::Result;
+use busbw_core::{exit::Exit, plan::Plan, record::Machine};
+
+use busbw_core::exit::ExitError;
+
+const GIB: u64 = 1 << 30;
+
+/// Lowers the plan's sizes to what memory allows and returns the new last size, if it changed.
+///
+/// nccl-tests keeps 1 GiB for every 16 GiB, at most 4, and 1 more for the rest, then divides by 3
+/// buffers (2 without checks): src/common.cu:1537-1546. Here messages have 2, too; the `ranks` of this host share one
+/// memory, so it is also divided by their number; and the reserve is at most half, where theirs goes below zero.
+///
+/// # Errors
+/// When not even the smallest size fits.
+pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Option<u64>> {
+    let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
+    let most = most_bytes(memory, ranks as u64, plan.has_check_buffer());
+    lower(plan, most, memory, &machine.host)
+}
+
+/// Lowers the plan's sizes to `most` bytes.
+fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u64>> {
+    let most = most / plan.messages_a_buffer().max(1) as u64;
+    if plan.max_bytes <= most {
+        return Ok(None);
+    }
+    if most < 4096 {
+        let text = format!(
+            "{} ranks do not fit into the {memory} bytes of memory that are left on {host}: use fewer ranks (-g, -t)",
+            plan.ranks()
+        );
+        return Err(ExitError::new(Exit::Impossible, text).into());
+    }
+    plan.max_bytes = most;
+    plan.min_bytes = plan.min_bytes.min(most);
+    if let Err(error) = plan.traffic.check(plan.ranks(), plan.min_bytes, plan.max_bytes) {
+        let text = format!("memory allows {most} bytes a buffer: {error}");
+        return Err(ExitError::new(Exit::Impossible, text).into());
+    }
+    Ok(Some(most))
+}
+
+/// The same for ranks that have a GPU each, the smallest of `memory` bytes.
+///
+/// # Errors
+/// When not even the smallest size fits.
+pub(super) fn cap_on_gpus(plan: &mut Plan, memory: u64, machine: &Machine) -> Result<Option<u64>> {
+    lower(plan, most_bytes(memory, 1, plan.has_check_buffer()), memory, &machine.host)
+}
+
+fn most_bytes(memory: u64, ranks: u64, proof: bool) -> u64 {
+    let reserve = memory.div_ceil(16 * GIB).saturating_mul(GIB).min(4 * GIB) + GIB;
+    let left = memory - reserve.min(memory / 2);
+    left / ranks.max(1) / if proof { 3 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn their_formula_divided_by_ranks() {
+        // 141 GiB, one rank: min(9, 4) + 1 GiB kept, a third of the rest.
+        assert_eq!(most_bytes(141 * GIB, 1, true), 136 * GIB / 3);
+        assert_eq!(most_bytes(24 * GIB, 2, false), 21 * GIB / 4);
+        // Where theirs goes below zero, half is left.
+        assert_eq!(most_bytes(GIB, 2, true), GIB / 2 / 6);
+        assert_eq!(most_bytes(0, 2, true), 0);
+    }
+}

@@ -1,0 +1,309 @@
+//! One placement of a row: batches until the stopping rule ends them, then the checks.
+//! Not one batch (`batch`) and not the row (`row`).
+
+use std::{collections::BTreeMap, time::Instant};
+
+use busbw_core::{
+    Collective,
+    bandwidth::bandwidth,
+    fault::Phase,
+    pattern::derive_seed,
+    plan::{Case, Placement, Style},
+    record::{Half, IterationReport, WrongPlace},
+};
+use busbw_stats::{Decision, StoppingRule, median, summarise};
+
+use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
+use crate::backend::{Found, Operation, finish_all};
+
+/// The most wrong elements that a half lists in full.
+const MAX_WRONG_LISTED: usize = 8;
+
+/// The most operations that are timed to learn how long one takes, if `PROBES_PER_ROW` of them fit
+/// into a row's time.
+const MAX_PROBES: u32 = 3;
+/// See `MAX_PROBES`.
+const PROBES_PER_ROW: f64 = 40.0;
+
+/// The wrong elements that checks have found so far in our communicator.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// The wrong elements of all communicators: sampling ends everywhere at the first one.
+    pub(super) wrong_anywhere: u64,
+    pub(super) wrong: u64,
+    pub(super) failed_checks: u64,
+    pub(super) places: Vec<WrongPlace>,
+}
+
+impl Session<'_> {
+    /// Measures one placement.
+    pub(super) fn measure_half(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+    ) -> Result<Half, MeasureError> {
+        let checked = self.plan.check > 0
+            && case.collective != Collective::Barrier
+            && self.backend.is_verifiable(case)
+            && (placement == Placement::OutOfPlace || case.collective.in_place_is_valid());
+        let seed = self.seed(placement);
+        let facts = self.backend.prepare(case).facts();
+        let (wanted, warmup) = self.loops(case);
+        let (least, iterations) = self.afford(case, placement, wanted)?;
+        (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
+        let begun = Instant::now();
+        let mut findings = Findings::default();
+        let mut samples = vec![Vec::new(); self.groups.len()];
+        let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let mut content = false;
+        while !content && findings.wrong_anywhere == 0 {
+            let fill = (checked && self.proves(case, placement))
+                .then(|| derive_seed(seed, batches.len() as u64));
+            let (mut mine, found) = self.run_batch(case, placement, fill)?;
+            mine.spent = begun.elapsed().as_secs_f64();
+            let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
+            let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
+            let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
+            for (group, samples) in self.groups.iter().zip(&mut samples) {
+                samples.push(self.plan.average.of(&pick(&all, &group.drivers, |t| t.total)));
+            }
+            let ours = &self.group().drivers;
+            enqueued.push(self.plan.average.of(&pick(&all, ours, |t| t.enqueue)));
+            batches.push(pick(&all, ours, |t| t.total));
+            last = ours
+                .iter()
+                .filter_map(|d| Some((self.plan.process(*d), all.get(*d)?.iterations.clone())))
+                .collect();
+            if let Some(found) = found {
+                let name = format!("last timed iteration of batch {}", batches.len());
+                self.collect(&found, &name, &mut findings)?;
+            }
+            content =
+                samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
+        }
+        if checked && findings.wrong_anywhere == 0 {
+            self.check(case, placement, seed, &mut findings)?;
+        }
+        let latency = match self.plan.latency {
+            true => {
+                let apart = std::mem::take(&mut self.apart);
+                Some(self.latency_figures(&batches, &apart)?)
+            }
+            false => None,
+        };
+        let samples = &samples[self.ours];
+        let time_us = median(samples).unwrap_or(f64::NAN);
+        let ranks = self.group().ranks.len();
+        let element = case.sweep.datatype.bytes();
+        let bw = bandwidth(case.collective, &case.counts, element, ranks, time_us * 1e-6);
+        Ok(Half {
+            algorithm: facts.algorithm,
+            predicted_us: facts.predicted_us,
+            time_us,
+            cpu_time_us: median(&enqueued).unwrap_or(f64::NAN),
+            algbw: bw.algbw,
+            busbw: bw.busbw,
+            wrong: checked.then_some(findings.wrong),
+            failed_checks: findings.failed_checks,
+            wrong_places: findings.places,
+            summary: summarise(samples),
+            batches_us: batches,
+            fewer_iterations: (iterations < wanted).then_some(iterations),
+            launches_us: Vec::new(),
+            iterations: self
+                .plan
+                .per_iteration
+                .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
+            messages: None,
+            latency,
+        })
+    }
+
+    /// Whether the result of a batch is known. A graph in place that is launched again reduces its
+    /// own earlier result.
+    fn proves(&self, case: &Case, placement: Placement) -> bool {
+        let again = self.plan.graph > 1 && placement == Placement::InPlace;
+        !(again && case.collective.reduces())
+    }
+
+    fn rule(&self, min_batches: u32) -> StoppingRule {
+        let sampling = self.plan.sampling;
+        let half = sampling.row_time.map_or(f64::INFINITY, |row| row / 2.0);
+        StoppingRule {
+            min_batches: min_batches as usize,
+            precision: sampling.precision,
+            max_time_seconds: Some(sampling.max_time.min(half)),
+        }
+    }
+
+    /// Batches and iterations for which there is time. With a limit, one operation is timed, and
+    /// the slowest rank thread's time counts for all. A first operation may be slow: if it would
+    /// cost iterations and another probe is cheap, more are timed.
+    fn afford(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+        wanted: u32,
+    ) -> Result<(u32, u32), MeasureError> {
+        let plan = self.plan;
+        let Some(row_time) = plan.sampling.row_time else {
+            return Ok((plan.sampling.min_batches, wanted));
+        };
+        let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
+        for _ in 0..MAX_PROBES {
+            fastest = self.probe(case, placement)?.min(fastest);
+            let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
+            afforded = plan.sampling.afforded(wanted, fastest * operations);
+            let is_cheap = fastest * PROBES_PER_ROW < row_time;
+            if afforded == (plan.sampling.min_batches, wanted) || !is_cheap {
+                break;
+            }
+        }
+        Ok(afforded)
+    }
+
+    /// Iterations of a batch of a case: timed and untimed ones.
+    fn loops(&self, case: &Case) -> (u32, u32) {
+        let (element, ranks) = (case.sweep.datatype.bytes(), self.group().ranks.len());
+        self.plan.loops(match self.plan.style {
+            Style::Osu => case.collective.message_bytes(case.counts.param as u64, element, ranks),
+            Style::Busbw | Style::NcclTests => case.counts.bytes(element) as u64,
+        })
+    }
+
+    /// Seconds of one operation on the slowest rank thread.
+    fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, MeasureError> {
+        self.world.barrier(self.deadline())?;
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        prepared.start();
+        prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
+        let mine = finish_all(prepared.as_mut(), deadline)?;
+        drop(prepared);
+        let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
+        let times = all.iter().flat_map(|bytes| bytes.as_chunks().0);
+        Ok(times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
+    }
+
+    /// The seed of this row and placement; the seeds of batches and checks derive from it.
+    pub(super) fn seed(&self, placement: Placement) -> u64 {
+        // Each communicator has its own seed, so that another communicator's data is wrong data.
+        let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
+        let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
+        let half = 2 * self.index + u64::from(placement == Placement::InPlace);
+        derive_seed(launch, half)
+    }
+
+    /// Runs `-c` operations with fresh data each and verifies every element; ends at the first
+    /// wrong one.
+    fn check(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+        seed: u64,
+        findings: &mut Findings,
+    ) -> Result<(), MeasureError> {
+        let operation = Operation { placement, iteration: 0, verified: false };
+        for number in 1..=u64::from(self.plan.checks(self.iterations)) {
+            let seed = derive_seed(seed, u64::MAX - number);
+            self.backend.prepare(case).fill(operation, seed)?;
+            self.enter(Phase::Verify);
+            let corrupt = self.corruption(Phase::Verify);
+            let deadline = self.deadline();
+            let mut prepared = self.backend.prepare(case);
+            prepared.enqueue(operation)?;
+            finish_all(prepared.as_mut(), deadline)?;
+            if let Some((rank, element)) = corrupt {
+                prepared.corrupt(operation, rank, element)?;
+            }
+            let found = prepared.verify(operation, seed)?;
+            drop(prepared);
+            self.collect(&found, &format!("check {number}"), findings)?;
+            if findings.wrong_anywhere > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges the wrong elements that every rank found.
+    pub(super) fn collect(
+        &mut self,
+        found: &[Found],
+        check: &str,
+        findings: &mut Findings,
+    ) -> Result<(), MeasureError> {
+        let words = |found: &Found| {
+            let first = found.mismatch.first.unwrap_or_default();
+            [found.rank as u64, found.mismatch.wrong, first.index, first.got, first.want]
+        };
+        let mine: Vec<u8> = found.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
+        let all = self.world.allgather(&mine, self.deadline())?;
+        let words: Vec<u64> =
+            all.iter().flat_map(|b| b.as_chunks().0).map(|raw| u64::from_le_bytes(*raw)).collect();
+        for [rank, wrong, element, got, want] in words.as_chunks().0 {
+            findings.wrong_anywhere += wrong;
+            let rank = *rank as usize;
+            if *wrong == 0 || !self.group().ranks.contains(&rank) {
+                continue;
+            }
+            findings.wrong += wrong;
+            findings.failed_checks += 1;
+            if findings.places.len() < MAX_WRONG_LISTED {
+                findings.places.push(WrongPlace {
+                    rank,
+                    element: *element,
+                    got: format!("{got:#x}"),
+                    want: format!("{want:#x}"),
+                    check: check.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One figure of the given rank threads' times of a batch, in microseconds.
+fn pick(all: &[BatchTimes], drivers: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
+    drivers.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
+}
+
+/// The slowest rank of every process at every iteration, and the slowest process (nccl-tests
+/// src/common.cu:367-440). `ranks` holds the process and the times of each rank.
+fn iteration_report(ranks: &[(usize, Vec<f64>)], skip: u32) -> IterationReport {
+    let mut processes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (process, seconds) in ranks {
+        let slowest = processes.entry(*process).or_default();
+        slowest.resize(slowest.len().max(seconds.len()), f64::NAN);
+        slowest.iter_mut().zip(seconds).for_each(|(slow, s)| *slow = slow.max(s * 1e6));
+    }
+    let us: Vec<Vec<f64>> = processes.into_values().collect();
+    let count = us.iter().map(Vec::len).max().unwrap_or(0);
+    let times_us = (0..count)
+        .map(|at| us.iter().filter_map(|t| t.get(at)).copied().fold(f64::NAN, f64::max))
+        .collect();
+    let per_process_us = if us.len() > 1 { us } else { Vec::new() };
+    IterationReport { skipped: skip as usize, times_us, per_process_us }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_process_share_its_times() {
+        let ranks = [[1.0, 2.0], [3.0, 0.0], [2.0, 1.0], [0.0, 4.0]];
+        let of = |processes: usize| {
+            let ranks: Vec<(usize, Vec<f64>)> = ranks
+                .iter()
+                .enumerate()
+                .map(|(rank, times)| (rank % processes, times.iter().map(|t| t * 1e-6).collect()))
+                .collect();
+            iteration_report(&ranks, 1)
+        };
+        assert_eq!(of(1).times_us, [3.0, 4.0]);
+        assert_eq!(of(1).per_process_us, Vec::<Vec<f64>>::new());
+        assert_eq!(of(2).times_us, [3.0, 4.0]);
+        assert_eq!(of(2).per_process_us, [[2.0, 2.0], [3.0, 4.0]]);
+    }
+}

@@ -1,0 +1,162 @@
+//! One row: both placements of a case, combined and reported to the supervisor by the first rank of
+//! each communicator.
+//! Not its sampling (`half`).
+
+use busbw_core::{
+    Collective,
+    algorithm::Table,
+    alltoallv::Traffic,
+    collective::OpColumn,
+    plan::{Case, Placement},
+    record::{Half, Row, SCHEMA},
+};
+
+use super::{MeasureError, Report, Session};
+
+impl Session<'_> {
+    /// Measures both placements of a case (with `latency` one of them) and reports the row. Returns
+    /// the number of wrong elements.
+    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, MeasureError> {
+        if self.world.rank() == 0 {
+            let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
+            self.report(&Report::Progress { index: self.index, bytes })?;
+        }
+        let [out, inside] = Placement::BOTH;
+        let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
+        let why_not = match in_place_only || !self.plan.latency {
+            true => self.backend.has_in_place(case).err(),
+            false => None,
+        };
+        if let (true, Some(reason)) = (in_place_only, &why_not) {
+            self.report_waived(case, cycle, format!("in place: {reason}"))?;
+            return Ok(0);
+        }
+        let out_of_place = match in_place_only {
+            true => None,
+            false => Some(self.measure_half(case, out)?),
+        };
+        let in_place = match in_place_only || (!self.plan.latency && why_not.is_none()) {
+            true => Some(self.measure_half(case, inside)?),
+            false => None,
+        };
+        let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
+        let wrong = halves.iter().filter_map(|half| half.wrong).sum();
+        let mut notes = self.traffic_notes(case, &halves);
+        notes.extend(why_not.map(|reason| format!("# in place is waived: {reason}")));
+        let row = Row { out_of_place, in_place, notes, ..self.empty_row(case, cycle) };
+        self.report_row(row)?;
+        Ok(wrong)
+    }
+
+    /// Reports that a case cannot run.
+    pub(super) fn report_waived(
+        &mut self,
+        case: &Case,
+        cycle: u64,
+        reason: String,
+    ) -> Result<(), MeasureError> {
+        let row = Row { waived: Some(reason), ..self.empty_row(case, cycle) };
+        self.report_row(row)
+    }
+
+    /// Reports the algorithm table that the backend measured on this machine.
+    pub(super) fn report_measured(&mut self, table: Table) -> Result<(), MeasureError> {
+        if self.leads() {
+            self.report(&Report::Measured(table))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn report_row(&mut self, row: Row) -> Result<(), MeasureError> {
+        if self.leads() {
+            self.report(&Report::Row(Box::new(row)))?;
+        }
+        if self.index == 0 {
+            // A run without an end (`-N 0`) may have no other moment to report this.
+            self.report_library()?;
+        }
+        if self.plan.timeout_s.is_some() {
+            // The reader of stdout may delay the reporting rank for as long as it likes: no rank is
+            // late because of that.
+            self.world.barrier(None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn report(&mut self, report: &Report) -> Result<(), MeasureError> {
+        let bytes = serde_json::to_vec(report).unwrap_or_default();
+        Ok(self.world.report(&bytes)?)
+    }
+
+    fn empty_row(&self, case: &Case, cycle: u64) -> Row {
+        let collective = case.collective;
+        let redop = match collective.op_column() {
+            OpColumn::Name => case.sweep.op.name(),
+            OpColumn::None => "none",
+            OpColumn::Blank => "",
+        };
+        Row {
+            schema: SCHEMA,
+            index: self.index,
+            cycle,
+            launch: self.launch,
+            shown: self.launch + 1 == self.plan.sampling.launches,
+            group: self.group().ranks.first().map_or(0, |rank| self.plan.colour(*rank)),
+            ranks: self.group().ranks.len(),
+            benchmark: collective.into(),
+            size: case.counts.bytes(case.sweep.datatype.bytes()) as u64,
+            count: case.counts.param as u64,
+            datatype: case.sweep.datatype,
+            redop: redop.to_owned(),
+            root: if collective.rooted() { case.sweep.root as i64 } else { -1 },
+            finished: busbw_store::local_time::now(),
+            waived: None,
+            out_of_place: None,
+            in_place: None,
+            pairs: None,
+            notes: Vec::new(),
+            counters: Vec::new(),
+        }
+    }
+
+    /// The summary of alltoallv (nccl-tests src/alltoallv.cu:464-493), which nccl-tests prints
+    /// inside the row.
+    fn traffic_notes(&self, case: &Case, halves: &[&Half]) -> Vec<String> {
+        if !self.plan.traffic_summary || case.collective != Collective::AllToAllV {
+            return Vec::new();
+        }
+        halves.iter().flat_map(|half| self.traffic_summary(case, half.time_us)).collect()
+    }
+
+    fn traffic_summary(&self, case: &Case, time_us: f64) -> Vec<String> {
+        let ranks = self.group().ranks.len();
+        let total = case.counts.param * ranks * case.sweep.datatype.bytes();
+        let traffic = &self.plan.traffic;
+        let head = "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY:";
+        let mut lines = vec![match traffic {
+            Traffic::Generated { spread } => format!(
+                "{head} mode=generated nranks={ranks} total_bytes={total} spread={spread:.3} time_usec={time_us:.2}"
+            ),
+            Traffic::Even => {
+                format!(
+                    "{head} mode=even nranks={ranks} total_bytes={total} time_usec={time_us:.2}"
+                )
+            }
+            Traffic::Matrix { rows, scale } => format!(
+                "{head} mode=matrix nranks={ranks} matrix_dim={} scale={scale:.3} time_usec={time_us:.2}",
+                rows.len()
+            ),
+        }];
+        for rank in 0..ranks {
+            let sent: usize = (0..ranks).map(|to| traffic.bytes(rank, to, ranks, total)).sum();
+            let received: usize =
+                (0..ranks).map(|from| traffic.bytes(from, rank, ranks, total)).sum();
+            let algbw = sent.max(received) as f64 / 1e9 / (time_us * 1e-6);
+            let busbw = algbw * (ranks as f64 - 1.0) / ranks as f64;
+            lines.push(format!(
+                "#   rank={rank} send_bytes={sent} recv_bytes={received} alg_bw={algbw:.2} bus_bw={busbw:.2}"
+            ));
+        }
+        lines
+    }
+}

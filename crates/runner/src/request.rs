@@ -1,0 +1,74 @@
+//! What is to be run: a plan, with what else the options said of libraries and outputs.
+//! Not how options become it (`options` of the program).
+
+use std::path::PathBuf;
+
+use busbw_core::{plan::Plan, record::Waiver};
+
+use crate::backend::{mpi, nccl::Gpus, net};
+
+/// A plan, and what else the options said.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What will be run.
+    pub plan: Plan,
+    /// Options that mean nothing on the plan's backend.
+    pub waived: Vec<Waiver>,
+    /// What looks like a mistake.
+    pub remarks: Vec<String>,
+    /// The GPUs that it runs on, if it does.
+    pub gpus: Option<Gpus>,
+    /// The MPI, if it uses one.
+    pub mpi: Option<mpi::Libraries>,
+    /// The net plugin, if one is asked for.
+    pub net: Option<net::Wanted>,
+    /// Ranks on this host, as far as that is known.
+    pub ranks_here: usize,
+    /// What stdout carries.
+    pub output: Output,
+    /// nccl-tests' JSON report.
+    pub json_report: Option<PathBuf>,
+    /// Where the record goes: a path of the user's, the default place, or nowhere.
+    pub record: RecordPlace,
+}
+
+impl Request {
+    /// A request for nothing but the plan: the table, and no record.
+    pub fn of(plan: Plan) -> Request {
+        Request {
+            ranks_here: plan.ranks(),
+            plan,
+            waived: Vec::new(),
+            remarks: Vec::new(),
+            gpus: None,
+            mpi: None,
+            net: None,
+            output: Output::default(),
+            json_report: None,
+            record: RecordPlace::None,
+        }
+    }
+}
+
+/// What stdout carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// The table.
+    #[default]
+    Table,
+    /// Comma-separated values.
+    Csv,
+    /// The record's lines.
+    Json,
+}
+
+/// Where the record goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordPlace {
+    /// The data folder.
+    Default,
+    /// Where the user said.
+    At(PathBuf),
+    /// Nowhere.
+    None,
+}

@@ -1,0 +1,17 @@
+//! Where records live: written line by line while a run goes on, read back by every command.
+//! Not their schema (`busbw_core::record`) and not their printed form (`render`).
+#![forbid(unsafe_code)]
+
+/// Measured algorithm tables.
+pub mod algorithms;
+mod environment;
+/// Local time as nccl-tests prints it.
+pub mod local_time;
+mod place;
+mod reader;
+mod writer;
+
+pub use environment::{environment, masked, shown};
+pub use place::{find, last, new_path, new_result_path};
+pub use reader::{ReadError, parse, read};
+pub use writer::Writer;

@@ -1,0 +1,123 @@
+//! The data folder, a path for a new record, and finding one again by its name.
+//! Not reading or writing.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result, bail};
+use jiff::{Zoned, civil::DateTime};
+
+use super::reader;
+
+/// Extension of records.
+const EXTENSION: &str = "jsonl";
+
+/// `$XDG_DATA_HOME/busbw/runs`, or its default.
+fn folder() -> Result<PathBuf> {
+    Ok(data_folder()?.join("runs"))
+}
+
+fn data_folder() -> Result<PathBuf> {
+    let data = dirs::data_dir().context(
+        "there is no data folder for records: set HOME or XDG_DATA_HOME, give --record PATH, or use --no-record",
+    )?;
+    Ok(data.join("busbw"))
+}
+
+/// A path for the result of sweep `id`; creates its folder.
+///
+/// # Errors
+/// There is no data folder, or it cannot be created.
+pub fn new_result_path(id: &str) -> Result<PathBuf> {
+    let folder = data_folder()?.join("sweeps");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder for results, {}", folder.display()))?;
+    Ok(folder.join(format!("{id}.json")))
+}
+
+/// A path for the record of run `id`; creates its folder.
+///
+/// # Errors
+/// There is no data folder, or it cannot be created.
+pub fn new_path(id: &str) -> Result<PathBuf> {
+    let folder = folder()?;
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder for records, {}", folder.display()))?;
+    Ok(folder.join(format!("{id}.{EXTENSION}")))
+}
+
+/// The record that `name` selects: a file, the id of a run, the beginning of one, or the newest
+/// run.
+///
+/// # Errors
+/// No record matches, or several do.
+pub fn find(name: Option<&Path>) -> Result<PathBuf> {
+    let Some(name) = name else { return newest() };
+    if name.is_file() {
+        return Ok(name.to_owned());
+    }
+    let text = name.to_string_lossy();
+    if name.components().count() != 1 {
+        bail!("there is no record {text}");
+    }
+    let mut matching = records()?.into_iter().filter(|path| {
+        path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(&*text))
+    });
+    let first = matching.next().with_context(|| {
+        format!(
+            "{text} is no file, and no run in {} begins like it",
+            folder().unwrap_or_default().display()
+        )
+    })?;
+    match matching.next() {
+        None => Ok(first),
+        Some(second) => bail!(
+            "{text} could be {} or {}: write more of it",
+            first.file_stem().unwrap_or_default().to_string_lossy(),
+            second.file_stem().unwrap_or_default().to_string_lossy()
+        ),
+    }
+}
+
+fn newest() -> Result<PathBuf> {
+    let mut last = last(1)?;
+    last.pop()
+        .with_context(|| "there is no record yet: run a benchmark first, such as busbw all_reduce")
+}
+
+/// The newest records, at most `count`, the oldest of them first.
+///
+/// # Errors
+/// There is no data folder.
+pub fn last(count: usize) -> Result<Vec<PathBuf>> {
+    let mut paths = records()?;
+    paths.sort_by_cached_key(|path| age(path));
+    Ok(paths.split_off(paths.len().saturating_sub(count)))
+}
+
+/// When a run began, as its record says: copies and late writes do not make it newer. A file that
+/// does not say it is sorted by its last write. Runs of the same second are in the order of
+/// writing.
+fn age(path: &Path) -> (Option<DateTime>, Option<SystemTime>) {
+    let written = fs::metadata(path).and_then(|about| about.modified()).ok();
+    let began = reader::started(path).and_then(|text| text.parse().ok());
+    let local = |time: SystemTime| Some(Zoned::try_from(time).ok()?.datetime());
+    (began.or_else(|| written.and_then(local)), written)
+}
+
+/// All records.
+fn records() -> Result<Vec<PathBuf>> {
+    let folder = folder()?;
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        // Opening a pipe would block until somebody writes.
+        .filter(|path| path.extension().is_some_and(|e| e == EXTENSION) && path.is_file())
+        .collect();
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,97 @@
+//! Writes a record: one line at a time, each in one write, the last one synced to disk. A file
+//! without a line is removed.
+//! Not what is in a line.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use busbw_core::record::Line;
+
+/// An open record.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+    /// Whether this writer created the file and it is still empty.
+    vacant: bool,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.vacant {
+            // At worst an empty file stays.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Writer {
+    /// Creates the file, before anything is measured: a path that cannot be written fails early.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create(path: &Path) -> Result<Writer> {
+        let mut options = OpenOptions::new();
+        let (new, vacant) = match options.write(true).create_new(true).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create_new(false).create(true).truncate(true).open(path), false)
+            }
+            new => (new, true),
+        };
+        let file = new.with_context(|| {
+            format!(
+                "cannot write the record {}; choose another path with --record, or use --no-record",
+                path.display()
+            )
+        })?;
+        Ok(Writer { file, path: path.to_owned(), vacant })
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// The line cannot be written: a full disk, for example.
+    pub fn write(&mut self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_vec(line).context("cannot serialise a line of the record")?;
+        text.push(b'\n');
+        self.file
+            .write_all(&text)
+            .with_context(|| format!("cannot write to the record {}", self.path.display()))?;
+        self.vacant = false;
+        if matches!(line, Line::End(_)) {
+            self.file
+                .sync_all()
+                .with_context(|| format!("cannot sync the record {}", self.path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_of_our_own_goes_away_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.jsonl");
+        drop(Writer::create(&path).unwrap());
+        assert!(!path.exists());
+
+        fs::write(&path, "earlier").unwrap();
+        drop(Writer::create(&path).unwrap());
+        assert!(path.exists());
+        // A file such as /dev/null must not be removed.
+        drop(Writer::create(Path::new("/dev/null")).unwrap());
+        assert!(Path::new("/dev/null").exists());
+    }
+}
