@@ -1,5 +1,5 @@
 // The tables of a net plugin, v8 to v12, as NCCL 2.30.7 lays them out (src/include/plugin/net/net_v8.h to
-// net_v12.h), written down a second time: model::abi is held against NCCL's own by its tests.
+// net_v12.h), written down a second time: nccl_plugin_abi is held against NCCL's own by its tests.
 #pragma once
 #include <cstddef>
 #include <cstdint>

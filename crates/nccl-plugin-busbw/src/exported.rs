@@ -66,11 +66,14 @@ fn guarded(what: &str, act: impl FnOnce() -> Result<()>) -> Status {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => Status::SUCCESS,
         Ok(Err(failure)) => {
-            log::warn(&format!("NET/busbw: {what}: {failure}"));
+            log::warn(&format!("NET/{}: {what}: {failure}", tables::name()));
             failure.status
         }
         Err(_) => {
-            log::warn(&format!("NET/busbw: {what}: a bug of busbw's; please report it"));
+            log::warn(&format!(
+                "NET/{}: {what}: a bug of busbw's; please report it",
+                tables::name()
+            ));
             Status::INTERNAL
         }
     }

@@ -23,6 +23,12 @@ static NAME: [AtomicU8; NAME_BYTES] = {
     name
 };
 
+/// What NCCL's log calls this network.
+pub(super) fn name() -> String {
+    let letters = NAME.iter().map(|letter| letter.load(Ordering::Relaxed));
+    letters.take_while(|&letter| letter != 0).map(char::from).collect()
+}
+
 /// Another name, cut where it is too long.
 pub(super) fn rename(name: &str) {
     let letters = name.bytes().chain(std::iter::repeat(0)).take(NAME_BYTES - 1);
