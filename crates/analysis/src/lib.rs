@@ -10,3 +10,5 @@ pub mod explain;
 pub mod machine_argument;
 /// What others measured.
 pub mod references;
+/// What a sweep measured.
+pub mod sweep;

@@ -30,4 +30,4 @@ pub use reading_commands::{
 };
 pub use record_commands::{CompareArguments, ImportArguments, ListArguments, ReferencesArguments};
 pub use reporting::ReportArguments;
-pub use sweeping::{Show, SweepArguments, TransportsArguments, TurnArguments};
+pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};

@@ -17,10 +17,10 @@ use busbw_logs::measurement::Measurement;
 use crate::{
     figure::{self, Figure},
     options::ShowArguments,
-    output_file, report,
-    sweep::{self, Outcome},
+    output_file, report, sweep,
 };
 use busbw_analysis::explain::{self, Hardware};
+use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::{printable::Printable, quantity::count};
 use busbw_render as render;
@@ -30,14 +30,14 @@ use busbw_store as store;
 
 /// The result of a sweep, where `path` is one, or a folder with one.
 fn result(path: &Path) -> Option<Result<Outcome, String>> {
-    let path = if path.is_dir() { path.join(sweep::RESULT_FILE) } else { path.to_owned() };
+    let path = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }
     let text = fs::read_to_string(&path).ok()?;
     // A record as one object is no result.
     text.contains("\"sweep_schema\"")
-        .then(|| sweep::read(&text).map_err(|why| format!("{}: {why}", path.display())))
+        .then(|| read_sweep(&text).map_err(|why| format!("{}: {why}", path.display())))
 }
 
 /// Prints a record.
@@ -52,7 +52,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             let title = format!("{}, {}", outcome.program, outcome.on);
             return draw(title, &report::sweep_series(&outcome));
         }
-        sweep::show(&outcome, arguments.csv, arguments.json)?;
+        print_sweep(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);
     }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;
@@ -133,4 +133,17 @@ fn draw(title: String, series: &[report::Series]) -> Result<Exit> {
         out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
     })?;
     Ok(Exit::Ok)
+}
+
+/// Prints the result of a sweep as its command printed it.
+///
+/// # Errors
+/// stdout cannot be written.
+fn print_sweep(outcome: &Outcome, as_csv: bool, as_json: bool) -> Result<()> {
+    sweep::put(&match (as_csv, as_json) {
+        (true, _) => sweep::csv(outcome),
+        (_, true) => serde_json::to_string(outcome).context("cannot write JSON")? + "\n",
+        _ if outcome.command == "transports" => crate::transports::table(outcome),
+        _ => sweep::table(outcome),
+    })
 }

@@ -3,15 +3,14 @@
 //! shares with it is here, too.
 //! Not measuring: launches run this program.
 
-mod best;
 mod csv;
 mod environment;
 mod interruption;
 mod launch;
-mod outcome;
 mod place;
 mod prepared;
 mod progress;
+mod rows;
 mod table;
 mod turns;
 
@@ -22,18 +21,19 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use busbw_analysis::sweep::{Outcome, SCHEMA, Tried};
 use busbw_core::{
     exit::Exit,
     record::{Folded, Run},
 };
 
 pub use environment::{Environment, Variable};
-pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
-    best::sentence,
-    place::{Destination, RESULT_FILE},
+    csv::csv,
+    place::Destination,
     prepared::Prepared,
-    table::{cells, digits, figure, foot, head, multiple},
+    rows::{tried, untried},
+    table::{cells, digits, figure, foot, head, multiple, table},
     turns::Turns,
 };
 
@@ -63,11 +63,11 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let destination = Destination::find(&arguments.turns, &prepared, "sweep")?;
     let measured = measure(&arguments.turns, &prepared, &environments, &destination, findings)?;
     let tried = environments.iter().zip(&measured.turns);
-    let tried = tried.map(|(one, turns)| Tried::of(one, turns, destination.is_kept())).collect();
+    let tried = tried.map(|(one, turns)| rows::tried(one, turns, destination.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
     // A failing stdout must not lose the result, and a failing folder must not lose the table.
     let kept = destination.keep(&outcome);
-    print(&arguments.turns, &outcome, table::table)?;
+    print(&arguments.turns, &outcome, table)?;
     kept?;
     Ok(exit(&outcome))
 }
@@ -163,7 +163,7 @@ impl Measured {
         environments: Vec<Tried>,
     ) -> Outcome {
         Outcome {
-            sweep_schema: outcome::SCHEMA,
+            sweep_schema: SCHEMA,
             command: command.to_owned(),
             busbw: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started.clone(),
@@ -176,7 +176,7 @@ impl Measured {
             time_limit_s: arguments.time,
             took_s: self.took_s,
             interrupted: self.interrupted,
-            rows: outcome::rows(&self.turns, baseline),
+            rows: rows::rows(&self.turns, baseline),
             environments,
         }
     }
@@ -211,27 +211,14 @@ pub(crate) fn print(
     table: impl Fn(&Outcome) -> String,
 ) -> Result<()> {
     let text = match (arguments.csv, arguments.json) {
-        (true, _) => csv::csv(outcome),
+        (true, _) => csv(outcome),
         (_, true) => serde_json::to_string(outcome).context("cannot write JSON")? + "\n",
         _ => table(outcome),
     };
     put(&text)
 }
 
-/// Prints a result that was read from a file.
-///
-/// # Errors
-/// stdout cannot be written.
-pub(crate) fn show(outcome: &Outcome, as_csv: bool, as_json: bool) -> Result<()> {
-    put(&match (as_csv, as_json) {
-        (true, _) => csv::csv(outcome),
-        (_, true) => serde_json::to_string(outcome).context("cannot write JSON")? + "\n",
-        _ if outcome.command == "transports" => crate::transports::table(outcome),
-        _ => table::table(outcome),
-    })
-}
-
-fn put(text: &str) -> Result<()> {
+pub(crate) fn put(text: &str) -> Result<()> {
     answer(|out, _| out.write_all(text.as_bytes()))
 }
 

@@ -17,16 +17,16 @@ use std::ffi::OsString;
 use anyhow::Result;
 use busbw_core::{exit::Exit, plan::Plan};
 
-pub use evidence::{Percent, Transport};
 pub(crate) use table::table;
 
 use crate::{
     options::TransportsArguments,
-    sweep::{self, Destination, Environment, Outcome, Prepared, Tried},
+    sweep::{self, Destination, Environment, Prepared},
 };
+use busbw_analysis::sweep::{Conclusion, Percent};
+use busbw_analysis::sweep::{Outcome, Tried};
 use busbw_core::exit::ExitError;
 use busbw_host::machine::Root;
-use evidence::Conclusion;
 use here::Here;
 use profile::Profile;
 
@@ -84,12 +84,12 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         if profile.waived.is_some() {
             return Tried {
                 waived: profile.waived.clone(),
-                ..Tried::untried(&profile.environment)
+                ..sweep::untried(&profile.environment)
             };
         }
         let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
-        let transport = Transport::judge(profile, &records, here.nodes);
-        let tried = Tried::of(&profile.environment, turns, destination.is_kept());
+        let transport = evidence::judge(profile, &records, here.nodes);
+        let tried = sweep::tried(&profile.environment, turns, destination.is_kept());
         Tried { transport: (!records.is_empty()).then_some(transport), ..tried }
     });
     let tried = tried.collect();

@@ -3,38 +3,20 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use busbw_analysis::sweep::Show;
 use busbw_core::{Benchmark, Collective, messages::Messages, osu::Program};
-use clap::{Args, ValueEnum, builder::PossibleValue};
-use serde::{Deserialize, Serialize};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use super::arguments::seconds;
 use busbw_lint::nearest::nearest;
 
-/// What a cell of the table shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Show {
-    /// Bus bandwidth, GB/s.
-    #[default]
-    Busbw,
-    /// Algorithm bandwidth, GB/s.
-    Algbw,
-    /// Time of one operation, microseconds.
-    Time,
-}
-
-impl ValueEnum for Show {
-    fn value_variants<'a>() -> &'a [Show] {
-        &[Show::Busbw, Show::Algbw, Show::Time]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Show::Busbw => "busbw",
-            Show::Algbw => "algbw",
-            Show::Time => "time",
-        }))
-    }
+/// `--show`'s words.
+fn show_words() -> impl TypedValueParser<Value = Show> {
+    PossibleValuesParser::new(Show::ALL.map(Show::name))
+        .map(|word| Show::ALL.into_iter().find(|show| show.name() == word).unwrap_or_default())
 }
 
 /// What both commands take.
@@ -47,7 +29,7 @@ pub struct TurnArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
     /// What a cell shows (default: busbw; of messages their time or bandwidth)
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = show_words())]
     pub show: Option<Show>,
     /// Compare with this one: its number, or its name
     #[arg(long, value_name = "WHICH")]

@@ -7,11 +7,8 @@ use super::{
     data::{Cell, Environment, Line, LineKind, Row, Series, Sweep, SweepRow},
     of_run::quoted,
 };
-use crate::{
-    options::Show,
-    sweep::{self, Outcome, Tried},
-    transports::Percent,
-};
+use crate::sweep;
+use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
 
 /// What to call each sweep, with a number where there are several.
 pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
@@ -37,7 +34,7 @@ pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
         unit: unit.to_owned(),
         figure: figure.to_owned(),
         launches: outcome.launches,
-        sentence: sweep::sentence(outcome)
+        sentence: busbw_analysis::sweep::sentence(outcome)
             .map(|said| said.replacen("fastest: ", "the fastest is ", 1)),
         baseline: baseline.map(|environment| environment.name.clone()),
         environments: outcome.environments.iter().map(environment).collect(),

@@ -8,7 +8,8 @@ use busbw_core::{exit::Exit, pairs::Pairs};
 use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
-use crate::sweep::{self, Outcome};
+use crate::sweep;
+use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::quantity::count;
 use busbw_logs::import;
@@ -70,7 +71,7 @@ impl Sources {
         for value in Deserializer::from_str(text).into_iter::<Value>() {
             let value = value.map_err(|e| format!("damaged JSON: {e}"))?;
             if value.get(SWEEP).is_some() {
-                self.sweeps.push(sweep::read(&value.to_string())?);
+                self.sweeps.push(read_sweep(&value.to_string())?);
             } else if value.get(PAIRS).is_some() {
                 let pairs: Pairs = serde_json::from_value(value)
                     .map_err(|e| format!("this is no matrix of pairs: {e}"))?;
@@ -87,7 +88,7 @@ impl Sources {
 
 /// The text of results: of a sweep's folder, or of a file of JSON that begins as one.
 fn result_text(path: &Path) -> io::Result<Option<String>> {
-    let result = path.join(sweep::RESULT_FILE);
+    let result = path.join(RESULT_FILE);
     let path = if result.is_file() { &result } else { path };
     let is_json =
         path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");

@@ -5,8 +5,8 @@ use busbw_core::pairs::Pairs;
 use busbw_logs::measurement::Measurement;
 
 use super::data::{Report, Run};
-use crate::sweep::Outcome;
 use busbw_analysis::explain::Explanation;
+use busbw_analysis::sweep::Outcome;
 use busbw_core::quantity::{bytes, count, list, rate, time};
 
 /// Names of tests that a title lists.

@@ -3,7 +3,7 @@
 
 use busbw_stats::Verdict;
 
-use super::outcome::Outcome;
+use busbw_analysis::sweep::Outcome;
 use busbw_render::lines;
 
 /// The heading.

@@ -2,6 +2,7 @@
 //! folder, or a temporary one.
 //! Not their form.
 
+use busbw_analysis::sweep::RESULT_FILE;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -16,9 +17,6 @@ use crate::options::TurnArguments;
 use busbw_core::exit::ExitError;
 use busbw_runner::outputs;
 use busbw_store as store;
-
-/// The result's file name in a folder that the user named.
-pub const RESULT_FILE: &str = "result.json";
 
 /// A folder for records.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ use busbw_core::{Benchmark, exit::Exit, plan::Plan};
 
 use crate::{
     launcher,
-    options::{self, BenchArguments, Command, Environment, Show, TurnArguments},
+    options::{self, BenchArguments, Command, Environment, TurnArguments},
 };
+use busbw_analysis::sweep::Show;
 use busbw_core::exit::ExitError;
 use busbw_runner::request::{RecordPlace, Request};
 

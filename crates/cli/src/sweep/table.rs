@@ -6,11 +6,8 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 use busbw_core::messages::Messages;
 use busbw_stats::{Comparison, Verdict};
 
-use super::{
-    best,
-    outcome::{Cell, Outcome, SizeRow, Tried},
-};
-use crate::options::Show;
+use busbw_analysis::sweep::Show;
+use busbw_analysis::sweep::{Cell, Outcome, Tried, sentence};
 use busbw_core::columns::aligned;
 
 /// The complete table: a line for each environment above it, the closing sentence below it.
@@ -152,27 +149,10 @@ pub fn foot(outcome: &Outcome) -> String {
     let limit = outcome.time_limit_s.map_or(String::new(), |limit| format!(" of {limit:.0} s"));
     let end = if outcome.interrupted { "; interrupted" } else { "" };
     let _ = writeln!(text, "# took {:.0} s{limit}{end}", outcome.took_s);
-    if let Some(sentence) = best::sentence(outcome) {
-        let _ = writeln!(text, "# {sentence}");
+    if let Some(best) = sentence(outcome) {
+        let _ = writeln!(text, "# {best}");
     }
     text
-}
-
-impl SizeRow {
-    /// An environment's cell, if it has one.
-    pub fn cell(&self, number: usize) -> Option<&Cell> {
-        self.cells.get(number)?.as_ref()
-    }
-
-    /// The size, and what else distinguishes this row.
-    pub fn label(&self) -> String {
-        let case: Vec<&str> =
-            self.case.iter().map(String::as_str).filter(|s| !s.is_empty()).collect();
-        match case.as_slice() {
-            [] => best::size(self.size),
-            case => format!("{} {}", best::size(self.size), case.join(" ")),
-        }
-    }
 }
 
 /// The text of a cell.
@@ -211,9 +191,9 @@ pub fn multiple(comparison: &Comparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::sweep::outcome::{
+    use busbw_analysis::sweep::{
         Failed,
-        tests::{near, outcome},
+        example::{near, outcome},
     };
 
     use super::*;

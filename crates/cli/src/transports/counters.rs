@@ -1,11 +1,8 @@
 //! Evidence from devices' byte counters, compared with the bytes that had to move.
 //! Not which ranks moved them, and not NCCL's log.
 
-use super::{
-    evidence::{EvidenceSource, Support},
-    moved::Moved,
-    profile::{Scope, TransportKind},
-};
+use super::profile::TransportKind;
+use busbw_analysis::sweep::{EvidenceSource, Moved, Scope, Support};
 use busbw_core::quantity::decimal_bytes as bytes;
 
 /// From this share of the required bytes on, a device carried the data: reduction in switches

@@ -7,10 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use busbw_core::record::Folded;
 use busbw_library_logs::nccl::{Mapping, NcclFacts, PluginState, Transport as Via};
 
-use super::{
-    evidence::{EvidenceSource, Support},
-    profile::{Profile, Scope, TransportKind},
-};
+use super::profile::{Profile, TransportKind};
+use busbw_analysis::sweep::{EvidenceSource, Scope, Support};
 
 /// The evidence of NCCL's log for the ranks in question, over all launches. A launch, a rank, a
 /// device or an algorithm that the log does not name leaves it without data: what is absent proves

@@ -5,6 +5,8 @@ use busbw_core::Collective;
 use serde::{Deserialize, Serialize};
 
 use super::here::{Here, Interface};
+use busbw_analysis::sweep::Scope;
+
 use crate::sweep::{Environment, Variable};
 
 /// The kind of a transport.
@@ -36,18 +38,6 @@ pub enum TransportKind {
     Default,
     /// The shared memory of the host backend.
     Host,
-}
-
-/// The pairs of ranks in question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// All pairs.
-    All,
-    /// Pairs within a node.
-    Within,
-    /// Pairs between nodes.
-    Between,
 }
 
 /// A transport to run.

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use super::evidence::{Conclusion, Percent, Transport};
-use crate::sweep::{Outcome, cells, digits, figure, foot, head, multiple};
+use crate::sweep::{cells, digits, figure, foot, head, multiple};
+use busbw_analysis::sweep::Outcome;
+use busbw_analysis::sweep::{Conclusion, Percent, Transport};
 use busbw_core::columns::aligned;
 
 /// The complete text.

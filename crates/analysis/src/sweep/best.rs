@@ -7,7 +7,7 @@ use super::outcome::{Outcome, SizeRow};
 
 /// The best environment at one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Best {
+pub enum Best {
     /// This environment: all others are slower.
     One(usize),
     /// One of these: the fastest, and those that are not significantly slower.
@@ -23,7 +23,7 @@ fn compared(row: &SizeRow, a: usize, b: usize) -> Option<Comparison> {
 }
 
 /// The best environment at one size.
-pub(super) fn at(row: &SizeRow) -> Best {
+pub fn at(row: &SizeRow) -> Best {
     let measured = || {
         let cells = row.cells.iter().enumerate();
         cells.filter_map(|(number, cell)| Some((number, cell.as_ref()?.time_us)))
@@ -45,7 +45,7 @@ pub(super) fn at(row: &SizeRow) -> Best {
 }
 
 /// The environment that is nowhere slower than another, and faster than each of them at some size.
-pub(super) fn overall(outcome: &Outcome) -> Option<usize> {
+pub fn overall(outcome: &Outcome) -> Option<usize> {
     let numbers = 0..outcome.environments.len();
     let has_run = |number: &usize| {
         !outcome.rows.is_empty()
@@ -105,7 +105,7 @@ pub fn sentence(outcome: &Outcome) -> Option<String> {
 }
 
 /// A size in the unit that makes it a whole number: `64K`, `1G`.
-pub(super) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let units = [(30, "G"), (20, "M"), (10, "K")];
     match units.iter().find(|(power, _)| bytes > 0 && bytes.is_multiple_of(1 << power)) {
         Some((power, unit)) => format!("{}{unit}", bytes >> power),
@@ -115,7 +115,7 @@ pub(super) fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::sweep::outcome::tests::{near, outcome};
+    use crate::sweep::example::{near, outcome};
 
     use super::*;
 
