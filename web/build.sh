@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the charting library of the report page (crates/cli/src/report/assets/charts.js) from Apache
+# Makes the charting library of the report page (crates/report/src/assets/charts.js) from Apache
 # ECharts: only the parts that web/entry.js names, as one script, with the licences in front.
 # Needs node 18 or newer and npm; builds of busbw itself need neither. docs/report.md.
 #
@@ -25,7 +25,7 @@ case ${1:-} in
 esac
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-made=$root/crates/cli/src/report/assets/charts.js
+made=$root/crates/report/src/assets/charts.js
 work=${CARGO_TARGET_DIR:-$root/target}/web-work
 mkdir -p "$work"
 cp "$root"/web/{package.json,package-lock.json,.npmrc,entry.js} "$work"

@@ -1,5 +1,5 @@
 // What the report page uses of Apache ECharts, and nothing else of it: `build.sh` makes
-// crates/cli/src/report/assets/charts.js of this file.
+// crates/report/src/assets/charts.js of this file.
 import * as core from "echarts/core";
 import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
 import {

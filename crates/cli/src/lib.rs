@@ -6,7 +6,6 @@ mod algorithms_command;
 mod compare;
 mod doctor_command;
 mod explain_command;
-mod figure;
 mod import_command;
 /// Ranks started by us somewhere else.
 pub mod launcher;
@@ -17,7 +16,6 @@ pub mod options;
 mod output_file;
 mod plugin;
 mod references_command;
-mod report;
 mod report_command;
 mod show;
 mod surroundings;

@@ -9,14 +9,12 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::{
-    options::ReportArguments,
-    output_file,
-    report::{self, KnownNames, Sources},
-};
+use crate::{options::ReportArguments, output_file};
 use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
+use busbw_report as report;
+use busbw_report::{KnownNames, Sources};
 use busbw_store as store;
 
 /// Writes the page.

@@ -14,11 +14,7 @@ use busbw_core::{
 };
 use busbw_logs::measurement::Measurement;
 
-use crate::{
-    figure::{self, Figure},
-    options::ShowArguments,
-    output_file, report, sweep,
-};
+use crate::{options::ShowArguments, output_file, sweep};
 use busbw_analysis::explain::{self, Hardware};
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
@@ -26,6 +22,8 @@ use busbw_core::{printable::Printable, quantity::count};
 use busbw_render as render;
 use busbw_render::answer::{answer, wants_colour};
 use busbw_render::{Csv, JsonLines, Render};
+use busbw_report as report;
+use busbw_report::figure::{self, Figure};
 use busbw_store as store;
 
 /// The result of a sweep, where `path` is one, or a folder with one.

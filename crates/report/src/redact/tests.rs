@@ -5,7 +5,7 @@ use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Sourc
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::{page, report};
+use crate::{page, report};
 use busbw_analysis::explain::Hardware;
 
 /// Names and addresses of a cluster.

@@ -1,8 +1,11 @@
 //! A report to hand on: one page that holds runs, sweeps and matrices of pairs with all that is known of
 //! them, as data and as charts.
 //! Not the reading (`import`) and not the judging (`explain`).
+#![forbid(unsafe_code)]
 
 mod data;
+/// Bus bandwidth over size in the terminal.
+pub mod figure;
 mod of_run;
 mod of_sweep;
 mod page;
@@ -10,17 +13,17 @@ mod redact;
 mod source;
 mod summary;
 
-pub(crate) use data::{LineKind, Report, Row, Series};
-pub(crate) use of_run::series as run_series;
-pub(crate) use of_sweep::series as sweep_series;
-pub(crate) use page::page;
-pub(crate) use redact::{KnownNames, redacted};
-pub(crate) use source::Sources;
+pub use data::{LineKind, Report, Row, Series};
+pub use of_run::series as run_series;
+pub use of_sweep::series as sweep_series;
+pub use page::page;
+pub use redact::{KnownNames, redacted};
+pub use source::Sources;
 
 use busbw_analysis::explain::{self, Hardware};
 
 /// Puts a report together. Runs are explained together, as `busbw explain` does.
-pub(crate) fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
+pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
     let Sources { runs, sweeps, pairs, unread } = sources;
     let (runs, told) = explain::explained(runs, hardware);
     let names = of_run::names(&runs);

@@ -3,14 +3,14 @@
 
 mod terminal;
 
-pub(crate) use terminal::{screen, terminal};
+pub use terminal::{screen, terminal};
 
-use crate::report::{LineKind, Row, Series};
+use crate::{LineKind, Row, Series};
 use busbw_core::{printable::printable, quantity::rate};
 
 /// What is drawn.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// What was measured on what.
     pub title: String,
     pub curves: Vec<Curve>,

@@ -8,7 +8,6 @@ use busbw_core::{exit::Exit, pairs::Pairs};
 use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
-use crate::sweep;
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::quantity::count;

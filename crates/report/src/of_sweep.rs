@@ -7,7 +7,6 @@ use super::{
     data::{Cell, Environment, Line, LineKind, Row, Series, Sweep, SweepRow},
     of_run::quoted,
 };
-use crate::sweep;
 use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
 
 /// What to call each sweep, with a number where there are several.
