@@ -5,7 +5,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use model::{exit::Exit, stats::compare::FEWEST_LAUNCHES};
+use model::{exit::Exit, stats::compare::MIN_LAUNCHES};
 
 use super::{
     Environment,
@@ -61,8 +61,7 @@ impl Turns {
 /// Seconds that are kept for others: an environment with enough launches for a comparison yields to those
 /// that need less time for theirs.
 fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
-    let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= FEWEST_LAUNCHES)
-    else {
+    let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= MIN_LAUNCHES) else {
         return 0.0;
     };
     let rest = |other: &Turns| f64::from(launches) - other.launches.len() as f64;
