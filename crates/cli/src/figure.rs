@@ -13,10 +13,10 @@ use crate::{
     report::{LineKind, Row, Series},
 };
 
-/// What is drawn.
+/// The data of the figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// What was measured on what.
+    /// The test and its hardware.
     pub title: String,
     pub curves: Vec<Curve>,
     pub limits: Vec<Limit>,
@@ -26,7 +26,7 @@ pub(crate) struct Figure {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
     pub name: String,
-    /// Whether it is a series' second one.
+    /// Whether it is the second curve of a series (in place).
     pub in_place: bool,
     /// Bytes and GB/s, by size.
     pub points: Vec<(f64, f64)>,

@@ -37,7 +37,7 @@ struct Listed {
 #[serde(untagged)]
 enum About {
     Run(Box<Summary>),
-    /// What cannot be read, and why.
+    /// A record that cannot be read, and why.
     Damaged {
         damaged: String,
     },
@@ -62,7 +62,7 @@ struct Summary {
 /// Lists the records of the data folder, the newest last.
 ///
 /// # Errors
-/// Without a data folder, and when stdout cannot be written.
+/// There is no data folder, or stdout cannot be written.
 pub fn run(arguments: &ListArguments) -> Result<Exit> {
     let since = match &arguments.since {
         Some(text) => Some(
@@ -72,8 +72,11 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
         None => None,
     };
     let paths = store::last(usize::MAX).map_err(|e| Refusal::new(Exit::Usage, format!("{e:#}")))?;
-    let mut listed: Vec<Listed> =
-        paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one, since)).collect();
+    let mut listed: Vec<Listed> = paths
+        .iter()
+        .map(|path| read_record(path))
+        .filter(|one| arguments.takes(one, since))
+        .collect();
     let left_out = listed.len().saturating_sub(arguments.newest.unwrap_or(usize::MAX));
     listed.drain(..left_out);
     answer(|out, _| match arguments.json {
@@ -81,9 +84,9 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
         false => print(out, &listed),
     })?;
     if paths.is_empty() {
-        say("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
+        print_remark("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
     } else if listed.is_empty() {
-        say(&format!("none of {} is such", count(paths.len() as u64, "run")));
+        print_remark(&format!("none of {} is such", count(paths.len() as u64, "run")));
     }
     Ok(Exit::Ok)
 }
@@ -115,7 +118,7 @@ fn not_a_time(text: &str) -> String {
     )
 }
 
-fn look(path: &Path) -> Listed {
+fn read_record(path: &Path) -> Listed {
     let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let about = match store::read(path) {
         Ok(record) => About::Run(Box::new(summary(record))),
@@ -221,7 +224,7 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
     write!(out, "{}", aligned(&lines))
 }
 
-fn say(text: &str) {
+fn print_remark(text: &str) {
     let _ = writeln!(io::stderr(), "busbw: {text}");
 }
 

@@ -1,5 +1,5 @@
-//! Quantities as people say them: bytes, rates, times, lists.
-//! Not the columns of tables that other programs fixed (`render`).
+//! Formats quantities for sentences: bytes, rates, times, lists.
+//! Not the columns of tables in other programs' formats (`render`).
 
 /// Bytes, binary.
 pub(crate) fn bytes(size: u64) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{size} B")
 }
 
-/// GB/s with as many digits as tell something.
+/// A rate in GB/s with the significant digits.
 pub(crate) fn rate(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.1}"),

@@ -1,5 +1,5 @@
-//! The tree of this machine or of a file, drawn, tabled and judged for people and programs.
-//! Not the tree itself and not the judging, which are `model::topology`'s.
+//! Reads the tree of this machine, and prints trees as pictures, tables, findings and JSON.
+//! Not the tree itself, and not the findings (`model::topology`).
 
 mod host;
 mod picture;

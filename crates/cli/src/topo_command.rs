@@ -1,5 +1,5 @@
-//! `busbw topo`: reads this machine or a file, and prints the tree, the ways, the links, what is wrong.
-//! Not the reading of this machine (`topo`) and not the judging (`model::topology`).
+//! `busbw topo`: reads this machine or a file, and prints the tree, the paths, the links and the findings.
+//! Not the reading of this machine (`topo`), and not the findings (`model::topology`).
 
 use std::{fs, io::Write, path::Path};
 
@@ -16,10 +16,10 @@ use crate::{
     topo::{self, Report},
 };
 
-/// Reads and prints. What is wrong with the host does not fail.
+/// Reads and prints. Findings do not change the exit code.
 ///
 /// # Errors
-/// A file that cannot be read or is none of the forms, and stdout.
+/// A file cannot be read or has no known format, or stdout cannot be written.
 pub fn run(arguments: &TopoArguments) -> Result<Exit> {
     let report = match &arguments.file {
         Some(word) => {

@@ -15,7 +15,7 @@ use super::Figure;
 use crate::quantity::bytes;
 
 /// Width and height, pixels.
-const SIZE: (u32, u32) = (960, 540);
+const SIZE_PIXELS: (u32, u32) = (960, 540);
 
 /// Told apart with every common kind of colour blindness (after Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
@@ -55,7 +55,7 @@ fn draw(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (low, high) = figure.sizes();
     let (step, ticks) = figure.ticks();
-    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    let area = SVGBackend::with_string(text, SIZE_PIXELS).into_drawing_area();
     area.fill(&WHITE)?;
     let font = |size: i32| ("sans-serif", size).into_font();
     let mut chart = ChartBuilder::on(&area)

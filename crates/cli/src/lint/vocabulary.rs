@@ -88,11 +88,11 @@ pub(crate) fn is_interesting(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lint::tokens::{Place, Tokens};
+    use crate::lint::tokens::{Position, Tokens};
 
     fn with_words<T>(text: &str, look: impl Fn(&[Word<'_>]) -> T) -> T {
         let mut words = Vec::new();
-        Tokens::new(text, Place { line: 1, column: 1 }).command(&mut words);
+        Tokens::new(text, Position { line: 1, column: 1 }).command(&mut words);
         look(&words)
     }
 
