@@ -1,5 +1,4 @@
-//! What sets of runs say about each other: the same points of two of them, or of several sizes of a
-//! machine.
+//! Compares sets of runs: the same points of two sides, or of one machine with several numbers of hosts.
 //! Not where runs come from, and not how a comparison is printed.
 
 mod matched;

@@ -1,5 +1,5 @@
-//! A machine that a word of the command line names: a ready machine, a file of any form, or `-`.
-//! Not this machine (`machine`, `topo`), and not what follows from it.
+//! Reads the machine named on the command line: a ready machine, a file of any format, or `-`.
+//! Not this machine (`machine`, `topo`), and not its limits.
 
 mod form;
 mod of_run;
@@ -18,30 +18,30 @@ use thiserror::Error;
 
 pub(crate) use of_run::of_run;
 
-/// The largest file that is read, bytes: records are the largest ones.
-const LARGEST: u64 = 64 << 20;
+/// Maximum size of a file, bytes: records are the largest.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// What a word names.
+/// The machine that a word names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineArgument {
-    /// As people know it: the word itself, or `stdin`.
+    /// Its name: the word itself, or `stdin`.
     pub name: String,
-    /// What was there.
+    /// Its description.
     pub described: Described,
-    /// What it is, and what such a source does not tell.
+    /// The kind of source, and the facts that it lacks.
     pub note: String,
 }
 
-/// What a source tells of a machine.
+/// The description of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Described {
     /// The tree of a host.
     System(System),
-    /// The ways between the devices of a host.
+    /// The paths between the devices of a host.
     Matrices(Vec<Matrix>),
     /// NCCL's rings and trees, which are of a host and do not tell it.
     Graphs(Graphs),
-    /// What limits need, and nothing else.
+    /// Only the facts that limits need.
     Machine(Machine),
 }
 
@@ -63,7 +63,7 @@ pub enum MachineError {
     File {
         /// As typed.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Its text.
@@ -95,8 +95,8 @@ impl MachineArgument {
             (name.clone(), File::open(word).and_then(bytes).map_err(fail)?)
         };
         let refuse = |why: String| MachineError::Text { name: name.clone(), why };
-        if bytes.len() as u64 > LARGEST {
-            return Err(refuse(format!("it has more than {LARGEST} bytes")));
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(refuse(format!("it has more than {MAX_FILE_BYTES} bytes")));
         }
         let (described, note) =
             form::read(&String::from_utf8_lossy(&bytes), &name).map_err(refuse)?;
@@ -106,7 +106,7 @@ impl MachineArgument {
     /// The machine as limits need it.
     ///
     /// # Errors
-    /// When the source tells none.
+    /// The source describes no machine.
     pub fn machine(&self) -> Result<Machine, MachineError> {
         let refuse =
             |why: &str| MachineError::Text { name: self.name.clone(), why: why.to_owned() };
@@ -129,7 +129,7 @@ impl MachineArgument {
 /// All bytes, and one more than is allowed where there are more.
 fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    from.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    from.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

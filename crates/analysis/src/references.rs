@@ -10,13 +10,13 @@ use busbw_logs::import;
 /// A set of runs on one system.
 #[derive(Debug)]
 pub struct Reference {
-    /// What `--with` calls it.
+    /// Its name for `--with`.
     pub name: &'static str,
-    /// Its hardware, and what else the figures depend on.
+    /// Its hardware, and other conditions of the figures.
     pub hardware: &'static str,
     /// The GPU, as `machine::models` calls it.
     pub gpu: &'static str,
-    /// Hosts that its ranks were on.
+    /// Number of hosts.
     hosts: usize,
     /// Who measured it, and how it came here.
     pub source: &'static str,
@@ -121,7 +121,7 @@ static ALL: [Reference; 12] = [
     ),
 ];
 
-/// All of them.
+/// All references.
 pub fn all() -> &'static [Reference] {
     &ALL
 }
@@ -137,7 +137,7 @@ impl Reference {
     /// Its runs.
     ///
     /// # Errors
-    /// None that a test has not seen: the text is part of the program.
+    /// None in practice: the text is part of the program, and a test reads it.
     pub fn runs(&self) -> Result<Vec<Measurement>> {
         let read = import::read(self.text.as_bytes(), self.name)
             .with_context(|| format!("the reference {} is damaged", self.name))?;
@@ -145,12 +145,12 @@ impl Reference {
     }
 }
 
-/// How near a reference's hardware is to that of some runs, the nearest last.
+/// How similar a reference's hardware is to that of some runs, the most similar last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
     /// Another GPU, or the runs do not name theirs.
     Other,
-    /// The same chip on another board, or on one that is not told: links and power differ.
+    /// The same chip on another or unknown board: links and power differ.
     OtherBoard(String),
     /// The same GPU.
     Same,

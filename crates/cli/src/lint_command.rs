@@ -1,4 +1,4 @@
-//! `busbw lint`: reads files or stdin and prints what looks wrong; and the quiet look at every start.
+//! `busbw lint`: reads files or stdin and prints findings; also the check of the environment at every start.
 //! Not the rules (`lint`).
 
 use std::{
@@ -17,10 +17,10 @@ use busbw_lint as lint;
 use busbw_lint::{Finding, Options, Rule, Severity};
 use busbw_store as store;
 
-/// Reads and judges. Exit code 1 when something was found that is more than a note.
+/// Reads and checks the sources. The exit code is 1 if a finding is more than a note.
 ///
 /// # Errors
-/// Files that cannot be read.
+/// A file cannot be read.
 pub fn run(arguments: &LintArguments) -> Result<Exit> {
     let usage = |text: String| ExitError::new(Exit::Usage, text);
     let nccl_version = match &arguments.nccl {
@@ -83,8 +83,8 @@ fn read(file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What is wrong with this process's own settings, notes left out. What is said goes to stderr and
-/// into the record, so secrets are masked before anything looks at them.
+/// Findings about this process's own settings, without notes. They go to stderr and into the record, so
+/// secrets are masked before the rules run.
 pub fn look_at_environment() -> Vec<String> {
     look_at(Vec::new())
 }
@@ -113,8 +113,8 @@ pub fn look_at(set: Vec<(String, String)>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a list of name prefixes takes a device of this machine that it does not name in full: on
-/// the machine itself only that is worth a word at every start.
+/// Whether a list of name prefixes matches a device of this machine that it does not name in full: only
+/// then it is reported at every start.
 fn takes_more(finding: &Finding, devices: &[String]) -> bool {
     let names: Vec<&str> =
         finding.value.as_deref().unwrap_or("").split(',').map(device_of_entry).collect();

@@ -38,7 +38,7 @@ struct Listed {
 #[serde(untagged)]
 enum About {
     Run(Box<Summary>),
-    /// What cannot be read, and why.
+    /// A record that cannot be read, and why.
     Damaged {
         damaged: String,
     },
@@ -63,7 +63,7 @@ struct Summary {
 /// Lists the records of the data folder, the newest last.
 ///
 /// # Errors
-/// Without a data folder, and when stdout cannot be written.
+/// There is no data folder, or stdout cannot be written.
 pub fn run(arguments: &ListArguments) -> Result<Exit> {
     let since = match &arguments.since {
         Some(text) => Some(
@@ -74,8 +74,11 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     };
     let paths =
         store::last(usize::MAX).map_err(|e| ExitError::new(Exit::Usage, format!("{e:#}")))?;
-    let mut listed: Vec<Listed> =
-        paths.iter().map(|path| look(path)).filter(|one| arguments.takes(one, since)).collect();
+    let mut listed: Vec<Listed> = paths
+        .iter()
+        .map(|path| read_record(path))
+        .filter(|one| arguments.takes(one, since))
+        .collect();
     let left_out = listed.len().saturating_sub(arguments.newest.unwrap_or(usize::MAX));
     listed.drain(..left_out);
     answer(|out, _| match arguments.json {
@@ -83,9 +86,9 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
         false => print(out, &listed),
     })?;
     if paths.is_empty() {
-        say("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
+        print_remark("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
     } else if listed.is_empty() {
-        say(&format!("none of {} is such", count(paths.len() as u64, "run")));
+        print_remark(&format!("none of {} is such", count(paths.len() as u64, "run")));
     }
     Ok(Exit::Ok)
 }
@@ -117,7 +120,7 @@ fn not_a_time(text: &str) -> String {
     )
 }
 
-fn look(path: &Path) -> Listed {
+fn read_record(path: &Path) -> Listed {
     let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let about = match store::read(path) {
         Ok(record) => About::Run(Box::new(summary(record))),
@@ -223,7 +226,7 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
     write!(out, "{}", aligned(&lines))
 }
 
-fn say(text: &str) {
+fn print_remark(text: &str) {
     let _ = writeln!(io::stderr(), "busbw: {text}");
 }
 

@@ -1,4 +1,4 @@
-//! `busbw references`: which tables of others are shipped.
+//! `busbw references`: lists the published results that are shipped.
 //! Not the comparison with them (`compare`).
 
 use anyhow::Result;
@@ -22,7 +22,7 @@ struct Listed {
 /// Lists the references, or one with its tables.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// stdout cannot be written.
 pub fn run(arguments: &ReferencesArguments) -> Result<Exit> {
     answer(|out, _| {
         for one in references::all() {

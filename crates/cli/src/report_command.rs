@@ -1,5 +1,5 @@
 //! `busbw report`: reads runs, sweeps and matrices of pairs, and writes them as one page.
-//! Not what stands on it (`report`).
+//! Not its contents (`report`).
 
 use std::{
     io::{self, Write},
@@ -20,7 +20,7 @@ use busbw_store as store;
 /// Writes the page.
 ///
 /// # Errors
-/// A source that cannot be read, an output that is there already or cannot be written: exit code 2.
+/// A source cannot be read, or the output exists or cannot be written: exit code 2.
 pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let refuse = |text: String| ExitError::new(Exit::Usage, text);
     let output = arguments.output.as_path();

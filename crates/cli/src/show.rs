@@ -1,4 +1,4 @@
-//! `busbw show`: a run's table again, byte for byte, from its record alone.
+//! `busbw show`: prints a run's table byte for byte from its record alone.
 //! Not a comparison and not a diagnosis.
 
 use std::{
@@ -41,7 +41,7 @@ fn result(path: &Path) -> Option<Result<Outcome, String>> {
 /// Prints a record.
 ///
 /// # Errors
-/// When it cannot be found or read.
+/// The record cannot be found or read.
 pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| ExitError::new(Exit::Usage, format!("{e:#}"));
     if let Some(result) = arguments.run.as_deref().and_then(result) {
@@ -72,7 +72,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         })
         .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
         .and_then(|()| {
-            // Of several that a process told, the last one is here: that of its end.
+            // Of several that a process explanations, the last one is here: that of its end.
             let mut all = record.mpi.iter();
             all.try_for_each(|facts| output.library(&Line::Mpi(facts.clone().into())))
         })
@@ -111,15 +111,16 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
 
 fn draw_record(record: Folded, name: &str) -> Result<Exit> {
     let run = Measurement::from_record(record, name);
-    let (runs, told) = explain::explained(vec![run], &Hardware::default());
-    let title = told.first().map_or(String::new(), |told| told.subject.clone());
+    let (runs, explanations) = explain::explained(vec![run], &Hardware::default());
+    let title =
+        explanations.first().map_or(String::new(), |explanations| explanations.subject.clone());
     let name = |run: &Measurement| match run.group() {
         Some(group) => format!("{} group {group}", run.test_name()),
         None => run.test_name().to_owned(),
     };
-    let each = runs.iter().zip(&told);
+    let each = runs.iter().zip(&explanations);
     let series: Vec<_> =
-        each.map(|(run, told)| report::run_series(&name(run), run, told)).collect();
+        each.map(|(run, explanations)| report::run_series(&name(run), run, explanations)).collect();
     draw(title, &series)
 }
 

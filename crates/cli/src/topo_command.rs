@@ -15,10 +15,10 @@ use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_render::answer::{answer, json_line};
 
-/// Reads and prints. What is wrong with the host does not fail.
+/// Reads and prints. Findings do not change the exit code.
 ///
 /// # Errors
-/// A file that cannot be read or is none of the forms, and stdout.
+/// A file cannot be read or has no known format, or stdout cannot be written.
 pub fn run(arguments: &TopoArguments) -> Result<Exit> {
     let report = match &arguments.file {
         Some(word) => {

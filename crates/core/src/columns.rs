@@ -1,5 +1,5 @@
-//! Lines of cells as columns of one width each, for terminals.
-//! Not the tables that other programs fixed (`render`).
+//! Aligns lines of cells in columns, for terminals.
+//! Not tables in other programs' formats (`render`).
 
 use std::fmt::Write;
 

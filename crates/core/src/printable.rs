@@ -1,4 +1,4 @@
-//! Text of others made printable: what would move a cursor, colour a terminal or turn a line around is
+//! Makes foreign text printable: characters that would move a cursor, colour a terminal or reverse a line are
 //! written as `\u001b`, in terminals and in drawings.
 //! Not JSON's own escapes, which leave some of these as they are; ours are valid inside them.
 
@@ -15,7 +15,7 @@ fn is_plain(c: char) -> bool {
     !(c.is_control() || hidden || matches!(c, '\u{fffe}' | '\u{ffff}'))
 }
 
-/// A name or a sentence of others in a line of ours: no control character of any kind is left.
+/// A foreign name or sentence inside busbw's own line: no control character is left.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || text.chars().all(is_plain) {
         return Cow::Borrowed(text);

@@ -1,5 +1,5 @@
-//! Quantities as people say them: bytes, rates, times, lists.
-//! Not the columns of tables that other programs fixed (`render`).
+//! Formats quantities for sentences: bytes, rates, times, lists.
+//! Not the columns of tables in other programs' formats (`render`).
 
 /// Bytes, binary.
 pub fn bytes(size: u64) -> String {
@@ -30,7 +30,7 @@ pub fn decimal_bytes(bytes: u64) -> String {
     }
 }
 
-/// GB/s with as many digits as tell something.
+/// A rate in GB/s with the significant digits.
 pub fn rate(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.1}"),

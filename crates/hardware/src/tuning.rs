@@ -18,7 +18,7 @@ mod latency;
 mod speeds;
 
 pub use communicator::{CollNet, Communicator, Graph, Graphs, Version};
-pub use heard::heard;
+pub use heard::from_log;
 pub use inference::{Inferred, infer};
 pub use table::{Entry, Protocol, Table};
 pub use time::{Choice, Prediction};

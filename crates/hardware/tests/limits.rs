@@ -88,9 +88,9 @@ fn close(row: &Row, what: &str, got: f64, wanted: f64) {
     assert!(off <= TOLERANCE, "row {}: {what} {got} is not {wanted}", row.number);
 }
 
-/// What the bottleneck column calls a verdict.
-fn said(verdict: &Bottleneck) -> Vec<&'static str> {
-    match verdict {
+/// What the bottleneck column may call it.
+fn column_words(bottleneck: &Bottleneck) -> Vec<&'static str> {
+    match bottleneck {
         Bottleneck::SetBy { resource: Resource::NvLink } => vec!["NVLink"],
         Bottleneck::SetBy { resource: Resource::Nic } => vec!["NIC"],
         Bottleneck::SetBy { resource: Resource::NicSlot } => vec!["PCIe slot"],
@@ -142,14 +142,14 @@ fn published_results_have_their_limits_and_culprits() {
                     assert!(*busbw - printed <= bound.busbw, "row {}: above", row.number);
                 }
             }
-            let verdict = judge(&limit, row.bytes, &results, None).bottleneck;
-            println!("row {:>2} {verdict:?}", row.number);
+            let bottleneck = judge(&limit, row.bytes, &results, None).bottleneck;
+            println!("row {:>2} {bottleneck:?}", row.number);
             assert!(
-                said(&verdict).contains(&row.bottleneck.as_str()),
-                "row {}: {verdict:?}",
+                column_words(&bottleneck).contains(&row.bottleneck.as_str()),
+                "row {}: {bottleneck:?}",
                 row.number
             );
-            if let Bottleneck::Unknown { missing } = &verdict {
+            if let Bottleneck::Unknown { missing } = &bottleneck {
                 assert!(!missing.is_empty(), "row {}: nothing is named", row.number);
             }
         }
@@ -172,7 +172,7 @@ fn what_is_missing_is_named() {
     let Bottleneck::Unknown { missing } =
         judge(&of(&row), row.bytes, &row.results, None).bottleneck
     else {
-        panic!("row 12 can not be told");
+        panic!("row 12 has no limit");
     };
     assert!(missing[0].starts_with("NVLinks of a GPU: 18"), "{missing:?}");
     assert!(missing[1].contains("NCCL_DEBUG"), "{missing:?}");

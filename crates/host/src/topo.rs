@@ -1,5 +1,5 @@
-//! This machine's tree: /sys under a root path, and what the driver says of its GPUs.
-//! Not a judgement of it.
+//! Reads this machine's tree: /sys under a root path, and the driver's facts about its GPUs.
+//! Not the findings.
 
 use std::collections::HashMap;
 
@@ -111,7 +111,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Where a device stands, put there with everything above it where it does not yet.
+    /// The index of a device; adds it with all devices above it where it is not there yet.
     fn place(&mut self, device: &PciDevice) -> usize {
         if let Some(place) = self.places.get(&device.address) {
             return *place;
@@ -152,7 +152,7 @@ impl Tree<'_> {
     }
 }
 
-/// What the driver says of a GPU; of its PCIe link only what the bus hides.
+/// The driver's facts about a GPU; of its PCIe link only those that the bus hides.
 fn with_links(entry: &mut Device, gpu: &nvml::Gpu) -> Gpu {
     let reading = |answer: &nvml::Reading<(u32, u32)>| {
         let (generation, width) = answer.value()?;

@@ -2,17 +2,17 @@
 //! It does not run or judge them.
 
 use super::assignment::{self, Assignment, Form, is_name, is_ours};
-use super::document::{Document, Export, StrangeWord, VariableUse};
+use super::document::{Document, Export, TypographicWord, VariableUse};
 use super::expansion::{self, Fallback};
 use super::perf;
-use super::tokens::{Place, Quoted, Tokens, Word};
+use super::tokens::{Position, Quoted, Tokens, Word};
 use super::vocabulary::{
     base_name, core, export_list, head_index, holds_on, is_exported_name, is_interesting, is_talk,
     launches,
 };
 
-/// Quotes within quotes within quotes are nobody's script.
-const DEEPEST: u8 = 3;
+/// Maximum depth of quotes within quotes.
+const MAX_NESTING: u8 = 3;
 
 /// Fills a document from commands.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Reader<'d> {
     commands: u32,
 }
 
-/// How a text stands in the one around it.
+/// How a quoted text is nested in the text around it.
 #[derive(Debug, Clone, Copy)]
 struct Nesting {
     depth: u8,
@@ -36,11 +36,11 @@ impl<'d> Reader<'d> {
 
     /// Reads a whole text.
     pub(crate) fn read(&mut self, text: &str) {
-        let start = Place { line: 1, column: 1 };
+        let start = Position { line: 1, column: 1 };
         self.read_part(text, start, Nesting { depth: 0, skip_uses: false });
     }
 
-    fn read_part(&mut self, text: &str, place: Place, nesting: Nesting) {
+    fn read_part(&mut self, text: &str, place: Position, nesting: Nesting) {
         let mut tokens = Tokens::new(text, place);
         let mut words = Vec::new();
         while tokens.command(&mut words) {
@@ -182,7 +182,7 @@ impl<'d> Reader<'d> {
         for word in words {
             if let Some(strange) = word.strange {
                 let word = word.raw.chars().take(60).collect();
-                self.document.strange.push(StrangeWord { word, strange });
+                self.document.strange.push(TypographicWord { word, strange });
             }
         }
     }
@@ -227,7 +227,7 @@ impl<'d> Reader<'d> {
 
     /// Reads what stands in quotes, where it holds a command line of interest.
     fn read_quoted(&mut self, words: &[Word<'_>], nesting: Nesting, uses_counted: bool) {
-        if nesting.depth >= DEEPEST {
+        if nesting.depth >= MAX_NESTING {
             return;
         }
         for word in words {
@@ -249,7 +249,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// How the settings of one command stand.
+/// The scope of the settings of one command.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     form: Form,

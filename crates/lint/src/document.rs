@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::assignment::{self, Assignment, Form};
 use super::perf::Run;
-use super::tokens::Strange;
+use super::tokens::TypographicCharacter;
 
 /// A shell variable used where it matters: in a setting of ours, or on a launcher's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub(crate) struct VariableUse {
     pub(crate) name: String,
 }
 
-/// A word with a character that a shell does not take for what it looks like.
+/// A word with a typographic character that a shell does not read as the ASCII one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StrangeWord {
+pub(crate) struct TypographicWord {
     pub(crate) word: String,
-    pub(crate) strange: Strange,
+    pub(crate) strange: TypographicCharacter,
 }
 
 /// A name that a launcher was told to pass on, without a value.
@@ -28,7 +28,7 @@ pub(crate) struct Export {
     pub(crate) name: String,
 }
 
-/// What was found in the text.
+/// The settings, uses and runs of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) assignments: Vec<Assignment>,
@@ -36,7 +36,7 @@ pub(crate) struct Document {
     pub(crate) uses: Vec<VariableUse>,
     /// The names in `uses`.
     pub(crate) used: HashSet<String>,
-    pub(crate) strange: Vec<StrangeWord>,
+    pub(crate) strange: Vec<TypographicWord>,
     pub(crate) runs: Vec<Run>,
     /// Every shell variable that gets a value somewhere.
     pub(crate) set: HashSet<String>,

@@ -5,15 +5,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How bad a finding is, worst first.
+/// How severe a finding is, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// The setting cannot do what it says.
+    /// The setting cannot have the intended effect.
     Error,
-    /// The setting probably does something else than meant.
+    /// The setting probably has another effect than intended.
     Warning,
-    /// Worth knowing; the setting may well be right.
+    /// Information; the setting may be intended.
     Note,
 }
 
@@ -63,7 +63,7 @@ pub enum Rule {
     SocketChoice,
 }
 
-/// One thing found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The line, from 1; none for a process environment.
@@ -72,7 +72,7 @@ pub struct Finding {
     pub variable: String,
     /// The value as given.
     pub value: Option<String>,
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
     /// Which rule found it.
     pub rule: Rule,

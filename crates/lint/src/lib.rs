@@ -28,7 +28,7 @@ pub use finding::{Finding, Rule, Severity};
 use busbw_core::nccl_version::Version;
 use document::Document;
 
-/// What is known about the place where the settings will be used.
+/// Facts about the system where the settings will be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// The NCCL release in use, when it is known.
@@ -42,7 +42,7 @@ pub fn lint_text(text: &str, options: &Options) -> Vec<Finding> {
     finding::in_order(rules::check_document(&document, options))
 }
 
-/// Reports on the variables of a process. Rules that need a script to judge by stay silent.
+/// Checks the variables of a process. Rules that need a script do not run.
 pub fn lint_environment<'a>(
     vars: impl Iterator<Item = (&'a str, &'a str)>,
     options: &Options,
@@ -51,8 +51,8 @@ pub fn lint_environment<'a>(
     finding::in_order(rules::check_settings(&document, options))
 }
 
-/// How many settings, exports and test runs a text holds. For the fuzz target only: texts that mean
-/// nothing to the reader test nothing of the rules.
+/// Number of settings, exports and test runs in a text. For the fuzz target only: a text without them
+/// tests no rule.
 #[cfg(fuzzing)]
 pub fn recognised(text: &str) -> usize {
     let document = Document::from_text(text);

@@ -1,8 +1,8 @@
 //! The nearest of several names: by typing slips, or by words in another order.
 //! It does not know which names exist.
 
-/// More than this many equally near names are no help to anyone.
-const MOST_OFFERED: usize = 3;
+/// Maximum of equally near names that are suggested; more are no help.
+const MAX_SUGGESTIONS: usize = 3;
 
 /// How a known name resembles the one given; smaller is nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub fn nearest<'k>(
     found.sort_unstable();
     found.dedup();
     let best = best?;
-    (found.len() <= MOST_OFFERED).then_some((best, found))
+    (found.len() <= MAX_SUGGESTIONS).then_some((best, found))
 }
 
 /// Short names are near to everything: two slips in UCX_TLS leave nothing of it.

@@ -14,7 +14,7 @@ pub(crate) struct Run {
 const TAKE_VALUE: &str = "tgbeifnmwNpIKcodrzyTGCaRxDVJSMu";
 
 /// Long names of the options that a rule asks about.
-const LONG: [(&str, char); 7] = [
+const LONG_OPTIONS: [(&str, char); 7] = [
     ("minbytes", 'b'),
     ("maxbytes", 'e'),
     ("stepbytes", 'i'),
@@ -46,7 +46,7 @@ pub(crate) fn parse<'w>(line: u32, program: &str, words: impl Iterator<Item = &'
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            let Some(&(_, letter)) = LONG.iter().find(|(known, _)| *known == name) else {
+            let Some(&(_, letter)) = LONG_OPTIONS.iter().find(|(known, _)| *known == name) else {
                 continue;
             };
             if let Some(value) = value.or_else(|| words.next()) {

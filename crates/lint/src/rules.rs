@@ -1,5 +1,5 @@
-//! Which rules are asked, and in which order. Each rule is a file and knows nothing of the others.
-//! What a rule looks at is gathered before, in `document`.
+//! The list of rules, in order. Each rule is a file and independent of the others.
+//! Their input is parsed before, in `document`.
 
 mod devices;
 mod exports;
@@ -20,7 +20,7 @@ use super::document::Document;
 use super::finding::{Finding, Rule, Severity};
 use super::settings::views;
 
-/// The rules that a process environment can be judged by.
+/// The rules that apply to a process environment.
 pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut names = names::Names::default();
@@ -44,7 +44,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
     findings
 }
 
-/// All rules: those above, and those that need a script to judge by.
+/// All rules: those above, and those that need a script.
 pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Finding> {
     let mut findings = check_settings(document, options);
     findings.extend(typography::check_words(document));
@@ -57,23 +57,23 @@ pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Find
     findings
 }
 
-/// What a rule says, before it is put beside the setting it is about.
+/// The cause and remedy of a finding, before it is joined with its setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Verdict {
+struct Problem {
     severity: Severity,
     rule: Rule,
     cause: String,
     remedy: String,
 }
 
-impl Verdict {
+impl Problem {
     fn new(
         severity: Severity,
         rule: Rule,
         cause: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Verdict { severity, rule, cause: cause.into(), remedy: remedy.into() }
+        Problem { severity, rule, cause: cause.into(), remedy: remedy.into() }
     }
 
     fn on(self, assignment: &Assignment) -> Finding {
@@ -82,7 +82,7 @@ impl Verdict {
     }
 
     fn at(self, line: Option<u32>, variable: &str) -> Finding {
-        let Verdict { severity, rule, cause, remedy } = self;
+        let Problem { severity, rule, cause, remedy } = self;
         let variable = variable.to_owned();
         Finding { line, variable, value: None, severity, rule, cause, remedy }
     }

@@ -9,8 +9,8 @@ use super::document::Document;
 /// One launch's settings by name.
 pub(crate) type View<'d> = BTreeMap<&'d str, &'d Assignment>;
 
-/// A generated script of a million launches repeats itself; this many tell the story.
-const MOST_VIEWS: usize = 500;
+/// Maximum of launches whose settings are compared: generated scripts repeat themselves.
+const MAX_VIEWS: usize = 500;
 
 /// What holds at each command that sets something of its own, and at the end.
 pub(crate) fn views(document: &Document) -> Vec<View<'_>> {
@@ -24,7 +24,7 @@ pub(crate) fn views(document: &Document) -> Vec<View<'_>> {
         let pairs = group.iter().filter(|a| is_compared(&a.name)).map(|a| (a.name.as_str(), a));
         if first.command.is_none() {
             standing.extend(pairs);
-        } else if views.len() < MOST_VIEWS {
+        } else if views.len() < MAX_VIEWS {
             let mut view = standing.clone();
             view.extend(pairs);
             views.push(view);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// A character that only looks like the one a shell understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Strange {
+pub(crate) struct TypographicCharacter {
     pub(crate) character: char,
     pub(crate) line: u32,
     pub(crate) column: u32,
@@ -15,12 +15,12 @@ pub(crate) struct Strange {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quoted<'t> {
     pub(crate) inside: &'t str,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
 }
 
 /// A line and a column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Word<'t> {
     /// The last quoted part, if any.
     pub(crate) quoted: Option<Quoted<'t>>,
     /// The first curly quote outside ASCII quotes, or a long dash that starts an option.
-    pub(crate) strange: Option<Strange>,
+    pub(crate) strange: Option<TypographicCharacter>,
 }
 
 /// A place in the text, from which commands are read one by one.
@@ -44,11 +44,11 @@ pub(crate) struct Word<'t> {
 pub(crate) struct Tokens<'t> {
     text: &'t str,
     at: usize,
-    place: Place,
+    place: Position,
 }
 
 impl<'t> Tokens<'t> {
-    pub(crate) fn new(text: &'t str, place: Place) -> Self {
+    pub(crate) fn new(text: &'t str, place: Position) -> Self {
         Tokens { text, at: 0, place }
     }
 
@@ -112,9 +112,9 @@ impl<'t> Tokens<'t> {
                 '&' if self.redirects() => self.bump(),
                 c if ends_word(c) => break,
                 c => {
-                    if strange.is_none() && self.is_strange(c, start) {
-                        let Place { line, column } = self.place;
-                        strange = Some(Strange { character: c, line, column });
+                    if strange.is_none() && self.is_typographic(c, start) {
+                        let Position { line, column } = self.place;
+                        strange = Some(TypographicCharacter { character: c, line, column });
                     }
                     self.bump();
                 }
@@ -183,7 +183,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    fn is_strange(&self, c: char, word_start: usize) -> bool {
+    fn is_typographic(&self, c: char, word_start: usize) -> bool {
         match c {
             '\u{201c}' | '\u{201d}' | '\u{2018}' | '\u{2019}' => true,
             // A dash alone is punctuation; before a letter it was meant as an option.
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     fn commands(text: &str) -> Vec<Vec<String>> {
-        let mut tokens = Tokens::new(text, Place { line: 1, column: 1 });
+        let mut tokens = Tokens::new(text, Position { line: 1, column: 1 });
         let mut words = Vec::new();
         let mut all = Vec::new();
         while tokens.command(&mut words) {
@@ -300,11 +300,11 @@ mod tests {
 
     #[test]
     fn strange_characters_have_a_place() {
-        let mut tokens = Tokens::new("a\n  –np ‘é’", Place { line: 1, column: 1 });
+        let mut tokens = Tokens::new("a\n  –np ‘é’", Position { line: 1, column: 1 });
         let mut words = Vec::new();
         tokens.command(&mut words);
         tokens.command(&mut words);
-        let want = Strange { character: '–', line: 2, column: 3 };
+        let want = TypographicCharacter { character: '–', line: 2, column: 3 };
         assert_eq!(words[0].strange, Some(want));
         assert_eq!(words[1].strange.map(|s| s.column), Some(7));
     }

@@ -92,7 +92,7 @@ mod tests {
 
     fn with_words<T>(text: &str, look: impl Fn(&[Word<'_>]) -> T) -> T {
         let mut words = Vec::new();
-        Tokens::new(text, Place { line: 1, column: 1 }).command(&mut words);
+        Tokens::new(text, Position { line: 1, column: 1 }).command(&mut words);
         look(&words)
     }
 

@@ -1,5 +1,5 @@
 //! Reads settings out of YAML and JSON: `env:` lists of name and value, and `KEY: value` maps.
-//! It is not a YAML parser: it looks at lines, which is what those two forms are written in.
+//! It is not a YAML parser: it reads lines, in which both forms are written.
 
 /// A setting found in YAML.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
     found
 }
 
-/// Whether the text is YAML rather than a script: then `$X` is somebody else's template.
+/// Whether the text is YAML rather than a script: then `$X` is a template's placeholder.
 pub(crate) fn looks_like_yaml(text: &str) -> bool {
     let marks = ["apiVersion:", "kind:", "services:", "metadata:", "spec:"];
     text.lines().take(200).any(|line| marks.iter().any(|mark| line.starts_with(mark)))

@@ -1,4 +1,4 @@
-//! What a command answers on stdout, for people or as JSON; a reader that went away is no failure.
+//! Writes a command's output to stdout, as text or JSON. A closed pipe is no failure.
 //! Not a run's rows (`outputs`).
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use busbw_core::printable::Printable;
 
-/// Where answers go.
+/// The writer of a command's output.
 pub type Out = Printable<BufWriter<StdoutLock<'static>>>;
 
-/// Has `write` put the answer into stdout; it hears whether people want colours there.
+/// Calls `write` with stdout and with whether colours are wanted there.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// stdout cannot be written.
 pub fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()> {
     let colour = wants_colour();
     let mut out = Printable::new(BufWriter::new(io::stdout().lock()), colour);
@@ -24,7 +24,7 @@ pub fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()
     }
 }
 
-/// Whether people look at stdout, and want colours there.
+/// Whether stdout is a terminal and colours are wanted.
 pub fn wants_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

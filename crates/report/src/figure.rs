@@ -8,10 +8,10 @@ pub use terminal::{screen, terminal};
 use crate::{LineKind, Row, Series};
 use busbw_core::{printable::printable, quantity::rate};
 
-/// What is drawn.
+/// The data of the figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What was measured on what.
+    /// The test and its hardware.
     pub title: String,
     pub curves: Vec<Curve>,
     pub limits: Vec<Limit>,
@@ -19,9 +19,9 @@ pub struct Figure {
 
 /// A curve.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Curve {
+pub struct Curve {
     pub name: String,
-    /// Whether it is a series' second one.
+    /// Whether it is the second curve of a series (in place).
     pub in_place: bool,
     /// Bytes and GB/s, by size.
     pub points: Vec<(f64, f64)>,
@@ -29,7 +29,7 @@ pub(crate) struct Curve {
 
 /// A horizontal line.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Limit {
+pub struct Limit {
     pub name: String,
     /// GB/s.
     pub busbw: f64,

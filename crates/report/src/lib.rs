@@ -1,6 +1,5 @@
-//! A report to hand on: one page that holds runs, sweeps and matrices of pairs with all that is known of
-//! them, as data and as charts.
-//! Not the reading (`import`) and not the judging (`explain`).
+//! The report: one self-contained page with runs, sweeps and matrices of pairs, as data and as charts.
+//! Not the reading (`import`), and not the explanations (`explain`).
 #![forbid(unsafe_code)]
 
 mod data;
@@ -22,14 +21,14 @@ pub use source::Sources;
 
 use busbw_analysis::explain::{self, Hardware};
 
-/// Puts a report together. Runs are explained together, as `busbw explain` does.
+/// Builds a report. Runs are explained together, as `busbw explain` does.
 pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
     let Sources { runs, sweeps, pairs, unread } = sources;
-    let (runs, told) = explain::explained(runs, hardware);
+    let (runs, explanations) = explain::explained(runs, hardware);
     let names = of_run::names(&runs);
-    let each = || names.iter().zip(runs.iter().zip(&told));
+    let each = || names.iter().zip(runs.iter().zip(&explanations));
     let mut series: Vec<Series> =
-        each().map(|(name, (run, told))| of_run::series(name, run, told)).collect();
+        each().map(|(name, (run, explanations))| of_run::series(name, run, explanations)).collect();
     series.retain(|series| !series.rows.is_empty());
     let titles = of_sweep::titles(&sweeps);
     for (title, sweep) in titles.iter().zip(&sweeps) {
@@ -46,10 +45,12 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
         made: busbw_store::local_time::now(),
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
-        subject: summary::subject(&runs, &told, &sweeps, &pairs),
+        subject: summary::subject(&runs, &explanations, &sweeps, &pairs),
         verdict: Vec::new(),
         unread,
-        runs: each().map(|(name, (run, told))| of_run::run(name, run, told)).collect(),
+        runs: each()
+            .map(|(name, (run, explanations))| of_run::run(name, run, explanations))
+            .collect(),
         sweeps: titles
             .iter()
             .zip(&sweeps)

@@ -1,5 +1,5 @@
-//! From a run and its explanation to what the page shows of it.
-//! Not the judging (`explain`).
+//! Converts a run and its explanation into the data of the page.
+//! Not the explanation itself (`explain`).
 
 use std::{borrow::Cow, path::Path};
 
@@ -48,8 +48,8 @@ fn stem(source: &str) -> String {
     stem.map_or_else(|| source.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// What the page says of a run.
-pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
+/// The data of a run.
+pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> Run {
     let checked: Vec<u64> = halves(run).filter_map(|half| half.wrong).collect();
     let failed = run.errors.iter().any(|error| !error.trim().is_empty());
     let line =
@@ -57,9 +57,9 @@ pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
     Run {
         name: name.to_owned(),
         source: format!("{}{line}", run.source.name),
-        subject: told.subject.clone(),
-        measured: measured(told),
-        limit: told.limit.as_ref().map(|limit| {
+        subject: explanation.subject.clone(),
+        measured: measured(explanation),
+        limit: explanation.limit.as_ref().map(|limit| {
             let by = limit.choice.algorithm.name();
             format!(
                 "{} GB/s {}, {by} through {}",
@@ -68,14 +68,14 @@ pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
                 set_by(limit)
             )
         }),
-        percent: told.percent,
+        percent: explanation.percent,
         wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
         complete: failed.then_some(false),
-        sentence: told.sentence.clone(),
-        findings: told.findings.iter().map(finding).collect(),
-        assumed: told.assumed.clone(),
-        missing: told.missing.clone(),
-        unchecked: told.unchecked.clone(),
+        sentence: explanation.sentence.clone(),
+        findings: explanation.findings.iter().map(finding).collect(),
+        assumed: explanation.assumed.clone(),
+        missing: explanation.missing.clone(),
+        unchecked: explanation.unchecked.clone(),
         errors: run.errors.clone(),
         machine: machine(run),
         versions: versions(run),
@@ -89,8 +89,8 @@ fn halves(run: &Measurement) -> impl Iterator<Item = &Half> {
     run.rows.iter().flat_map(|row| run.halves(row).map(|(_, half)| half))
 }
 
-fn measured(told: &Explanation) -> Option<String> {
-    let measured = told.measured.as_ref()?;
+fn measured(explanation: &Explanation) -> Option<String> {
+    let measured = explanation.measured.as_ref()?;
     let figure = match (measured.busbw, measured.time_us) {
         (Some(busbw), _) => format!("{} GB/s", rate(busbw)),
         (None, us) => time(us?),
@@ -221,7 +221,7 @@ fn versions(run: &Measurement) -> Vec<Fact> {
     facts(known)
 }
 
-/// The command with the variables that were set, as a shell takes it.
+/// The command with the variables that were set, quoted for a shell.
 fn reproduce(run: &Measurement, command: &str) -> String {
     if run.source.form != Form::Record {
         // Nobody masked it when it was written.
@@ -238,8 +238,8 @@ pub(super) fn quoted(word: &str) -> Cow<'_, str> {
     shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
-/// What charts draw of a run.
-pub(crate) fn series(name: &str, run: &Measurement, told: &Explanation) -> Series {
+/// The series that charts draw of a run.
+pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Series {
     let mut rows = Vec::new();
     for row in &run.rows {
         for (in_place, half) in run.halves(row) {
@@ -263,21 +263,21 @@ pub(crate) fn series(name: &str, run: &Measurement, told: &Explanation) -> Serie
             });
         }
     }
-    Series { name: name.to_owned(), rows, lines: lines(told) }
+    Series { name: name.to_owned(), rows, lines: lines(explanation) }
 }
 
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
-/// What sets a limit, as it is called on its machine.
+/// The resource that sets a limit, by its name on the machine.
 fn set_by(limit: &Ceiling) -> &str {
     let part = limit.resources.iter().find(|part| part.resource == limit.set_by);
     part.map_or(limit.set_by.name(), |part| &part.name)
 }
 
-fn lines(told: &Explanation) -> Vec<Line> {
-    let Some(limit) = &told.limit else { return Vec::new() };
+fn lines(explanation: &Explanation) -> Vec<Line> {
+    let Some(limit) = &explanation.limit else { return Vec::new() };
     let by = format!("{}, {}", limit.choice.algorithm.name(), set_by(limit));
     let framed = limit.rate == RateKind::Payload;
     let mut lines = Vec::new();

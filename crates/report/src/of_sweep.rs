@@ -1,5 +1,5 @@
-//! From the result of a sweep to what the page shows of it.
-//! Not the judging (`sweep`, `transports`).
+//! Converts the result of a sweep into the data of the page.
+//! Not its verdicts (`sweep`, `transports`).
 
 use busbw_stats::Verdict;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
 
-/// What to call each sweep, with a number where there are several.
+/// The title of each sweep, with a number where there are several.
 pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
     let title = |(number, outcome): (usize, &Outcome)| {
         let kind = if outcome.command == "transports" { "Transports" } else { "Environments" };
@@ -18,7 +18,7 @@ pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().enumerate().map(title).collect()
 }
 
-/// What the page says of a sweep.
+/// The data of a sweep.
 pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
     let (unit, figure) = match outcome.show {
         Show::Busbw => ("GB/s", "bus bandwidth"),
@@ -34,7 +34,7 @@ pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
         figure: figure.to_owned(),
         launches: outcome.launches,
         sentence: busbw_analysis::sweep::sentence(outcome)
-            .map(|said| said.replacen("fastest: ", "the fastest is ", 1)),
+            .map(|sentence| sentence.replacen("fastest: ", "the fastest is ", 1)),
         baseline: baseline.map(|environment| environment.name.clone()),
         environments: outcome.environments.iter().map(environment).collect(),
         sizes: (0..outcome.rows.len()).filter_map(|number| row(outcome, number)).collect(),
@@ -113,7 +113,7 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
     Some(SweepRow { label: row.label(), cells: (0..row.cells.len()).map(cell).collect() })
 }
 
-/// What the hardware allows an environment at the largest size, GB/s of bus bandwidth.
+/// The hardware's limit of an environment at the largest size: bus bandwidth, GB/s.
 fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
     let cell = outcome.rows.last()?.cell(number)?;
     let transport = outcome.environments.get(number)?.transport.as_ref();
@@ -124,8 +124,8 @@ fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
     cell.limit.or(of_percent).filter(|busbw| busbw.is_finite() && *busbw > 0.0)
 }
 
-/// What charts draw over sizes: a series for each environment that has figures.
-pub(crate) fn series(outcome: &Outcome) -> Vec<Series> {
+/// The series that charts draw over sizes: one for each environment with figures.
+pub fn series(outcome: &Outcome) -> Vec<Series> {
     let of = |(number, tried): (usize, &Tried)| {
         let rows: Vec<Row> = outcome
             .rows

@@ -37,8 +37,8 @@ struct Page<'a> {
 /// The page of a report.
 ///
 /// # Errors
-/// Only when the report's data cannot be written as JSON.
-pub(crate) fn page(report: &Report) -> Result<String> {
+/// The report's data cannot be written as JSON.
+pub fn page(report: &Report) -> Result<String> {
     let data = serde_json::to_string(report).context("cannot write the report's data as JSON")?;
     let page = Page {
         report,

@@ -1,5 +1,5 @@
-//! Replaces what names people and machines: hosts, users, addresses, GUIDs and serial numbers, each always
-//! by the same word, in everything that a report holds.
+//! Replaces names of people and machines in a report: hosts, users, addresses, GUIDs and serial numbers, each
+//! always by the same word.
 //! Not secrets: those are masked when a record is written (`store`).
 //!
 //! First everything is read to learn names of hosts and users; then every string of the report's data is
@@ -18,15 +18,15 @@ use serde_json::Value;
 use super::{Report, Sources};
 pub(super) use learn::Names;
 
-/// Words of the program itself, which readers of the page compare with.
+/// Keys whose values are words of the program, which scripts of the page compare with.
 const OWN_WORDS: [&str; 6] = ["kind", "unit", "severity", "status", "confidence", "figure"];
 
-/// Of a text so much is read for names that its measurements do not keep, bytes.
-const LOOKED_AT: u64 = 1 << 20;
+/// Bytes of a text that are scanned for names that its measurements do not keep.
+const MAX_SCANNED_BYTES: u64 = 1 << 20;
 
-/// Names that the sources hold.
+/// Names found in the sources.
 #[derive(Debug, Default)]
-pub(crate) struct KnownNames(Names);
+pub struct KnownNames(Names);
 
 impl KnownNames {
     /// Hosts of devices and machines, as the sources list them, and this machine's own.
@@ -54,8 +54,8 @@ impl KnownNames {
         KnownNames(names)
     }
 
-    /// What a log says beside its measurements: lines that are not kept may name whom others mention.
-    /// A record has no such lines, and a file that cannot be read now gives no names.
+    /// Learns names from the lines of a log that its measurement does not keep. A record has no such lines,
+    /// and a file that can no longer be read gives no names.
     pub fn learn(&mut self, path: &Path) {
         self.0.text(&path.display().to_string());
         // A pipe was read already, and opening one again would wait.
@@ -63,7 +63,8 @@ impl KnownNames {
             return;
         }
         let mut start = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut start));
+        let read =
+            File::open(path).and_then(|file| file.take(MAX_SCANNED_BYTES).read_to_end(&mut start));
         if read.is_err() || start.first() == Some(&b'{') {
             return;
         }
@@ -80,8 +81,8 @@ impl KnownNames {
 /// The report without names.
 ///
 /// # Errors
-/// Only when the report's own form is broken.
-pub(crate) fn redacted(mut report: Report, known: &KnownNames) -> Result<Report> {
+/// The report cannot be serialised, which would be a bug.
+pub fn redacted(mut report: Report, known: &KnownNames) -> Result<Report> {
     for run in &mut report.runs {
         // Folders tell of users and projects.
         run.source = file_name(&run.source).to_owned();
@@ -105,7 +106,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, file)| file)
 }
 
-/// Every string of the data, but for the program's own words.
+/// Rewrites every string of the data, except the program's own words.
 fn visit(value: &mut Value, each: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(text) => each(text),
@@ -118,7 +119,7 @@ fn visit(value: &mut Value, each: &mut impl FnMut(&mut String)) {
     }
 }
 
-/// What stands for what.
+/// The replacements.
 struct Words {
     /// Names of hosts and users, in small letters.
     names: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! What a file given to the report is: runs, the result of a sweep, or a matrix of pairs.
+//! Recognises a file of the report: runs, the result of a sweep, or a matrix of pairs.
 //! Not how logs and records are read (`import`).
 
 use std::{fs, io, path::Path};
@@ -14,19 +14,19 @@ use busbw_core::quantity::count;
 use busbw_logs::import;
 
 /// Keys by which results are known; busbw writes them first.
-const SWEEP: &str = "sweep_schema";
-const PAIRS: &str = "pairs_schema";
+const SWEEP_KEY: &str = "sweep_schema";
+const PAIRS_KEY: &str = "pairs_schema";
 
-/// JSON is read as a whole: the largest result that is looked at, bytes.
-const LARGEST: u64 = 256 << 20;
+/// Maximum size of a result, bytes: JSON is read as a whole.
+const MAX_RESULT_BYTES: u64 = 256 << 20;
 
-/// Everything that was given.
+/// The contents of all files.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     pub runs: Vec<Measurement>,
     pub sweeps: Vec<Outcome>,
     pub pairs: Vec<Pairs>,
-    /// What was not read of a file.
+    /// Remarks about the parts of files that were not read.
     pub unread: Vec<String>,
 }
 
@@ -69,9 +69,9 @@ impl Sources {
     fn add_results(&mut self, text: &str) -> Result<(), String> {
         for value in Deserializer::from_str(text).into_iter::<Value>() {
             let value = value.map_err(|e| format!("damaged JSON: {e}"))?;
-            if value.get(SWEEP).is_some() {
+            if value.get(SWEEP_KEY).is_some() {
                 self.sweeps.push(read_sweep(&value.to_string())?);
-            } else if value.get(PAIRS).is_some() {
+            } else if value.get(PAIRS_KEY).is_some() {
                 let pairs: Pairs = serde_json::from_value(value)
                     .map_err(|e| format!("this is no matrix of pairs: {e}"))?;
                 self.pairs.push(pairs.checked().map_err(|e| e.to_string())?);
@@ -91,10 +91,10 @@ fn result_text(path: &Path) -> io::Result<Option<String>> {
     let path = if result.is_file() { &result } else { path };
     let is_json =
         path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");
-    if !is_json || !path.is_file() || fs::metadata(path)?.len() > LARGEST {
+    if !is_json || !path.is_file() || fs::metadata(path)?.len() > MAX_RESULT_BYTES {
         return Ok(None);
     }
-    // What is no text is refused where runs are read, with its reason.
+    // A binary file is refused where runs are read, with the reason.
     let text = match fs::read_to_string(path) {
         Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(None),
         other => other?,
@@ -103,5 +103,5 @@ fn result_text(path: &Path) -> io::Result<Option<String>> {
         let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
         inside.and_then(|text| text.strip_prefix('"')).is_some_and(|text| text.starts_with(key))
     };
-    Ok((begins(SWEEP) || begins(PAIRS)).then_some(text))
+    Ok((begins(SWEEP_KEY) || begins(PAIRS_KEY)).then_some(text))
 }

@@ -1,4 +1,4 @@
-//! The first lines of a report: what was measured, on what, and the verdict in a sentence.
+//! The first lines of a report: test, hardware, and the verdict in a sentence.
 //! Not the sentence about one run (`explain`).
 
 use busbw_core::pairs::Pairs;
@@ -9,8 +9,8 @@ use busbw_analysis::explain::Explanation;
 use busbw_analysis::sweep::Outcome;
 use busbw_core::quantity::{bytes, count, list, rate, time};
 
-/// Names of tests that a title lists.
-const MOST_NAMES: usize = 4;
+/// Maximum of test names in a title.
+const MAX_NAMES: usize = 4;
 
 /// What was measured.
 pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -> String {
@@ -21,8 +21,8 @@ pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -
     }
     let all = names.len();
     let names = distinct(names.into_iter());
-    let what = if names.len() > MOST_NAMES {
-        format!("{} and {} more", names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES)
+    let what = if names.len() > MAX_NAMES {
+        format!("{} and {} more", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
     } else {
         list(&names, "and")
     };

@@ -8,7 +8,7 @@
 //! their own side, in launch order (ranks, so that one outlier cannot hide it), pooled over the
 //! sides. Short sequences understate it: the mean of the raw estimate `r` is about
 //! `rho - (1 + 3 rho) / n` (Marriott and Pope, Biometrika 41, 1954), which is undone by
-//! `(n r + 1) / (n - 3)`. With few launches the estimate is itself a guess, so [`CAUTION`]
+//! `(n r + 1) / (n - 3)`. With few launches the estimate is itself a guess, so [`PERSISTENCE_STANDARD_ERRORS`]
 //! standard errors of `1 / sqrt(total)` are added: the fewer the launches, the more dependence
 //! is assumed that they cannot rule out.
 //!
@@ -24,10 +24,10 @@
 /// Standard errors added to the estimated correlation. Chosen by simulation: with 1 a slowdown
 /// of 10 % in 2 % noise is barely found nine times in ten by 8 launches a side, and with 0 a
 /// random walk under both sides gives more than 5 % false alarms.
-pub const CAUTION: f64 = 0.75;
+pub const PERSISTENCE_STANDARD_ERRORS: f64 = 0.75;
 
 /// The largest correlation assumed. Beyond it a side is one stretch and proves nothing.
-pub const LARGEST: f64 = 0.95;
+pub const MAX_PERSISTENCE: f64 = 0.95;
 
 /// A cautious upper value of the lag-1 correlation of launches in launch order, in `[0, 0.95]`.
 ///
@@ -54,10 +54,10 @@ pub fn persistence(sides: &[&[f64]]) -> f64 {
     let raw = products / squares;
     // Three or fewer launches a side carry no estimate; assume the most.
     if n <= 3.0 {
-        return LARGEST;
+        return MAX_PERSISTENCE;
     }
     let estimate = (n * raw + 1.0) / (n - 3.0);
-    (estimate + CAUTION / (total as f64).sqrt()).clamp(0.0, LARGEST)
+    (estimate + PERSISTENCE_STANDARD_ERRORS / (total as f64).sqrt()).clamp(0.0, MAX_PERSISTENCE)
 }
 
 /// The factor by which the half-width of an interval from `n` launches grows; at least 1.
@@ -69,7 +69,7 @@ pub fn stretch(n: usize, rho: f64) -> f64 {
     if n < 2 {
         return 1.0;
     }
-    let rho = if rho.is_nan() { LARGEST } else { rho.clamp(0.0, LARGEST) };
+    let rho = if rho.is_nan() { MAX_PERSISTENCE } else { rho.clamp(0.0, MAX_PERSISTENCE) };
     let count = n as f64;
     let mut v = 1.0;
     let mut power = 1.0;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(stretch(8, 0.0), 1.0);
         assert_eq!(stretch(1, 0.9), 1.0);
         assert_eq!(stretch(0, 0.9), 1.0);
-        assert_eq!(stretch(8, f64::NAN), stretch(8, LARGEST));
+        assert_eq!(stretch(8, f64::NAN), stretch(8, MAX_PERSISTENCE));
     }
 
     #[test]
@@ -131,13 +131,13 @@ mod tests {
     fn sides_that_say_nothing_are_left_out() {
         assert_eq!(persistence(&[]), 0.0);
         assert_eq!(persistence(&[&[1.0], &[2.0; 9]]), 0.0);
-        assert_eq!(persistence(&[&[1.0, 2.0, 3.0]]), LARGEST);
+        assert_eq!(persistence(&[&[1.0, 2.0, 3.0]]), MAX_PERSISTENCE);
     }
 
     #[test]
     fn a_steady_rise_is_the_largest_persistence() {
         let rise: Vec<f64> = (0..8).map(f64::from).collect();
-        assert_eq!(persistence(&[&rise, &rise]), LARGEST);
+        assert_eq!(persistence(&[&rise, &rise]), MAX_PERSISTENCE);
     }
 
     #[test]
@@ -149,10 +149,13 @@ mod tests {
                 let times = Noise::Autoregressive(rho).launches(&mut rng, 400);
                 sum += persistence(&[&times[..200], &times[200..]]);
             }
-            // CAUTION standard errors of 1 / sqrt(400) above the truth; ranks lose a little of rho.
+            // PERSISTENCE_STANDARD_ERRORS standard errors of 1 / sqrt(400) above the truth; ranks lose a little of rho.
             let mean = sum / 500.0;
             println!("rho {rho}: mean {mean:.3}");
-            assert!((mean - rho - CAUTION / 20.0).abs() < 0.03, "rho {rho}: {mean}");
+            assert!(
+                (mean - rho - PERSISTENCE_STANDARD_ERRORS / 20.0).abs() < 0.03,
+                "rho {rho}: {mean}"
+            );
         }
     }
 
@@ -161,7 +164,7 @@ mod tests {
         fn any_input_is_answered(
             a in prop::collection::vec(any::<f64>(), 0..20), n in 0..500_usize, rho: f64,
         ) {
-            prop_assert!((0.0..=LARGEST).contains(&persistence(&[&a, &a])));
+            prop_assert!((0.0..=MAX_PERSISTENCE).contains(&persistence(&[&a, &a])));
             let factor = stretch(n, rho);
             prop_assert!(factor >= 1.0 && factor.is_finite());
         }

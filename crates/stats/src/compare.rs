@@ -41,7 +41,7 @@ mod verdict;
 #[cfg(test)]
 mod false_alarms;
 
-pub use history::{FEWEST_EARLIER, compare_by_history};
+pub use history::{MIN_EARLIER_LAUNCHES, compare_by_history};
 pub use verdict::{Comparison, Reason, Rule, Verdict};
 
 use super::autocorrelation::{persistence, stretch};
@@ -51,23 +51,23 @@ use super::mann_whitney::{Level, Shift, shift};
 
 /// The fewest launches on each side: four against four is the smallest even comparison that has
 /// a 95 % Mann-Whitney interval, and fewer say nothing about dependence in launch order.
-pub const FEWEST_LAUNCHES: usize = 4;
+pub const MIN_LAUNCHES: usize = 4;
 
 /// The share of a difference that the trend inside the sides may explain.
-const LARGEST_TREND: f64 = 0.5;
+const MAX_TREND_SHARE: f64 = 0.5;
 
 /// How much wider a 99 % interval is than one of 97.1 %, the widest of four against four, under
 /// normal noise: 2.576 / 2.186. A little more than four against five (98.4 %) would need.
-const SHORT_OF_99: f64 = 1.18;
+const GUARD_FACTOR_BELOW_99: f64 = 1.18;
 
 /// Logarithms of ratios are held within this, so that a ratio is neither zero nor infinite.
-const LARGEST_LOG: f64 = 700.0;
+const MAX_LOG_RATIO: f64 = 700.0;
 
 /// Compares two lists of launch times; see the module text for the rule and its reasons.
 ///
 /// Each value is one launch's median time, in any unit shared by both sides. Each list must be
 /// *in launch order*: a sorted list looks like a trend, and nothing will be found. With fewer
-/// than [`FEWEST_LAUNCHES`] on a side, or a time that is not a positive finite number, the
+/// than [`MIN_LAUNCHES`] on a side, or a time that is not a positive finite number, the
 /// verdict is [`Verdict::Inconclusive`].
 #[must_use]
 pub fn compare(baseline: &[f64], candidate: &[f64], rule: &Rule) -> Comparison {
@@ -78,7 +78,7 @@ pub fn compare(baseline: &[f64], candidate: &[f64], rule: &Rule) -> Comparison {
         return Comparison::undecided(too_few(&a, &b), None);
     };
     let ratio = ratio_of(shown.estimate);
-    if a.len().min(b.len()) < FEWEST_LAUNCHES {
+    if a.len().min(b.len()) < MIN_LAUNCHES {
         return Comparison::undecided(too_few(&a, &b), Some(ratio));
     }
     let interval = as_ratio(&shown, 1.0);
@@ -136,14 +136,18 @@ fn too_few(baseline: &[f64], candidate: &[f64]) -> Reason {
     Reason::TooFewLaunches {
         baseline: baseline.len(),
         candidate: candidate.len(),
-        needed: FEWEST_LAUNCHES,
+        needed: MIN_LAUNCHES,
     }
 }
 
 fn guard_stretch(a: &[f64], b: &[f64], wide: &Shift) -> f64 {
     let rho = persistence(&[a, b]);
     let dependence = stretch(a.len(), rho).max(stretch(b.len(), rho));
-    if wide.coverage < Level::P99.coverage() { dependence * SHORT_OF_99 } else { dependence }
+    if wide.coverage < Level::P99.coverage() {
+        dependence * GUARD_FACTOR_BELOW_99
+    } else {
+        dependence
+    }
 }
 
 /// Whether the trend that runs inside the sides is too small to have made the difference.
@@ -151,7 +155,7 @@ fn outlives_trend(a: &[f64], b: &[f64], log_ratio: f64) -> bool {
     // From the middle of one side to the middle of the next, when one follows the other.
     let distance = (a.len() + b.len()) as f64 / 2.0;
     common_slope(&[a, b])
-        .is_some_and(|slope| (slope * distance).abs() <= LARGEST_TREND * log_ratio.abs())
+        .is_some_and(|slope| (slope * distance).abs() <= MAX_TREND_SHARE * log_ratio.abs())
 }
 
 fn logs(times: &[f64]) -> Option<Vec<f64>> {
@@ -159,7 +163,7 @@ fn logs(times: &[f64]) -> Option<Vec<f64>> {
 }
 
 fn ratio_of(log: f64) -> f64 {
-    log.clamp(-LARGEST_LOG, LARGEST_LOG).exp()
+    log.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 }
 
 fn as_ratio(shift: &Shift, stretch: f64) -> Interval {

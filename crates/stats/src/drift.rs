@@ -26,16 +26,16 @@ use serde::{Deserialize, Serialize};
 pub const SIGNIFICANCE: f64 = 0.01;
 
 /// The fewest samples for which a trend can be significant at 1 %: `2 / 5!` is above it.
-pub const FEWEST_SAMPLES: usize = 6;
+pub const MIN_SAMPLES: usize = 6;
 
 /// Normal quantile of the two-sided 1 % level.
-const Z: f64 = 2.575_829;
+const Z_99: f64 = 2.575_829;
 
 /// Largest count for the exact distribution; beyond it the normal one is as good.
 const EXACT_UP_TO: usize = 60;
 
 /// Longest sequence taken as it is; the pairs of a longer one would cost too much.
-const LONGEST: usize = 512;
+const MAX_SAMPLES: usize = 512;
 
 /// The trend of a sequence with its index.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,14 +51,14 @@ pub struct Drift {
 ///
 /// A sequence longer than 512 samples is first reduced to the medians of at most 512 runs of
 /// neighbours of equal length (the last may be shorter). `None` for fewer than
-/// [`FEWEST_SAMPLES`] samples, a non-finite sample, or a relative change that is no finite
+/// [`MIN_SAMPLES`] samples, a non-finite sample, or a relative change that is no finite
 /// number (a zero median with a slope that is not zero).
 #[must_use]
 pub fn drift(samples: &[f64]) -> Option<Drift> {
-    if samples.len() < FEWEST_SAMPLES || !samples.iter().all(|x| x.is_finite()) {
+    if samples.len() < MIN_SAMPLES || !samples.iter().all(|x| x.is_finite()) {
         return None;
     }
-    let run = samples.len().div_ceil(LONGEST);
+    let run = samples.len().div_ceil(MAX_SAMPLES);
     let sequence: Option<Vec<f64>> = samples.chunks(run).map(quantile::median).collect();
     let sequence = sequence?;
     Some(Drift {
@@ -101,7 +101,7 @@ fn is_significant(sequence: &[f64]) -> bool {
         return 2.0 * share_with_inversions_up_to(n, rises.min(falls)) <= SIGNIFICANCE;
     }
     let variance = variance_of_s(sequence);
-    variance > 0.0 && (rises.abs_diff(falls) as f64 - 1.0) / variance.sqrt() > Z
+    variance > 0.0 && (rises.abs_diff(falls) as f64 - 1.0) / variance.sqrt() > Z_99
 }
 
 fn pairs(sequence: &[f64]) -> impl Iterator<Item = (usize, usize)> {

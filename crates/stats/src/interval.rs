@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub const COVERAGE: f64 = 0.95;
 
 /// The fewest samples for which a 95 % interval of the median exists.
-pub const FEWEST_SAMPLES: usize = 6;
+pub const MIN_SAMPLES: usize = 6;
 
 /// A range that holds the true value in a stated share of repeated measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl Interval {
 
 /// The 95 % interval of the median from order statistics; see the module text for the formula.
 ///
-/// The unit is that of the samples. `None` for fewer than [`FEWEST_SAMPLES`] samples or for a
+/// The unit is that of the samples. `None` for fewer than [`MIN_SAMPLES`] samples or for a
 /// non-finite one.
 #[must_use]
 pub fn median_interval(samples: &[f64]) -> Option<Interval> {

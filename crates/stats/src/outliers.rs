@@ -12,10 +12,10 @@ use super::quantile;
 use serde::{Deserialize, Serialize};
 
 /// Inner fences, in interquartile ranges.
-const INNER: f64 = 1.5;
+const INNER_FENCE_IQRS: f64 = 1.5;
 
 /// Outer fences, in interquartile ranges.
-const OUTER: f64 = 3.0;
+const OUTER_FENCE_IQRS: f64 = 3.0;
 
 /// How many samples lie outside the fences. A sample counts once: severe ones are not mild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -47,8 +47,8 @@ pub fn outliers_of_sorted(sorted: &[f64]) -> Outliers {
         let (low, high) = (q1 - fence * iqr, q3 + fence * iqr);
         sorted.iter().filter(|&&x| x < low || x > high).count()
     };
-    let severe = outside(OUTER);
-    Outliers { mild: outside(INNER) - severe, severe }
+    let severe = outside(OUTER_FENCE_IQRS);
+    Outliers { mild: outside(INNER_FENCE_IQRS) - severe, severe }
 }
 
 #[cfg(test)]

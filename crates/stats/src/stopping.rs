@@ -85,7 +85,7 @@ impl StoppingRule {
 
     /// The two latest looks at or before `count` samples.
     fn last_two_looks(&self, count: usize) -> Option<[usize; 2]> {
-        let mut earlier = self.min_batches.max(interval::FEWEST_SAMPLES);
+        let mut earlier = self.min_batches.max(interval::MIN_SAMPLES);
         let mut later = next_look(earlier);
         if later > count {
             return None;

@@ -8,7 +8,7 @@ use super::quantile;
 use serde::{Deserialize, Serialize};
 
 /// Half the 95 % interval over the median above which a measurement is called noisy.
-pub const NOISY_ABOVE: f64 = 0.05;
+pub const NOISY_HALF_WIDTH: f64 = 0.05;
 
 /// The samples of one measurement, described. All times are in the unit of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
 
 fn is_noisy(interval: &Interval, median: f64) -> bool {
     match interval.relative_half_width(median) {
-        Some(width) => width > NOISY_ABOVE,
+        Some(width) => width > NOISY_HALF_WIDTH,
         None => interval.low < interval.high,
     }
 }

@@ -1,4 +1,4 @@
-//! The same points of two sides: how many times as fast, and whether that is more than noise.
+//! The same points of two sides: their ratio, and whether it is more than noise.
 //! Not the statistics (`stats::compare`).
 
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 use super::{Point, Side, Times};
 use busbw_stats::{
     Comparison, Interval, Rule, Verdict, compare,
-    compare::{FEWEST_EARLIER, FEWEST_LAUNCHES},
+    compare::{MIN_EARLIER_LAUNCHES, MIN_LAUNCHES},
     compare_by_history, median,
 };
 
 /// A point of both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
-    /// Which.
+    /// The point.
     #[serde(flatten)]
     pub point: Point,
-    /// What the baseline measured.
+    /// The baseline's figures.
     pub baseline: Times,
-    /// What the other measured.
+    /// The candidate's figures.
     pub candidate: Times,
-    /// How many times as fast as the baseline the other is.
+    /// How many times as fast as the baseline the candidate is.
     pub speed: f64,
-    /// Its 95 % interval, where launches tell one.
+    /// Its 95 % interval, where there are enough launches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What it follows from.
+    /// What the verdict is based on.
     pub basis: Basis,
 }
 
-/// What a verdict follows from.
+/// What a verdict is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// The launches of both sides.
     Launches,
-    /// So many earlier launches of the same on the same machine.
+    /// This number of earlier launches of the same point on the same machine.
     History(usize),
 }
 
@@ -83,9 +83,9 @@ fn matched(
     let (a, b) = (&baseline.launches_us, &candidate.launches_us);
     let mut basis = Basis::Launches;
     let mut found = compare(a, b, rule);
-    if a.len().min(b.len()) < FEWEST_LAUNCHES {
+    if a.len().min(b.len()) < MIN_LAUNCHES {
         let earlier = history(point);
-        if earlier.len() >= FEWEST_EARLIER
+        if earlier.len() >= MIN_EARLIER_LAUNCHES
             && let (Some(a), Some(b)) = (median(a), median(b))
         {
             basis = Basis::History(earlier.len());
@@ -110,15 +110,14 @@ fn matched(
 }
 
 impl Matched {
-    /// Whether it is less than `least` times as fast as the baseline. Where launches or the history
-    /// tell noise from a difference, only what they call slower counts; too few launches are taken as
-    /// they are.
+    /// Whether the candidate is less than `least` times as fast as the baseline. Where launches or the history
+    /// give a verdict, only "slower" counts; with too few launches the figures decide.
     pub fn is_below(&self, least: f64) -> bool {
         let judged = self.interval.is_some();
         self.speed < least && (!judged || self.verdict == Verdict::Slower)
     }
 
-    /// Whether it looks less than `least` times as fast, and noise does not let that be told.
+    /// Whether the candidate looks less than `least` times as fast, but the verdict is inconclusive.
     pub fn may_be_below(&self, least: f64) -> bool {
         self.speed < least && !self.is_below(least) && self.verdict != Verdict::Same
     }

@@ -1,4 +1,4 @@
-//! What is compared: the figures of one point are times of the same operation.
+//! The key of a comparison: all figures of one point are times of the same operation.
 //! Not the figures.
 
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use busbw_core::Collective;
 use busbw_logs::measurement::{Figure, Measurement, Row};
 
-/// A test, what it moves how, on how many ranks. The order is that of tables.
+/// A test with its type, operator, ranks, size and placement. The order is that of tables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Point {
     /// The collective's name, or the test's.
     pub test: String,
-    /// What its figure is; only such of one kind are compared.
+    /// The kind of its figure; only figures of one kind are compared.
     pub figure: Figure,
-    /// Element type, where it is said.
+    /// Element type, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datatype: Option<String>,
     /// Operator.
@@ -30,12 +30,12 @@ pub struct Point {
     pub ranks: Option<usize>,
     /// Bytes.
     pub size: u64,
-    /// In place.
+    /// Whether it is in place.
     pub in_place: bool,
 }
 
 impl Point {
-    /// That of a placement of a row.
+    /// The point of a placement of a row.
     pub fn of(run: &Measurement, row: &Row, in_place: bool) -> Point {
         // Tables without the column were measured with nccl-tests' default.
         let rooted = run.collective().is_some_and(Collective::rooted);
@@ -52,7 +52,7 @@ impl Point {
         }
     }
 
-    /// The same without size and place: what a table is headed by.
+    /// The point without size and placement: a table's title.
     pub fn case(&self) -> String {
         let mut said = vec![self.test.clone()];
         said.extend(self.datatype.clone());
@@ -67,7 +67,7 @@ impl Point {
         format!("{}, {ranks}{group}", said.join(" "))
     }
 
-    /// The same on another number of ranks.
+    /// The same point on another number of ranks.
     pub(super) fn on(&self, ranks: Option<usize>) -> Point {
         Point { ranks, ..self.clone() }
     }

@@ -1,5 +1,5 @@
-//! One launch that was read several times: its record, its log and its report in one folder, or a copy.
-//! Not launches that are alike: what may be two launches stays two.
+//! Finds one launch that was read several times: its record, its log and its report in one folder, or a copy.
+//! Not similar launches: what may be two launches stays two.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use busbw_logs::measurement::{Form, Half, Measurement, Row};
 
-/// Rows whose figures agree in every digit that two launches never share.
-const ENOUGH_ROWS: usize = 3;
-/// Digits of a time that tell something.
-const ENOUGH_DIGITS: f64 = 100.0;
+/// Minimum of rows that agree in every digit before two readings are one launch.
+const MIN_MATCHING_ROWS: usize = 3;
+/// A time with three digits or more (largest digit 100 times the last) identifies a launch.
+const MIN_DIGITS_FACTOR: f64 = 100.0;
 
-/// A run that says the same as another one.
+/// A run that repeats another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
     /// Where it was read.
     pub name: String,
-    /// Where the other was read.
+    /// Where the first was read.
     pub of: String,
-    /// What tells so.
+    /// The evidence.
     pub by: Sameness,
     /// Whether it was left out.
     pub left_out: bool,
 }
 
-/// What tells that two runs are one launch.
+/// The evidence that two runs are one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sameness {
@@ -35,14 +35,14 @@ pub enum Sameness {
     Id,
     /// The same start, and no figure that differs.
     Start,
-    /// All figures of at least three rows, to the last digit that both say.
+    /// All figures of at least three rows, to the last digit that both state.
     Figures,
-    /// All figures, but of too few rows to tell: both are kept.
+    /// All figures, but of too few rows: both are kept.
     FewFigures,
 }
 
-/// The runs without those that are a launch which was read before, and which those are. Of several
-/// readings of a launch the record is kept, for it says most.
+/// Splits runs into distinct launches and repeated ones. Of several readings of a launch the record is kept:
+/// it has the most facts.
 pub fn distinct(runs: Vec<Measurement>) -> (Vec<Measurement>, Vec<Repeated>) {
     let mut kept: Vec<Measurement> = Vec::with_capacity(runs.len());
     let mut repeated = Vec::new();
@@ -76,7 +76,7 @@ pub fn distinct(runs: Vec<Measurement>) -> (Vec<Measurement>, Vec<Repeated>) {
     (kept, repeated)
 }
 
-/// What all readings of a launch share.
+/// The facts that all readings of a launch share.
 type Key = (String, Option<usize>, usize, u64, u64);
 
 fn key(run: &Measurement) -> Key {
@@ -101,12 +101,12 @@ fn sameness(a: &Measurement, b: &Measurement) -> Option<Sameness> {
     match telling {
         0 => None,
         _ if start => Some(Sameness::Start),
-        ENOUGH_ROWS.. => Some(Sameness::Figures),
+        MIN_MATCHING_ROWS.. => Some(Sameness::Figures),
         _ => Some(Sameness::FewFigures),
     }
 }
 
-/// Whether rows that are the same tell something; none where they are not the same.
+/// Whether equal rows identify a launch; none where the rows differ.
 fn agree(a: &Row, b: &Row) -> Option<bool> {
     let what = |row: &Row| (row.size, row.datatype, row.op.clone(), row.root);
     if what(a) != what(b) {
@@ -124,7 +124,7 @@ fn agree(a: &Row, b: &Row) -> Option<bool> {
     Some(telling)
 }
 
-/// Whether two times that agree as far as both say have digits enough to tell something.
+/// Whether two equal times have enough digits to identify a launch.
 fn same_time(a: &Half, b: &Half) -> Option<bool> {
     let (Some(ours), Some(theirs)) = (a.time_us, b.time_us) else {
         return (a.time_us == b.time_us && a.algbw == b.algbw).then_some(false);
@@ -137,5 +137,5 @@ fn same_time(a: &Half, b: &Half) -> Option<bool> {
         slack
     };
     let digits = ours / (2.0 * a.rounding_us.max(b.rounding_us)).max(f64::MIN_POSITIVE);
-    ((ours - theirs).abs() <= slack).then_some(digits >= ENOUGH_DIGITS)
+    ((ours - theirs).abs() <= slack).then_some(digits >= MIN_DIGITS_FACTOR)
 }

@@ -1,5 +1,5 @@
-//! How a machine keeps its speed as it grows: the same points on more and more hosts and ranks.
-//! Not two machines, and not two states of one (`matched`).
+//! Scaling efficiency: the same points on increasing numbers of hosts and ranks.
+//! Not the comparison of two sides (`matched`).
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::{Point, Side, Times};
 use busbw_logs::measurement::Measurement;
 
-/// A point on all the machines that it was measured on.
+/// A point at all widths that it was measured at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
-    /// The point on the smallest.
+    /// The point at the smallest width.
     #[serde(flatten)]
     pub point: Point,
-    /// From the smallest to the largest.
+    /// Figures by width, the smallest first.
     pub steps: Vec<Step>,
 }
 
-/// How large a machine was. The order is that of the axis: hosts, and ranks on as many hosts; where
-/// hosts are not known, ranks.
+/// The number of hosts and ranks. Ordered by hosts, then ranks; by ranks where hosts are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Width {
     /// Hosts, where they are known.
@@ -29,20 +28,20 @@ pub struct Width {
     pub ranks: usize,
 }
 
-/// A point on a machine.
+/// A point at one width.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// How large it was.
+    /// The width.
     #[serde(flatten)]
     pub width: Width,
-    /// What was measured, in all launches.
+    /// The figures of all launches.
     pub times: Times,
-    /// Bus bandwidth over that of the smallest.
+    /// Bus bandwidth divided by that at the smallest width.
     pub efficiency: f64,
 }
 
 /// The points of all runs that were measured on at least two widths, with a bus bandwidth. All launches
-/// of a width count: what is held against others is their median.
+/// of a width count: their median is compared.
 pub fn scale<'a>(runs: impl IntoIterator<Item = &'a Measurement>) -> Vec<Scaled> {
     let mut by_hosts: BTreeMap<Option<usize>, Vec<Measurement>> = BTreeMap::new();
     for run in runs {

@@ -9,17 +9,17 @@ use super::Point;
 use busbw_logs::measurement::{Half, Measurement};
 use busbw_stats::median;
 
-/// What a side measured of a point.
+/// The figures of a side at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Each launch's time of one operation, microseconds, in the order of the runs.
     pub launches_us: Vec<f64>,
     /// Their median.
     pub time_us: f64,
-    /// Wrong elements that were found, over all launches.
+    /// Wrong elements in all launches.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wrong: u64,
-    /// Bus bandwidth at that time, GB/s; the bandwidth of a program that knows one only.
+    /// Bus bandwidth at that time, GB/s; the bandwidth of a program that prints only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busbw: Option<f64>,
 }
@@ -27,9 +27,9 @@ pub struct Times {
 /// A side.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Side {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it measured.
+    /// Its figures by point.
     #[serde(skip)]
     pub points: BTreeMap<Point, Times>,
 }
@@ -73,7 +73,7 @@ impl Side {
         self.points.keys().map(|point| point.ranks).collect()
     }
 
-    /// A side that does not say its ranks takes those of `other`, if these are one number.
+    /// Gives a side that does not state its ranks those of `other`, if these are one number.
     pub fn assume_ranks_of(&mut self, other: &Side) -> Option<usize> {
         let theirs = other.ranks();
         let only = theirs.first().copied().flatten().filter(|_| theirs.len() == 1)?;
@@ -97,7 +97,7 @@ struct Speed {
     time_us: f64,
 }
 
-/// What a run measured of a point in one of its cycles.
+/// The figures of a run at a point in one of its cycles.
 struct Cycle<'a> {
     half: &'a Half,
     time_us: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a text says of a machine, by its content: topology or graphs XML, nvidia-smi's matrix, a machine
+//! Recognises the format of a machine's description by its content: topology or graphs XML, nvidia-smi's matrix, a machine
 //! file, JSON of `busbw topo`, a record. Not where the text is from.
 
 use std::path::Path;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::{Described, of_run};
 use busbw_store as store;
 
-/// What a text tells, and a note on its source.
+/// The description in a text, and a note on its source.
 ///
 /// # Errors
-/// Why it tells nothing, in one line.
+/// Why the text describes no machine, in one line.
 pub(super) fn read(text: &str, name: &str) -> Result<(Described, String), String> {
     if text.trim_start().starts_with('{') {
         return json(text, name);

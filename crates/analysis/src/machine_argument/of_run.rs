@@ -5,7 +5,7 @@ use busbw_core::record;
 use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models};
 use busbw_logs::measurement::Measurement;
 
-/// The machine, and what was taken for granted; none where devices are not GPUs of one known model.
+/// The machine, and the assumptions about it; none where devices are not GPUs of one known model.
 pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
     let name = &run.devices.first()?.name;
     let gpu = models::find(name)?;

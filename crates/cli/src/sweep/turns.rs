@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use anyhow::Result;
 use busbw_core::exit::Exit;
-use busbw_stats::compare::FEWEST_LAUNCHES;
+use busbw_stats::compare::MIN_LAUNCHES;
 
 use super::{
     Environment,
@@ -63,8 +63,7 @@ impl Turns {
 /// Seconds reserved for others: an environment with enough launches for a comparison yields to
 /// those that still need some.
 fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
-    let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= FEWEST_LAUNCHES)
-    else {
+    let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= MIN_LAUNCHES) else {
         return 0.0;
     };
     let rest = |other: &Turns| f64::from(launches) - other.launches.len() as f64;

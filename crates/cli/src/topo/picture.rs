@@ -1,5 +1,5 @@
 //! The tree of a host as lines: processors, switches, GPUs, adapters, ports.
-//! Not the ways between them and not their rates in detail.
+//! Not the paths between them and not their rates in detail.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use busbw_hardware::topology::{
 /// Draws it.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` cannot be written.
 pub fn print(out: &mut impl Write, system: &System) -> io::Result<()> {
     for (at, cpu) in system.cpus.iter().enumerate() {
         writeln!(out, "{}", processor(cpu))?;
@@ -23,9 +23,9 @@ pub fn print(out: &mut impl Write, system: &System) -> io::Result<()> {
     Ok(())
 }
 
-/// What hangs on something.
+/// A line of the tree.
 enum Branch {
-    /// A device, by its place.
+    /// A device, by its index.
     Device(usize),
     /// A line without anything below it.
     Text(String),
@@ -153,9 +153,10 @@ fn interface(net: &Net) -> String {
 
 /// Interfaces on no PCI device in one line: hosts with containers have hundreds.
 fn interfaces(nets: &[Net]) -> Option<String> {
-    const SHOWN: usize = 6;
-    let names: Vec<&str> = nets.iter().take(SHOWN).map(|net| net.name.as_str()).collect();
-    let more = match nets.len().saturating_sub(SHOWN) {
+    const MAX_INTERFACES_SHOWN: usize = 6;
+    let names: Vec<&str> =
+        nets.iter().take(MAX_INTERFACES_SHOWN).map(|net| net.name.as_str()).collect();
+    let more = match nets.len().saturating_sub(MAX_INTERFACES_SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };

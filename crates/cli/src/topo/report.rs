@@ -1,4 +1,4 @@
-//! Everything that `busbw topo` knows of a host, as programs and as people read it.
+//! Everything that `busbw topo` knows of a host, as JSON and as text.
 //! Not how the tree is drawn (`picture`) and not the tables (`tables`).
 
 use std::io::{self, Write};
@@ -18,21 +18,21 @@ use busbw_analysis::machine_argument::Described;
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// What was read and what follows from it.
+/// The host that was read, and its analysis.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Version of this form.
+    /// Version of the JSON.
     pub schema: u32,
     /// busbw's version.
     pub busbw: String,
     /// This machine, or the file.
     pub source: String,
-    /// What kind of source, and what it does not tell.
+    /// The kind of source, and the facts that it lacks.
     pub notes: Vec<String>,
     /// The tree, where the source has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<System>,
-    /// The way between each two devices, in nvidia-smi's words.
+    /// The path between each two devices, in nvidia-smi's words.
     pub matrices: Vec<Matrix>,
     /// The same in NCCL's words, for the same rows and columns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,12 +45,12 @@ pub struct Report {
     /// The host as limits need it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// What follows from a source.
+    /// The report of a source.
     pub fn new(source: &str, described: Described, notes: Vec<String>) -> Report {
         let mut report = Report::empty(source, notes);
         match described {
@@ -96,10 +96,10 @@ impl Report {
         }
     }
 
-    /// Prints it for people.
+    /// Prints it as text.
     ///
     /// # Errors
-    /// What `out` says.
+    /// `out` cannot be written.
     pub fn print(&self, out: &mut impl Write, colour: bool) -> io::Result<()> {
         writeln!(out, "# busbw {} topo: {}", self.busbw, self.source)?;
         self.notes.iter().try_for_each(|note| writeln!(out, "# {note}"))?;

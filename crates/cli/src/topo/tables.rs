@@ -1,4 +1,4 @@
-//! The matrix of ways, the links with their rates, NCCL's graphs, and what is wrong, as tables and lists.
+//! The matrix of paths, the links with their rates, NCCL's graphs, and the findings, as tables and lists.
 //! Not how any of it came about.
 
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use busbw_host::doctor::ranged;
 /// The matrix, as nvidia-smi prints it.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` cannot be written.
 pub fn matrix(out: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
     let mut line = format!("{:<6}", "");
     for endpoint in &matrix.endpoints {
@@ -35,10 +35,10 @@ pub fn matrix(out: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
     Ok(())
 }
 
-/// Links with line, payload and what NCCL expects; those that are alike share a line.
+/// Links with line, payload and what NCCL expects; equal ones share a line.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` cannot be written.
 pub fn links(out: &mut impl Write, links: &[NamedRates]) -> io::Result<()> {
     let mut groups: Vec<(&NamedRates, Vec<&str>)> = Vec::new();
     for link in links {
@@ -71,7 +71,7 @@ pub fn links(out: &mut impl Write, links: &[NamedRates]) -> io::Result<()> {
 
 /// Subjects of a group: GPUs and ports by name, adapters and switches by address where they are few.
 fn named(subjects: &[&str]) -> String {
-    const FEW: usize = 4;
+    const MAX_LISTED: usize = 4;
     let of = |begin: &str| -> Vec<&str> {
         subjects.iter().filter(|subject| subject.starts_with(begin)).copied().collect()
     };
@@ -81,7 +81,7 @@ fn named(subjects: &[&str]) -> String {
     let mut parts = vec![ranged(&all)];
     for (some, plural) in [(switches, "switches"), (nics, "NICs")] {
         parts.push(match some.len() {
-            0..=FEW => ranged(&some),
+            0..=MAX_LISTED => ranged(&some),
             many => format!("{many} {plural}"),
         });
     }
@@ -92,7 +92,7 @@ fn named(subjects: &[&str]) -> String {
 /// NCCL's rings and trees.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` cannot be written.
 pub fn graphs(out: &mut impl Write, graphs: &Graphs) -> io::Result<()> {
     for graph in &graphs.graphs {
         writeln!(
@@ -117,10 +117,10 @@ pub fn graphs(out: &mut impl Write, graphs: &Graphs) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong; subjects with the same trouble share an entry.
+/// The findings; subjects with the same problem share an entry.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` cannot be written.
 pub fn findings(out: &mut impl Write, findings: &[Finding], colour: bool) -> io::Result<()> {
     if findings.is_empty() {
         return writeln!(out, "nothing wrong found in what is shown here");

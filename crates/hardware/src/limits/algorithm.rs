@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use busbw_core::Collective;
 
-/// An algorithm, as far as it decides which bytes cross what.
+/// An algorithm of NCCL, which decides the bytes on each link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
@@ -42,7 +42,7 @@ impl Algorithm {
         Algorithm::Direct,
     ];
 
-    /// As NCCL_ALGO takes it, and people say it.
+    /// Its name for NCCL_ALGO.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Tree => "Tree",

@@ -1,5 +1,5 @@
-//! The algorithms that may have run, each with its limit, and which of them a result excludes.
-//! Not which one ran: a bound that excludes the others proves nothing, only the log does.
+//! The algorithms that may have run, each with its limit, and those that a result excludes.
+//! Not the one that ran: a bound excludes algorithms, only the log proves one.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Candidate {
 pub enum Possible {
     /// As far as the machine is known.
     Yes,
-    /// If something is true that nothing says: it is not assumed.
+    /// Under a condition that no source confirms; it is not assumed.
     If(String),
     /// No, for a reason.
     No(String),
@@ -47,8 +47,8 @@ pub fn candidates(
         .collect()
 }
 
-/// The candidates that a busbw in GB/s leaves: possible, and not slower than it by their bound.
-/// Those of unknown limit stay.
+/// The candidates that a busbw in GB/s does not exclude: possible, with a bound not below it. Those of
+/// unknown limit stay.
 pub fn explaining(candidates: &[Candidate], busbw: f64) -> Vec<Algorithm> {
     let allows = |limit: &Limit| match &limit.payload {
         Some(bound) => !bound.exceeded_by(busbw),
@@ -61,7 +61,7 @@ pub fn explaining(candidates: &[Candidate], busbw: f64) -> Vec<Algorithm> {
         .collect()
 }
 
-/// Candidates that would allow a busbw in GB/s if something is true that nothing says, and what.
+/// Candidates that would allow a busbw in GB/s under a condition that no source confirms, with it.
 pub fn conditional(candidates: &[Candidate], busbw: f64) -> Vec<(Algorithm, String)> {
     let allows = |limit: &Limit| limit.payload.as_ref().is_some_and(|b| !b.exceeded_by(busbw));
     let all = candidates.iter().filter(|candidate| allows(&candidate.limit));

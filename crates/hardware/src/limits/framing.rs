@@ -4,17 +4,17 @@
 use crate::machine::{NicKind, Nics};
 
 /// Ethernet round a packet: preamble and start 8, header 14, check 4, gap 12 (IEEE 802.3, 4.4.2).
-const ETHERNET: f64 = 38.0;
+const ETHERNET_OVERHEAD_BYTES: f64 = 38.0;
 
 /// RoCEv2 in it: IPv4 20, UDP 8, base transport header 12, invariant check 4 (InfiniBand
 /// Architecture Specification 1.4, annex A17; 9.2 for the transport header).
-const ROCE: f64 = ETHERNET + 20.0 + 8.0 + 12.0 + 4.0;
+const ROCE_OVERHEAD_BYTES: f64 = ETHERNET_OVERHEAD_BYTES + 20.0 + 8.0 + 12.0 + 4.0;
 
 /// InfiniBand: local route header 8, base transport header 12, checks 4 and 2 (volume 1, 5.2).
-const INFINIBAND: f64 = 8.0 + 12.0 + 4.0 + 2.0;
+const INFINIBAND_OVERHEAD_BYTES: f64 = 8.0 + 12.0 + 4.0 + 2.0;
 
-/// Within the MTU: IPv4 20, TCP 20 and its timestamps 12 (RFC 791, 9293, 7323).
-const TCP: f64 = 20.0 + 20.0 + 12.0;
+/// Within the MTU: IPv4 20, TCP_HEADER_BYTES 20 and its timestamps 12 (RFC 791, 9293, 7323).
+const TCP_HEADER_BYTES: f64 = 20.0 + 20.0 + 12.0;
 
 /// GB/s of one NIC in one direction, line rate; `None` where its rate is not known.
 pub fn line(nics: &Nics) -> Option<f64> {
@@ -25,9 +25,9 @@ pub fn line(nics: &Nics) -> Option<f64> {
 pub fn payload(nics: &Nics) -> Option<f64> {
     let mtu = f64::from(nics.mtu?);
     let share = match nics.kind {
-        NicKind::InfiniBand => mtu / (mtu + INFINIBAND),
-        NicKind::Roce => mtu / (mtu + ROCE),
-        NicKind::Ethernet => (mtu - TCP).max(0.0) / (mtu + ETHERNET),
+        NicKind::InfiniBand => mtu / (mtu + INFINIBAND_OVERHEAD_BYTES),
+        NicKind::Roce => mtu / (mtu + ROCE_OVERHEAD_BYTES),
+        NicKind::Ethernet => (mtu - TCP_HEADER_BYTES).max(0.0) / (mtu + ETHERNET_OVERHEAD_BYTES),
     };
     Some(line(nics)? * share)
 }

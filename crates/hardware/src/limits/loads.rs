@@ -1,4 +1,4 @@
-//! What a run's bytes cross on a machine, each with how many and how fast it is.
+//! The resources that a run's bytes cross on a machine, each with its bytes and its rates.
 //! Not how many bytes an algorithm sends (`traffic`), and not which of them sets a bound (`bound`).
 
 use super::algorithm::Algorithm;
@@ -9,7 +9,7 @@ use super::traffic::{self, Crossing, Ranks};
 use crate::machine::Machine;
 use busbw_core::Collective;
 
-/// Where bytes cross.
+/// A machine with the placement of ranks on it.
 pub(super) struct Site<'a> {
     pub machine: &'a Machine,
     pub placement: &'a RankPlacement,
@@ -40,7 +40,7 @@ fn add(limit: &mut Limit, resource: Resource, bytes: [f64; 2], known: Known, nee
     }
 }
 
-/// What ranks of one island use between them.
+/// The loads of traffic between ranks of one island.
 fn inside(limit: &mut Limit, site: &Site<'_>) {
     let Site { machine, placement, islands, crossing, .. } = *site;
     let alone = islands.count == 1;
@@ -89,7 +89,7 @@ fn least_of_a_gpu(algorithm: Algorithm, bytes: f64) -> f64 {
     }
 }
 
-/// What a GPU sends over PCIe where NVLink joins parts of a node, such as pairs by bridges: what leaves
+/// The bytes that a GPU sends over PCIe where NVLink joins parts of a node, such as pairs by bridges: what leaves
 /// a part leaves it over the PCIe links of its GPUs, just as it would leave a node.
 fn leaving_a_domain(limit: &Limit, site: &Site<'_>) -> Option<f64> {
     let node = &site.machine.node;
@@ -104,7 +104,7 @@ fn leaving_a_domain(limit: &Limit, site: &Site<'_>) -> Option<f64> {
     Some(least_of_a_gpu(limit.algorithm, crossing.outside) / domain as f64)
 }
 
-/// RDMA NICs of both sockets are another way from one to the other, which NCCL takes where it is faster.
+/// RDMA NICs on both sockets are an alternative path between them, which NCCL uses where it is faster.
 fn between_sockets(limit: &mut Limit, site: &Site<'_>) {
     let Site { machine, placement, islands, crossing, .. } = *site;
     let cpu = machine.node.cpu.as_ref();
@@ -122,7 +122,7 @@ fn between_sockets(limit: &mut Limit, site: &Site<'_>) {
     }
 }
 
-/// What ranks of different islands use, and ranks of one that reach each other by NICs.
+/// The loads of traffic between islands, and within an island whose ranks use NICs.
 fn outside(limit: &mut Limit, site: &Site<'_>) {
     let Site { machine, placement, islands, crossing, .. } = *site;
     let ranks = islands.ranks as f64;

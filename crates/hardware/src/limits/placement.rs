@@ -1,11 +1,11 @@
-//! Where the ranks of a run are on a machine, and which of them share an NVLink domain.
+//! The placement of a run's ranks on a machine, and the NVLink domains that they share.
 //! Not how a launcher places them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// Where ranks are: `per_node` on each of `nodes`, neighbours on one node first.
+/// The placement of ranks: `per_node` on each of `nodes`, neighbours on one node first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankPlacement {
     /// Nodes that hold ranks.
@@ -14,9 +14,9 @@ pub struct RankPlacement {
     pub per_node: usize,
     /// How ranks of one node reach each other.
     pub inside: Inside,
-    /// Where their buffers are.
+    /// The memory of their buffers.
     pub memory: Memory,
-    /// Whether TCP sockets carry what goes by the network, though the machine has RDMA NICs.
+    /// Whether TCP sockets carry network traffic although the machine has RDMA NICs.
     pub sockets: bool,
     /// NICs of a node that are used, where fewer than it has (NCCL_IB_HCA).
     pub nics: Option<usize>,
@@ -26,7 +26,7 @@ pub struct RankPlacement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inside {
-    /// By the best that the machine has: NVLink, or else PCIe.
+    /// Over the best link that the machine has: NVLink, else PCIe.
     Best,
     /// Through host memory (NCCL_P2P_DISABLE): over each GPU's PCIe link.
     HostMemory,
@@ -35,7 +35,7 @@ pub enum Inside {
     Network,
 }
 
-/// Where buffers are.
+/// The memory of buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
@@ -67,7 +67,7 @@ impl RankPlacement {
         even.then(|| RankPlacement::new(nodes, ranks / nodes))
     }
 
-    /// Ranks in all.
+    /// Number of ranks.
     pub const fn ranks(&self) -> usize {
         self.nodes.saturating_mul(self.per_node)
     }
@@ -96,14 +96,14 @@ impl RankPlacement {
     }
 }
 
-/// Alike groups of ranks within which no NIC is needed.
+/// Equal groups of ranks that need no NIC between their own ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Islands {
-    /// Groups.
+    /// Number of groups.
     pub count: usize,
-    /// Nodes of each.
+    /// Nodes in each group.
     pub nodes: usize,
-    /// Ranks of each.
+    /// Ranks in each group.
     pub ranks: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What bytes cross in a machine, and how fast each of it is by three figures that are never mixed.
-//! Not how many bytes cross it (`traffic`).
+//! The resources of a machine that bytes cross, each with three rates that are never mixed.
+//! Not the number of bytes (`traffic`).
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Resource {
     GpuPcie,
     /// NVLinks and PCIe link of one GPU together, where either may carry bytes.
     GpuLinks,
-    /// What joins the sockets of a node.
+    /// The link between the sockets of a node.
     BetweenSockets,
     /// All NICs of a node, or of the nodes that share an NVLink domain, together.
     Nic,
@@ -28,7 +28,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// As a sentence names it.
+    /// Its name in a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Resource::NvLink => "NVLink",
@@ -52,19 +52,19 @@ impl fmt::Display for Resource {
     }
 }
 
-/// How fast a resource is, GB/s of one direction.
+/// The rates of a resource in one direction, GB/s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// The physical rate.
     pub line: f64,
-    /// Line less framing; `None` where packets are not known, or nobody has measured them.
+    /// Line rate less framing; none where packet sizes are not known.
     pub payload: Option<f64>,
-    /// What NCCL reckons with. An expectation, not a limit.
+    /// The rate in NCCL's own model: an expectation, not a limit.
     pub nccl: Option<f64>,
 }
 
 impl Capacity {
-    /// Payload, or line where there is none.
+    /// Payload rate, else line rate.
     pub fn best(&self) -> f64 {
         self.payload.unwrap_or(self.line)
     }
@@ -76,7 +76,7 @@ impl Capacity {
     }
 }
 
-/// A capacity, or what is missing to know it.
+/// A capacity, or the fact that is missing.
 pub(super) struct Known {
     pub capacity: Result<Capacity, String>,
     /// Facts that were assumed from the GPU's model.
@@ -138,19 +138,19 @@ pub(super) fn nvlink_between(machine: &Machine, islands: &Islands) -> Known {
     Known { capacity: all.capacity.map(|capacity| capacity.scaled(part)), ..all }
 }
 
-/// NVLinks of a GPU, said or by its model.
+/// Number of NVLinks of a GPU, as described or from its model.
 pub fn nvlink_links(machine: &Machine) -> Option<u32> {
     let gpu = machine.node.gpu.as_ref();
     let model = gpu.and_then(|gpu| models::find(&gpu.name)).and_then(|model| model.links);
     machine.node.nvlink.as_ref()?.links.or(model)
 }
 
-/// Compute capability × 10 of a GPU, said or by its model.
+/// Compute capability × 10 of a GPU, as described or from its model.
 pub fn sm(gpu: &GpuModel) -> Option<u32> {
     gpu.sm.or_else(|| models::find(&gpu.name).map(|model| model.sm))
 }
 
-/// GB/s that NCCL 2.30 reckons for one NVLink by compute capability (src/graph/topo.h,
+/// Rate of one NVLink in the model of NCCL 2.30, GB/s, by compute capability (src/graph/topo.h,
 /// `SM60_NVLINK_BW` to `SM100_NVLINK_BW`). Its 2.18 has 20.0 for sm90, 2.25 and 2.26 40.0 for sm100.
 pub fn nccl_link(sm: u32) -> Option<f64> {
     match sm {
@@ -190,7 +190,7 @@ pub(super) fn gpu_links(machine: &Machine) -> Known {
     Known { capacity, assumed: nvlink.assumed }
 }
 
-/// What joins the sockets of a node.
+/// The link between the sockets of a node.
 pub(super) fn between_sockets(machine: &Machine) -> Option<Capacity> {
     let cpu = machine.node.cpu.as_ref()?;
     let line = cpu.between_sockets?;
@@ -259,23 +259,23 @@ pub(super) fn network(
     ]
 }
 
-/// What carries bytes between ranks of one island.
+/// The link that carries bytes between ranks of one island.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fabric {
     /// NVLink joins every pair of them: nothing goes beside it.
     NvLink,
-    /// NVLink joins some pairs, or nobody says that it joins all: a GPU's bytes go over either.
+    /// NVLink joins some pairs, or it is not known whether all: bytes go over NVLink or PCIe.
     NvLinkAndPcie,
     /// Each GPU's PCIe link: to other GPUs, to host memory, and to `lo`.
     Pcie,
     /// RDMA NICs, also within a node.
     Network,
-    /// Host memory of processes, of which no rate is known here.
+    /// Host memory of processes, whose rate is not known here.
     HostMemory,
 }
 
-/// What carries bytes between ranks of one island.
-pub(super) fn fabric(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> Fabric {
+/// The link that carries bytes between ranks of one island.
+pub fn fabric(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> Fabric {
     let mut nics = carriers(machine, placement).into_iter();
     if placement.memory == Memory::Host || machine.node.gpus == 0 {
         return Fabric::HostMemory;

@@ -1,5 +1,5 @@
-//! How many bytes cross what, per byte of the size column, for every collective and algorithm.
-//! Not how fast what they cross is (`resource`).
+//! Bytes that cross each kind of link, per byte of the size column, for every collective and algorithm.
+//! Not the rates of links (`resource`).
 
 use super::algorithm::Algorithm;
 use super::trees::sent_by_busiest_node;
@@ -32,7 +32,10 @@ pub(super) struct Ranks {
     pub islands: usize,
 }
 
-/// What crosses; the reason where there is no answer.
+/// The bytes that cross.
+///
+/// # Errors
+/// Why they are not known.
 pub(super) fn crossing(
     collective: Collective,
     algorithm: Algorithm,
@@ -189,14 +192,16 @@ fn direct(collective: Collective, ranks: Ranks) -> Result<Crossing, String> {
     })
 }
 
-/// The most ranks whose pairs are added up one by one.
-const MOST_RANKS: usize = 2048;
+/// Maximum of ranks whose pairs are added up one by one.
+const MAX_RANKS_PAIRWISE: usize = 2048;
 
-/// What crosses in an alltoallv of `traffic` when the largest send or receive total is asked to be
+/// The bytes that cross in an alltoallv of `traffic` when the largest send or receive total is asked to be
 /// `size` bytes, per byte of the size column.
 pub(super) fn alltoallv(traffic: &Traffic, size: usize, ranks: Ranks) -> Result<Crossing, String> {
-    if ranks.all > MOST_RANKS {
-        return Err(format!("pairs of more than {MOST_RANKS} ranks in alltoallv are not added up"));
+    if ranks.all > MAX_RANKS_PAIRWISE {
+        return Err(format!(
+            "pairs of more than {MAX_RANKS_PAIRWISE} ranks in alltoallv are not added up"
+        ));
     }
     let mut gpu = vec![[0.0f64; 2]; ranks.all];
     let mut inside = gpu.clone();

@@ -20,10 +20,10 @@ pub struct PcieLink {
 /// Bytes that go with the data of a packet before generation 6: framing with sequence number 4,
 /// header of four words 16, CRC 4 (PCI Express Base Specification 5.0, sections 2.2.1, 3.6.2 and
 /// 4.2.2), and 2 for its share of the acknowledgements and credits that flow against it.
-const PACKET_OVERHEAD: f64 = 26.0;
+const PACKET_OVERHEAD_BYTES: f64 = 26.0;
 
 /// Bytes of a packet's header and its address (four words), which generation 6 still has.
-const FLIT_PACKET_HEADER: f64 = 16.0;
+const FLIT_PACKET_HEADER_BYTES: f64 = 16.0;
 
 /// Part of a generation 6 flit that holds packets: 236 bytes of 256 (Base Specification 6.0, 4.2.3).
 const FLIT_SHARE: f64 = 236.0 / 256.0;
@@ -74,8 +74,8 @@ impl PcieLink {
     pub fn payload(&self) -> Option<f64> {
         let bytes = f64::from(self.max_payload?);
         let share = match self.generation {
-            0..=5 => bytes / (bytes + PACKET_OVERHEAD),
-            _ => FLIT_SHARE * bytes / (bytes + FLIT_PACKET_HEADER),
+            0..=5 => bytes / (bytes + PACKET_OVERHEAD_BYTES),
+            _ => FLIT_SHARE * bytes / (bytes + FLIT_PACKET_HEADER_BYTES),
         };
         Some(self.line() * share)
     }

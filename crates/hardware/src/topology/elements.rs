@@ -1,26 +1,26 @@
-//! Elements and attributes of the XML that NCCL and RCCL write, with the line in every complaint.
-//! Not what they mean.
+//! Elements and attributes of the XML that NCCL and RCCL write, with the line in every error.
+//! Not their meaning.
 
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::Refused;
 
-/// Elements that a file may have: NCCL itself takes 256 a host.
-const MOST_ELEMENTS: usize = 4096;
+/// Maximum of elements in a file: NCCL itself accepts 256 a host.
+const MAX_ELEMENTS: usize = 4096;
 
-/// How deep elements may lie in each other: real trees have fewer than 20 levels.
-const DEEPEST: usize = 64;
+/// Maximum nesting depth: real trees have fewer than 20 levels.
+const MAX_DEPTH: usize = 64;
 
 /// A parsed document.
 ///
 /// # Errors
-/// What is wrong with the XML, and where; a file without end in width or depth.
+/// The XML is damaged (with the line), or has too many or too deeply nested elements.
 pub fn parse(text: &str) -> Result<Document<'_>, Refused> {
     if let Some(line) = too_deep(text) {
-        return Err(Refused(format!("line {line}: elements lie more than {DEEPEST} deep")));
+        return Err(Refused(format!("line {line}: elements lie more than {MAX_DEPTH} deep")));
     }
     // Without DTDs there are no entities that grow.
-    let most = u32::try_from(MOST_ELEMENTS * 4).unwrap_or(u32::MAX);
+    let most = u32::try_from(MAX_ELEMENTS * 4).unwrap_or(u32::MAX);
     let options = ParsingOptions { nodes_limit: most, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|why| {
         // The reason may quote a line's end; a refusal is one line.
@@ -28,8 +28,8 @@ pub fn parse(text: &str) -> Result<Document<'_>, Refused> {
         Refused(format!("it is no well-formed XML: {why}"))
     })?;
     let elements = document.descendants().filter(Node::is_element).count();
-    if elements > MOST_ELEMENTS {
-        return Err(Refused(format!("it has {elements} elements, more than {MOST_ELEMENTS}")));
+    if elements > MAX_ELEMENTS {
+        return Err(Refused(format!("it has {elements} elements, more than {MAX_ELEMENTS}")));
     }
     Ok(document)
 }
@@ -50,13 +50,13 @@ fn too_deep(text: &str) -> Option<usize> {
             Some(b'!' | b'?') => {}
             _ => {
                 let tag = rest.find(['<', '>']).map_or(rest, |end| &rest[..end]);
-                if tag.ends_with('/') && depth < DEEPEST {
+                if tag.ends_with('/') && depth < MAX_DEPTH {
                     continue;
                 }
                 depth += 1;
             }
         }
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             let before = text.len() - rest.len();
             return Some(1 + text[..before].matches('\n').count());
         }
@@ -79,7 +79,7 @@ impl<'a, 'input> Element<'a, 'input> {
         self.0.children().filter(Node::is_element).map(Element)
     }
 
-    /// A complaint about it.
+    /// An error about it, with its line.
     pub fn refuse(&self, why: impl std::fmt::Display) -> Refused {
         let line = self.0.document().text_pos_at(self.0.range().start).row;
         Refused(format!("line {line}: <{}> {why}", self.name()))

@@ -1,5 +1,5 @@
-//! What is wrong with a host as its topology shows it: what, where, the evidence, the cost, the remedy,
-//! the command that confirms it. Not settings and not health, which is doctor's business.
+//! Problems of a host that its topology shows: kind, subject, evidence, cost, remedy, and the command that
+//! confirms it. Not settings and not health, which doctor checks.
 
 mod described;
 mod far_nics;
@@ -13,7 +13,7 @@ use super::{Device, Matrix, System, chip};
 
 pub use described::of_machine;
 
-/// What is wrong.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -25,7 +25,7 @@ pub enum Kind {
     SharedSlot,
     /// A switch's own link is slower than that of a device below it.
     Uplink,
-    /// A GPU and its nearest NIC hang on different NUMA nodes.
+    /// A GPU and its nearest NIC are on different NUMA nodes.
     FarNic,
     /// A port is down.
     PortDown,
@@ -33,18 +33,18 @@ pub enum Kind {
     GpuLink,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// Where: mlx5_0, GPU3, switch 0000:ca:00.0.
+    /// The subject: mlx5_0, GPU3, switch 0000:ca:00.0.
     pub subject: String,
-    /// What, in a sentence.
+    /// The problem in a sentence.
     pub what: String,
-    /// What it was concluded from.
+    /// The evidence for it.
     pub evidence: String,
-    /// GB/s that it takes away, one way; none where that cannot be told.
+    /// Bandwidth that it costs in one direction, GB/s; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// What to do.
@@ -53,7 +53,7 @@ pub struct Finding {
     pub confirm: String,
 }
 
-/// Everything wrong with a host.
+/// All findings of a host.
 pub fn of_system(system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, device) in system.devices.iter().enumerate() {
@@ -88,7 +88,7 @@ fn known(device: &Device) -> String {
     chip(device).map_or(device.address.clone(), |chip| format!("{chip} {}", device.address))
 }
 
-/// What nvidia-smi's matrix alone shows.
+/// The findings that nvidia-smi's matrix alone allows.
 pub fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
     let mut findings = far_nics::of_matrix(matrix);
     findings.extend(gpu_links::of_matrix(matrix));

@@ -1,23 +1,23 @@
-//! Whether a PCIe link is what its two ends can have. Not what is on it, and not what to do about it.
+//! Whether a PCIe link runs at what its two ends support. Not its devices, and not the remedy.
 
 use serde::{Deserialize, Serialize};
 
 use super::PcieReading;
 use crate::machine::PcieLink;
 
-/// A link as its two ends show it.
+/// A link as its two ends report it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Ends {
-    /// As the device says that it is (LnkSta).
+    /// The state that the device reports (LnkSta).
     #[serde(default, skip_serializing_if = "is_empty")]
     pub now: PcieReading,
-    /// The best that the device can have (LnkCap).
+    /// The best that the device supports (LnkCap).
     #[serde(default, skip_serializing_if = "is_empty")]
     pub device_max: PcieReading,
-    /// As the port above says that it is.
+    /// The state that the port above reports.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub port_now: PcieReading,
-    /// The best that the port above can have.
+    /// The best that the port above supports.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub port_max: PcieReading,
 }
@@ -27,14 +27,14 @@ fn is_empty(reading: &PcieReading) -> bool {
 }
 
 impl Ends {
-    /// The best that both ends can have, where the device tells its own.
+    /// The best that both ends support; none where the device does not report its own.
     pub fn best(&self) -> Option<PcieLink> {
         let device = self.device_max.link()?;
         Some(self.port_max.link().map_or(device, |port| both(device, port)))
     }
 }
 
-/// The better link that two ends can have.
+/// The best link that two ends support.
 fn both(a: PcieLink, b: PcieLink) -> PcieLink {
     let (generation, width) = (a.generation.min(b.generation), a.width.min(b.width));
     PcieLink { generation, width, max_payload: a.max_payload }
@@ -43,30 +43,30 @@ fn both(a: PcieLink, b: PcieLink) -> PcieLink {
 /// What is wrong with a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkTrouble {
-    /// It has fewer lanes than both ends can have.
+    /// It has fewer lanes than both ends support.
     Narrowed {
-        /// As it is.
+        /// Its state.
         now: PcieLink,
-        /// What both ends can have.
+        /// What both ends support.
         best: PcieLink,
     },
-    /// It is slower than both ends can be.
+    /// It is slower than both ends support.
     Slowed {
-        /// As it is.
+        /// Its state.
         now: PcieLink,
-        /// What both ends can have.
+        /// What both ends support.
         best: PcieLink,
     },
-    /// The port can do less than the device.
+    /// The port supports less than the device.
     SlotBelowDevice {
-        /// What both ends can have.
+        /// What both ends support.
         slot: PcieLink,
-        /// What the device can have.
+        /// What the device supports.
         device: PcieLink,
     },
 }
 
-/// Judges a link by what its ends can do; nothing where they do not tell.
+/// Judges a link by what its ends support; none where they do not report it.
 pub fn judge(ends: &Ends) -> Vec<LinkTrouble> {
     let (Some(now), Some(device), Some(best)) =
         (ends.now.link(), ends.device_max.link(), ends.best())

@@ -1,11 +1,11 @@
-//! What files and the kernel say of a PCIe link, of which a part may be missing.
+//! A PCIe link as files and the kernel report it; parts may be missing.
 //! Not its rates (`machine::pcie`), and no judgement.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::PcieLink;
 
-/// Generation and lanes, as far as they are told: a virtual machine shows a speed and no lanes.
+/// Generation and lanes, as far as they are reported: a virtual machine reports a speed without lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PcieReading {
     /// 1 to 6.
@@ -33,7 +33,7 @@ impl PcieReading {
         PcieLink::new(self.generation?, self.width?)
     }
 
-    /// GB/s that NCCL takes such a link for: with 16 lanes where there are 0, and generation 3 where the
+    /// Rate that NCCL assumes for such a link, GB/s: with 16 lanes where there are 0, and generation 3 where the
     /// speed is unknown (NCCL 2.30.7, src/graph/topo.cc, kvDictPciGen, ncclTopoAddPci).
     pub fn nccl(&self) -> f64 {
         let taken = PcieLink::new(self.generation.unwrap_or(3), self.width.unwrap_or(16));

@@ -1,5 +1,5 @@
-//! A host as limits need it: the tree of devices folded into a [`Machine`] of one node.
-//! Not a guess: what the source does not tell stays `None`.
+//! Converts a host into a [`Machine`] of one node, which limits need.
+//! Not a guess: facts that the source lacks stay `None`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn machine_of_system(system: &System, name: &str) -> Machine {
     Machine { name: name.to_owned(), nodes: 1, node, sharp: None }
 }
 
-/// The links of the GPU that has fewest, for the slowest sets the pace.
+/// The links of the GPU with the fewest: the slowest GPU is the bottleneck.
 fn nvlink(system: &System, gpus: &[usize]) -> Option<NvLink> {
     let all: Vec<_> =
         gpus.iter().filter_map(|gpu| system.devices.get(*gpu)?.gpu.as_ref()).collect();
@@ -155,7 +155,7 @@ fn nics(system: &System) -> Vec<Nics> {
     groups.into_values().rev().collect()
 }
 
-/// A virtual machine's interfaces: there, and of unknown speed, for NCCL writes 10 Gb/s of any.
+/// A virtual machine's interfaces, of unknown speed: NCCL writes 10 Gb/s for any of them.
 fn virtual_nics(system: &System) -> Option<Nics> {
     let real = |name: &str| ["eth", "en", "ib"].iter().any(|begin| name.starts_with(begin));
     let count = system.virtual_nets().iter().filter(|net| real(&net.name)).count();

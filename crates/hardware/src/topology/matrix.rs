@@ -1,11 +1,11 @@
-//! The matrix of `nvidia-smi topo -m`: GPUs, NICs, and the word for the way between each two.
+//! The matrix of `nvidia-smi topo -m`: GPUs, NICs, and the word for the path between each two.
 //! Not how it is read from text (`smi`) or computed (`paths`).
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The way between two devices, in nvidia-smi's words.
+/// The path between two devices, in nvidia-smi's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Word {
     /// X: the device itself.
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for Word {
 pub struct Endpoint {
     /// GPU0, NIC0, mlx5_0.
     pub name: String,
-    /// The device behind a number: mlx5_0 behind NIC0.
+    /// The device name of a number: mlx5_0 of NIC0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Cores near it, as the kernel writes lists.
@@ -97,13 +97,13 @@ impl Endpoint {
         self.name.strip_prefix("GPU").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// As people know it: GPU0, mlx5_0.
+    /// Its usual name: GPU0, mlx5_0.
     pub fn known_as(&self) -> &str {
         self.device.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// The way between each two devices of a host.
+/// The path between each two devices of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Matrix {
     /// Rows and columns.
@@ -113,18 +113,18 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The way from one endpoint to another, by their places; where only the way back is told, that.
+    /// The path from one endpoint to another, by their indices; where only the reverse path is known, that one.
     pub fn between(&self, from: usize, to: usize) -> Option<Word> {
         let cell = |row: usize, column: usize| *self.cells.get(row)?.get(column)?;
         cell(from, to).or_else(|| cell(to, from))
     }
 
-    /// Places of the GPUs.
+    /// Indices of the GPUs in `endpoints`.
     pub fn gpus(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         (0..self.endpoints.len()).filter(|at| self.endpoints[*at].is_gpu())
     }
 
-    /// Places of the NICs.
+    /// Indices of the NICs in `endpoints`.
     pub fn nics(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         (0..self.endpoints.len()).filter(|at| !self.endpoints[*at].is_gpu())
     }

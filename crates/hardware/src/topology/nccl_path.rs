@@ -1,4 +1,4 @@
-//! The way between two devices, in NCCL's words.
+//! The path between two devices, in NCCL's words.
 //! Not how it is found (`paths`).
 
 use std::fmt;
@@ -69,7 +69,7 @@ impl NcclPath {
         }
     }
 
-    /// The way of a name in NCCL's log.
+    /// The path of a name in NCCL's log.
     pub fn from_name(name: &str) -> Option<NcclPath> {
         NcclPath::ALL.into_iter().find(|path| path.name() == name)
     }

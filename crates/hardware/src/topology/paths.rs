@@ -1,16 +1,16 @@
-//! The way between any two devices of a host, in nvidia-smi's words and in NCCL's.
-//! Not how fast it is.
+//! The path between any two devices of a host, in nvidia-smi's words and in NCCL's.
+//! Not its bandwidth.
 
 use std::collections::HashMap;
 
 use super::{Endpoint, Gpu, GpuLinkKind, Matrix, NcclPath, Parent, System, Target, Word};
 
-/// A host, prepared for questions about ways through it.
+/// A host, prepared for questions about paths through it.
 pub struct Paths<'a> {
     system: &'a System,
     /// Switches above each device, the nearest first.
     above: Vec<Vec<usize>>,
-    /// The same as NCCL has it.
+    /// The same for NCCL, which merges some switches.
     above_for_nccl: Vec<Vec<usize>>,
     by_address: HashMap<&'a str, usize>,
 }
@@ -25,7 +25,7 @@ impl<'a> Paths<'a> {
         Paths { system, above, above_for_nccl, by_address }
     }
 
-    /// The way between two devices, by their places, in nvidia-smi's words. Where nothing tells host
+    /// The path between two devices, by their indices, in nvidia-smi's words. Where nothing tells host
     /// bridges apart, as in NCCL's files, PHB stands for PHB and NODE.
     pub fn word(&self, a: usize, b: usize) -> Word {
         if a == b {
@@ -54,7 +54,7 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The way between two devices, by their places, in NCCL's words.
+    /// The path between two devices, by their indices, in NCCL's words.
     pub fn nccl(&self, a: usize, b: usize) -> NcclPath {
         if a == b {
             return NcclPath::Loc;
@@ -104,7 +104,7 @@ impl<'a> Paths<'a> {
         Matrix { endpoints: ends.into_iter().map(|(_, endpoint)| endpoint).collect(), cells }
     }
 
-    /// Rows of a matrix: the device of each, and what it is called.
+    /// Rows of a matrix: the device of each, and its name.
     pub fn ends(&self) -> Vec<(usize, Endpoint)> {
         let gpus = self.system.gpus();
         let of_cpu = |device: usize| {
@@ -135,7 +135,7 @@ impl<'a> Paths<'a> {
         ends
     }
 
-    /// The processor that a device hangs on, directly or through switches.
+    /// The processor above a device, directly or through switches.
     pub fn cpu(&self, device: usize) -> Option<usize> {
         let top = self.above.get(device)?.last().copied().unwrap_or(device);
         match self.system.devices.get(top)?.parent {

@@ -12,12 +12,12 @@ use crate::{
     machine::{Machine, NicKind, Nics, PcieLink},
 };
 
-/// Three figures for a link, GB/s one way; none where it is not known, or there is no figure.
+/// Three rates of a link in one direction, GB/s; none where a rate is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rates {
     /// The physical rate.
     pub line: Option<f64>,
-    /// Line less framing; not above it.
+    /// Line rate less framing.
     pub payload: Option<f64>,
     /// NCCL's own constant: an expectation, not a limit.
     pub nccl: Option<f64>,
@@ -34,8 +34,8 @@ pub struct NamedRates {
     pub rates: Rates,
 }
 
-/// Bytes of data in a PCIe packet where nobody told the size: what most hosts set.
-const USUAL_PCIE_PAYLOAD: u16 = 256;
+/// Bytes of data in a PCIe packet where the size is not known: the setting of most hosts.
+const USUAL_PCIE_PAYLOAD_BYTES: u16 = 256;
 
 /// Every link, in the order of the tree: PCIe of switches, GPUs and adapters, links between GPUs, ports.
 pub fn links(system: &System) -> Vec<NamedRates> {
@@ -71,7 +71,7 @@ fn subject(system: &System, at: usize, device: &Device) -> String {
     format!("{kind}{}", device.address)
 }
 
-/// Rates of the link of a device to what it hangs on.
+/// Rates of the link from a device to its parent.
 pub(super) fn pcie(device: &Device) -> Rates {
     let reading = device.reading();
     match reading.link() {
@@ -81,12 +81,12 @@ pub(super) fn pcie(device: &Device) -> Rates {
 }
 
 fn of_link(link: PcieLink) -> Rates {
-    let max_payload = link.max_payload.or(Some(USUAL_PCIE_PAYLOAD));
+    let max_payload = link.max_payload.or(Some(USUAL_PCIE_PAYLOAD_BYTES));
     let payload = PcieLink { max_payload, ..link }.payload();
     Rates { line: Some(link.line()), payload, nccl: Some(link.nccl()) }
 }
 
-/// The links of a machine that one has only read about.
+/// The links of a machine that is described by a file.
 pub fn links_of_machine(machine: &Machine) -> Vec<NamedRates> {
     let node = &machine.node;
     let gpus = match node.gpus {
@@ -180,7 +180,7 @@ fn xgmi_line(gpu: &Gpu) -> Option<f64> {
     }
 }
 
-/// GB/s that RCCL takes one xGMI link for (RCCL, src/graph/topo.h, *_XGMI_WIDTH).
+/// Rate that RCCL assumes for one xGMI link, GB/s (RCCL, src/graph/topo.h, *_XGMI_WIDTH).
 fn xgmi_nccl(gpu: &Gpu) -> Option<f64> {
     Some(match gpu.gcn.as_deref()? {
         "gfx942" | "gfx950" => 48.0,
@@ -213,7 +213,7 @@ fn port(net: &Net, device: &Device) -> NamedRates {
     }
 }
 
-/// A port's payload; where its MTU is not known, at the largest that is common, since less is never more.
+/// A port's payload rate; where its MTU is not known, at the largest common one (an upper bound).
 fn payload(net: &Net, kind: NetKind) -> Option<f64> {
     let (kind, most) = match kind {
         NetKind::Infiniband => (NicKind::InfiniBand, 4096),
@@ -225,7 +225,7 @@ fn payload(net: &Net, kind: NetKind) -> Option<f64> {
     framing::payload(&Nics { count: 1, rate, kind, mtu, slot: None, sharing: 1 })
 }
 
-/// A rate as people write it: 0.125, 7.88, 12.5, 1800.
+/// A rate with as few digits as needed: 0.125, 7.88, 12.5, 1800.
 pub fn shown(gbps: f64) -> String {
     match gbps {
         rate if rate >= 999.5 => format!("{rate:.0}"),

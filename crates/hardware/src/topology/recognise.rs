@@ -1,16 +1,16 @@
-//! What a text is, by its content: topology XML, graphs XML, or the matrix of nvidia-smi.
+//! Recognises a text by its content: topology XML, graphs XML, or the matrix of nvidia-smi.
 //! Not machine files, which the caller tries first or last by its own rules.
 
 use thiserror::Error;
 
 use super::{Graphs, Matrix, System, elements, graphs, smi, xml};
 
-/// Why a text is none of the forms, or a broken one.
+/// Why a text is of no known format, or damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
 
-/// What a text held.
+/// The content of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A host.

@@ -5,8 +5,8 @@ mod lookalike;
 
 use super::{Endpoint, Matrix, Refused, Word};
 
-/// Most rows and columns of a matrix; the largest real ones have about 40.
-const MOST_ENDPOINTS: usize = 512;
+/// Maximum of rows and columns of a matrix; the largest real ones have about 40.
+const MAX_ENDPOINTS: usize = 512;
 
 /// Every matrix of a text, with the NICs' names of its legend.
 ///
@@ -18,9 +18,9 @@ pub fn matrices(text: &str) -> Result<Vec<Matrix>, Refused> {
     let mut header: Option<Header> = None;
     for (number, line) in plain.lines().enumerate() {
         if let Some(next) = Header::parse(line) {
-            if next.names.len() > MOST_ENDPOINTS {
+            if next.names.len() > MAX_ENDPOINTS {
                 return Err(Refused(format!(
-                    "line {}: more than {MOST_ENDPOINTS} columns",
+                    "line {}: more than {MAX_ENDPOINTS} columns",
                     number + 1
                 )));
             }
@@ -64,7 +64,7 @@ struct Header {
 /// A column of a Markdown table.
 #[derive(PartialEq)]
 enum Cell {
-    /// A device, by its place.
+    /// A device, by its index.
     Device(usize),
     /// The names of rows.
     Names,
@@ -257,7 +257,7 @@ fn legend(line: &str, matrix: &mut Matrix) {
     }
 }
 
-/// Whether there is a way in it; the X of a device to itself is one only where the device is alone.
+/// Whether it contains a path; the X of a device to itself is one only where the device is alone.
 fn says_something(matrix: &Matrix) -> bool {
     let mut words = matrix.cells.iter().flatten().flatten();
     words.any(|word| *word != Word::Itself || matrix.endpoints.len() == 1)

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ends, PcieReading};
 
-/// One host. Devices stand after what they hang on, so that a walk over them is a walk down the tree.
+/// One host. Devices come after their parents, so that iterating over them walks down the tree.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct System {
     /// Form of the XML that it belongs to: 1 NCCL, 2 RCCL.
     pub version: u32,
-    /// A name, where it has one.
+    /// Its name, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Processors, one a NUMA node.
@@ -46,18 +46,18 @@ pub struct Cpu {
     /// Which host it is, where a file holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_hash: Option<u64>,
-    /// Network interfaces that hang on no PCI device: bridges, virtual machines' ones.
+    /// Network interfaces without a PCI device: bridges, interfaces of virtual machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nets: Vec<Net>,
 }
 
-/// What a device hangs on.
+/// The parent of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parent {
-    /// A processor, by its place in [`System::cpus`].
+    /// A processor, by its index in [`System::cpus`].
     Cpu(usize),
-    /// A PCI switch, by its place in [`System::devices`].
+    /// A PCI switch, by its index in [`System::devices`].
     Device(usize),
 }
 
@@ -66,7 +66,7 @@ pub enum Parent {
 pub struct Device {
     /// Domain, bus, device, function: 0000:3b:00.0.
     pub address: String,
-    /// What it hangs on.
+    /// Its parent.
     pub parent: Parent,
     /// Class, subclass, interface: 0x030200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct Device {
     /// Which card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsystem_device: Option<u16>,
-    /// Its link to what it hangs on, at both ends.
+    /// Its link to its parent, at both ends.
     pub link: Ends,
     /// The host bridge above it, such as pci0000:3a.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub struct Gpu {
     pub fabric: Option<Fabric>,
 }
 
-/// A GPU's place in an NVLink fabric.
+/// A GPU's registration in an NVLink fabric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fabric {
     /// not-supported, not-started, in-progress, completed, failed.
@@ -165,11 +165,11 @@ pub enum GpuLinkKind {
 /// Links of one GPU to one other chip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuLink {
-    /// Whose.
+    /// NVLink or xGMI.
     pub kind: GpuLinkKind,
     /// PCI address of the other end.
     pub target: String,
-    /// How many.
+    /// Number of links.
     pub count: u32,
     /// PCI class of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,7 +185,7 @@ pub enum Target {
     Switch,
     /// A processor.
     Cpu,
-    /// It is not told.
+    /// Not known.
     Unknown,
 }
 
@@ -202,7 +202,7 @@ impl GpuLink {
     }
 }
 
-/// How a network interface speaks.
+/// The protocol of a network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetKind {
@@ -248,10 +248,10 @@ pub struct Net {
     /// The adapter's number, which its ports share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<u64>,
-    /// Latency that NCCL takes it for, us.
+    /// Latency that NCCL assumes, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<f64>,
-    /// Most connections.
+    /// Maximum of connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maxconn: Option<u32>,
     /// Whether it can reach GPU memory.
@@ -260,7 +260,7 @@ pub struct Net {
     /// Whether the network reduces (SHARP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coll: Option<bool>,
-    /// How it speaks, where that is known.
+    /// Its protocol, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<NetKind>,
     /// Its state, where that is known.
@@ -354,7 +354,7 @@ impl System {
         nets
     }
 
-    /// Network interfaces that hang on no PCI device, each name once.
+    /// Network interfaces without a PCI device, each name once.
     pub fn virtual_nets(&self) -> Vec<&Net> {
         let mut nets: Vec<&Net> = Vec::new();
         for net in self.cpus.iter().flat_map(|cpu| &cpu.nets) {
@@ -365,7 +365,7 @@ impl System {
         nets
     }
 
-    /// How people call a GPU: GPU0; by its place where it has no number.
+    /// The usual name of a GPU: GPU0; by its index where it has no number.
     pub fn gpu_name(&self, device: usize) -> String {
         let number = self.devices.get(device).and_then(|device| device.gpu.as_ref()?.index);
         match number {

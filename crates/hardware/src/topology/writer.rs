@@ -1,5 +1,5 @@
 //! A host as the XML that NCCL reads with NCCL_TOPO_FILE (NCCL 2.30.7, src/graph/xml.cc).
-//! What that form has no word for is left out: both ends of a link, port states, names of GPUs.
+//! The format has no place for both ends of a link, port states and names of GPUs: they are left out.
 
 use std::fmt::Write;
 

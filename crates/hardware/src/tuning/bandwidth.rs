@@ -24,11 +24,11 @@ pub(super) fn bandwidth(
 
     match (algorithm, protocol) {
         (Algorithm::Ring, Protocol::Ll) => {
-            bus = round((ring_ll(comm, collective) * bus).min(constants::most_ll(comm)))
+            bus = round((ring_ll(comm, collective) * bus).min(constants::max_ll_bandwidth(comm)))
         }
         (Algorithm::Ring, Protocol::Ll128) => {
             let share = if minor < 23 && comm.ppn() < 2.0 { 0.7 } else { 0.92 };
-            bus = round((bus * share).min(channels * constants::most_ring_ll128(comm)));
+            bus = round((bus * share).min(channels * constants::max_ring_ll128_bandwidth(comm)));
         }
         (Algorithm::Tree, _) => bus = tree(comm, bus, channels, protocol),
         (Algorithm::Pat, _) => bus = round(bus * if minor < 24 { 0.85 } else { 0.75 }),
@@ -69,7 +69,7 @@ fn channel(comm: &Communicator, collective: Collective, algorithm: Algorithm) ->
             intra *= if collective == Collective::AllReduce { 2.0 } else { (ppn - 1.0) / ppn };
             let tree = algorithm == Algorithm::NvlsTree;
             let inter = graph.bw_inter * if comm.nodes <= 2 && tree { 2.0 } else { 1.0 };
-            let most = if tree { constants::most_nvls_tree(comm) } else { f32::MAX };
+            let most = if tree { constants::max_nvls_tree_bandwidth(comm) } else { f32::MAX };
             intra.min(inter).min(most)
         }
         Algorithm::Nvls if minor == 27 && collective != Collective::AllReduce => {
@@ -94,12 +94,12 @@ fn ring_ll(comm: &Communicator, collective: Collective) -> f64 {
 }
 
 fn tree(comm: &Communicator, bus: f64, channels: f64, protocol: Protocol) -> f64 {
-    let mut bus = round((bus * 0.92).min(channels * constants::most_tree(comm)));
+    let mut bus = round((bus * 0.92).min(channels * constants::max_tree_bandwidth(comm)));
     match protocol {
-        Protocol::Ll => bus = round((bus / 3.8).min(constants::most_ll(comm))),
+        Protocol::Ll => bus = round((bus / 3.8).min(constants::max_ll_bandwidth(comm))),
         Protocol::Ll128 => {
             let share = if comm.nodes == 1 { 7.0 / 9.0 } else { 120.0 / 128.0 };
-            bus = round((bus * share).min(channels * constants::most_tree_ll128(comm)));
+            bus = round((bus * share).min(channels * constants::max_tree_ll128_bandwidth(comm)));
         }
         Protocol::Simple => {}
     }

@@ -1,5 +1,5 @@
-//! What the model reads of a communicator: version, ranks, processors and the graphs that NCCL found.
-//! Not how these are learned: a log says them (`nccl_log`), or `inference` guesses them.
+//! The communicator as the model needs it: version, ranks, processors and the graphs that NCCL found.
+//! Not their source: a log (`nccl_log`), or `inference`.
 
 use crate::topology::NcclPath;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub struct Graph {
     pub type_intra: NcclPath,
     /// The longest path to a NIC.
     pub type_inter: NcclPath,
-    /// Whether all channels take the same way.
+    /// Whether all channels use the same path.
     pub same_channels: bool,
     /// The NIC's latency, microseconds (`latency` of NCCL's XML).
     pub latency_inter: f32,
@@ -112,7 +112,7 @@ impl Graphs {
     }
 }
 
-/// What a CollNet plugin can do.
+/// The capabilities of a CollNet plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollNet {
     /// GPUs of a node with a NIC of their own.
@@ -136,9 +136,9 @@ pub struct Communicator {
     pub sm: u32,
     /// Whether compute capabilities differ.
     pub mixed_sm: bool,
-    /// Who made the processors; `None` for unknown or mixed ones.
+    /// Vendor of the processors; none where unknown or mixed.
     pub cpu: Option<CpuVendor>,
-    /// Whether processors of several makers take part.
+    /// Whether processors of several vendors take part.
     pub mixed_cpu: bool,
     /// Channels of the communicator (`… coll channels` of the log).
     pub channels: u32,
@@ -150,7 +150,7 @@ pub struct Communicator {
     pub nvls: bool,
     /// Whether the network reduces, and how.
     pub collnet: Option<CollNet>,
-    /// What the search found.
+    /// The graphs that the search found.
     pub graphs: Graphs,
 }
 

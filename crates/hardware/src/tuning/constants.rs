@@ -1,5 +1,5 @@
 //! The constants of the model by release. Order of protocols: LL, LL128, Simple.
-//! Not where they go into (`bandwidth`, `latency`).
+//! Not their use (`bandwidth`, `latency`).
 
 use super::communicator::{Communicator, Version};
 use super::table::Protocol;
@@ -14,7 +14,7 @@ pub(super) enum Hop {
     Net,
 }
 
-/// Microseconds that an algorithm takes to start (`baseLat`).
+/// Base latency of an algorithm, microseconds (`baseLat`).
 pub(super) fn base(version: Version, algorithm: Algorithm, protocol: Protocol) -> f32 {
     let minor = version.minor;
     let by_protocol = match algorithm {
@@ -29,7 +29,7 @@ pub(super) fn base(version: Version, algorithm: Algorithm, protocol: Protocol) -
     by_protocol[protocol as usize]
 }
 
-/// Microseconds of one hop (`hwLat`).
+/// Latency of one hop, microseconds (`hwLat`).
 pub(super) fn hop(version: Version, algorithm: Algorithm, protocol: Protocol, hop: Hop) -> f32 {
     let minor = version.minor;
     let simple = |nvlink: f32, pci: f32, net: f32| match hop {
@@ -99,8 +99,8 @@ fn nodes(communicator: &Communicator) -> usize {
     communicator.nodes.clamp(1, 3) - 1
 }
 
-/// The most that LL carries: by GPU on one node, by processor on several.
-pub(super) fn most_ll(communicator: &Communicator) -> f64 {
+/// Maximum bandwidth of LL, GB/s: by GPU on one node, by processor on several.
+pub(super) fn max_ll_bandwidth(communicator: &Communicator) -> f64 {
     let minor = communicator.version.minor;
     let amd = communicator.cpu == Some(CpuVendor::Amd) || communicator.mixed_cpu && minor >= 24;
     let row = if communicator.nodes == 1 { generation(communicator) } else { usize::from(amd) };
@@ -113,8 +113,8 @@ pub(super) fn most_ll(communicator: &Communicator) -> f64 {
     rows[row][nodes(communicator)]
 }
 
-/// The most that a channel of a ring carries by LL128.
-pub(super) fn most_ring_ll128(communicator: &Communicator) -> f64 {
+/// Maximum bandwidth of a ring channel with LL128, GB/s.
+pub(super) fn max_ring_ll128_bandwidth(communicator: &Communicator) -> f64 {
     let blackwell = match communicator.version {
         version if version.from(29, 7) => [40.0; 3],
         version if version.from(29, 0) => [34.5, 34.6, 34.5],
@@ -125,8 +125,8 @@ pub(super) fn most_ring_ll128(communicator: &Communicator) -> f64 {
     rows[generation(communicator)][nodes(communicator)]
 }
 
-/// The most that a channel of a tree carries by LL128.
-pub(super) fn most_tree_ll128(communicator: &Communicator) -> f64 {
+/// Maximum bandwidth of a tree channel with LL128, GB/s.
+pub(super) fn max_tree_ll128_bandwidth(communicator: &Communicator) -> f64 {
     let blackwell = match communicator.version.minor {
         ..=27 => [2.0 * 36.7, 2.0 * 36.7, 2.0 * 29.0],
         _ => [55.6, 31.67, 20.0],
@@ -135,8 +135,8 @@ pub(super) fn most_tree_ll128(communicator: &Communicator) -> f64 {
     rows[generation(communicator)][nodes(communicator)]
 }
 
-/// The most that a channel of a tree carries.
-pub(super) fn most_tree(communicator: &Communicator) -> f64 {
+/// Maximum bandwidth of a tree channel, GB/s.
+pub(super) fn max_tree_bandwidth(communicator: &Communicator) -> f64 {
     let blackwell = match communicator.version.minor {
         ..=27 => [2.0 * 38.7, 2.0 * 41.4, 2.0 * 36.0],
         _ => [70.0, 42.8, 24.0],
@@ -145,8 +145,8 @@ pub(super) fn most_tree(communicator: &Communicator) -> f64 {
     rows[generation(communicator)][nodes(communicator)]
 }
 
-/// The most that a channel of NVLSTree carries; from 2.28 on.
-pub(super) fn most_nvls_tree(communicator: &Communicator) -> f32 {
+/// Maximum bandwidth of an NVLSTree channel, GB/s; from 2.28 on.
+pub(super) fn max_nvls_tree_bandwidth(communicator: &Communicator) -> f32 {
     let blackwell = match communicator.version {
         version if version.from(30, 0) => [0.0, 96.0, 80.0],
         version if version.from(28, 9) => [0.0, 96.0, 43.8],
@@ -156,7 +156,7 @@ pub(super) fn most_nvls_tree(communicator: &Communicator) -> f32 {
     rows[generation(communicator)][nodes(communicator)]
 }
 
-/// How much of a channel NVLS uses; from 2.28 on.
+/// Share of a channel that NVLS uses; from 2.28 on.
 pub(super) fn nvls_efficiency(communicator: &Communicator) -> f32 {
     [0.0, 0.0, 0.85, 0.74][generation(communicator)]
 }
@@ -166,7 +166,7 @@ pub(super) fn net_overhead(communicator: &Communicator) -> f32 {
     if communicator.cpu == Some(CpuVendor::Amd) { 2.0 } else { 1.0 }
 }
 
-/// What a tree's bandwidth is multiplied by at 64 B, 128 B, … (`treeCorrectionFactor`); the last is
+/// Factor on a tree's bandwidth at 64 B, 128 B, … (`treeCorrectionFactor`); the last is
 /// reached by NVLSTree alone.
 pub(super) const TREE_CORRECTION: [[f32; 24]; 3] = [
     [

@@ -1,5 +1,5 @@
-//! A communicator from what NCCL's log says of itself, and what it does not say guessed.
-//! Not the log's reader (`nccl_log`).
+//! A communicator from NCCL's log; facts that the log lacks are inferred.
+//! Not the log's parser (`nccl_log`).
 
 use super::communicator::{Graph, Version};
 use super::inference::{Inferred, infer};
@@ -8,12 +8,12 @@ use crate::machine::Machine;
 use crate::topology::NcclPath;
 use busbw_library_logs::{nccl as nccl_log, nccl::NcclFacts};
 
-/// The communicator of a run whose log is at hand. Graphs that the log has (GRAPH) replace guesses,
-/// and so do channels (INIT); of ranks that found different graphs the slowest counts, as in NCCL.
+/// The communicator of a run with a log. Graphs in the log (GRAPH) and channels (INIT) replace inferred
+/// ones. Where ranks found different graphs the slowest counts, as in NCCL.
 ///
 /// # Errors
 /// The names of the facts that are missing.
-pub fn heard(
+pub fn from_log(
     facts: &NcclFacts,
     machine: &Machine,
     placement: &RankPlacement,
@@ -21,13 +21,13 @@ pub fn heard(
     let version = facts.versions.first().and_then(|said| Version::from_text(&said.what.text));
     let version = version.ok_or_else(|| vec!["NCCL's version, 2.18 or later".to_owned()])?;
     let mut inferred = infer(machine, placement, version)?;
-    inferred.hear(facts);
+    inferred.apply_log(facts);
     Ok(inferred)
 }
 
 impl Inferred {
-    /// Replaces guesses by what a log says.
-    pub fn hear(&mut self, facts: &NcclFacts) {
+    /// Replaces inferred facts by those of a log.
+    pub fn apply_log(&mut self, facts: &NcclFacts) {
         let slowest = |patterns: &[u32]| {
             let found = facts.graphs.iter().map(|said| &said.what);
             found
@@ -92,14 +92,14 @@ mod tests {
         }
         let facts = parser.finish();
         let machine = ready("dgx-a100").expect("ready");
-        let got = heard(&facts, &machine, &RankPlacement::new(1, 2)).expect("known");
+        let got = from_log(&facts, &machine, &RankPlacement::new(1, 2)).expect("known");
         let comm = got.communicator;
         assert_eq!(comm.version.minor, 27);
         assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_inter), (11, 18.0));
         assert_eq!((comm.graphs.tree.bw_intra, comm.graphs.plain_tree), (40.0, true));
         assert_eq!(comm.channels, 22);
         assert!(got.guessed.is_empty());
-        let silent = heard(&NcclFacts::default(), &machine, &RankPlacement::new(1, 2));
+        let silent = from_log(&NcclFacts::default(), &machine, &RankPlacement::new(1, 2));
         assert_eq!(silent, Err(vec!["NCCL's version, 2.18 or later".to_owned()]));
     }
 }

@@ -75,7 +75,7 @@ pub fn infer(
     };
     let nvls_graph = if nvls { switch } else { Graph::NONE };
     let mut channels =
-        (2 * ring.channels.min(tree.channels)).min(2 * speeds::most_channels(version));
+        (2 * ring.channels.min(tree.channels)).min(2 * speeds::max_channels(version));
     if capability >= 90 && several && ring.bw_intra > 45.0 && channels < 16 {
         channels *= 2;
     }
@@ -125,13 +125,13 @@ struct Search {
 }
 
 /// Part of a speed below which the search tries no further.
-const WORTH_TRYING: f32 = 0.49;
+const MIN_SPEED_SHARE: f32 = 0.49;
 
 impl Search {
     /// Ring, tree and NVLS of a single island.
     fn within(&self, joined: NcclPath) -> (Graph, Graph, Graph) {
         let speeds = speeds::within(self.version, self.sm);
-        let most = speeds::most_channels(self.version);
+        let most = speeds::max_channels(self.version);
         let (channels, speed) =
             self.best(&speeds, self.total, |speed| ((self.total / speed) as u32).min(most));
         let (channels, speed) = self.split(channels, speed);
@@ -166,7 +166,7 @@ impl Search {
             ranks if count >= ranks => self.total * ranks / (ranks - 1.0),
             _ => self.total,
         };
-        let most = speeds::most_channels(self.version);
+        let most = speeds::max_channels(self.version);
         let of = |speed: f32| {
             let by_nic = ((rate / speed * 1.0001) as u32).saturating_mul(count as u32);
             by_nic.min((inside / speed).min(1e6) as u32).min(most)
@@ -194,7 +194,7 @@ impl Search {
         let mut best: Option<(u32, f32)> = None;
         for &speed in speeds.iter().filter(|speed| **speed <= most) {
             match best {
-                Some((_, found)) if speed / found <= WORTH_TRYING => break,
+                Some((_, found)) if speed / found <= MIN_SPEED_SHARE => break,
                 Some((count, found)) if channels(speed) as f32 * speed <= count as f32 * found => {}
                 _ => {
                     let count = channels(speed);
@@ -214,7 +214,7 @@ impl Search {
         if speed < 25.0 || self.sm > 80 && speed < 50.0 && channels > 4 {
             return (channels, speed);
         }
-        let more = (2 * channels).min(speeds::most_channels(self.version));
+        let more = (2 * channels).min(speeds::max_channels(self.version));
         (more, speed / more.div_ceil(channels) as f32)
     }
 

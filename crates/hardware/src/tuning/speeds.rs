@@ -1,4 +1,4 @@
-//! What NCCL's graph search reckons with, by release: speeds it tries, GB/s of a link, channels.
+//! The inputs of NCCL's graph search by release: speeds that it tries, GB/s of a link, channels.
 //! Not the search (`inference`).
 
 use super::communicator::Version;
@@ -67,8 +67,8 @@ pub(super) fn link(version: Version, sm: u32) -> Option<f64> {
     }
 }
 
-/// Channels of a graph at most: half of MAXCHANNELS (src/include/device.h).
-pub(super) fn most_channels(version: Version) -> u32 {
+/// Maximum of channels of a graph: half of MAXCHANNELS (src/include/device.h).
+pub(super) fn max_channels(version: Version) -> u32 {
     if version.minor < 25 { 16 } else { 32 }
 }
 

@@ -11,7 +11,7 @@ use super::latency::latency;
 use crate::limits::Algorithm;
 use busbw_core::Collective;
 
-/// How data and flags travel.
+/// NCCL's protocol: how data and flags are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Protocol {
     /// 4 bytes of data, 4 of flag.
@@ -29,7 +29,7 @@ impl Protocol {
     /// In NCCL's order.
     pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
 
-    /// As NCCL_PROTO takes it.
+    /// Its name for NCCL_PROTO.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Ll => "LL",
@@ -51,9 +51,9 @@ pub struct Entry {
     pub algorithm: Algorithm,
     /// Its protocol.
     pub protocol: Protocol,
-    /// Microseconds.
+    /// Latency, microseconds.
     pub latency: f32,
-    /// GB/s as algbw; 0 where it may not be used.
+    /// Bandwidth as algbw, GB/s; 0 where the entry may not be used.
     pub bandwidth: f32,
 }
 
@@ -141,11 +141,11 @@ fn modelled(
     }
 }
 
-/// CollNetDirect's most ranks of a node (NCCL_MAX_DIRECT_ARITY + 1).
-const MOST_DIRECT: usize = 8;
+/// Maximum of ranks of a node for CollNetDirect (NCCL_MAX_DIRECT_ARITY + 1).
+const MAX_COLLNET_DIRECT_RANKS: usize = 8;
 
-/// NVLS' most ranks of a node but for all_reduce (NCCL_MAX_NVLS_ARITY).
-const MOST_NVLS: usize = 32;
+/// Maximum of ranks of a node for NVLS, except all_reduce (NCCL_MAX_NVLS_ARITY).
+const MAX_NVLS_RANKS: usize = 32;
 
 /// Whether an entry may be used, without NCCL_ALGO and NCCL_PROTO.
 fn enabled(
@@ -160,12 +160,14 @@ fn enabled(
         Algorithm::Nvls => {
             comm.nvls
                 && (!several || comm.collnet.is_some())
-                && (collective == Collective::AllReduce || comm.per_node() <= MOST_NVLS)
+                && (collective == Collective::AllReduce || comm.per_node() <= MAX_NVLS_RANKS)
         }
         Algorithm::CollNetDirect => {
-            comm.collnet.is_some() && comm.nvswitch && comm.per_node() <= MOST_DIRECT
+            comm.collnet.is_some() && comm.nvswitch && comm.per_node() <= MAX_COLLNET_DIRECT_RANKS
         }
-        Algorithm::CollNetChain => comm.collnet.is_some() && comm.per_node() <= MOST_DIRECT,
+        Algorithm::CollNetChain => {
+            comm.collnet.is_some() && comm.per_node() <= MAX_COLLNET_DIRECT_RANKS
+        }
         _ => true,
     };
     by_algorithm && (protocol != Protocol::Ll128 || ll128(comm, algorithm))

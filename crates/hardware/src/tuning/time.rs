@@ -1,5 +1,5 @@
 //! The time that the model predicts for a size, the entry that wins, and its channels and threads.
-//! Not what the operation will take: NCCL chooses by it, no more.
+//! Not the real time of the operation: NCCL uses the prediction only to choose.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Prediction {
     pub us: f32,
 }
 
-/// What NCCL chooses for a size.
+/// NCCL's choice for a size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The entry of least time.
@@ -36,10 +36,10 @@ pub struct Choice {
 }
 
 /// PCI_BW of src/graph/topo.h: up to this, rings get fewer threads.
-const SLOW_RING: f32 = 12.0;
+const SLOW_RING_GB_PER_S: f32 = 12.0;
 
-const WARP: u32 = 32;
-const MOST_THREADS: u32 = 640;
+const WARP_THREADS: u32 = 32;
+const MAX_THREADS: u32 = 640;
 
 impl Communicator {
     /// What NCCL chooses for a collective of `bytes`: size of the type times the larger of the send
@@ -98,13 +98,13 @@ impl Communicator {
         let ring = algorithm == Algorithm::Ring;
         let mut threads = match (algorithm, protocol) {
             (Algorithm::Ring | Algorithm::Tree, Protocol::Ll) => 512,
-            (Algorithm::Ring | Algorithm::Tree, Protocol::Ll128) => MOST_THREADS,
+            (Algorithm::Ring | Algorithm::Tree, Protocol::Ll128) => MAX_THREADS,
             (Algorithm::Ring, Protocol::Simple) => {
                 let graph = self.graphs.ring;
-                if graph.bw_intra * graph.channels as f32 <= SLOW_RING { 256 } else { 512 }
+                if graph.bw_intra * graph.channels as f32 <= SLOW_RING_GB_PER_S { 256 } else { 512 }
             }
             (Algorithm::Tree, Protocol::Simple) => 512,
-            _ => MOST_THREADS,
+            _ => MAX_THREADS,
         };
         let least = match (algorithm, protocol) {
             (Algorithm::Ring, Protocol::Ll) => 8 * self.ranks as u64,
@@ -152,15 +152,15 @@ impl Communicator {
         }
         if protocol == Protocol::Simple && ring {
             // A warp more to keep step.
-            threads += WARP;
+            threads += WARP_THREADS;
         }
-        threads = threads.max(3 * WARP);
+        threads = threads.max(3 * WARP_THREADS);
         match algorithm {
             Algorithm::Tree if self.version.minor < 22 => {
-                let more = if protocol == Protocol::Simple { 4 * WARP } else { 0 };
+                let more = if protocol == Protocol::Simple { 4 * WARP_THREADS } else { 0 };
                 (channels, threads + more)
             }
-            Algorithm::Tree | Algorithm::Pat => (channels, MOST_THREADS),
+            Algorithm::Tree | Algorithm::Pat => (channels, MAX_THREADS),
             _ => (channels, threads),
         }
     }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::Verdict;
+use super::Problem;
 use crate::finding::{Finding, Rule, Severity};
 use crate::settings::View;
 
 /// NCCL takes 32 devices at most; a list far longer is not a list of devices.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 
 pub(super) fn check(view: &View<'_>) -> Option<Finding> {
     let (nccl, ucx) = (view.get("NCCL_IB_HCA")?, view.get("UCX_NET_DEVICES")?);
@@ -38,13 +38,13 @@ pub(super) fn check(view: &View<'_>) -> Option<Finding> {
         ),
     };
     let remedy = "name the same devices in both, or NCCL and UCX use different ones";
-    Some(Verdict::new(Severity::Warning, Rule::DeviceSets, cause, remedy).on(ucx))
+    Some(Problem::new(Severity::Warning, Rule::DeviceSets, cause, remedy).on(ucx))
 }
 
 /// The devices of a list without their ports; none if the list excludes, or is a pattern.
 fn list(value: &str) -> Option<BTreeSet<&str>> {
     let value = value.strip_prefix('=').unwrap_or(value);
-    let is_long = value.split(',').nth(MOST_DEVICES).is_some();
+    let is_long = value.split(',').nth(MAX_DEVICES).is_some();
     if value.starts_with('^') || value.contains(['[', '*', '?']) || value == "all" || is_long {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Variables that a launcher passes on by name, but that nobody sets.
-//! `-x NAME=value` is a setting, and not looked at here.
+//! Not `-x NAME=value`, which is a setting.
 
-use super::Verdict;
+use super::Problem;
 use crate::assignment::is_ours;
 use crate::document::Document;
 use crate::environment::is_set_elsewhere;
@@ -20,7 +20,7 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
         .map(|export| {
             let cause = "the launcher is told to pass it on, but nothing in this script sets it";
             let remedy = format!("write -x {}=value, or set it before", export.name);
-            let verdict = Verdict::new(Severity::Warning, Rule::ExportUnset, cause, remedy);
+            let verdict = Problem::new(Severity::Warning, Rule::ExportUnset, cause, remedy);
             verdict.at(Some(export.line), &export.name)
         })
         .collect()

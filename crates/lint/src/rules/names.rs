@@ -1,9 +1,9 @@
-//! Names that nobody reads: mistyped, invented, or published by mistake.
-//! Names that were read once are `releases`' affair.
+//! Names that no library reads: mistyped, invented, or published by mistake.
+//! Not names that older releases read (`releases`).
 
 use std::collections::HashMap;
 
-use super::{Verdict, either};
+use super::{Problem, either};
 use crate::accepted::belongs_to_others;
 use crate::assignment::{Assignment, Form, repaired};
 use crate::document::Document;
@@ -12,12 +12,12 @@ use crate::known::tables;
 use crate::nearest::{Likeness, nearest};
 
 /// A search goes through all names; a text with more unknown names than this is not a script.
-const MOST_SEARCHES: usize = 200;
+const MAX_SEARCHES: usize = 200;
 
-/// Remembers what was searched for: scripts repeat their mistakes.
+/// Caches searches: scripts repeat their mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    searched: HashMap<String, Option<Verdict>>,
+    searched: HashMap<String, Option<Problem>>,
 }
 
 impl Names {
@@ -32,7 +32,7 @@ impl Names {
         }
         let known = tables();
         if let Some(why) = known.not_read.get(name) {
-            let verdict = Verdict::new(why.severity, Rule::NotRead, why.cause, why.remedy);
+            let verdict = Problem::new(why.severity, Rule::NotRead, why.cause, why.remedy);
             return Some(verdict.on(assignment));
         }
         if known.nccl.contains_key(name) || known.ucx.contains_key(name) || belongs_to_others(name)
@@ -42,11 +42,11 @@ impl Names {
         self.unknown(name).map(|verdict| verdict.on(assignment))
     }
 
-    fn unknown(&mut self, name: &str) -> Option<Verdict> {
+    fn unknown(&mut self, name: &str) -> Option<Problem> {
         if let Some(verdict) = self.searched.get(name) {
             return verdict.clone();
         }
-        if self.searched.len() >= MOST_SEARCHES {
+        if self.searched.len() >= MAX_SEARCHES {
             return Some(nothing_near(name));
         }
         let verdict = Some(search(name));
@@ -56,7 +56,7 @@ impl Names {
 }
 
 /// A slip in the family name, the case, or the joints: the rest of the name is known.
-fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Verdict> {
+fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Problem> {
     let name = &assignment.name;
     let local = assignment.form == Form::Local && !name.contains('-');
     // Scripts keep their own settings in lower case and export them later under the right name.
@@ -76,10 +76,10 @@ fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Ver
         }
         (false, false) => "no library reads this name".to_owned(),
     };
-    Some(Verdict::new(severity, Rule::UnknownVariable, cause, format!("did you mean {right}?")))
+    Some(Problem::new(severity, Rule::UnknownVariable, cause, format!("did you mean {right}?")))
 }
 
-fn search(name: &str) -> Verdict {
+fn search(name: &str) -> Problem {
     let family = if name.starts_with("UCX") { "UCX_" } else { "NCCL_" };
     let Some((likeness, near)) = nearest(name, tables().offers(family)) else {
         return nothing_near(name);
@@ -92,17 +92,17 @@ fn search(name: &str) -> Verdict {
         Likeness::OneWord => (Severity::Warning, "nothing known here reads this name"),
     };
     let remedy = format!("did you mean {}?", either(&near));
-    Verdict::new(severity, Rule::UnknownVariable, cause, remedy)
+    Problem::new(severity, Rule::UnknownVariable, cause, remedy)
 }
 
-fn nothing_near(name: &str) -> Verdict {
+fn nothing_near(name: &str) -> Problem {
     let cause = if name.starts_with("UCX") {
         "no UCX release known here reads it"
     } else {
         "no NCCL release known here reads it"
     };
     let remedy = "remove it, or check its spelling if a plugin reads it";
-    Verdict::new(Severity::Warning, Rule::UnknownVariable, cause, remedy)
+    Problem::new(Severity::Warning, Rule::UnknownVariable, cause, remedy)
 }
 
 #[cfg(test)]

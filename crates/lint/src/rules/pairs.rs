@@ -1,7 +1,7 @@
 //! Two numbers that exclude each other: a least above a most, a product above its limit.
-//! Each number alone is `values`' affair.
+//! Not each number alone (`values`).
 
-use super::Verdict;
+use super::Problem;
 use super::values::whole_number;
 use crate::finding::{Finding, Rule, Severity};
 use crate::settings::View;
@@ -13,7 +13,7 @@ const BOUNDS: [(&str, &str); 3] = [
 ];
 
 /// Sockets of one connection over NCCL's TCP transport.
-const MOST_SOCKETS: i64 = 64;
+const MAX_SOCKETS: i64 = 64;
 
 pub(super) fn check(view: &View<'_>) -> Vec<Finding> {
     let bounds = BOUNDS.iter().filter_map(|(least, most)| order(view, least, most));
@@ -28,22 +28,22 @@ fn order(view: &View<'_>, least: &str, most: &str) -> Option<Finding> {
     }
     let cause = format!("it is above {most}={high_value}");
     let remedy = format!("set {least} to {high_value} or less");
-    Some(Verdict::new(Severity::Error, Rule::Conflict, cause, remedy).on(low))
+    Some(Problem::new(Severity::Error, Rule::Conflict, cause, remedy).on(low))
 }
 
 fn sockets(view: &View<'_>) -> Option<Finding> {
     let (threads, each) = (view.get("NCCL_SOCKET_NTHREADS")?, view.get("NCCL_NSOCKS_PERTHREAD")?);
     let (threads_value, each_value) = (whole_number(threads)?, whole_number(each)?);
     let product = threads_value.checked_mul(each_value)?;
-    if threads_value < 1 || product <= MOST_SOCKETS {
+    if threads_value < 1 || product <= MAX_SOCKETS {
         return None;
     }
     let cause = format!(
-        "NCCL_SOCKET_NTHREADS={threads_value} times this is {product} sockets, and NCCL takes {MOST_SOCKETS} at most"
+        "NCCL_SOCKET_NTHREADS={threads_value} times this is {product} sockets, and NCCL takes {MAX_SOCKETS} at most"
     );
     let remedy =
-        format!("set NCCL_NSOCKS_PERTHREAD to {} or less", (MOST_SOCKETS / threads_value).max(1));
-    Some(Verdict::new(Severity::Error, Rule::Conflict, cause, remedy).on(each))
+        format!("set NCCL_NSOCKS_PERTHREAD to {} or less", (MAX_SOCKETS / threads_value).max(1));
+    Some(Problem::new(Severity::Error, Rule::Conflict, cause, remedy).on(each))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! List entries that take more devices than they name, because NCCL matches by prefix.
 //! It does not know which devices exist.
 
-use super::Verdict;
+use super::Problem;
 use crate::assignment::Assignment;
 use crate::finding::{Finding, Rule, Severity};
 
@@ -26,7 +26,7 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
     };
     let cause = format!("{first} is a prefix here and also takes {first}0 to {first}9{others}");
     let remedy = format!("put = before the list: {}={sign}={list}", assignment.name);
-    Some(Verdict::new(Severity::Warning, Rule::PrefixMatch, cause, remedy).on(assignment))
+    Some(Problem::new(Severity::Warning, Rule::PrefixMatch, cause, remedy).on(assignment))
 }
 
 /// Whether a longer device name could start with this one. Devices are counted from 0 without

@@ -1,14 +1,14 @@
 //! Variables that the release in use does not read any more, or not yet.
-//! Names that no release ever read are `names`' affair.
+//! Not names that no release ever read (`names`).
 
-use super::Verdict;
+use super::Problem;
 use crate::assignment::Assignment;
 use crate::finding::{Finding, Rule, Severity};
 use crate::known::{Lifetime, tables};
 use busbw_core::nccl_version::Version;
 
 /// The oldest release with public source; a variable "removed" there was never seen in it.
-const OLDEST: Version = Version::new(2, 3, 5);
+const OLDEST_RELEASE: Version = Version::new(2, 3, 5);
 
 pub(super) fn check(assignment: &Assignment, in_use: Option<Version>) -> Option<Finding> {
     let name = assignment.name.as_str();
@@ -19,37 +19,37 @@ pub(super) fn check(assignment: &Assignment, in_use: Option<Version>) -> Option<
     verdict.map(|verdict| verdict.on(assignment))
 }
 
-fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Verdict> {
+fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Problem> {
     let removed = life.removed?;
-    let when = if removed == OLDEST {
+    let when = if removed == OLDEST_RELEASE {
         format!("removed before {removed}")
     } else {
         format!("removed in {removed}")
     };
     let remedy = "remove it, it changes nothing from that release on";
     match in_use {
-        None => Some(Verdict::new(Severity::Note, Rule::RemovedVariable, when, remedy)),
+        None => Some(Problem::new(Severity::Note, Rule::RemovedVariable, when, remedy)),
         Some(in_use) if in_use >= removed => {
             let cause = format!("{when}, and NCCL {in_use} is in use");
-            Some(Verdict::new(Severity::Warning, Rule::RemovedVariable, cause, "remove it"))
+            Some(Problem::new(Severity::Warning, Rule::RemovedVariable, cause, "remove it"))
         }
         Some(_) => None,
     }
 }
 
-fn newer(life: &Lifetime, in_use: Option<Version>) -> Option<Verdict> {
+fn newer(life: &Lifetime, in_use: Option<Version>) -> Option<Problem> {
     let (first, in_use) = (life.first?, in_use?);
     if in_use >= first {
         return None;
     }
     let cause = format!("read from NCCL {first} on, and {in_use} is in use, which ignores it");
     let remedy = format!("remove it, or use NCCL {first} or later");
-    Some(Verdict::new(Severity::Warning, Rule::NewerVariable, cause, remedy))
+    Some(Problem::new(Severity::Warning, Rule::NewerVariable, cause, remedy))
 }
 
-fn gone_from_ucx(last: &'static str) -> Verdict {
+fn gone_from_ucx(last: &'static str) -> Problem {
     let cause = format!("UCX {last} is the last release known here to read it");
-    Verdict::new(
+    Problem::new(
         Severity::Note,
         Rule::RemovedVariable,
         cause,

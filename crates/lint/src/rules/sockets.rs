@@ -1,7 +1,7 @@
 //! An interface named in order to measure TCP, while InfiniBand or RoCE would still be taken.
 //! It is asked of scripts only: in an environment the interface is often for start-up alone.
 
-use super::Verdict;
+use super::Problem;
 use crate::finding::{Finding, Rule, Severity};
 use crate::settings::View;
 
@@ -20,7 +20,7 @@ pub(super) fn check(view: &View<'_>) -> Option<Finding> {
     }
     let cause = "IB or RoCE wins over sockets whatever NCCL_SOCKET_IFNAME says";
     let remedy = "to measure TCP set NCCL_IB_DISABLE=1 or NCCL_NET=Socket as well";
-    Some(Verdict::new(Severity::Note, Rule::SocketChoice, cause, remedy).on(interface))
+    Some(Problem::new(Severity::Note, Rule::SocketChoice, cause, remedy).on(interface))
 }
 
 #[cfg(test)]

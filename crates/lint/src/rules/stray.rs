@@ -1,7 +1,7 @@
 //! Blanks and quotes that became part of a value, where the library takes them at their word.
 //! Curly quotes are `typography`'s affair.
 
-use super::Verdict;
+use super::Problem;
 use crate::accepted::belongs_to_others;
 use crate::assignment::Assignment;
 use crate::finding::{Finding, Rule, Severity};
@@ -29,13 +29,13 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
             "the list holds a blank, which becomes part of an entry, so that entry matches nothing";
         let remedy = format!("write {name}={bare}");
         return Some(
-            Verdict::new(Severity::Error, Rule::StrayCharacters, cause, remedy).on(assignment),
+            Problem::new(Severity::Error, Rule::StrayCharacters, cause, remedy).on(assignment),
         );
     } else {
         return None;
     };
     let verdict =
-        Verdict::new(Severity::Error, Rule::StrayCharacters, cause, format!("write {name}={bare}"));
+        Problem::new(Severity::Error, Rule::StrayCharacters, cause, format!("write {name}={bare}"));
     Some(verdict.on(assignment))
 }
 

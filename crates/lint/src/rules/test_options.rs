@@ -3,17 +3,17 @@
 
 use std::collections::HashMap;
 
-use super::Verdict;
+use super::Problem;
 use crate::document::Document;
 use crate::finding::{Finding, Rule, Severity};
 use crate::perf::Run;
 
 /// A byte step this small was meant as a count.
-const SMALL_STEP: u64 = 1000;
+const SMALL_STEP_BYTES: u64 = 1000;
 
 /// nccl-tests' own default for `-n` and `-e`.
-const ITERATIONS: u64 = 20;
-const LAST_SIZE: u64 = 32 << 20;
+const DEFAULT_ITERATIONS: u64 = 20;
+const DEFAULT_LAST_SIZE_BYTES: u64 = 32 << 20;
 
 pub(super) fn check(document: &Document) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -35,7 +35,7 @@ fn step(run: &Run) -> Option<Finding> {
     let value = run.option('i')?;
     let count = run.number('i');
     let multiplies = run.option('f').is_some_and(|factor| factor != "1");
-    let small = count.is_some_and(|count| count <= SMALL_STEP);
+    let small = count.is_some_and(|count| count <= SMALL_STEP_BYTES);
     let cause = match (multiplies, small) {
         (true, _) => "-i is the byte step, ignored with -f",
         (false, true) => "-i is the byte step, and sizes grow by that many bytes",
@@ -76,7 +76,7 @@ fn option(
     cause: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Finding {
-    let verdict = Verdict::new(severity, Rule::TestOption, cause, remedy);
+    let verdict = Problem::new(severity, Rule::TestOption, cause, remedy);
     Finding { value: Some(value.to_owned()), ..verdict.at(Some(run.line), name) }
 }
 
@@ -92,16 +92,16 @@ fn unequal(run: &Run, earlier: &Run) -> Option<Finding> {
         earlier.line
     );
     let remedy = "give both the same -e and -n before you compare them";
-    let verdict = Verdict::new(Severity::Note, Rule::UnequalRuns, cause, remedy);
+    let verdict = Problem::new(Severity::Note, Rule::UnequalRuns, cause, remedy);
     Some(verdict.at(Some(run.line), &run.program))
 }
 
 fn last_size(run: &Run) -> Option<u64> {
-    if run.option('e').is_some() { run.size('e') } else { Some(LAST_SIZE) }
+    if run.option('e').is_some() { run.size('e') } else { Some(DEFAULT_LAST_SIZE_BYTES) }
 }
 
 fn iterations(run: &Run) -> Option<u64> {
-    if run.option('n').is_some() { run.number('n') } else { Some(ITERATIONS) }
+    if run.option('n').is_some() { run.number('n') } else { Some(DEFAULT_ITERATIONS) }
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! Curly quotes and long dashes that came in with a copy from a web page or a document.
 //! ASCII quotes in the wrong place are `stray`'s affair.
 
-use super::Verdict;
+use super::Problem;
 use crate::assignment::{self, Assignment};
-use crate::document::{Document, StrangeWord};
+use crate::document::{Document, TypographicWord};
 use crate::finding::{Finding, Rule, Severity};
 
 const CURLY: [char; 4] = ['\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}'];
 
-/// Prose has one in every line; a script with this many has been told.
-const MOST: usize = 50;
+/// Maximum of findings: prose has one in every line.
+const MAX_WORDS_REPORTED: usize = 50;
 
 pub(super) fn check_words(document: &Document) -> Vec<Finding> {
-    document.strange.iter().take(MOST).map(word).collect()
+    document.strange.iter().take(MAX_WORDS_REPORTED).map(word).collect()
 }
 
-fn word(found: &StrangeWord) -> Finding {
+fn word(found: &TypographicWord) -> Finding {
     let strange = found.strange;
     let (c, column) = (strange.character, strange.column);
     let (cause, remedy) = if CURLY.contains(&c) {
@@ -27,7 +27,7 @@ fn word(found: &StrangeWord) -> Finding {
         let cause = format!("the long dash {c} in column {column} does not start an option");
         (cause, "type - or -- instead".to_owned())
     };
-    let verdict = Verdict::new(Severity::Error, Rule::Typography, cause, remedy);
+    let verdict = Problem::new(Severity::Error, Rule::Typography, cause, remedy);
     match assignment::split(&found.word) {
         Some((name, value)) => {
             let value = Some(value.to_owned());
@@ -51,7 +51,7 @@ pub(super) fn check_value(assignment: &Assignment, document: &Document) -> Optio
     let cause =
         format!("the curly quote {c}, character {column} of the value, is part of the value");
     let remedy = format!("type {} instead, or leave it out", straight(c));
-    Some(Verdict::new(Severity::Error, Rule::Typography, cause, remedy).on(assignment))
+    Some(Problem::new(Severity::Error, Rule::Typography, cause, remedy).on(assignment))
 }
 
 fn straight(c: char) -> char {

@@ -1,24 +1,24 @@
 //! Shell variables that a script uses on a launch line or in a setting, but never sets.
-//! Variables passed on by name only are `exports`' affair.
+//! Not variables passed on by name only (`exports`).
 
 use std::collections::HashSet;
 
-use super::{Verdict, either};
+use super::{Problem, either};
 use crate::document::Document;
 use crate::environment::is_set_elsewhere;
 use crate::finding::{Finding, Rule, Severity};
 use crate::nearest::{Likeness, nearest};
 
 /// Bounds the search in a text that is not a script after all.
-const MOST_SEARCHES: usize = 50;
-const MOST_NAMES: usize = 2000;
+const MAX_SEARCHES: usize = 50;
+const MAX_NAMES: usize = 2000;
 
 pub(super) fn check(document: &Document) -> Vec<Finding> {
     let mut searched = 0;
     // Sorted before it is cut, or a long script would get another answer every time.
     let mut set: Vec<&str> = document.set.iter().map(String::as_str).collect();
     set.sort_unstable();
-    set.truncate(MOST_NAMES);
+    set.truncate(MAX_NAMES);
     let mut told = HashSet::new();
     let mut findings = Vec::new();
     for used in &document.uses {
@@ -28,14 +28,14 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
             continue;
         }
         searched += 1;
-        let near = if searched <= MOST_SEARCHES { near_name(name, &set) } else { None };
+        let near = if searched <= MAX_SEARCHES { near_name(name, &set) } else { None };
         // Where others may set variables, only a slip of the pen is worth a word.
         if near.is_none() && document.opaque {
             continue;
         }
         let cause = "it is used here but never set in this script, so it becomes nothing";
         let remedy = near.unwrap_or_else(|| format!("set {name}, or write ${{{name}:-default}}"));
-        let verdict = Verdict::new(Severity::Warning, Rule::UnsetVariable, cause, remedy);
+        let verdict = Problem::new(Severity::Warning, Rule::UnsetVariable, cause, remedy);
         findings.push(verdict.at(Some(used.line), &format!("${name}")));
     }
     findings
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_script_of_thousands_of_names_gets_the_same_answer_every_time() {
-        let mut text: String = (0..2 * MOST_NAMES).map(|i| format!("N{i}=1\n")).collect();
+        let mut text: String = (0..2 * MAX_NAMES).map(|i| format!("N{i}=1\n")).collect();
         text.push_str("ZEBRAS=1\nHOSTFILE=h\nmpirun -np $ZEBRSA --hostfile $HOSTFLE ./x\n");
         let first = found(&text);
         assert!((0..8).all(|_| found(&text) == first));

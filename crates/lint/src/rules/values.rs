@@ -1,10 +1,10 @@
 //! Values that a variable cannot have, or that NCCL reads as something else than written.
-//! What two variables mean together is `pairs`' affair.
+//! Not what two variables mean together (`pairs`).
 
 mod number;
 mod word;
 
-use super::Verdict;
+use super::Problem;
 use crate::assignment::Assignment;
 use crate::finding::{Finding, Rule, Severity};
 use crate::known::{Kind, tables};
@@ -23,8 +23,8 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
     verdict.map(|verdict| verdict.on(assignment))
 }
 
-fn verdict(severity: Severity, cause: impl Into<String>, remedy: impl Into<String>) -> Verdict {
-    Verdict::new(severity, Rule::ValueRange, cause, remedy)
+fn verdict(severity: Severity, cause: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    Problem::new(severity, Rule::ValueRange, cause, remedy)
 }
 
 /// The value of `name` as a whole number, for rules that compare.

@@ -8,7 +8,7 @@ use super::{Half, Known, Measurement, Row};
 use busbw_core::Collective;
 
 /// The largest number of ranks that a factor is taken for.
-const MOST_RANKS: usize = 1 << 20;
+const MAX_RANKS: usize = 1 << 20;
 
 /// Fills the collective and the ranks in where they are not said and only one answer fits.
 pub fn deduce(measurement: &mut Measurement) {
@@ -74,7 +74,7 @@ fn by_factor<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<usize> {
     let within = ranges.iter().filter(|(from, to)| (*from..=*to).contains(&low));
     let high = within.map(|(_, high)| *high).fold(f64::INFINITY, f64::min);
     let n = low.ceil();
-    let only = n >= 2.0 && n <= high && n + 1.0 > high && n <= MOST_RANKS as f64;
+    let only = n >= 2.0 && n <= high && n + 1.0 > high && n <= MAX_RANKS as f64;
     only.then_some(n as usize)
 }
 

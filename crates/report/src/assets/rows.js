@@ -17,7 +17,7 @@ const COLUMNS = [
   { head: "algorithm", value: (row) => row.algorithm },
 ];
 /** More rows are not put into the page: a filter finds them, and the CSV has them. */
-const MOST_ROWS = 4000;
+const MAX_ROWS = 4000;
 
 function cellText(column, row) {
   return (column.text ? column.text(row) : column.value(row)) ?? "";
@@ -60,10 +60,10 @@ function rowsTable(section, all) {
         return sign * (column.number ? x - y : String(x).localeCompare(String(y)));
       });
     }
-    section.querySelector("tbody").replaceChildren(...found.slice(0, MOST_ROWS).map((row) =>
+    section.querySelector("tbody").replaceChildren(...found.slice(0, MAX_ROWS).map((row) =>
       element("tr", { class: row.wrong > 0 ? "wrong" : null }, ...columns.map((column) =>
         element("td", { class: column.number ? "number" : null }, String(cellText(column, row)))))));
-    const cut = found.length > MOST_ROWS ? `, the first ${MOST_ROWS} of them here` : "";
+    const cut = found.length > MAX_ROWS ? `, the first ${MAX_ROWS} of them here` : "";
     count.textContent = `${found.length} of ${rows.length} rows${cut}`;
     button.textContent = `Download CSV (${found.length} rows)`;
   };

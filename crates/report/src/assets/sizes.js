@@ -327,15 +327,15 @@ function keys(holder, chart, lines, figure) {
 }
 
 /** More series than these are hidden to begin with: nobody tells them apart, and drawing them takes long. */
-const MOST_SERIES = 24;
+const MAX_SERIES = 24;
 
 /** Buttons that show and hide series, and what else both charts obey. */
 function legend(holder, controls, all) {
   const changed = () => dispatchEvent(new Event("busbw:shown"));
   const buttons = all.map((series, number) => {
     const mark = element("i", { class: "swatch" });
-    if (number >= MOST_SERIES) shown.hidden.add(number);
-    const button = element("button", { type: "button", "aria-pressed": String(number < MOST_SERIES), title: series.name }, mark, element("span", {}, series.name));
+    if (number >= MAX_SERIES) shown.hidden.add(number);
+    const button = element("button", { type: "button", "aria-pressed": String(number < MAX_SERIES), title: series.name }, mark, element("span", {}, series.name));
     button.addEventListener("click", () => {
       const hide = !shown.hidden.has(number);
       if (hide) shown.hidden.add(number);
@@ -367,7 +367,7 @@ function legend(holder, controls, all) {
       holder.append(every);
     }
   }
-  if (all.length > MOST_SERIES) holder.append(element("span", { class: "note" }, `the first ${MOST_SERIES} of ${all.length} are shown; press others`));
+  if (all.length > MAX_SERIES) holder.append(element("span", { class: "note" }, `the first ${MAX_SERIES} of ${all.length} are shown; press others`));
   const has = {
     out: all.some((series) => series.rows.some((row) => !row.in_place)),
     in: all.some((series) => series.rows.some((row) => row.in_place)),

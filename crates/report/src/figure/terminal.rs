@@ -16,10 +16,10 @@ use super::Figure;
 use busbw_core::quantity::bytes;
 
 /// Width and height where there is no terminal to ask.
-const PLAIN: (u16, u16) = (100, 24);
+const DEFAULT_COLUMNS_AND_ROWS: (u16, u16) = (100, 24);
 
-/// What curves are drawn with: their colour, and the character that tells them apart without colours.
-const LOOKS: [(Color, char); 6] = [
+/// The colour of each curve, and its character for terminals without colours.
+const CURVE_STYLES: [(Color, char); 6] = [
     (Color::Cyan, 'o'),
     (Color::Yellow, 'x'),
     (Color::Magenta, '+'),
@@ -29,23 +29,27 @@ const LOOKS: [(Color, char); 6] = [
 ];
 
 /// Columns and rows to draw on.
-pub(crate) fn screen() -> (u16, u16) {
-    let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) else { return PLAIN };
+pub fn screen() -> (u16, u16) {
+    let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) else {
+        return DEFAULT_COLUMNS_AND_ROWS;
+    };
     if size.ws_col == 0 || size.ws_row == 0 {
-        return PLAIN;
+        return DEFAULT_COLUMNS_AND_ROWS;
     }
     (size.ws_col.clamp(40, 400), size.ws_row.saturating_sub(4).clamp(12, 40))
 }
 
 /// The figure as lines of text.
-pub(crate) fn terminal(figure: &Figure, (width, height): (u16, u16), colour: bool) -> String {
+pub fn terminal(figure: &Figure, (width, height): (u16, u16), colour: bool) -> String {
     let (low, high) = figure.sizes();
     let (low, high) = (low.log2(), high.log2());
     let (step, ticks) = figure.ticks();
     let top = step * f64::from(ticks);
     // One curve needs no telling apart.
     let plain = !colour && figure.curves.len() > 1;
-    let look = |number: usize| LOOKS.get(number % LOOKS.len()).copied().unwrap_or(LOOKS[0]);
+    let look = |number: usize| {
+        CURVE_STYLES.get(number % CURVE_STYLES.len()).copied().unwrap_or(CURVE_STYLES[0])
+    };
     let scaled: Vec<Vec<(f64, f64)>> = figure
         .curves
         .iter()

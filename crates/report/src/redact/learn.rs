@@ -14,7 +14,7 @@ use people::Person;
 
 /// Names of hosts and users, numbered as they are learnt.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names {
+pub struct Names {
     /// In small letters: the number.
     hosts: BTreeMap<String, usize>,
     users: BTreeMap<String, usize>,
@@ -23,8 +23,8 @@ pub(crate) struct Names {
     host_count: usize,
 }
 
-/// Names that are those of every machine, and tell nothing.
-const ANYBODY: [&str; 22] = [
+/// Names that every machine has, which identify nothing.
+const COMMON_NAMES: [&str; 22] = [
     "localhost",
     "root",
     "user",
@@ -108,7 +108,7 @@ impl Names {
         }
     }
 
-    /// A folder of somebody's.
+    /// A folder of a user.
     fn folder(&mut self, name: &str) {
         let name = name.to_lowercase();
         if is_name(&name) && !self.users.contains_key(&name) {
@@ -168,7 +168,7 @@ impl Names {
         }
     }
 
-    /// What stands for each name, in small letters.
+    /// The replacement of each name, in small letters.
     pub fn replacements(&self) -> BTreeMap<String, String> {
         let users =
             self.users.iter().map(|(name, number)| (name.clone(), format!("user-{number}")));
@@ -183,11 +183,11 @@ impl Names {
     }
 }
 
-/// Whether a word can name one host or user: it has a letter, and is not everybody's.
+/// Whether a word can name one host or user: it has a letter, and is not a common name.
 fn is_name(word: &str) -> bool {
     word.len() > 1
         && word.chars().any(char::is_alphabetic)
-        && !ANYBODY.contains(&word)
+        && !COMMON_NAMES.contains(&word)
         && !word.contains(['/', '='])
 }
 

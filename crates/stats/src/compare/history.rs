@@ -4,7 +4,7 @@
 //!
 //! Two launches of a program with itself differ by as much as any two of its history do. A
 //! difference is called one only where it exceeds the largest that the history shows, widened by
-//! [`WIDENED`]; the shown interval is the estimate with 95 % of the differences between pairs. With
+//! [`HISTORY_MARGIN`]; the shown interval is the estimate with 95 % of the differences between pairs. With
 //! 10,000 simulated comparisons each, the share called different, in percent, was with 20, 30 and
 //! 60 earlier launches: heavy-tailed 4.3, 2.4, 0.5; lognormal 0.5, 0.2, 0.0; two levels at random
 //! and autoregressive 0.1 and less. With 8, every tenth comparison of heavy-tailed times was wrong:
@@ -15,10 +15,10 @@ use super::{Comparison, Evidence, Reason, Rule, logs, ratio_of};
 use crate::{Interval, quantile};
 
 /// The fewest earlier launches that tell how far launches lie apart.
-pub const FEWEST_EARLIER: usize = 20;
+pub const MIN_EARLIER_LAUNCHES: usize = 20;
 
 /// How much more than the largest difference of the history a difference must be.
-const WIDENED: f64 = 1.25;
+const HISTORY_MARGIN: f64 = 1.25;
 
 /// Compares two times, each of one launch (or the median of too few), with `history`: earlier
 /// launches of the same thing, in launch order and in the same unit.
@@ -34,9 +34,9 @@ pub fn compare_by_history(
         return Comparison::undecided(Reason::UnusableTimes, None);
     };
     let difference: f64 = b - a;
-    let earlier = logs(history).filter(|logs| logs.len() >= FEWEST_EARLIER);
+    let earlier = logs(history).filter(|logs| logs.len() >= MIN_EARLIER_LAUNCHES);
     let Some(earlier) = earlier else {
-        let needed = super::FEWEST_LAUNCHES;
+        let needed = super::MIN_LAUNCHES;
         let reason = Reason::TooFewLaunches { baseline: 1, candidate: 1, needed };
         return Comparison::undecided(reason, Some(ratio_of(difference)));
     };
@@ -52,13 +52,13 @@ pub fn compare_by_history(
         high: ratio_of(difference + slack),
         coverage: 0.95,
     };
-    let (interval, guard) = (within(usual), within(WIDENED * largest));
+    let (interval, guard) = (within(usual), within(HISTORY_MARGIN * largest));
     let evidence = Evidence {
         log_ratio: difference,
         interval,
         guard,
         outlives_trend: true,
-        stretch: WIDENED * largest / usual.max(f64::MIN_POSITIVE),
+        stretch: HISTORY_MARGIN * largest / usual.max(f64::MIN_POSITIVE),
     };
     Comparison {
         verdict: evidence.judge(rule),
@@ -100,7 +100,7 @@ mod tests {
             (Noise::Autoregressive(0.5), 0.01),
             (Noise::Autoregressive(0.8), 0.01),
         ] {
-            for earlier in [FEWEST_EARLIER, 30] {
+            for earlier in [MIN_EARLIER_LAUNCHES, 30] {
                 let rate = different(noise, earlier, 1.0, 5_000);
                 println!("{noise:?} {earlier}: {rate}");
                 assert!(rate <= most, "{noise:?} {earlier}: {rate}");

@@ -1,12 +1,12 @@
 //! Numbers, read the way NCCL reads them: C's strtoll with base 0.
 //! It does not know which variables are numbers; the table does.
 
-use super::{Verdict, verdict};
+use super::{Problem, verdict};
 use crate::finding::Severity;
 use crate::known::tables;
 
 /// Threads come in warps of this many.
-const WARP: i64 = 32;
+const WARP_THREADS: i64 = 32;
 
 /// What strtoll makes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) fn check(
     value: &str,
     least: Option<i64>,
     most: Option<i64>,
-) -> Option<Verdict> {
+) -> Option<Problem> {
     let number = match read(value) {
         Reading::Whole(number) => number,
         Reading::Cut(number, rest) => return Some(cut(number, rest)),
@@ -77,19 +77,19 @@ pub(super) fn check_warps(
     value: &str,
     least: Option<i64>,
     most: Option<i64>,
-) -> Option<Verdict> {
+) -> Option<Problem> {
     if let Some(verdict) = check(name, value, least, most) {
         return Some(verdict);
     }
     let Reading::Whole(number) = read(value) else {
         return None;
     };
-    let cause = format!("threads come in warps, and {number} is not a multiple of {WARP}");
-    (number > 0 && number % WARP != 0)
-        .then(|| verdict(Severity::Error, cause, format!("use a multiple of {WARP}")))
+    let cause = format!("threads come in warps, and {number} is not a multiple of {WARP_THREADS}");
+    (number > 0 && number % WARP_THREADS != 0)
+        .then(|| verdict(Severity::Error, cause, format!("use a multiple of {WARP_THREADS}")))
 }
 
-fn cut(number: i64, rest: &str) -> Verdict {
+fn cut(number: i64, rest: &str) -> Problem {
     let cause = format!("NCCL stops reading at '{rest}' and takes {number}");
     let shift = match rest.to_ascii_lowercase().as_str() {
         "k" | "kb" | "kib" => Some(10),
@@ -105,7 +105,7 @@ fn cut(number: i64, rest: &str) -> Verdict {
     verdict(Severity::Error, cause, remedy)
 }
 
-fn nothing(name: &str, value: &str, is_switch: bool) -> Verdict {
+fn nothing(name: &str, value: &str, is_switch: bool) -> Problem {
     let cause = "NCCL reads a number here, and takes a word for 0";
     let word = value.trim().to_ascii_lowercase();
     if matches!(word.as_str(), "false" | "no" | "off" | "n" | "f" | "disable" | "disabled") {
@@ -116,7 +116,7 @@ fn nothing(name: &str, value: &str, is_switch: bool) -> Verdict {
     verdict(Severity::Error, cause, remedy)
 }
 
-fn too_large() -> Verdict {
+fn too_large() -> Problem {
     let cause = "the number does not fit 64 bits, so NCCL uses its default";
     verdict(Severity::Error, cause, "write a smaller number")
 }

@@ -1,7 +1,7 @@
 //! Words from a short list: log levels, algorithms, path types.
 //! It does not know the lists; the table does.
 
-use super::{Verdict, verdict};
+use super::{Problem, verdict};
 use crate::finding::Severity;
 use crate::nearest::distance;
 use crate::rules::either;
@@ -9,7 +9,7 @@ use crate::rules::either;
 /// The collectives that NCCL_ALGO and NCCL_PROTO can be set for one by one.
 const FUNCTIONS: [&str; 5] = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
 
-pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<Verdict> {
+pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<Problem> {
     if words.contains(&value) {
         return None;
     }
@@ -21,13 +21,13 @@ pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<V
     }
 }
 
-pub(super) fn check_list(value: &str, words: &[&str]) -> Option<Verdict> {
+pub(super) fn check_list(value: &str, words: &[&str]) -> Option<Problem> {
     let list = value.strip_prefix('^').unwrap_or(value);
     list.split(',').find_map(|word| check_one(word, words, true))
 }
 
 /// `ring,tree;allreduce:^tree`: only the first part may go without a collective.
-pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Verdict> {
+pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Problem> {
     let parts = value.split(';').filter(|part| !part.is_empty());
     parts.enumerate().find_map(|(index, part)| {
         let (function, list) = match part.split_once(':') {
@@ -51,7 +51,7 @@ pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Verdict> {
 }
 
 /// NCCL compares path types exactly, and else reads an old number if there is a digit.
-pub(super) fn check_distance(value: &str, words: &[&str]) -> Option<Verdict> {
+pub(super) fn check_distance(value: &str, words: &[&str]) -> Option<Problem> {
     if value.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -62,12 +62,12 @@ pub(super) fn check_distance(value: &str, words: &[&str]) -> Option<Verdict> {
     check_one(value, words, false)
 }
 
-fn wrong_case(word: &str) -> Verdict {
+fn wrong_case(word: &str) -> Problem {
     let cause = "NCCL compares this word exactly, capitals included, and ignores another spelling";
     verdict(Severity::Error, cause, format!("write {word}"))
 }
 
-fn unknown(value: &str, words: &[&str]) -> Verdict {
+fn unknown(value: &str, words: &[&str]) -> Problem {
     let cause = format!("NCCL does not know '{value}' here");
     let upper = value.to_ascii_uppercase();
     let near = words

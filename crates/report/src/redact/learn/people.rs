@@ -65,7 +65,7 @@ const SYSTEM: [&str; 17] = [
     "sbin", "snap", "sys", "usr", "var",
 ];
 
-/// Names of folders that tell nothing, many of them words that sentences and tables use.
+/// Names of folders that identify nobody; many are words of sentences and tables.
 const COMMON: [&str; 98] = [
     "all",
     "alltoall",
@@ -202,14 +202,14 @@ static USERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Somebody, or a folder of theirs.
+/// A user, or a folder of one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Person<'a> {
     User(&'a str),
     Folder(&'a str),
 }
 
-/// Everyone whom a text names.
+/// All users that a text names.
 pub(super) fn people(text: &str) -> Vec<Person<'_>> {
     let mut found: Vec<Person<'_>> = Vec::new();
     for shape in USERS.iter() {

@@ -10,7 +10,7 @@ static DEVICE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:gpu|rank|cpu|core|dev|device|nic|mlx\d*|r|g|task|worker|stdout|stderr|peer|process|proc|thread|line|step|numa|port|channel)[-_]?\d*(?:_\d+)?$").ok()
 });
 
-/// What sentences name beside hosts: models, interfaces, libraries, types.
+/// Words that sentences name beside hosts: models, interfaces, libraries, types.
 static PART: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:g?[abhlvtp]\d{1,4}[a-z]{0,3}|gb\d+\w*|mi\d{3}\w?|rtx\w*|sm_?\d+|cuda\w*|nccl\w*|rccl\w*|mlx\d\w*|(?:eth|ib|bond|en[sop]|enp|ibp|ibs|roce|efa|rdma)\w*\d+\w*|pci\w*|nv\w*|gen\d|ipv?[46]|x86_64|u?int\d+\w*|b?f(?:p|loat)?\d+\w*|ll\d*|error\d+|code\d+|exit\d*|sig\w+|v\d+|lib\w+|libc6|openmpi\d*|mpi\d*|ompi\d*|python\d*|gcc\d*)$").ok()
 });
