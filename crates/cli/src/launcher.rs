@@ -35,7 +35,7 @@ pub fn run(
     if let Some(launched) = &environment.launched {
         let text = format!(
             "a launcher has started this process as one of several ({}): leave out --launcher, -H and --np, or start busbw without it",
-            launched.said
+            launched.variables
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
@@ -78,11 +78,12 @@ pub(crate) fn foresee(
     };
     launcher.commands(&job)?;
     let Some(processes) = job.processes else {
-        let text = "how many processes there will be is not known here, where the launches are planned: say --np N, or -H with places";
+        let text =
+            "how many processes the job will have is not known: give --np N, or -H with slots";
         return Err(ExitError::new(Exit::Usage, text).into());
     };
     let one_host = job.hosts.0.len() < 2;
-    let launched = (processes > 1).then(|| Launched::foreseen(processes, one_host));
+    let launched = (processes > 1).then(|| Launched::planned(processes, one_host));
     Ok(Some(Foreseen { launched }))
 }
 

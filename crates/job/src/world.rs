@@ -6,8 +6,8 @@ mod member;
 mod solo;
 mod wire;
 
-pub use hub::{Hub, HubEvent, Reach};
-pub use member::{Invitation, Member};
+pub use hub::{Hub, HubEvent, ListenScope};
+pub use member::{JoinParameters, Member};
 pub use solo::Solo;
 
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub enum WorldError {
     #[error("the run was stopped: {0}")]
     Aborted(String),
     /// Ranks that did not come in time.
-    #[error("ranks {missing:?} did not reach the {what} before the deadline")]
+    #[error("ranks {missing:?} did not scope the {what} before the deadline")]
     TimedOut {
         /// What was waited for.
         what: &'static str,

@@ -18,7 +18,7 @@ use busbw_core::{
 use crate::options::BenchArguments;
 use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
-use busbw_job::launchers::{How, Launcher, job::Job};
+use busbw_job::launchers::{JobEnd, Launcher, job::Job};
 use busbw_runner::{
     launch,
     outputs::{self, Ended, Files, Flow, Outputs},
@@ -30,7 +30,7 @@ use busbw_store as store;
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
 
-/// How often a reader who pauses is looked after.
+/// JobEnd often a reader who pauses is looked after.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Has `launcher` start the job, and writes its outputs.
@@ -120,7 +120,7 @@ impl Reader {
     /// Waits for a reader of ours that pauses, so that rows do not pile up; ends the run when it is gone.
     fn mind(&mut self, mut flow: Flow, guard: &Guard, stop: &Stop) -> Result<()> {
         while let (Flow::Held, Some(outputs)) = (flow, &mut self.outputs)
-            && !guard.heard()
+            && !guard.is_signalled()
         {
             flow = outputs.settle(LOOK)?;
         }
@@ -131,10 +131,10 @@ impl Reader {
     }
 
     /// The job is over: the last lines, and the exit code.
-    fn finish(self, how: &How, guard: &Guard) -> Result<Exit> {
+    fn finish(self, how: &JobEnd, guard: &Guard) -> Result<Exit> {
         let Some(mut outputs) = self.outputs else {
             // Process 0 has said why, where it is one of ours.
-            let exit = if guard.heard() { Exit::Interrupted } else { how.exit() };
+            let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
             return match exit {
                 // No error, but no run either: then it was not busbw that ran.
                 Exit::Library | Exit::Ok => {
@@ -156,7 +156,7 @@ impl Reader {
                     gpu_memory: end.gpu_memory,
                 }
             }
-            None if guard.heard() => Ended {
+            None if guard.is_signalled() => Ended {
                 status: Status::Interrupted,
                 exit: Exit::Interrupted,
                 message: Some("interrupted".to_owned()),
@@ -169,6 +169,6 @@ impl Reader {
                 ..Ended::complete()
             },
         };
-        outputs.end(&ended, || guard.heard())
+        outputs.end(&ended, || guard.is_signalled())
     }
 }

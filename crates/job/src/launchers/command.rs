@@ -18,6 +18,7 @@ pub struct Command {
 }
 
 impl Command {
+    /// A command of these words, without variables.
     pub fn new(words: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
         let words = words.into_iter().map(Into::into).collect();
         Command { words, environment: Vec::new() }

@@ -17,7 +17,7 @@ use busbw_core::exit::ExitError;
 use busbw_host::machine;
 
 /// Ports for processes to meet at: below those that the kernel gives away by itself (32768 and up).
-const PORTS: std::ops::Range<u32> = 20000..30000;
+const COORDINATOR_PORTS: std::ops::Range<u32> = 20000..30000;
 
 /// A job.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Job {
     pub unset: Vec<String>,
     /// More of them, for processes that we start and not for who types the same command; never on a command
     /// line, which everybody on a machine can read.
-    pub ours: Vec<(&'static str, String)>,
+    pub private_variables: Vec<(&'static str, String)>,
     /// Where processes on several hosts meet, where the user says it.
     pub master: [Option<String>; 2],
 }
@@ -63,7 +63,7 @@ impl Job {
             if let Some(count) = processes {
                 hosts = hosts.first(count).map_err(wrong)?;
             }
-            processes = Some(hosts.0.iter().map(|host| host.places).sum());
+            processes = Some(hosts.0.iter().map(|host| host.slots).sum());
         }
         let command = quoting::split(launching.command.as_deref().unwrap_or_default())
             .map_err(|why| wrong(format!("--launcher-command: {why}")))?;
@@ -76,7 +76,7 @@ impl Job {
             variable(SWEPT).iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
         let is_set = |name: &String| std::env::var_os(name).is_some();
         let relayed = (!launching.dry_run).then(|| (RELAYED, "1".to_owned()));
-        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.places);
+        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.slots);
         let places: Vec<String> = hosts.0.iter().map(place).collect();
         let places = (!launching.dry_run && !places.is_empty()).then(|| (HOSTS, places.join(",")));
         Ok(Job {
@@ -87,7 +87,7 @@ impl Job {
             command,
             variables: variables::that_matter(environment::all(), &swept),
             unset: swept.into_iter().filter(|name| !is_set(name)).collect(),
-            ours: secret
+            private_variables: secret
                 .map(|secret| (JOB_SECRET, secret))
                 .into_iter()
                 .chain(relayed)
@@ -130,12 +130,12 @@ impl Job {
     }
 
     /// Where processes on several hosts meet: the variables that are not set yet.
-    pub fn meeting(&self) -> Vec<(&'static str, String)> {
+    pub fn coordinator_variables(&self) -> Vec<(&'static str, String)> {
         if self.hosts.0.len() < 2 {
             return Vec::new();
         }
-        let place = std::process::id() % (PORTS.end - PORTS.start);
-        let values = [self.hosts.0[0].name.clone(), (PORTS.start + place).to_string()];
+        let place = std::process::id() % (COORDINATOR_PORTS.end - COORDINATOR_PORTS.start);
+        let values = [self.hosts.0[0].name.clone(), (COORDINATOR_PORTS.start + place).to_string()];
         let names = ["MASTER_ADDR", "MASTER_PORT"];
         let unset = names.into_iter().zip(values).zip(&self.master);
         unset.filter(|(_, set)| set.is_none()).map(|(variable, _)| variable).collect()

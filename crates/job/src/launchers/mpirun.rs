@@ -6,7 +6,7 @@ use std::process::{Command as Program, Stdio};
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, Started, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job, one};
 use busbw_core::exit::ExitError;
 
 /// mpirun.
@@ -27,7 +27,7 @@ impl Launcher for Mpirun {
         Ok(vec![command(job)?])
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         one::start(&command(job)?)
     }
 }
@@ -41,7 +41,7 @@ fn command(job: &Job) -> Result<Command> {
     }
     let (words, flavour) = find(job)?;
     let command = Command::new(words).with(options(job, flavour)).with(job.busbw());
-    Ok(Command { environment: job.ours.clone(), ..command })
+    Ok(Command { environment: job.private_variables.clone(), ..command })
 }
 
 /// The program with its own options, and whose it is.
@@ -51,8 +51,8 @@ fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
     for name in &names {
         let output = Program::new(name).arg("--version").stdin(Stdio::null()).output();
         let Ok(output) = output else { continue };
-        let said = [output.stdout, output.stderr].concat();
-        if let Some(flavour) = flavour(&String::from_utf8_lossy(&said)) {
+        let version = [output.stdout, output.stderr].concat();
+        if let Some(flavour) = flavour(&String::from_utf8_lossy(&version)) {
             let own = job.command.get(1..).unwrap_or_default().iter().cloned();
             let words = std::iter::once((*name).to_owned()).chain(own).collect();
             return Ok((words, flavour));
@@ -66,8 +66,8 @@ fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
 }
 
 /// By what `--version` prints.
-fn flavour(said: &str) -> Option<Flavour> {
-    let has = |word: &str| said.to_ascii_lowercase().contains(word);
+fn flavour(version: &str) -> Option<Flavour> {
+    let has = |word: &str| version.to_ascii_lowercase().contains(word);
     if has("open mpi") || has("openrte") || has("prrte") {
         return Some(Flavour::OpenMpi);
     }
@@ -78,12 +78,12 @@ fn flavour(said: &str) -> Option<Flavour> {
 fn options(job: &Job, flavour: Flavour) -> Vec<String> {
     let mut words = Vec::new();
     let hosts: Vec<String> =
-        job.hosts.0.iter().map(|host| format!("{}:{}", host.bracketed(), host.places)).collect();
+        job.hosts.0.iter().map(|host| format!("{}:{}", host.bracketed(), host.slots)).collect();
     if let Some(count) = job.processes {
         words.extend(["-n".to_owned(), count.to_string()]);
     }
     let passed = job.variables.iter().map(|(name, _)| name.as_str());
-    let passed = passed.chain(job.ours.iter().map(|(name, _)| *name));
+    let passed = passed.chain(job.private_variables.iter().map(|(name, _)| *name));
     match flavour {
         Flavour::OpenMpi => {
             if !hosts.is_empty() {
@@ -92,9 +92,9 @@ fn options(job: &Job, flavour: Flavour) -> Vec<String> {
                 words.extend(place.into_iter().chain([hosts.join(",")]));
             }
             words.extend(passed.flat_map(|name| ["-x".to_owned(), name.to_owned()]));
-            let meeting = job.meeting().into_iter();
+            let coordinator = job.coordinator_variables().into_iter();
             words.extend(
-                meeting.flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
+                coordinator.flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
             );
         }
         Flavour::Hydra => {
@@ -102,9 +102,9 @@ fn options(job: &Job, flavour: Flavour) -> Vec<String> {
                 words.extend(["-hosts".to_owned(), hosts.join(",")]);
             }
             words.extend(["-genvlist".to_owned(), passed.collect::<Vec<_>>().join(",")]);
-            let meeting = job.meeting().into_iter();
+            let coordinator = job.coordinator_variables().into_iter();
             words.extend(
-                meeting.flat_map(|(name, value)| ["-genv".to_owned(), name.to_owned(), value]),
+                coordinator.flat_map(|(name, value)| ["-genv".to_owned(), name.to_owned(), value]),
             );
         }
     }

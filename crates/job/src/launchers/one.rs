@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use super::{How, Started, command::Command, not_started};
+use super::{JobEnd, RunningJob, command::Command, not_started};
 use busbw_core::hidden_commands::TIED;
 
 struct One {
@@ -21,7 +21,7 @@ struct One {
 }
 
 /// Starts the launcher in a process group of its own: Ctrl-C comes from us alone.
-pub(super) fn start(command: &Command) -> Result<Box<dyn Started>> {
+pub(super) fn start(command: &Command) -> Result<Box<dyn RunningJob>> {
     let tied = Command::new([std::env::current_exe().context("cannot find our own program file")?])
         .with([TIED])
         .with(&command.words);
@@ -45,7 +45,7 @@ pub fn tied(words: &[OsString]) -> Result<Exit> {
     not_started(Err(failed), &name)
 }
 
-impl Started for One {
+impl RunningJob for One {
     fn stdout(&mut self) -> Box<dyn Read> {
         match self.child.stdout.take() {
             Some(stdout) => Box::new(stdout),
@@ -60,11 +60,13 @@ impl Started for One {
         })
     }
 
-    fn end(mut self: Box<Self>) -> How {
+    fn end(mut self: Box<Self>) -> JobEnd {
         let name = self.name.to_string_lossy();
         match self.child.wait() {
-            Ok(status) => How { code: status.code(), text: format!("{name} {}", ended(status)) },
-            Err(error) => How { code: None, text: format!("{name} cannot be waited for: {error}") },
+            Ok(status) => JobEnd { code: status.code(), text: format!("{name} {}", ended(status)) },
+            Err(error) => {
+                JobEnd { code: None, text: format!("{name} cannot be waited for: {error}") }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, Started, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job, one};
 use busbw_core::exit::ExitError;
 
 /// srun.
@@ -15,7 +15,7 @@ impl Launcher for Slurm {
         Ok(vec![command(job)?])
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         one::start(&command(job)?)
     }
 }
@@ -28,17 +28,18 @@ fn command(job: &Job) -> Result<Command> {
     let program =
         if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };
     // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret travels with it.
-    let meeting = job.meeting().into_iter().map(|(name, value)| format!(",{name}={value}"));
+    let coordinator =
+        job.coordinator_variables().into_iter().map(|(name, value)| format!(",{name}={value}"));
     // Without it the first SIGINT only asks how the tasks are, and a second sends SIGKILL at the heels of SIGINT.
     let mut words = vec!["--disable-status".to_owned()];
-    words.push(format!("--export=ALL{}", meeting.collect::<String>()));
+    words.push(format!("--export=ALL{}", coordinator.collect::<String>()));
     if let Some(count) = job.processes {
         words.push(format!("--ntasks={count}"));
     }
     if !job.hosts.0.is_empty() {
         // Slurm sorts a list of nodes, but with this distribution takes it task by task.
         let places = job.hosts.0.iter();
-        let places = places.flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.places));
+        let places = places.flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.slots));
         words.extend([
             format!("--nodes={}", job.hosts.0.len()),
             "--distribution=arbitrary".to_owned(),
@@ -46,5 +47,5 @@ fn command(job: &Job) -> Result<Command> {
         ]);
     }
     let command = Command::new(program).with(words).with(job.busbw());
-    Ok(Command { environment: job.ours.clone(), ..command })
+    Ok(Command { environment: job.private_variables.clone(), ..command })
 }

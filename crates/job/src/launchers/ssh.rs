@@ -15,8 +15,8 @@ use std::io::Read;
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use self::{binary::Binary, connection::Connection, orders::Orders, watch::Watch};
-use super::{How, Launcher, Started, command::Command, job::Job};
+use self::{binary::Binary, connection::Connection, orders::Orders, watch::HostMonitor};
+use super::{JobEnd, Launcher, RunningJob, command::Command, job::Job};
 use crate::hosts::Host;
 use busbw_core::exit::ExitError;
 
@@ -42,7 +42,7 @@ impl Launcher for Ssh {
         Ok(hosts.map(|host| ssh(job, host, &binary.start_script())).collect())
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         let binary = Binary::ours()?;
         let connections = std::thread::scope(|scope| {
             let threads: Vec<_> = job
@@ -61,7 +61,7 @@ impl Launcher for Ssh {
             });
             all_or_none(joined)
         })?;
-        Ok(Box::new(Watch::begin(connections, |all| Orders::of(job, all))?))
+        Ok(Box::new(HostMonitor::begin(connections, |all| Orders::of(job, all))?))
     }
 }
 
@@ -90,7 +90,7 @@ fn ssh(job: &Job, host: &Host, script: &str) -> Command {
     Command::new(program).with(["-T"]).with(options).with(user).with(["--", &host.name, &remote])
 }
 
-impl Started for Watch {
+impl RunningJob for HostMonitor {
     fn stdout(&mut self) -> Box<dyn Read> {
         self.take_stdout()
     }
@@ -99,7 +99,7 @@ impl Started for Watch {
         self.interruption()
     }
 
-    fn end(self: Box<Self>) -> How {
+    fn end(self: Box<Self>) -> JobEnd {
         self.finish()
     }
 }

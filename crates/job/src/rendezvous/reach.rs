@@ -1,5 +1,6 @@
-//! Reaching somebody who has several addresses, of which some may be dead: each gets a head start over the
-//! next one, and whichever answers first is taken (RFC 8305). Not which addresses those are.
+//! Connects to a host with several addresses of which some may be dead: attempts start one after the other, and
+//! the first that succeeds is used (RFC 8305, Happy Eyeballs).
+//! Not which addresses those are.
 
 use std::{
     io,
@@ -14,40 +15,40 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt},
 };
 
-/// Head start of an address over the next one.
-const HEAD_START: Duration = Duration::from_millis(250);
-/// How long one address may take.
-const ANSWER: Duration = Duration::from_secs(2);
+/// Delay from one attempt to the next (RFC 8305, Connection Attempt Delay).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// How long one attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects to whichever of these answers first, each from the address beside it, if one is given.
+/// Connects to the first of these (source, destination) pairs that accepts.
 ///
 /// # Errors
-/// What every one of them said.
-pub(super) fn first(ways: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
+/// The error of every attempt, when all fail.
+pub(super) fn connect_first(routes: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
     let mut failed: Vec<String> = Vec::new();
     let mut under_way: Vec<(OwnedFd, SocketAddr, Instant)> = Vec::new();
-    let mut left = ways.iter();
+    let mut left = routes.iter();
     let mut next_at = Instant::now();
     loop {
         let now = Instant::now();
         if under_way.is_empty() || now >= next_at {
             match left.next() {
                 Some((from, to)) => {
-                    next_at = now + HEAD_START;
+                    next_at = now + ATTEMPT_DELAY;
                     match begin(*from, *to) {
-                        Ok(socket) => under_way.push((socket, *to, now + ANSWER)),
+                        Ok(socket) => under_way.push((socket, *to, now + CONNECT_TIMEOUT)),
                         Err(error) => failed.push(format!("{to}: {error}")),
                     }
                 }
                 None if under_way.is_empty() => {
-                    let none = "the name has no address that can be tried".to_owned();
+                    let none = "the name resolves to no address".to_owned();
                     return Err(io::Error::other(if failed.is_empty() {
                         none
                     } else {
                         failed.join("; ")
                     }));
                 }
-                None => next_at = now + ANSWER,
+                None => next_at = now + CONNECT_TIMEOUT,
             }
         }
         let wake = under_way.iter().map(|(.., by)| *by).chain([next_at]).min().unwrap_or(next_at);
@@ -74,13 +75,13 @@ pub(super) fn first(ways: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<Tcp
             }
         }
         if failed.len() > before {
-            // Whoever comes next need not wait any longer.
+            // The next attempt starts at once.
             next_at = now;
         }
     }
 }
 
-/// Starts to connect.
+/// Starts a connection without waiting for it.
 fn begin(from: Option<SocketAddr>, to: SocketAddr) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -99,36 +100,39 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A listener, and an address that answers nobody: its queue is full.
-    fn alive_and_deaf() -> (TcpListener, TcpListener, Vec<TcpStream>) {
+    /// A listener, and one that does not answer: its queue is full.
+    fn alive_and_silent() -> (TcpListener, TcpListener, Vec<TcpStream>) {
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
-        let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
-        rustix::net::listen(&deaf, 0).unwrap();
-        let address = deaf.local_addr().unwrap();
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&silent, 0).unwrap();
+        let address = silent.local_addr().unwrap();
         let limit = Duration::from_millis(50);
         let queue =
             (0..8).map_while(|_| TcpStream::connect_timeout(&address, limit).ok()).collect();
-        (alive, deaf, queue)
+        (alive, silent, queue)
     }
 
     #[test]
     fn an_address_that_does_not_answer_costs_its_head_start() {
-        let (alive, deaf, _queue) = alive_and_deaf();
-        let (alive, deaf) = (alive.local_addr().unwrap(), deaf.local_addr().unwrap());
+        let (alive, silent, _queue) = alive_and_silent();
+        let (alive, silent) = (alive.local_addr().unwrap(), silent.local_addr().unwrap());
         let begun = Instant::now();
-        assert_eq!(first(&[(None, deaf), (None, alive)]).unwrap().peer_addr().unwrap(), alive);
-        assert!(begun.elapsed() >= HEAD_START && begun.elapsed() < ANSWER);
+        assert_eq!(
+            connect_first(&[(None, silent), (None, alive)]).unwrap().peer_addr().unwrap(),
+            alive
+        );
+        assert!(begun.elapsed() >= ATTEMPT_DELAY && begun.elapsed() < CONNECT_TIMEOUT);
     }
 
     #[test]
     fn everyone_who_fails_is_named() {
-        let (_alive, deaf, _queue) = alive_and_deaf();
-        let deaf = deaf.local_addr().unwrap();
+        let (_alive, silent, _queue) = alive_and_silent();
+        let silent = silent.local_addr().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let why = first(&[(None, closed), (None, deaf)]).unwrap_err().to_string();
+        let why = connect_first(&[(None, closed), (None, silent)]).unwrap_err().to_string();
         assert!(why.contains(&format!("{closed}: Connection refused")), "{why}");
-        assert!(why.contains(&format!("{deaf}: no answer")), "{why}");
-        assert!(first(&[]).unwrap_err().to_string().contains("no address"));
+        assert!(why.contains(&format!("{silent}: no answer")), "{why}");
+        assert!(connect_first(&[]).unwrap_err().to_string().contains("no address"));
     }
 
     #[test]
@@ -136,10 +140,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let from = "127.0.0.9:0".parse().unwrap();
-        let stream = first(&[(Some(from), to)]).unwrap();
+        let stream = connect_first(&[(Some(from), to)]).unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), from.ip());
         // 192.0.2.0/24 is nobody's.
         let foreign = "192.0.2.1:0".parse().unwrap();
-        assert!(first(&[(Some(foreign), to)]).is_err());
+        assert!(connect_first(&[(Some(foreign), to)]).is_err());
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use self::desk::Desk;
+use self::desk::HubState;
 use super::wire::Kind;
 
 /// How many ranks may be about to be let in: of more at once the kernel would drop some, who would try
@@ -55,7 +55,7 @@ pub enum HubEvent {
 
 /// From where a hub can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum ListenScope {
     /// From this host.
     Host,
     /// From others too, at these addresses of this host; at all of them where none are named.
@@ -67,7 +67,7 @@ pub enum Reach {
 pub struct Hub {
     address: SocketAddr,
     token: String,
-    desk: Arc<Mutex<Desk>>,
+    state: Arc<Mutex<HubState>>,
     /// Wakes the thread when the hub goes.
     closing: OwnedFd,
 }
@@ -82,16 +82,16 @@ impl Hub {
     pub fn open<E: From<HubEvent> + Send + 'static>(
         ranks: usize,
         memories: usize,
-        reach: Reach,
+        scope: ListenScope,
         token: &str,
         begin: &[u8],
         events: Sender<E>,
     ) -> io::Result<Hub> {
-        let listener = match &reach {
-            Reach::Host => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        let listener = match &scope {
+            ListenScope::Host => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
                 .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, 0)))?,
             // Takes IPv4, too, where there is IPv6 at all.
-            Reach::Network(_) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+            ListenScope::Network(_) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
                 .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?,
         };
         // Again, for the length of its queue: the standard library's is 128.
@@ -103,15 +103,15 @@ impl Hub {
             _ => {}
         }
         let closing = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let desk = Desk::new(ranks, memories, reach, token, begin)?;
-        let desk = Arc::new(Mutex::new(desk));
+        let state = HubState::new(ranks, memories, scope, token, begin)?;
+        let state = Arc::new(Mutex::new(state));
         let hub = Hub {
             address,
             token: token.to_owned(),
-            desk: Arc::clone(&desk),
+            state: Arc::clone(&state),
             closing: closing.try_clone()?,
         };
-        desk::open(listener, closing, desk, events)?;
+        desk::open(listener, closing, state, events)?;
         Ok(hub)
     }
 
@@ -127,27 +127,27 @@ impl Hub {
 
     /// Whether no rank is connected.
     pub fn is_empty(&self) -> bool {
-        self.desk().is_empty()
+        self.state().is_empty()
     }
 
     /// Ranks whose part of the allgather under way has not come, none when none is under way; or those of
     /// `leaders`, one a memory, that have not come to the barrier under way.
     pub fn missing(&self, leaders: &[usize]) -> Vec<usize> {
-        self.desk().missing(leaders)
+        self.state().missing(leaders)
     }
 
     /// Lets a rank go on whose report has been dealt with.
     pub fn taken(&self, rank: usize) {
-        self.desk().send(rank, Kind::Taken, &[]);
+        self.state().send(rank, Kind::Taken, &[]);
     }
 
     /// Tells every connected rank, and those that join later, to stop, and why.
     pub fn abort(&self, why: &str) {
-        self.desk().stop(why);
+        self.state().stop(why);
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        lock(&self.desk)
+    fn state(&self) -> MutexGuard<'_, HubState> {
+        lock(&self.state)
     }
 }
 
@@ -160,8 +160,8 @@ impl Drop for Hub {
 }
 
 /// A panic in another thread leaves the state as it is: still the truth about the connections.
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
-    desk.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<HubState>) -> MutexGuard<'_, HubState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -21,15 +21,15 @@ use super::orders::{Greeting, INTERRUPT, Orders, READY};
 use busbw_host::machine;
 
 /// How long the other end may show no sign of life (`watch::ALIVE`): a connection that is dead, not closed.
-const SILENCE: Duration = Duration::from_secs(10);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long orders may take: other hosts may still be copied to.
-const ORDERS: Duration = Duration::from_secs(600);
+const ORDERS_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often processes are looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the host of process 0 waits for others when that has ended: the run is over.
-const GRACE: Duration = Duration::from_secs(3);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest line.
-const LONGEST: usize = 1 << 22;
+const MAX_LINE_BYTES: usize = 1 << 22;
 
 /// Runs the agent; its exit code is that of its first process.
 ///
@@ -38,7 +38,7 @@ const LONGEST: usize = 1 << 22;
 pub fn run() -> Result<Exit> {
     greet()?;
     let mut lines = Lines { rest: Vec::new() };
-    let orders = lines.next(ORDERS).context("busbw at the other end of ssh is gone")?;
+    let orders = lines.next(ORDERS_TIMEOUT).context("busbw at the other end of ssh is gone")?;
     let orders: Orders = serde_json::from_str(&orders).context("the orders are garbled")?;
     if let Some(folder) = &orders.folder {
         // Where there is none of that name, ssh's own will do, as with mpirun.
@@ -67,7 +67,7 @@ pub fn run() -> Result<Exit> {
     let mut over: Option<Instant> = None;
     loop {
         let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
-        if over.is_some_and(|since| since.elapsed() > GRACE) {
+        if over.is_some_and(|since| since.elapsed() > EXIT_TIMEOUT) {
             // Such as one that is stopped.
             end(&mut all);
         }
@@ -86,7 +86,7 @@ pub fn run() -> Result<Exit> {
             // An `Exit` knows busbw's own codes only, and this is whatever its process had.
             std::process::exit(code);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -129,7 +129,7 @@ fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
 
 /// Does what comes on stdin; when nothing does any more, everything here ends.
 fn obey(lines: &mut Lines, children: &Mutex<Vec<Child>>) {
-    while let Ok(line) = lines.next(SILENCE) {
+    while let Ok(line) = lines.next(HEARTBEAT_TIMEOUT) {
         if line == INTERRUPT {
             let all = children.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(first) = all.first() {
@@ -185,7 +185,7 @@ impl Lines {
                     Ok(read) => self.rest.extend_from_slice(&piece[..read]),
                 },
             }
-            if self.rest.len() > LONGEST {
+            if self.rest.len() > MAX_LINE_BYTES {
                 bail!("a line without end");
             }
         }

@@ -24,11 +24,11 @@ use busbw_core::exit::ExitError;
 use busbw_core::printable::printable;
 
 /// How long a host may take from the connection to the greeting of its agent.
-const START: Duration = Duration::from_secs(60);
+const AGENT_START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of what ssh says is kept for a message.
-const KEPT: usize = 2000;
+const MAX_KEPT_BYTES: usize = 2000;
 /// Longest line of a host that is looked at.
-const LONGEST: u64 = 1 << 16;
+const MAX_LINE_BYTES: u64 = 1 << 16;
 
 /// A host whose agent is ready.
 pub(super) struct Connection {
@@ -37,7 +37,7 @@ pub(super) struct Connection {
     pub(super) child: Child,
     pub(super) stdin: ChildStdin,
     pub(super) stdout: BufReader<ChildStdout>,
-    pub(super) said: Said,
+    pub(super) output: SshOutput,
     pub(super) greeting: Greeting,
 }
 
@@ -64,9 +64,9 @@ impl Connection {
                 })?
             }
         };
-        ssh.said.pass_on();
-        let Ssh { host, child, stdin, stdout, said } = ssh;
-        Ok(Connection { host, child, stdin, stdout, said, greeting })
+        ssh.output.forward();
+        let Ssh { host, child, stdin, stdout, output } = ssh;
+        Ok(Connection { host, child, stdin, stdout, output, greeting })
     }
 }
 
@@ -76,7 +76,7 @@ struct Ssh {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    said: Said,
+    output: SshOutput,
 }
 
 impl Ssh {
@@ -94,13 +94,13 @@ impl Ssh {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(ExitError::new(Exit::Internal, "ssh was started without pipes").into());
         };
-        let said = Said::follow(stderr)?;
-        Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), said })
+        let output = SshOutput::follow(stderr)?;
+        Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), output })
     }
 
     /// Reads on until the agent is there; none where the program is not.
     fn find_agent(&mut self) -> Result<Option<Greeting>> {
-        let by = Instant::now() + START;
+        let by = Instant::now() + AGENT_START_TIMEOUT;
         while let Some(line) = self.line(by)? {
             if let Some(machine) = line.strip_prefix(HOST) {
                 self.possible(machine.trim())?;
@@ -126,11 +126,12 @@ impl Ssh {
                 poll(&mut [PollFd::new(self.stdout.get_ref(), PollFlags::IN)], Some(&left))
             {
                 let _ = self.child.kill();
-                let text = format!("did not start busbw there within {} s", START.as_secs());
+                let text =
+                    format!("did not start busbw there within {} s", AGENT_START_TIMEOUT.as_secs());
                 return Err(self.failed(&text));
             }
         }
-        let read = (&mut self.stdout).take(LONGEST).read_until(b'\n', &mut line);
+        let read = (&mut self.stdout).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         read.with_context(|| format!("cannot read from ssh to {}", self.host))?;
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         Ok(Some(text).filter(|_| !line.is_empty()))
@@ -155,16 +156,16 @@ impl Ssh {
     /// ssh has ended too early.
     fn failed(&mut self, what: &str) -> anyhow::Error {
         let how = self.child.wait().map_or_else(|error| error.to_string(), ended);
-        let said = self.said.quoted();
-        let text = format!("ssh to {} {what}: ssh {how}{said}", self.host);
+        let output = self.output.quoted();
+        let text = format!("ssh to {} {what}: ssh {how}{output}", self.host);
         ExitError::new(Exit::Library, text).into()
     }
 }
 
 /// Writes our program to the host.
 fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
-    let Ssh { host, mut child, mut stdin, stdout, mut said } = Ssh::spawn(host, command)?;
-    // What went wrong there is said on stderr; here the pipe only breaks.
+    let Ssh { host, mut child, mut stdin, stdout, mut output } = Ssh::spawn(host, command)?;
+    // What went wrong there is output on stderr; here the pipe only breaks.
     let _ = stdin.write_all(bytes);
     drop(stdin);
     let copied = stdout.lines().map_while(Result::ok).any(|line| line == COPIED);
@@ -172,12 +173,12 @@ fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
     if copied {
         return Ok(());
     }
-    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", said.quoted());
+    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", output.quoted());
     Err(ExitError::new(Exit::Library, text).into())
 }
 
 /// What an ssh says on stderr.
-pub(super) struct Said {
+pub(super) struct SshOutput {
     state: Arc<Mutex<State>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -185,11 +186,11 @@ pub(super) struct Said {
 #[derive(Default)]
 struct State {
     kept: Vec<u8>,
-    passed_on: bool,
+    forwarded: bool,
 }
 
-impl Said {
-    fn follow(mut from: impl Read + Send + 'static) -> Result<Said> {
+impl SshOutput {
+    fn follow(mut from: impl Read + Send + 'static) -> Result<SshOutput> {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new()
@@ -198,25 +199,25 @@ impl Said {
                 let mut piece = [0; 1 << 12];
                 while let Ok(len @ 1..) = from.read(&mut piece) {
                     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    if state.passed_on {
+                    if state.forwarded {
                         // Without a stderr there is nobody to tell.
                         let _ = io::stderr().write_all(&piece[..len]);
                     }
                     state.kept.extend_from_slice(&piece[..len]);
-                    let more = state.kept.len().saturating_sub(KEPT);
+                    let more = state.kept.len().saturating_sub(MAX_KEPT_BYTES);
                     state.kept.drain(..more);
                 }
             })
             .context("cannot start a thread for what ssh says")?;
-        Ok(Said { state, thread: Some(thread) })
+        Ok(SshOutput { state, thread: Some(thread) })
     }
 
     /// From now on everything goes to our stderr, and so does what came.
-    fn pass_on(&self) {
+    fn forward(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = io::stderr().write_all(&state.kept);
         state.kept.clear();
-        state.passed_on = true;
+        state.forwarded = true;
     }
 
     /// Whether its end has come, and with it all that there is to pass on.
@@ -224,7 +225,7 @@ impl Said {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The last of it, for a message; nothing where nothing was said.
+    /// The last of it, for a message; nothing where nothing was output.
     fn quoted(&mut self) -> String {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

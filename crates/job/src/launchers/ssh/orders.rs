@@ -50,12 +50,14 @@ impl Orders {
         let port = job.master[1].as_ref().and_then(|port| port.trim().parse().ok());
         let port = port.unwrap_or(master.greeting.port);
         let mut variables = job.variables.clone();
-        variables.extend(job.ours.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        variables.extend(
+            job.private_variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
         let words = job.words.iter().map(|word| word.to_string_lossy().into_owned());
         let words: Vec<String> = words.collect();
         let folder =
             std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
-        let size = job.hosts.0.iter().map(|host| host.places).sum();
+        let size = job.hosts.0.iter().map(|host| host.slots).sum();
         let mut first = 0;
         let orders = job.hosts.0.iter().map(|host| {
             let orders = Orders {
@@ -64,12 +66,12 @@ impl Orders {
                 unset: job.unset.clone(),
                 folder: folder.clone(),
                 first,
-                count: host.places,
+                count: host.slots,
                 size,
                 masters: job.master[0].clone().map_or_else(|| masters.clone(), |name| vec![name]),
                 port,
             };
-            first += host.places;
+            first += host.slots;
             orders
         });
         orders.collect()

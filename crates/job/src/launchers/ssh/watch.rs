@@ -15,20 +15,20 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    connection::{Connection, Said},
+    connection::{Connection, SshOutput},
     orders::{INTERRUPT, Orders},
 };
-use crate::launchers::{How, one::ended};
+use crate::launchers::{JobEnd, one::ended};
 use busbw_core::printable::Printable;
 
 /// Between two signs of life (`agent::SILENCE`).
-const ALIVE: Duration = Duration::from_secs(1);
-/// How often connections are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long process 0 may take to notice that a host is gone, to say so, and to end the run.
-const LOSS: Duration = Duration::from_secs(15);
-/// How long connections may take to close.
-const CLOSE: Duration = Duration::from_secs(3);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// JobEnd often connections are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// JobEnd long process 0 may take to notice that a host is gone, to say so, and to end the run.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(15);
+/// JobEnd long connections may take to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A host, its orders given.
 struct Host {
@@ -36,19 +36,19 @@ struct Host {
     child: Child,
     /// Closed to end everything there.
     stdin: Option<ChildStdin>,
-    said: Said,
-    /// How its ssh ended, once it has.
+    output: SshOutput,
+    /// JobEnd its ssh ended, once it has.
     how: Option<(Option<i32>, String)>,
 }
 
 /// The connections.
-pub(super) struct Watch {
+pub(super) struct HostMonitor {
     hosts: Arc<Mutex<Vec<Host>>>,
     stdout: Option<Box<dyn Read + Send>>,
     over: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl HostMonitor {
     /// Gives the orders.
     ///
     /// # Errors
@@ -56,24 +56,24 @@ impl Watch {
     pub(super) fn begin(
         connections: Vec<Connection>,
         orders: impl Fn(&[Connection]) -> Vec<Orders>,
-    ) -> Result<Watch> {
+    ) -> Result<HostMonitor> {
         let orders = orders(&connections);
         let mut stdout: Option<Box<dyn Read + Send>> = None;
         let mut hosts = Vec::new();
         for (connection, orders) in connections.into_iter().zip(orders) {
-            let Connection { host: name, child, mut stdin, stdout: mut output, said, .. } =
+            let Connection { host: name, child, mut stdin, stdout: mut lines, output, .. } =
                 connection;
             let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
             line.push(b'\n');
             // A connection that is broken already shows as its end.
             let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
-            hosts.push(Host { name, child, stdin: Some(stdin), said, how: None });
+            hosts.push(Host { name, child, stdin: Some(stdin), output, how: None });
             if stdout.is_none() {
-                stdout = Some(Box::new(output));
+                stdout = Some(Box::new(lines));
             } else {
                 std::thread::Builder::new()
                     .name("ssh-stdout".to_owned())
-                    .spawn(move || drop(io::copy(&mut output, &mut io::stderr())))
+                    .spawn(move || drop(io::copy(&mut lines, &mut io::stderr())))
                     .context("cannot start a thread for what a host says")?;
             }
         }
@@ -83,7 +83,7 @@ impl Watch {
             .name("ssh-watch".to_owned())
             .spawn(move || watch(&shared, &ended))
             .context("cannot start a thread for ssh")?;
-        Ok(Watch { hosts, stdout, over })
+        Ok(HostMonitor { hosts, stdout, over })
     }
 
     pub(super) fn take_stdout(&mut self) -> Box<dyn Read> {
@@ -103,24 +103,24 @@ impl Watch {
     }
 
     /// Closes what is left.
-    pub(super) fn finish(self) -> How {
+    pub(super) fn finish(self) -> JobEnd {
         self.over.store(true, Ordering::SeqCst);
-        let by = Instant::now() + CLOSE;
+        let by = Instant::now() + CLOSE_TIMEOUT;
         let mut hosts = lock(&self.hosts);
         let Some(first) = hosts.first_mut() else {
-            return How { code: None, text: "no host".to_owned() };
+            return JobEnd { code: None, text: "no host".to_owned() };
         };
         // Its stdout has ended: so will it.
         while !first.has_ended() && Instant::now() < by {
-            std::thread::sleep(LOOK / 5);
+            std::thread::sleep(POLL_INTERVAL / 5);
         }
         for host in hosts.iter_mut() {
             host.stdin = None;
         }
-        let by = Instant::now() + CLOSE;
+        let by = Instant::now() + CLOSE_TIMEOUT;
         for host in hosts.iter_mut() {
-            while !(host.has_ended() && host.said.is_over()) && Instant::now() < by {
-                std::thread::sleep(LOOK / 5);
+            while !(host.has_ended() && host.output.is_over()) && Instant::now() < by {
+                std::thread::sleep(POLL_INTERVAL / 5);
             }
             if host.how.is_none() {
                 let _ = host.child.kill();
@@ -129,11 +129,11 @@ impl Watch {
         }
         let (code, how) = hosts[0].how.clone().unwrap_or((None, "was closed".to_owned()));
         let text = format!("ssh to {}, where it ran, {how}", hosts[0].name);
-        How { code: code.filter(|code| *code != SSH_FAILED), text }
+        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text }
     }
 }
 
-impl Drop for Watch {
+impl Drop for HostMonitor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
     }
@@ -161,16 +161,16 @@ impl Host {
 
 /// Shows hosts that we are there, and sees which of them are gone.
 fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
-    let (mut alive, mut give_up) = (Instant::now(), None);
+    let (mut last_heartbeat, mut give_up) = (Instant::now(), None);
     while !over.load(Ordering::SeqCst) {
         {
             let mut hosts = lock(hosts);
-            let beat = alive.elapsed() >= ALIVE;
-            if beat {
-                alive = Instant::now();
+            let is_due = last_heartbeat.elapsed() >= HEARTBEAT_INTERVAL;
+            if is_due {
+                last_heartbeat = Instant::now();
             }
             for host in hosts.iter_mut() {
-                if beat && let Some(stdin) = &mut host.stdin {
+                if is_due && let Some(stdin) = &mut host.stdin {
                     // A broken connection shows as its end.
                     let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
                 }
@@ -182,7 +182,7 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
                         "busbw: the connection to {} is lost, and its ranks with it: ssh {how}",
                         host.name
                     );
-                    give_up.get_or_insert_with(|| Instant::now() + LOSS);
+                    give_up.get_or_insert_with(|| Instant::now() + LOSS_TIMEOUT);
                 }
             }
             if give_up.is_some_and(|by| Instant::now() >= by) {
@@ -191,7 +191,7 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
                 return;
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

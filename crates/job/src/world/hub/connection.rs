@@ -1,5 +1,5 @@
 //! One rank's connection: frames come and go in pieces, and nobody waits for them.
-//! Not what they mean (`desk`).
+//! Not what they mean (`state`).
 
 use std::{
     collections::VecDeque,
@@ -12,9 +12,9 @@ use std::{
 use crate::world::wire::{self, Kind};
 
 /// Largest payload before a rank has shown that it is one: what it tells of itself stays far below.
-const LARGEST_OF_STRANGERS: usize = 1 << 20;
+const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 1 << 20;
 /// A buffer that grew beyond this is given back once it is empty.
-const KEPT: usize = 1 << 14;
+const MAX_IDLE_BUFFER_BYTES: usize = 1 << 14;
 
 /// A connection.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Since when it is there.
     pub(super) since: Instant,
     /// What came of a frame that is not whole yet.
-    heard: Vec<u8>,
+    buffer: Vec<u8>,
     /// Frames that the kernel had no room for, and how much of the first one it took.
     unsent: VecDeque<Arc<[u8]>>,
     sent: usize,
@@ -37,19 +37,19 @@ impl Connection {
     pub(super) fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let (heard, unsent, since) = (Vec::new(), VecDeque::new(), Instant::now());
-        Ok(Connection { stream, rank: None, done: false, since, heard, unsent, sent: 0 })
+        let (buffer, unsent, since) = (Vec::new(), VecDeque::new(), Instant::now());
+        Ok(Connection { stream, rank: None, done: false, since, buffer, unsent, sent: 0 })
     }
 
-    /// Reads once what has come, through `space`.
+    /// Reads once what has come, through `bytes`.
     ///
     /// # Errors
     /// The connection's end, or its failure.
-    pub(super) fn hear(&mut self, space: &mut [u8]) -> io::Result<()> {
-        match self.stream.read(space) {
+    pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        match self.stream.read(bytes) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
-                self.heard.extend_from_slice(&space[..read]);
+                self.buffer.extend_from_slice(&bytes[..read]);
                 Ok(())
             }
             Err(e)
@@ -66,10 +66,14 @@ impl Connection {
     /// # Errors
     /// What is none.
     pub(super) fn next(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
-        let largest = if self.rank.is_some() { wire::LARGEST } else { LARGEST_OF_STRANGERS };
-        let next = wire::take(&mut self.heard, largest)?;
-        if self.heard.is_empty() && self.heard.capacity() > KEPT {
-            self.heard = Vec::new();
+        let max_bytes = if self.rank.is_some() {
+            wire::MAX_FRAME_BYTES
+        } else {
+            MAX_UNAUTHENTICATED_FRAME_BYTES
+        };
+        let next = wire::take(&mut self.buffer, max_bytes)?;
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_BUFFER_BYTES {
+            self.buffer = Vec::new();
         }
         Ok(next)
     }

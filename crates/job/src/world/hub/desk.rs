@@ -15,22 +15,22 @@ use rustix::{
     event::epoll::{self, EventData, EventFlags},
 };
 
-use super::{HubEvent, Reach, connection::Connection, lock};
+use super::{HubEvent, ListenScope, connection::Connection, lock};
 use crate::world::wire::{self, Kind};
 
 /// Whom an event of the kernel's is about, where it is no connection.
 const LISTENER: u64 = 0;
 const CLOSING: u64 = 1;
 /// How long a connection may take to show that it is a rank's, where others want to come in.
-const STRANGER: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Strangers that may be there beside as many as there are ranks.
-const STRANGERS: usize = 64;
+const MAX_UNAUTHENTICATED: usize = 64;
 
 /// The hub's state.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct HubState {
     epoll: OwnedFd,
-    reach: Reach,
+    scope: ListenScope,
     token: Vec<u8>,
     /// The answer to a rank that joins.
     begin: Arc<[u8]>,
@@ -42,7 +42,7 @@ pub(super) struct Desk {
     ranks: Vec<Option<u64>>,
     /// Parts of the allgather under way, and how many there are.
     parts: Vec<Option<Vec<u8>>>,
-    come: usize,
+    received_parts: usize,
     /// Shared memories that ranks fall into.
     memories: usize,
     /// Leading ranks whose memories wait at the barrier under way.
@@ -56,27 +56,27 @@ pub(super) struct Desk {
 pub(super) fn open<E: From<HubEvent> + Send + 'static>(
     listener: TcpListener,
     closing: OwnedFd,
-    desk: Arc<Mutex<Desk>>,
+    state: Arc<Mutex<HubState>>,
     events: Sender<E>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let epoll = lock(&desk).epoll.try_clone()?;
+    let epoll = lock(&state).epoll.try_clone()?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     epoll::add(&epoll, &closing, EventData::new_u64(CLOSING), EventFlags::IN)?;
     let serve = move || {
         let mut listener = Some(listener);
         let mut ready = Vec::with_capacity(64);
-        let mut space = vec![0; 1 << 16];
+        let mut bytes = vec![0; 1 << 16];
         loop {
             ready.clear();
             if epoll::wait(&epoll, spare_capacity(&mut ready), None).is_err() {
                 // A signal; nothing else can go wrong with a descriptor of our own.
                 continue;
             }
-            let mut desk = lock(&desk);
+            let mut state = lock(&state);
             for event in &ready {
                 match (event.data.u64(), &listener) {
-                    (LISTENER, Some(listener)) => desk.let_in(listener),
+                    (LISTENER, Some(listener)) => state.accept_all(listener),
                     (LISTENER, None) => {}
                     (CLOSING, _) => {
                         let _ = epoll::delete(&epoll, &closing);
@@ -85,13 +85,13 @@ pub(super) fn open<E: From<HubEvent> + Send + 'static>(
                     (number, _) => {
                         let flags = event.flags;
                         if flags.contains(EventFlags::OUT) {
-                            desk.flush(number);
+                            state.flush(number);
                         }
-                        desk.hear(number, &mut space, &events);
+                        state.read(number, &mut bytes, &events);
                     }
                 }
             }
-            if listener.is_none() && desk.connections.is_empty() {
+            if listener.is_none() && state.connections.is_empty() {
                 return;
             }
         }
@@ -99,24 +99,24 @@ pub(super) fn open<E: From<HubEvent> + Send + 'static>(
     std::thread::Builder::new().name("hub".to_owned()).spawn(serve).map(drop)
 }
 
-impl Desk {
+impl HubState {
     pub(super) fn new(
         ranks: usize,
         memories: usize,
-        reach: Reach,
+        scope: ListenScope,
         token: &str,
         begin: &[u8],
-    ) -> io::Result<Desk> {
-        Ok(Desk {
+    ) -> io::Result<HubState> {
+        Ok(HubState {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            reach,
+            scope,
             token: token.as_bytes().to_vec(),
             begin: wire::frame(Kind::Begin, begin)?.into(),
             connections: HashMap::new(),
             next: CLOSING + 1,
             ranks: vec![None; ranks],
             parts: vec![None; ranks],
-            come: 0,
+            received_parts: 0,
             memories,
             arrived: Vec::new(),
             stopped: None,
@@ -133,7 +133,7 @@ impl Desk {
             return late.copied().collect();
         }
         let late = (0..self.parts.len()).filter(|rank| self.parts[*rank].is_none());
-        if self.come == 0 { Vec::new() } else { late.collect() }
+        if self.received_parts == 0 { Vec::new() } else { late.collect() }
     }
 
     pub(super) fn stop(&mut self, why: &str) {
@@ -146,20 +146,20 @@ impl Desk {
     pub(super) fn send(&mut self, rank: usize, kind: Kind, payload: &[u8]) {
         let Ok(frame) = wire::frame(kind, payload) else { return };
         if let Some(number) = self.ranks.get(rank).copied().flatten() {
-            self.give(number, frame.into());
+            self.queue(number, frame.into());
         }
     }
 
     fn send_all(&mut self, frame: &Arc<[u8]>) {
         for rank in 0..self.ranks.len() {
             if let Some(number) = self.ranks[rank] {
-                self.give(number, Arc::clone(frame));
+                self.queue(number, Arc::clone(frame));
             }
         }
     }
 
     /// Gives a connection a frame; what the kernel has no room for goes when it has.
-    fn give(&mut self, number: u64, frame: Arc<[u8]>) {
+    fn queue(&mut self, number: u64, frame: Arc<[u8]>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.send(frame) {
             let both = EventFlags::IN | EventFlags::OUT;
@@ -169,14 +169,14 @@ impl Desk {
     }
 
     /// Lets everyone in who waits before the listener.
-    fn let_in(&mut self, listener: &TcpListener) {
+    fn accept_all(&mut self, listener: &TcpListener) {
         while let Ok((stream, _)) = listener.accept() {
-            if self.connections.len() >= 2 * self.ranks.len() + STRANGERS {
+            if self.connections.len() >= 2 * self.ranks.len() + MAX_UNAUTHENTICATED {
                 let now = Instant::now();
                 self.connections
-                    .retain(|_, c| c.rank.is_some() || now.duration_since(c.since) < STRANGER);
+                    .retain(|_, c| c.rank.is_some() || now.duration_since(c.since) < JOIN_TIMEOUT);
             }
-            if !self.admits(&stream) {
+            if !self.is_allowed(&stream) {
                 continue;
             }
             let Ok(connection) = Connection::new(stream) else { continue };
@@ -189,13 +189,13 @@ impl Desk {
     }
 
     /// Whether it came to an address where somebody may.
-    fn admits(&self, stream: &TcpStream) -> bool {
-        match &self.reach {
-            Reach::Network(addresses) if !addresses.is_empty() => {
+    fn is_allowed(&self, stream: &TcpStream) -> bool {
+        match &self.scope {
+            ListenScope::Network(addresses) if !addresses.is_empty() => {
                 let to = stream.local_addr().map(|address| address.ip().to_canonical());
                 to.is_ok_and(|to| to.is_loopback() || addresses.contains(&to))
             }
-            Reach::Host | Reach::Network(_) => true,
+            ListenScope::Host | ListenScope::Network(_) => true,
         }
     }
 
@@ -209,24 +209,24 @@ impl Desk {
     }
 
     /// Hears a connection, and does what it asks for.
-    fn hear<E: From<HubEvent>>(&mut self, number: u64, space: &mut [u8], events: &Sender<E>) {
+    fn read<E: From<HubEvent>>(&mut self, number: u64, bytes: &mut [u8], events: &Sender<E>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        let over = connection.hear(space);
+        let over = connection.read(bytes);
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             let stays = match connection.next() {
-                Ok(Some((kind, payload))) => self.act(number, kind, payload, events),
+                Ok(Some((kind, payload))) => self.handle(number, kind, payload, events),
                 Ok(None) if over.is_ok() => return,
                 Ok(None) | Err(_) => false,
             };
             if !stays {
-                return self.part_with(number, events);
+                return self.disconnect(number, events);
             }
         }
     }
 
     /// Does what a frame asks for; whether its sender may stay.
-    fn act<E: From<HubEvent>>(
+    fn handle<E: From<HubEvent>>(
         &mut self,
         number: u64,
         kind: Kind,
@@ -236,11 +236,11 @@ impl Desk {
         let rank = self.connections.get(&number).and_then(|connection| connection.rank);
         let Some(rank) = rank else {
             // Strangers are dropped without an answer.
-            return kind == Kind::Join && self.welcome(number, &payload, events).is_some();
+            return kind == Kind::Join && self.join(number, &payload, events).is_some();
         };
         match kind {
             Kind::Part => self.gather(rank, payload),
-            Kind::Arrive => self.open_gate(rank),
+            Kind::Arrive => self.arrive_at_barrier(rank),
             Kind::Report => drop(events.send(HubEvent::Report { rank, bytes: payload }.into())),
             Kind::Fail => {
                 let why = String::from_utf8_lossy(&payload).into_owned();
@@ -259,7 +259,7 @@ impl Desk {
     }
 
     /// Checks what a rank says that joins, and answers it.
-    fn welcome<E: From<HubEvent>>(
+    fn join<E: From<HubEvent>>(
         &mut self,
         number: u64,
         payload: &[u8],
@@ -275,16 +275,16 @@ impl Desk {
         *place = Some(number);
         self.connections.get_mut(&number)?.rank = Some(rank);
         let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
-        self.give(number, Arc::clone(&self.begin));
+        self.queue(number, Arc::clone(&self.begin));
         // Who joins a run that is over must not wait for the others, nor to be killed.
         if let Some(stopped) = &self.stopped {
-            self.give(number, Arc::clone(stopped));
+            self.queue(number, Arc::clone(stopped));
         }
         Some(())
     }
 
     /// Drops a connection, and says so if it was a rank's.
-    fn part_with<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
+    fn disconnect<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
         // The kernel forgets a descriptor that is closed.
         let Some(connection) = self.connections.remove(&number) else { return };
         if let Some(rank) = connection.rank {
@@ -295,11 +295,11 @@ impl Desk {
 
     /// Takes one part; the last one sends all parts to everyone.
     fn gather(&mut self, rank: usize, part: Vec<u8>) {
-        self.come += usize::from(self.parts[rank].replace(part).is_none());
-        if self.come < self.parts.len() {
+        self.received_parts += usize::from(self.parts[rank].replace(part).is_none());
+        if self.received_parts < self.parts.len() {
             return;
         }
-        self.come = 0;
+        self.received_parts = 0;
         let parts: Vec<Vec<u8>> = self.parts.iter_mut().filter_map(Option::take).collect();
         // One copy for all, however slowly some read.
         if let Ok(all) = wire::frame(Kind::All, &wire::pack(&parts)) {
@@ -308,7 +308,7 @@ impl Desk {
     }
 
     /// Notes that a memory's ranks have all come to the barrier; the last one lets all of them go on.
-    fn open_gate(&mut self, rank: usize) {
+    fn arrive_at_barrier(&mut self, rank: usize) {
         self.arrived.push(rank);
         if self.arrived.len() < self.memories {
             return;
