@@ -1,4 +1,4 @@
-//! What planning is told of the machine: looked at here, or believed of hosts that are elsewhere.
+//! The host's resources, for planning: read from this machine, or assumed of hosts elsewhere.
 //! Not the planning (`options`).
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::options::{BackendName, BenchArguments, HostResources};
 /// Why a backend's library was not looked for.
 const NOT_LOOKED_FOR: &str = "another backend was asked for";
 
-/// What planning must know of this machine and moment.
+/// The resources of this machine.
 pub fn host_resources(arguments: &BenchArguments) -> HostResources {
     let now = jiff::Timestamp::now().as_nanosecond() as u64;
     HostResources {
@@ -33,9 +33,9 @@ pub fn host_resources(arguments: &BenchArguments) -> HostResources {
     }
 }
 
-/// What planning believes of hosts that this process does not see: whatever is asked for is there.
+/// The resources that planning assumes of other hosts: whatever the options ask for.
 pub fn assumed_host_resources(arguments: &BenchArguments) -> HostResources {
-    /// More ranks than these there cannot be.
+    /// More than any run can ask for.
     const ASSUMED_COUNT: usize = 4096;
     let (nowhere, memory) = (PathBuf::new, u64::MAX);
     let libraries = Libraries { amd: false, driver: nowhere(), nccl: nowhere() };

@@ -38,7 +38,7 @@ impl Hosts {
                     Some(("slots", number)) => host.slots = slots(number).map_err(at)?,
                     // Open MPI's limit on oversubscription, which nobody here does.
                     Some(("max_slots" | "max-slots", _)) => {}
-                    _ => return Err(at(format!("'{word}' is not understood, slots=N is"))),
+                    _ => return Err(at(format!("'{word}' is unknown; slots=N is allowed"))),
                 }
             }
             hosts.add(host);
@@ -53,7 +53,9 @@ impl Hosts {
     pub fn first(mut self, count: usize) -> Result<Hosts, String> {
         let all: usize = self.0.iter().map(|host| host.slots).sum();
         if count > all {
-            return Err(format!("--np {count}: the hosts have {all} slots, write host:N for N"));
+            return Err(format!(
+                "--np {count}: the hosts have {all} slots; write host:N for N slots"
+            ));
         }
         let mut left = count;
         for host in &mut self.0 {
@@ -64,7 +66,7 @@ impl Hosts {
         Ok(self)
     }
 
-    /// A host that is there already gets more slots.
+    /// Adds a host; one that is listed already gets more slots.
     fn add(&mut self, host: Host) {
         match self.0.iter_mut().find(|h| (&h.user, &h.name) == (&host.user, &host.name)) {
             Some(known) => known.slots += host.slots,
@@ -90,7 +92,7 @@ impl FromStr for Host {
 
     /// `host`, `host:8`, `user@host:8`, `[::1]:8`, or an IPv6 address as it is.
     fn from_str(text: &str) -> Result<Host, String> {
-        let wrong = || format!("'{text}' is no host: write name:N, user@name:N or [address]:N");
+        let wrong = || format!("'{text}' is not a host: write name:N, user@name:N or [address]:N");
         let (user, rest) = match text.rsplit_once('@') {
             Some((user, rest)) => (Some(user.to_owned()), rest),
             None => (None, text),
@@ -125,7 +127,7 @@ impl FromStr for Host {
 fn slots(number: &str) -> Result<usize, String> {
     match number.parse() {
         Ok(slots) if (1..=MAX_PROCESSES).contains(&slots) => Ok(slots),
-        _ => Err(format!("'{number}' is no number of processes, from 1 to {MAX_PROCESSES}")),
+        _ => Err(format!("'{number}' is not a number of processes from 1 to {MAX_PROCESSES}")),
     }
 }
 

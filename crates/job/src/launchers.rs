@@ -96,7 +96,7 @@ pub trait RunningJob {
     fn end(self: Box<Self>) -> JobEnd;
 }
 
-/// JobEnd a job ended, as far as its launcher knows.
+/// How a job ended.
 pub struct JobEnd {
     /// The exit code of process 0, or of its launcher.
     pub code: Option<i32>,

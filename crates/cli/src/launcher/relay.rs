@@ -1,5 +1,5 @@
-//! The process that the user started, where the ranks are somewhere else: it reads the record of their run as
-//! it grows, and writes from it everything that a run here would write.
+//! The outputs of a run whose ranks are on other hosts: it reads the run's record as it grows, and writes everything
+//! that a local run would write.
 //! Not the supervisor: that is process 0 of the job.
 
 use std::{
@@ -30,10 +30,10 @@ use busbw_store as store;
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
 
-/// JobEnd often a reader who pauses is looked after.
+/// How often a paused reader of stdout is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Has `launcher` start the job, and writes its outputs.
+/// Starts the job with `launcher`, and writes its outputs.
 ///
 /// # Errors
 /// What cannot be opened or started.
@@ -64,7 +64,11 @@ pub(super) fn run(
     guard.relay(move |_| told());
     let mut lines = BufReader::new(started.stdout());
     let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).context("cannot read what the ranks say")? > 0 {
+    while lines
+        .read_until(b'\n', &mut line)
+        .context("cannot read the run's record from process 0")?
+        > 0
+    {
         let flow = reader.take(&line, &id, args, arguments)?;
         reader.mind(flow, &guard, &stop)?;
         line.clear();
@@ -73,17 +77,17 @@ pub(super) fn run(
     reader.finish(&how, &guard)
 }
 
-/// What has come so far.
+/// The state of the outputs.
 struct Reader {
     files: Option<Files>,
     outputs: Option<Outputs>,
     end: Option<End>,
-    /// Whether nobody reads stdout any more.
+    /// Whether the reader of stdout is gone.
     reader_gone: bool,
 }
 
 impl Reader {
-    /// One line of process 0's stdout. What is no record's is somebody else's, and goes to stderr.
+    /// Handles one line of process 0's stdout. A line that is no record's goes to stderr.
     fn take(
         &mut self,
         line: &[u8],
@@ -117,7 +121,7 @@ impl Reader {
         Ok(flow)
     }
 
-    /// Waits for a reader of ours that pauses, so that rows do not pile up; ends the run when it is gone.
+    /// Waits while the reader of stdout pauses, so that rows do not pile up; ends the run when the reader is gone.
     fn mind(&mut self, mut flow: Flow, guard: &Guard, stop: &Stop) -> Result<()> {
         while let (Flow::Held, Some(outputs)) = (flow, &mut self.outputs)
             && !guard.is_signalled()
@@ -130,13 +134,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The job is over: the last lines, and the exit code.
+    /// Writes the last lines; returns the exit code.
     fn finish(self, how: &JobEnd, guard: &Guard) -> Result<Exit> {
         let Some(mut outputs) = self.outputs else {
-            // Process 0 has said why, where it is one of ours.
+            // If process 0 is busbw, it has printed why.
             let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
             return match exit {
-                // No error, but no run either: then it was not busbw that ran.
+                // Exit code 0 without a run: the program was not busbw.
                 Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
                     Err(ExitError::new(Exit::Library, text).into())

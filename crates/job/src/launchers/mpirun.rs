@@ -1,4 +1,4 @@
-//! Open MPI's mpirun and Hydra's (MPICH, Intel MPI), told apart by what they say of themselves.
+//! Open MPI's mpirun and Hydra's (MPICH, Intel MPI), distinguished by their `--version`.
 //! Not the MPI library: a run on GPUs needs only the launcher.
 
 use std::process::{Command as Program, Stdio};
@@ -12,10 +12,10 @@ use busbw_core::exit::ExitError;
 /// mpirun.
 pub(super) struct Mpirun;
 
-/// Names under which one is installed.
+/// Names of the program.
 const NAMES: [&str; 4] = ["mpirun", "mpirun.openmpi", "mpiexec.hydra", "mpiexec"];
 
-/// Whose it is, hence which options it takes.
+/// Which mpirun it is, hence which options it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flavour {
     OpenMpi,
@@ -35,7 +35,7 @@ impl Launcher for Mpirun {
 fn command(job: &Job) -> Result<Command> {
     if let Some(user) = job.hosts.0.iter().find_map(|host| host.user.as_ref()) {
         let text = format!(
-            "mpirun takes no user beside a host: leave out {user}@, and say User {user} in ~/.ssh/config"
+            "mpirun takes no user name with a host: leave out {user}@, and set User {user} in ~/.ssh/config"
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
@@ -44,7 +44,7 @@ fn command(job: &Job) -> Result<Command> {
     Ok(Command { environment: job.private_variables.clone(), ..command })
 }
 
-/// The program with its own options, and whose it is.
+/// The program with its own options, and which mpirun it is.
 fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
     let named = job.command.first().map(String::as_str);
     let names: Vec<&str> = named.map_or(NAMES.to_vec(), |name| vec![name]);
@@ -59,13 +59,13 @@ fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
         }
     }
     let text = format!(
-        "there is no {} here that says with --version that it is Open MPI's or Hydra's: install one, or name it with --launcher-command; --launcher ssh needs neither",
+        "no {} on this machine reports with --version that it is Open MPI's or Hydra's: install one, or name it with --launcher-command; --launcher ssh needs neither",
         names.join(", ")
     );
     Err(ExitError::new(Exit::Impossible, text).into())
 }
 
-/// By what `--version` prints.
+/// From the output of `--version`.
 fn flavour(version: &str) -> Option<Flavour> {
     let has = |word: &str| version.to_ascii_lowercase().contains(word);
     if has("open mpi") || has("openrte") || has("prrte") {
@@ -74,7 +74,7 @@ fn flavour(version: &str) -> Option<Flavour> {
     (has("hydra") || has("intel(r) mpi")).then_some(Flavour::Hydra)
 }
 
-/// Where processes go, and what they get. Values of variables come from mpirun's own environment.
+/// Options for hosts and variables. mpirun takes the variables' values from its own environment.
 fn options(job: &Job, flavour: Flavour) -> Vec<String> {
     let mut words = Vec::new();
     let hosts: Vec<String> =
@@ -87,7 +87,7 @@ fn options(job: &Job, flavour: Flavour) -> Vec<String> {
     match flavour {
         Flavour::OpenMpi => {
             if !hosts.is_empty() {
-                // Host by host, wherever it would bind them.
+                // Host by host, whatever mpirun's default mapping is.
                 let place = ["--map-by", "slot", "-H"].map(str::to_owned);
                 words.extend(place.into_iter().chain([hosts.join(",")]));
             }

@@ -1,5 +1,5 @@
-//! A launcher that is one program on this machine: started, interrupted, waited for, and gone when we are.
-//! Not its words (`mpirun`, `slurm`).
+//! A launcher that is one program on this machine: started, interrupted, waited for, and terminated with busbw.
+//! Not its arguments (`mpirun`, `slurm`).
 
 use std::{
     ffi::OsString,
@@ -20,7 +20,7 @@ struct One {
     child: Child,
 }
 
-/// Starts the launcher in a process group of its own: Ctrl-C comes from us alone.
+/// Starts the launcher in a process group of its own: only this process sends it SIGINT.
 pub(super) fn start(command: &Command) -> Result<Box<dyn RunningJob>> {
     let tied = Command::new([std::env::current_exe().context("cannot find our own program file")?])
         .with([TIED])
@@ -33,13 +33,13 @@ pub(super) fn start(command: &Command) -> Result<Box<dyn RunningJob>> {
     Ok(Box::new(One { name, child }))
 }
 
-/// Becomes the program that `words` name, which gets SIGTERM when the process that started us ends.
+/// Executes the program that `words` name, so that it gets SIGTERM when the parent process exits.
 ///
 /// # Errors
 /// When there is no such program.
 pub fn tied(words: &[OsString]) -> Result<Exit> {
     set_parent_process_death_signal(Some(Signal::TERM))
-        .context("cannot bind our life to the process that started us")?;
+        .context("prctl(PR_SET_PDEATHSIG) failed")?;
     let name = words.first().cloned().unwrap_or_default();
     let failed = Program::new(&name).args(words.get(1..).unwrap_or_default()).exec();
     not_started(Err(failed), &name)

@@ -1,4 +1,4 @@
-//! A rank's end of the world: a TCP connection to the hub, and the host's shared-memory barrier.
+//! A rank's end of the world: a TCP connection to the hub, and the shared-memory barrier of its host.
 //! Not the supervisor.
 
 use std::{
@@ -11,12 +11,12 @@ use std::{
 use super::{World, WorldError, wire};
 use busbw_shm::shm::{Barrier, Control, WaitPolicy};
 
-/// What a rank must know to join.
+/// What a rank needs to join a hub.
 #[derive(Debug, Clone)]
 pub struct JoinParameters {
-    /// Where the hub listens, as `host:port`.
+    /// The hub's address, as `host:port`.
     pub hub: String,
-    /// Proof that this rank was started by that hub's supervisor.
+    /// Authenticates this rank at the hub.
     pub token: String,
     /// World rank.
     pub rank: usize,
@@ -24,8 +24,8 @@ pub struct JoinParameters {
     pub size: usize,
     /// This host's name.
     pub host: String,
-    /// The ranks that share this one's memory, where not all do: they meet there, and the first of
-    /// them meets the other memories' first ones at the hub.
+    /// The ranks that share this one's memory, if not all do. They synchronise there; the first of them enters the
+    /// barrier at the hub for all.
     pub sharing: Option<Vec<usize>>,
 }
 
@@ -37,7 +37,7 @@ pub struct Member {
     barrier: Barrier,
 }
 
-/// How long to try to scope a hub that was there when it started us.
+/// How long the hub may take to accept, and to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn connect(hub: &str) -> io::Result<TcpStream> {
@@ -47,10 +47,10 @@ fn connect(hub: &str) -> io::Result<TcpStream> {
 }
 
 impl Member {
-    /// Joins with some `facts` for the supervisor and returns with what it says to do.
+    /// Joins with `facts` for the supervisor; returns the hub's `begin` message.
     ///
     /// # Errors
-    /// When the hub cannot be reached or refuses.
+    /// When the hub is unreachable or refuses.
     pub fn join(
         parameters: JoinParameters,
         facts: &[u8],
@@ -77,7 +77,7 @@ impl Member {
         Ok((member, begin))
     }
 
-    /// Leaves on purpose: the supervisor does not take the closed connection for a loss.
+    /// Leaves in order: the supervisor does not take the closed connection for a lost rank.
     pub fn leave(mut self) {
         let _ = wire::send(&mut self.stream, wire::Kind::Leave, &[]);
     }

@@ -1,32 +1,33 @@
-//! Frames between ranks and hub: length, kind, payload. Not their meaning.
+//! Frames between ranks and hub: length, kind, payload.
+//! Not their meaning.
 
 use std::io::{self, Read, Write};
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// Rank to hub: token, rank, facts.
     Join = 1,
-    /// Hub to rank: what to do.
+    /// Hub to rank: the plan.
     Begin = 2,
     /// Rank to hub: one rank's part of an allgather.
     Part = 3,
-    /// Hub to rank: all parts.
+    /// Hub to rank: all parts of an allgather.
     All = 4,
-    /// Rank to hub: something for the supervisor.
+    /// Rank to hub: a report for the supervisor.
     Report = 5,
-    /// Rank to hub: this rank cannot go on.
+    /// Rank to hub: this rank cannot continue.
     Fail = 6,
-    /// Rank to hub: done, closing on purpose.
+    /// Rank to hub: the connection will be closed in order.
     Leave = 7,
-    /// Hub to rank: stop.
+    /// Hub to rank: abort.
     Abort = 8,
-    /// Hub to rank: the supervisor has dealt with its report.
+    /// Hub to rank: the supervisor has handled its report.
     Taken = 9,
-    /// Leading rank of a shared memory to hub: all of its ranks have come.
+    /// First rank of a shared memory to hub: all of its ranks are at the barrier.
     Arrive = 10,
-    /// Hub to leading rank: so have those of every other one.
+    /// Hub to first rank: the ranks of all memories are at the barrier.
     Open = 11,
 }
 
@@ -47,10 +48,10 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Bytes before a frame's payload.
+/// Bytes of a frame's header.
 const HEADER_BYTES: usize = 5;
 
-/// A frame's bytes.
+/// A frame as bytes.
 pub(super) fn frame(kind: Kind, payload: &[u8]) -> io::Result<Vec<u8>> {
     let len = u32::try_from(payload.len()).map_err(|_| invalid("frame too long".to_owned()))?;
     let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len());
@@ -65,7 +66,7 @@ pub(super) fn send(to: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Resul
     to.write_all(&frame(kind, payload)?)
 }
 
-/// Length of the payload, and kind.
+/// Length of the payload, and kind, from a header.
 fn read_header(head: [u8; HEADER_BYTES], max_bytes: usize) -> io::Result<(usize, Kind)> {
     let [a, b, c, d, kind] = head;
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -75,8 +76,8 @@ fn read_header(head: [u8; HEADER_BYTES], max_bytes: usize) -> io::Result<(usize,
     Ok((len, Kind::from_byte(kind)?))
 }
 
-/// Takes the first frame out of what was `buffer` so far, if all of it has come; one whose payload is
-/// longer than `max_bytes` is refused before it has.
+/// Removes the first complete frame from `buffer`; none if it is incomplete. A payload longer than `max_bytes` is
+/// an error as soon as its header has arrived.
 pub(super) fn take(buffer: &mut Vec<u8>, max_bytes: usize) -> io::Result<Option<(Kind, Vec<u8>)>> {
     let Some((head, rest)) = buffer.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let (len, kind) = read_header(*head, max_bytes)?;

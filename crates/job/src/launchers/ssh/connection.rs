@@ -1,6 +1,6 @@
-//! One host's ssh: opened, the program copied if need be, and its agent ready for orders. What ssh and the
-//! host say on stderr is kept until then, to be quoted when it fails; after that it goes to ours.
-//! Not what becomes of it during the run (`watch`).
+//! One host's ssh connection until its agent is ready; it copies the program if needed. stderr of ssh and the host is
+//! kept until then, for error messages; afterwards it goes to this process's stderr.
+//! Not the connection during the run (`watch`).
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -23,16 +23,16 @@ use crate::launchers::{command::Command, not_started, one::ended};
 use busbw_core::exit::ExitError;
 use busbw_core::printable::printable;
 
-/// How long a host may take from the connection to the greeting of its agent.
+/// How long a host may take from the start of ssh to its agent's greeting.
 const AGENT_START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of what ssh says is kept for a message.
+/// How much of ssh's stderr is kept for a message, bytes.
 const MAX_KEPT_BYTES: usize = 2000;
-/// Longest line of a host that is looked at.
+/// Longest line that is read, bytes.
 const MAX_LINE_BYTES: u64 = 1 << 16;
 
 /// A host whose agent is ready.
 pub(super) struct Connection {
-    /// As the user calls it.
+    /// The host as the user names it.
     pub(super) host: String,
     pub(super) child: Child,
     pub(super) stdin: ChildStdin,
@@ -42,10 +42,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Opens it; `command` makes the command that runs a script there.
+    /// Opens the connection; `command` makes the ssh command that runs a script there.
     ///
     /// # Errors
-    /// What ssh says, or that our program cannot run there.
+    /// When ssh fails, or this program cannot run there.
     pub(super) fn open(
         host: &str,
         command: impl Fn(&str) -> Command,
@@ -59,7 +59,7 @@ impl Connection {
                 copy(host, &command(&binary.copy_script()?), &binary.bytes)?;
                 ssh = Ssh::spawn(host, &start)?;
                 ssh.find_agent()?.ok_or_else(|| {
-                    let text = format!("{host}: busbw was copied to it, and is not there: see whether ~/.cache keeps files");
+                    let text = format!("{host}: busbw was copied to it, and the copy is missing: check whether ~/.cache keeps files");
                     ExitError::new(Exit::Library, text)
                 })?
             }
@@ -80,7 +80,7 @@ struct Ssh {
 }
 
 impl Ssh {
-    /// In a process group of its own: Ctrl-C must not end the connection before the run.
+    /// In a process group of its own: Ctrl-C must not close the connection before the run has ended.
     fn spawn(host: &str, command: &Command) -> Result<Ssh> {
         let child = command
             .to_start()
@@ -98,7 +98,7 @@ impl Ssh {
         Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), output })
     }
 
-    /// Reads on until the agent is there; none where the program is not.
+    /// Reads lines until the agent's greeting; none if the program is missing.
     fn find_agent(&mut self) -> Result<Option<Greeting>> {
         let by = Instant::now() + AGENT_START_TIMEOUT;
         while let Some(line) = self.line(by)? {
@@ -107,15 +107,16 @@ impl Ssh {
             } else if line == MISSING {
                 return Ok(None);
             } else if let Some(greeting) = line.strip_prefix(READY) {
-                let greeting = serde_json::from_str(greeting)
-                    .with_context(|| format!("{}: its busbw's greeting is garbled", self.host))?;
+                let greeting = serde_json::from_str(greeting).with_context(|| {
+                    format!("{}: cannot parse the greeting of its agent", self.host)
+                })?;
                 return Ok(Some(greeting));
             }
         }
         Err(self.failed("could not start busbw there"))
     }
 
-    /// The next line; none at the end.
+    /// The next line; none at the end of the stream.
     fn line(&mut self, by: Instant) -> Result<Option<String>> {
         let mut line = Vec::new();
         if self.stdout.buffer().is_empty() {
@@ -137,7 +138,7 @@ impl Ssh {
         Ok(Some(text).filter(|_| !line.is_empty()))
     }
 
-    /// Refuses a host on which our program cannot run.
+    /// Refuses a host whose operating system or processor differs.
     fn possible(&self, machine: &str) -> Result<()> {
         let ours = rustix::system::uname();
         let ours = [ours.sysname(), ours.machine()].map(|word| word.to_string_lossy().into_owned());
@@ -145,7 +146,7 @@ impl Ssh {
             return Ok(());
         }
         let text = format!(
-            "{} is {}, and this busbw is for {}: start it from a machine like those hosts, or with mpirun or srun, where busbw for that machine is at the same path",
+            "{} is {}, and this busbw is for {}: start it from a machine of the hosts' kind, or use mpirun or srun with a busbw for the hosts at the same path",
             self.host,
             printable(machine),
             ours.join(" ")
@@ -153,7 +154,7 @@ impl Ssh {
         Err(ExitError::new(Exit::Impossible, text).into())
     }
 
-    /// ssh has ended too early.
+    /// The error of an ssh that ended too early.
     fn failed(&mut self, what: &str) -> anyhow::Error {
         let how = self.child.wait().map_or_else(|error| error.to_string(), ended);
         let output = self.output.quoted();
@@ -165,7 +166,7 @@ impl Ssh {
 /// Writes our program to the host.
 fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
     let Ssh { host, mut child, mut stdin, stdout, mut output } = Ssh::spawn(host, command)?;
-    // What went wrong there is output on stderr; here the pipe only breaks.
+    // If writing fails, stderr tells why.
     let _ = stdin.write_all(bytes);
     drop(stdin);
     let copied = stdout.lines().map_while(Result::ok).any(|line| line == COPIED);
@@ -177,7 +178,7 @@ fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
     Err(ExitError::new(Exit::Library, text).into())
 }
 
-/// What an ssh says on stderr.
+/// The stderr of an ssh.
 pub(super) struct SshOutput {
     state: Arc<Mutex<State>>,
     thread: Option<JoinHandle<()>>,
@@ -208,11 +209,11 @@ impl SshOutput {
                     state.kept.drain(..more);
                 }
             })
-            .context("cannot start a thread for what ssh says")?;
+            .context("cannot start a thread for ssh's stderr")?;
         Ok(SshOutput { state, thread: Some(thread) })
     }
 
-    /// From now on everything goes to our stderr, and so does what came.
+    /// Forwards everything to this process's stderr from now on, including what was kept.
     fn forward(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = io::stderr().write_all(&state.kept);
@@ -220,12 +221,12 @@ impl SshOutput {
         state.forwarded = true;
     }
 
-    /// Whether its end has come, and with it all that there is to pass on.
+    /// Whether the stream has ended, and all of it was forwarded.
     pub(super) fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The last of it, for a message; nothing where nothing was output.
+    /// The last lines for a message; empty if there are none.
     fn quoted(&mut self) -> String {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

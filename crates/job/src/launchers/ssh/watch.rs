@@ -1,5 +1,4 @@
-//! All hosts' connections during the run: orders, signs of life, Ctrl-C; whose connection is lost, and the end
-//! of all of them.
+//! The connections to all hosts during the run: orders, heartbeats, Ctrl-C, lost hosts, and the end.
 //! Not the ranks: process 0 supervises those.
 
 use std::{
@@ -21,27 +20,27 @@ use super::{
 use crate::launchers::{JobEnd, one::ended};
 use busbw_core::printable::Printable;
 
-/// Between two signs of life (`agent::SILENCE`).
+/// Between two heartbeats (`agent::HEARTBEAT_TIMEOUT`).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// JobEnd often connections are looked at.
+/// How often connections are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// JobEnd long process 0 may take to notice that a host is gone, to say so, and to end the run.
+/// How long process 0 may take to detect a lost host, report it, and end the run.
 const LOSS_TIMEOUT: Duration = Duration::from_secs(15);
-/// JobEnd long connections may take to close.
+/// How long connections may take to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A host, its orders given.
+/// A host that has its orders.
 struct Host {
     name: String,
     child: Child,
-    /// Closed to end everything there.
+    /// Closed to end all processes there.
     stdin: Option<ChildStdin>,
     output: SshOutput,
-    /// JobEnd its ssh ended, once it has.
+    /// How its ssh ended, once it has.
     how: Option<(Option<i32>, String)>,
 }
 
-/// The connections.
+/// The connections of a job.
 pub(super) struct HostMonitor {
     hosts: Arc<Mutex<Vec<Host>>>,
     stdout: Option<Box<dyn Read + Send>>,
@@ -49,10 +48,10 @@ pub(super) struct HostMonitor {
 }
 
 impl HostMonitor {
-    /// Gives the orders.
+    /// Sends the orders.
     ///
     /// # Errors
-    /// When the system has no room for a thread.
+    /// When no thread can be started.
     pub(super) fn begin(
         connections: Vec<Connection>,
         orders: impl Fn(&[Connection]) -> Vec<Orders>,
@@ -65,7 +64,7 @@ impl HostMonitor {
                 connection;
             let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
             line.push(b'\n');
-            // A connection that is broken already shows as its end.
+            // A broken connection shows as the end of its ssh.
             let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
             hosts.push(Host { name, child, stdin: Some(stdin), output, how: None });
             if stdout.is_none() {
@@ -74,7 +73,7 @@ impl HostMonitor {
                 std::thread::Builder::new()
                     .name("ssh-stdout".to_owned())
                     .spawn(move || drop(io::copy(&mut lines, &mut io::stderr())))
-                    .context("cannot start a thread for what a host says")?;
+                    .context("cannot start a thread for a host's stdout")?;
             }
         }
         let (hosts, over) = (Arc::new(Mutex::new(hosts)), Arc::new(AtomicBool::new(false)));
@@ -102,7 +101,7 @@ impl HostMonitor {
         })
     }
 
-    /// Closes what is left.
+    /// Closes the connections that are left.
     pub(super) fn finish(self) -> JobEnd {
         self.over.store(true, Ordering::SeqCst);
         let by = Instant::now() + CLOSE_TIMEOUT;
@@ -110,7 +109,7 @@ impl HostMonitor {
         let Some(first) = hosts.first_mut() else {
             return JobEnd { code: None, text: "no host".to_owned() };
         };
-        // Its stdout has ended: so will it.
+        // Its stdout has ended: the process ends soon.
         while !first.has_ended() && Instant::now() < by {
             std::thread::sleep(POLL_INTERVAL / 5);
         }
@@ -143,7 +142,7 @@ impl Drop for HostMonitor {
 const SSH_FAILED: i32 = 255;
 
 impl Host {
-    /// Looks whether its ssh has ended.
+    /// Whether its ssh has ended.
     fn has_ended(&mut self) -> bool {
         if self.how.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
@@ -153,13 +152,13 @@ impl Host {
         self.how.is_some()
     }
 
-    /// Whether its ssh ended, but not since its agent did.
+    /// Whether its ssh ended although its agent did not.
     fn is_lost(&self) -> bool {
         matches!(&self.how, Some((None | Some(SSH_FAILED), _)))
     }
 }
 
-/// Shows hosts that we are there, and sees which of them are gone.
+/// Sends heartbeats to all hosts, and reports those that are lost.
 fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
     let (mut last_heartbeat, mut give_up) = (Instant::now(), None);
     while !over.load(Ordering::SeqCst) {
@@ -171,7 +170,7 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
             }
             for host in hosts.iter_mut() {
                 if is_due && let Some(stdin) = &mut host.stdin {
-                    // A broken connection shows as its end.
+                    // A broken connection shows as the end of its ssh.
                     let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
                 }
                 if host.how.is_none() && host.has_ended() && host.is_lost() {
@@ -179,14 +178,14 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
                     // Without a stderr there is nobody to tell.
                     let _ = writeln!(
                         Printable::new(io::stderr(), false),
-                        "busbw: the connection to {} is lost, and its ranks with it: ssh {how}",
+                        "busbw: the connection to {} is lost, and its ranks are ended: ssh {how}",
                         host.name
                     );
                     give_up.get_or_insert_with(|| Instant::now() + LOSS_TIMEOUT);
                 }
             }
             if give_up.is_some_and(|by| Instant::now() >= by) {
-                // Process 0 did not end the run: its end ends what reads from it.
+                // Process 0 did not end the run: kill its ssh, whose end the reader sees.
                 let _ = hosts.first_mut().map(|host| host.child.kill());
                 return;
             }

@@ -1,5 +1,5 @@
-//! What the hub knows and does: a thread that hears all connections, lets ranks in, hands bytes round and
-//! opens barriers. Not their bytes' meaning, and not who asks for it (`hub`).
+//! The hub's state and thread: it reads all connections, admits ranks, completes allgathers and barriers.
+//! Not the meaning of the bytes, and not the supervisor's side (`hub`).
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ use rustix::{
 use super::{HubEvent, ListenScope, connection::Connection, lock};
 use crate::world::wire::{self, Kind};
 
-/// Whom an event of the kernel's is about, where it is no connection.
+/// epoll data of descriptors that are no connections.
 const LISTENER: u64 = 0;
 const CLOSING: u64 = 1;
-/// How long a connection may take to show that it is a rank's, where others want to come in.
+/// How long an unauthenticated connection may last while others wait.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Strangers that may be there beside as many as there are ranks.
+/// Unauthenticated connections beyond the number of ranks.
 const MAX_UNAUTHENTICATED: usize = 64;
 
 /// The hub's state.
@@ -34,25 +34,24 @@ pub(super) struct HubState {
     token: Vec<u8>,
     /// The answer to a rank that joins.
     begin: Arc<[u8]>,
-    /// Connections, each by a number of its own.
+    /// Connections by number.
     connections: HashMap<u64, Connection>,
-    /// The number of the next one.
+    /// The number of the next connection.
     next: u64,
-    /// Ranks' connections.
+    /// Each rank's connection.
     ranks: Vec<Option<u64>>,
-    /// Parts of the allgather under way, and how many there are.
+    /// Parts of the current allgather, and how many have arrived.
     parts: Vec<Option<Vec<u8>>>,
     received_parts: usize,
-    /// Shared memories that ranks fall into.
+    /// The number of groups of ranks that share memory.
     memories: usize,
-    /// Leading ranks whose memories wait at the barrier under way.
+    /// Leading ranks whose memories are at the current barrier.
     arrived: Vec<usize>,
-    /// What to tell ranks that join when the run has been stopped.
+    /// The abort frame for ranks that join after the run was stopped.
     stopped: Option<Arc<[u8]>>,
 }
 
-/// Starts the thread that serves everyone who comes to `listener`, until `closing` can be read and nobody is
-/// there any more.
+/// Starts the thread that serves `listener`, until `closing` is readable and no connection is left.
 pub(super) fn open<E: From<HubEvent> + Send + 'static>(
     listener: TcpListener,
     closing: OwnedFd,
@@ -70,7 +69,7 @@ pub(super) fn open<E: From<HubEvent> + Send + 'static>(
         loop {
             ready.clear();
             if epoll::wait(&epoll, spare_capacity(&mut ready), None).is_err() {
-                // A signal; nothing else can go wrong with a descriptor of our own.
+                // EINTR; nothing else can fail on this process's own descriptor.
                 continue;
             }
             let mut state = lock(&state);
@@ -158,7 +157,7 @@ impl HubState {
         }
     }
 
-    /// Gives a connection a frame; what the kernel has no room for goes when it has.
+    /// Queues a frame on a connection; what the kernel does not take is sent when the socket is writable.
     fn queue(&mut self, number: u64, frame: Arc<[u8]>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.send(frame) {
@@ -168,7 +167,7 @@ impl HubState {
         }
     }
 
-    /// Lets everyone in who waits before the listener.
+    /// Accepts all connections that wait in the listener's queue.
     fn accept_all(&mut self, listener: &TcpListener) {
         while let Ok((stream, _)) = listener.accept() {
             if self.connections.len() >= 2 * self.ranks.len() + MAX_UNAUTHENTICATED {
@@ -188,7 +187,7 @@ impl HubState {
         }
     }
 
-    /// Whether it came to an address where somebody may.
+    /// Whether a connection arrived at an address that accepts.
     fn is_allowed(&self, stream: &TcpStream) -> bool {
         match &self.scope {
             ListenScope::Network(addresses) if !addresses.is_empty() => {
@@ -199,7 +198,7 @@ impl HubState {
         }
     }
 
-    /// Goes on with what a connection had no room for.
+    /// Sends more of what a connection has queued.
     fn flush(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if !connection.flush() {
@@ -208,7 +207,7 @@ impl HubState {
         }
     }
 
-    /// Hears a connection, and does what it asks for.
+    /// Reads a connection and handles its frames.
     fn read<E: From<HubEvent>>(&mut self, number: u64, bytes: &mut [u8], events: &Sender<E>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let over = connection.read(bytes);
@@ -225,7 +224,7 @@ impl HubState {
         }
     }
 
-    /// Does what a frame asks for; whether its sender may stay.
+    /// Handles a frame; false if its connection is to be closed.
     fn handle<E: From<HubEvent>>(
         &mut self,
         number: u64,
@@ -235,7 +234,7 @@ impl HubState {
     ) -> bool {
         let rank = self.connections.get(&number).and_then(|connection| connection.rank);
         let Some(rank) = rank else {
-            // Strangers are dropped without an answer.
+            // An unauthenticated connection gets no answer.
             return kind == Kind::Join && self.join(number, &payload, events).is_some();
         };
         match kind {
@@ -258,7 +257,7 @@ impl HubState {
         true
     }
 
-    /// Checks what a rank says that joins, and answers it.
+    /// Admits a rank: checks token and number, and answers with the plan.
     fn join<E: From<HubEvent>>(
         &mut self,
         number: u64,
@@ -276,16 +275,16 @@ impl HubState {
         self.connections.get_mut(&number)?.rank = Some(rank);
         let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
         self.queue(number, Arc::clone(&self.begin));
-        // Who joins a run that is over must not wait for the others, nor to be killed.
+        // A rank that joins a stopped run gets the abort at once.
         if let Some(stopped) = &self.stopped {
             self.queue(number, Arc::clone(stopped));
         }
         Some(())
     }
 
-    /// Drops a connection, and says so if it was a rank's.
+    /// Closes a connection; an event if it was a rank's.
     fn disconnect<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
-        // The kernel forgets a descriptor that is closed.
+        // epoll removes a closed descriptor by itself.
         let Some(connection) = self.connections.remove(&number) else { return };
         if let Some(rank) = connection.rank {
             self.ranks[rank] = None;
@@ -293,7 +292,7 @@ impl HubState {
         }
     }
 
-    /// Takes one part; the last one sends all parts to everyone.
+    /// Stores one part of an allgather; the last one sends all parts to every rank.
     fn gather(&mut self, rank: usize, part: Vec<u8>) {
         self.received_parts += usize::from(self.parts[rank].replace(part).is_none());
         if self.received_parts < self.parts.len() {
@@ -301,13 +300,13 @@ impl HubState {
         }
         self.received_parts = 0;
         let parts: Vec<Vec<u8>> = self.parts.iter_mut().filter_map(Option::take).collect();
-        // One copy for all, however slowly some read.
+        // One copy for all connections, however slowly some of them read.
         if let Ok(all) = wire::frame(Kind::All, &wire::pack(&parts)) {
             self.send_all(&all.into());
         }
     }
 
-    /// Notes that a memory's ranks have all come to the barrier; the last one lets all of them go on.
+    /// Records that a memory's ranks are at the barrier; the last memory releases all of them.
     fn arrive_at_barrier(&mut self, rank: usize) {
         self.arrived.push(rank);
         if self.arrived.len() < self.memories {
