@@ -1,5 +1,5 @@
 //! Speed of the pattern kernels on one GPU, by the GPU's own clock: filling and verifying, for every
-//! type, operator and content. `cargo bench -p busbw-native --bench device [-- MIB [RANKS]]`, on GPU 0.
+//! type, operator and content. `cargo bench -p busbw-ffi --bench device [-- MIB [RANKS]]`, on GPU 0.
 //! Not their results, beyond that what was filled is found right.
 
 use std::{path::Path, process::ExitCode, sync::Arc, thread, time::Duration};

@@ -1,5 +1,5 @@
 //! Speed of the reduce and copy kernels on one core, in cache and from memory, for every type and operator.
-//! `cargo bench -p busbw-engine --bench kernels [-- ROUNDS]`. Not their results: tests look at those.
+//! `cargo bench -p busbw-shm --bench kernels [-- ROUNDS]`. Not their results: tests look at those.
 
 use std::{hint::black_box, time::Instant};
 

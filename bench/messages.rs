@@ -1,5 +1,5 @@
 //! Latency and bandwidth of messages between two ranks of this host, in the loops and windows of OSU's osu_latency,
-//! osu_bw and osu_bibw. `cargo bench -p busbw-engine --bench messages [-- TEST [SIZE …]]`. Not a verdict.
+//! osu_bw and osu_bibw. `cargo bench -p busbw-shm --bench messages [-- TEST [SIZE …]]`. Not a verdict.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
 use std::{sync::Arc, time::Instant};

@@ -55,7 +55,7 @@ fn run(comparisons: usize, in_turns: bool) -> Option<f64> {
             let word = match compare(a, b, &Rule::default()).verdict {
                 Verdict::Same => "same",
                 Verdict::Faster | Verdict::Slower => "different",
-                Verdict::CannotTell(_) => "cannot tell",
+                Verdict::Inconclusive(_) => "inconclusive",
             };
             *verdicts.entry(*point).or_default().entry(word).or_default() += 1;
         }
@@ -69,10 +69,10 @@ fn run(comparisons: usize, in_turns: bool) -> Option<f64> {
     for ((size, place), words) in &verdicts {
         let count = |word| words.get(word).copied().unwrap_or(0);
         println!(
-            "  {size:>8} B {place:<12}  same {:>4}  different {:>4}  cannot tell {:>4}",
+            "  {size:>8} B {place:<12}  same {:>4}  different {:>4}  inconclusive {:>4}",
             count("same"),
             count("different"),
-            count("cannot tell")
+            count("inconclusive")
         );
         different += count("different");
         all += words.values().sum::<usize>();

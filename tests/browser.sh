@@ -31,6 +31,6 @@ if [ -z "$quick" ] || [ ! -d "$work/node_modules" ]; then
   (cd "$work" && npm ci --ignore-scripts --silent)
 fi
 for script in crates/cli/src/report/assets/*.js web/entry.js "$work"/*.mjs; do node --check "$script"; done
-export BUSBW=${BUSBW:-$target/release/busbw} REPORT_LOGS=$PWD/crates/cli/tests/explain
+export BUSBW=${BUSBW:-$target/release/busbw} REPORT_LOGS=$PWD/crates/busbw/tests/explain
 cd "$work"
 timeout 300 node --test

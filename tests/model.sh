@@ -8,11 +8,11 @@ cd "$(dirname "$0")/.."
 # A target folder of its own: --cfg loom builds every dependency anew.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom
 RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
-    timeout 600 cargo test --locked --release -p busbw-engine --lib --no-run
+    timeout 600 cargo test --locked --release -p busbw-shm --lib --no-run
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
-    timeout "${MODEL_SECONDS:-300}" cargo test --locked --release -p busbw-engine --lib \
+    timeout "${MODEL_SECONDS:-300}" cargo test --locked --release -p busbw-shm --lib \
     loom_models -- --nocapture >"$out" 2>&1 || { cat "$out" >&2; exit 1; }
 grep -o '[a-z0-9_, ]*: [0-9]* executions in .*' "$out" | sort
 models=$(grep -c ' executions in ' "$out") || true

@@ -10,7 +10,7 @@ python3 -m pip install --quiet --target "$work/packages" pandas 2>/dev/null ||
     python3 -m pip install --quiet --break-system-packages --target "$work/packages" pandas
 cd "$work"
 BUSBW_NO_RECORD=1 "$busbw" all_reduce --backend fake -g 4 -b 1K -e 4K --record own.jsonl >/dev/null
-"$busbw" import own.jsonl "$root"/crates/cli/tests/explain/*.txt --json >runs.jsonl
+"$busbw" import own.jsonl "$root"/crates/busbw/tests/explain/*.txt --json >runs.jsonl
 sed -n '/^```python$/,/^```$/p' "$root/docs/pandas.md" | sed '1d;$d' >lines.py
 [ "$(wc -l <lines.py)" = 3 ]
 cat >>lines.py <<'PYTHON'

@@ -50,7 +50,7 @@ check_miri() {
     # rustix passes a null pointer to futex as an integer; that is no news.
     export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-permissive-provenance"
     local miri=(env "CARGO_TARGET_DIR=$target/miri" cargo "+$toolchain" miri test --locked
-        -p busbw-engine)
+        -p busbw-shm)
     if quietly 600 "${miri[@]}" --test collectives every_way_once; then
         echo "miri: every collective, way and placement on 2 and 3 ranks: nothing found"
     fi
@@ -78,17 +78,17 @@ check_tsan() {
     local with=(--locked --release -Zbuild-std --target "$triple")
     # One test at a time: memory that one test unmaps may be the next one's, and TSan does not see
     # our system calls, so that tests side by side would seem to race.
-    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-engine --test collectives -- \
+    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test collectives -- \
         --test-threads=1; then
         echo "tsan: the collectives' tests, ranks as threads: nothing found"
     fi
-    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-engine --test messages -- \
+    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test messages -- \
         --test-threads=1; then
         echo "tsan: the messages' tests, ranks as threads: nothing found"
     fi
     quietly 900 "${tsan[@]}" build "${with[@]}" --bin busbw || return 0
     local program=$target/tsan/$triple/release/busbw collective options
-    echo 'race:engine/src/algorithm/direct.rs' >"$work/in_place"
+    echo 'race:shm/src/algorithm/direct.rs' >"$work/in_place"
     for collective in all_reduce reduce broadcast reduce_scatter all_gather gather scatter \
         hypercube alltoall alltoallv sendrecv; do
         options="exitcode=66"

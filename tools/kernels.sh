@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the PTX of the pattern kernels (crates/native/kernels/*.ptx) from their CUDA C, with an NVRTC
+# Makes the PTX of the pattern kernels (crates/ffi/kernels/*.ptx) from their CUDA C, with an NVRTC
 # from PyPI, and has ptxas translate it for every architecture that it knows; prints the registers and
 # spills of each kernel. Needs python3 and 160 MB below target/; no GPU, no CUDA. docs/kernels.md.
 #
@@ -36,7 +36,7 @@ architectures="sm_70 sm_80 sm_90 sm_100"
 modules="data_1 data_2 data_4 data_8 integer_1 integer_4 integer_8 float_1 float_2 float_4 float_8"
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-kernels=$root/crates/native/kernels
+kernels=$root/crates/ffi/kernels
 cache=${CARGO_TARGET_DIR:-$root/target}/kernels-work
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,14 +4,14 @@
 #![no_main]
 
 use busbw_analysis::explain::{Hardware, explain, print};
-use busbw_logs::import::{self, Imported};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use busbw_hardware::machine::ready::ready;
+use busbw_logs::import::{self, Imported};
 use busbw_logs::measurement::Measurement;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| {
     let read = import::read(data, "fuzz").ok();
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     let hardware = Hardware { machine: ready("dgx-h100"), nodes: None };
     for told in explain(read.measurements, &hardware) {
         assert!(!told.sentence.is_empty());
-        assert!(told.findings.is_sorted_by_key(|finding| finding.weight));
+        assert!(told.findings.is_sorted_by_key(|finding| finding.severity));
         assert!(told.percent.is_none() || told.limit.is_some());
         serde_json::to_string(&told).expect("an explanation is JSON");
         print(&mut std::io::sink(), &told, true).expect("a sink takes everything");

@@ -4,11 +4,12 @@
 
 use std::collections::HashSet;
 
-use busbw_lint::{Finding, Options, Rule, Severity, Version, lint_environment, lint_text, recognised};
+use busbw_core::nccl_version::Version;
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
+use busbw_lint::{Finding, Options, Rule, Severity, lint_environment, lint_text, recognised};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 const RELEASES: [Option<Version>; 4] =

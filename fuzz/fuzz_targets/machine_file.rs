@@ -2,13 +2,17 @@
 //! Not whether the limits are right; the model's own tests say that.
 #![no_main]
 
+use busbw_core::Collective;
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
+use busbw_hardware::{
+    limits::{RankPlacement, candidates},
+    machine::{Machine, parse, ready, write},
+    tuning::{Version, infer},
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use busbw_core::Collective;
-use busbw_hardware::{limits::{Placement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -28,13 +32,13 @@ fuzz_target!(|data: &[u8]| {
 
 /// Every bound is a rate, or something is missing; a graph is guessed, or something is missing.
 fn limits(machine: &Machine) {
-    let placement = Placement::new(machine.nodes, machine.node.gpus);
+    let placement = RankPlacement::new(machine.nodes, machine.node.gpus);
     for collective in Collective::ALL {
         for candidate in candidates(machine, collective, &placement) {
             match &candidate.limit.payload {
                 Some(bound) => {
                     assert!(bound.busbw.is_finite() && bound.busbw > 0.0, "{candidate:?}");
-                    assert!(candidate.limit.culprit.is_some(), "{candidate:?}");
+                    assert!(candidate.limit.bottleneck.is_some(), "{candidate:?}");
                 }
                 None => assert!(!candidate.limit.missing.is_empty(), "{candidate:?}"),
             }

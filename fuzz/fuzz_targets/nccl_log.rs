@@ -6,8 +6,12 @@ use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
+use busbw_library_logs::{
+    mpi as mpi_log,
+    mpi::{CaptureDisabled, MpiFacts, transports_named},
+    nccl::{NcclFacts, Parser, parse, transports_set_up},
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use busbw_library_logs::{mpi as mpi_log, mpi::{Deaf, MpiFacts, transports_named}, nccl::{NcclFacts, Parser, parse, transports_set_up}};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -35,7 +39,7 @@ fn by_mpi(text: &str) {
         parser.line(line);
         let _ = mpi_log::is_chatter(line);
     }
-    let facts = parser.finish(0, text, text.len().is_multiple_of(2), &Deaf::default());
+    let facts = parser.finish(0, text, text.len().is_multiple_of(2), &CaptureDisabled::default());
     let json = serde_json::to_string(&facts).expect("facts are JSON");
     assert_eq!(serde_json::from_str::<MpiFacts>(&json).expect("and back"), facts);
     assert!(transports_named(&[facts]).starts_with("transports set up: "));
@@ -125,8 +129,12 @@ fn of_mpi(draw: &mut Draw) -> String {
     match draw.below(4) {
         0 => format!("[vm:1] select: component {name} selected"),
         1 => format!("[vm:1] mca: bml: Using {name} btl for send to [[5,1],{rank}] on node vm"),
-        2 => format!("[1.5] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[{rank}]: tag({name}/memory) am({name}/x cma/y)"),
-        _ => format!("[1.5] [vm:1:0] w.c:1 UCX  INFO    0x1 intra-node cfg#{rank} tag({name}/eth0)"),
+        2 => format!(
+            "[1.5] [vm:1:0] w.c:1 UCX  INFO    ep_cfg[{rank}]: tag({name}/memory) am({name}/x cma/y)"
+        ),
+        _ => {
+            format!("[1.5] [vm:1:0] w.c:1 UCX  INFO    0x1 intra-node cfg#{rank} tag({name}/eth0)")
+        }
     }
 }
 

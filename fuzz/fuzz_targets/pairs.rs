@@ -2,12 +2,12 @@
 //! Not the page that draws them.
 #![no_main]
 
+use busbw_core::pairs::{MOST_RANKS, Pairs, SCHEMA};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use busbw_core::pairs::{MOST_RANKS, Pairs, SCHEMA};
 
 fuzz_target!(|data: &[u8]| {
     let read = serde_json::from_slice::<Pairs>(data).ok().map(Pairs::checked);

@@ -6,8 +6,11 @@ use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
+use busbw_hardware::topology::{
+    Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system,
+    recognise, write,
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use busbw_hardware::topology::{Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system, recognise, write};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

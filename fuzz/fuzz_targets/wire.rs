@@ -79,10 +79,13 @@ impl Script {
     fn step(&mut self, step: &[u8]) -> bool {
         let path = usize::from(step[1]);
         let message = self.oldest as u64 + u64::from(step[2]) % NEAR;
-        let number = |at: Range<usize>| step[at].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        let number =
+            |at: Range<usize>| step[at].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
         match step[0] % 16 {
             0..=5 => self.chunk(path, message, number(3..5), step[5]),
-            6..=8 => return self.receive(if step[3] == 0 { number(4..6) as usize } else { usize::MAX }),
+            6..=8 => {
+                return self.receive(if step[3] == 0 { number(4..6) as usize } else { usize::MAX });
+            }
             9..=11 => {
                 for _ in 0..=step[1] % 16 {
                     if !self.test() {

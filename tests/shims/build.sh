@@ -35,7 +35,7 @@ for name in $machine cuda cuda_errors; do compile "$name" "$name"; done
 kernels=
 if [ -e "$here/kernels_host.cc" ]; then
     kernels=kernels_host
-    newest=$(ls -t "$here"/*.h "$here/kernels_host.cc" "$here"/../../crates/native/kernels/*.*[uh] | head -n 1)
+    newest=$(ls -t "$here"/*.h "$here/kernels_host.cc" "$here"/../../crates/ffi/kernels/*.*[uh] | head -n 1)
     # The flags are those that the kernels ask for.
     [ "$out/objects/kernels_host.o" -nt "$newest" ] ||
         g++ -std=c++17 -O2 -fPIC -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \

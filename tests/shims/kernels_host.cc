@@ -7,7 +7,7 @@
 // or with further files of a pretended driver, which then calls busbw_kernel_launch.
 #include "device_as_host.h"
 
-#include "../../crates/native/kernels/pattern.cu"
+#include "../../crates/ffi/kernels/pattern.cu"
 
 #define ALL(X)                                    \
     X(data, 1) X(data, 2) X(data, 4) X(data, 8)   \

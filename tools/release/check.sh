@@ -141,7 +141,7 @@ aarch64_tests() {
         grep -E '^test result: ok. [1-9]' "$work/tests.log" || fail "no test ran on $QEMU_CPU"
     }
     local -x QEMU_CPU=max
-    passed -p busbw-engine -p busbw-model --lib --tests
+    passed -p busbw-shm -p busbw-core --lib --tests
     QEMU_CPU=cortex-a57
-    passed -p busbw-engine --lib kernel
+    passed -p busbw-shm --lib kernel
 }

@@ -2,8 +2,8 @@
 //! stands out. Findings are data; the sentences are made from them.
 //! Not how logs are read (`import`), and not the limits themselves (`busbw_hardware::limits`).
 //!
-//! Nothing is claimed that the data does not carry: an algorithm is named only where NCCL's own lines
-//! name it, otherwise only which ones a result excludes; what is missing is listed.
+//! Every claim has evidence: an algorithm is named only where NCCL's log names it, otherwise only the
+//! algorithms that the result excludes. Missing facts are listed.
 
 mod choice;
 mod context;
@@ -16,59 +16,64 @@ mod print;
 mod rules;
 mod sentence;
 
-use busbw_hardware::limits::{Standing, Verdict};
+use busbw_hardware::limits::{Bottleneck, Rating};
 use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
 pub use choice::{Basis, Choice};
 pub use context::Measured;
-pub use finding::{Confidence, Finding, Weight};
+pub use finding::{Confidence, Finding, Severity};
 pub use hardware::Hardware;
-pub use limit::{Ceiling, Part};
+pub use limit::{Ceiling, CrossedResource, RateKind};
 pub use print::{print, print_all};
 
 use context::Context;
 
+/// The version of the JSON that `busbw explain --json` prints, one object a line.
+pub const SCHEMA: u32 = 2;
+
 /// The explanation of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
+    /// [`SCHEMA`].
+    pub explain_schema: u32,
     /// Where it was read.
     pub source: Source,
-    /// What was run, in a few words.
+    /// The test, its ranks, hosts and devices, in a few words.
     pub subject: String,
-    /// What was measured; none where there is no figure.
+    /// The measured figure; none where the source has none.
     pub measured: Option<Measured>,
-    /// What the hardware allows; none where it cannot be told.
+    /// The hardware's limit; none where it is not known.
     pub limit: Option<Ceiling>,
     /// Measured over limit, percent.
     pub percent: Option<f64>,
-    /// How far that is from the limit.
+    /// How close the result comes to the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
-    /// What sets the pace.
-    pub culprit: Verdict,
-    /// The sentence a colleague would say.
+    pub rating: Option<Rating>,
+    /// What limits the result.
+    pub bottleneck: Bottleneck,
+    /// The explanation in one sentence or a few.
     pub sentence: String,
-    /// What was taken for granted.
+    /// Facts that were assumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
-    /// What is not known and would tell more.
+    /// Facts that are missing and would allow a better explanation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// What is not known and could only lower the limit.
+    /// Facts that are not known and could only lower the limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
-    /// What stands out, the gravest first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
 }
 
-/// Explains runs that belong together. NCCL's lines in a source without a table belong to the table
-/// where there is only one.
+/// Explains runs that belong together. Lines of NCCL's log in a source without a table are assigned to
+/// the table, where there is only one.
 pub fn explain(runs: Vec<Measurement>, hardware: &Hardware) -> Vec<Explanation> {
     explained(runs, hardware).1
 }
 
-/// The same with the runs that are explained, in the same order: some were joined.
+/// Like [`explain`], with the runs that the explanations are of, in the same order: some were joined.
 pub fn explained(
     mut runs: Vec<Measurement>,
     hardware: &Hardware,
@@ -76,25 +81,26 @@ pub fn explained(
     gather::gather(&mut runs);
     let contexts: Vec<Context<'_>> =
         runs.iter().map(|run| Context::new(run, hardware, &runs)).collect();
-    let told = contexts.iter().map(explain_one).collect();
+    let explanations = contexts.iter().map(explain_one).collect();
     drop(contexts);
-    (runs, told)
+    (runs, explanations)
 }
 
 fn explain_one(context: &Context<'_>) -> Explanation {
     let mut findings = rules::all(context);
-    findings.sort_by_key(|finding| finding.weight);
+    findings.sort_by_key(|finding| finding.severity);
     let mut missing = context.missing();
     missing.sort();
     missing.dedup();
     Explanation {
+        explain_schema: SCHEMA,
         source: context.run.source.clone(),
         subject: context.subject(),
         measured: context.measured.clone(),
         limit: context.ceiling.clone(),
         percent: context.judgement.percent,
-        standing: context.judgement.standing,
-        culprit: context.judgement.verdict.clone(),
+        rating: context.judgement.rating,
+        bottleneck: context.judgement.bottleneck.clone(),
         sentence: sentence::sentence(context, &findings),
         assumed: context.assumed(),
         missing,

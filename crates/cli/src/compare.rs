@@ -26,8 +26,8 @@ use busbw_core::exit::ExitError;
 use busbw_core::{printable::Printable, quantity::count};
 use busbw_render::answer::{answer, json_line};
 
-/// The version of what `--json` prints.
-const SCHEMA: u32 = 2;
+/// The version of the JSON that `--json` prints.
+const SCHEMA: u32 = 3;
 
 /// All comparisons of a command.
 #[derive(Debug, Serialize)]
@@ -54,34 +54,34 @@ struct Gate {
     fail_below: f64,
     held: bool,
     failed: Vec<Matched>,
-    /// Points that look slower, and noise does not let that be told.
-    undecided: Vec<Matched>,
+    /// Points that look slower, but the difference may be noise.
+    inconclusive: Vec<Matched>,
     /// Points of the baseline that a candidate lacks.
     missing: Vec<Point>,
     /// Points of a candidate whose data are wrong.
     wrong: Vec<Matched>,
-    /// Candidates that did not complete, and why.
+    /// Candidates whose run did not complete, and why.
     incomplete: Vec<String>,
 }
 
 /// Compares the first side with each of the others.
 ///
 /// # Errors
-/// Sides that cannot be read, with exit code 2, and stdout.
+/// A side cannot be read (exit code 2), or stdout cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<Exit> {
     let mut sources =
         resolve(arguments).map_err(|e| ExitError::new(Exit::Usage, format!("{e:#}")))?;
     if arguments.by.is_some() {
         return scaling::run(arguments, &sources);
     }
-    agree_on_ranks(&mut sources).iter().for_each(|remark| say(remark));
+    agree_on_ranks(&mut sources).iter().for_each(|remark| print_remark(remark));
     let Some((baseline, candidates)) = sources.split_first() else { return Ok(Exit::Usage) };
     let outcome = compared(baseline, candidates, arguments.fail_below);
     answer(|out, colour| match arguments.json {
         true => json_line(out, &outcome),
         false => table::print(out, &outcome, arguments.markdown, colour),
     })?;
-    Ok(verdict(&outcome))
+    Ok(exit_code(&outcome))
 }
 
 fn compared<'a>(
@@ -114,7 +114,7 @@ fn gate(least: f64, baseline: &Source, comparisons: &[Against<'_>]) -> Gate {
         fail_below: least,
         held: false,
         failed: those(&|row| row.is_below(least)),
-        undecided: those(&|row| row.may_be_below(least)),
+        inconclusive: those(&|row| row.may_be_below(least)),
         missing: missing.collect(),
         wrong: those(&|row| row.candidate.wrong > 0),
         incomplete: comparisons.iter().flat_map(|one| one.candidate.incomplete()).collect(),
@@ -127,23 +127,23 @@ fn gate(least: f64, baseline: &Source, comparisons: &[Against<'_>]) -> Gate {
     gate
 }
 
-/// How the command ends, and why, on stderr where it is a failure.
-fn verdict(outcome: &Outcome<'_>) -> Exit {
+/// The exit code; a failure is explained on stderr.
+fn exit_code(outcome: &Outcome<'_>) -> Exit {
     let mut exit = Exit::Ok;
     for one in outcome.comparisons.iter().filter(|one| one.matching.rows.is_empty()) {
-        say(&format!(
-            "nothing was compared: {} and {} share no point (test, type, operator, root, ranks, group, size and place must be equal): {} has {}; {} has {}",
+        print_remark(&format!(
+            "nothing was compared: {} and {} have no point in common (test, type, operator, root, ranks, group, size and place must be equal): {} has {}; {} has {}",
             outcome.baseline.side.name,
             one.candidate.side.name,
             outcome.baseline.side.name,
-            table::held(&one.matching.only_baseline),
+            table::describe_tables(&one.matching.only_baseline),
             one.candidate.side.name,
-            table::held(&one.matching.only_candidate)
+            table::describe_tables(&one.matching.only_candidate)
         ));
         exit = Exit::Internal;
     }
     if let Some(gate) = &outcome.gate {
-        tell(gate);
+        report_gate(gate);
         if !gate.held {
             exit = Exit::Internal;
         }
@@ -151,29 +151,29 @@ fn verdict(outcome: &Outcome<'_>) -> Exit {
     exit
 }
 
-/// What kept a gate from holding, and what it could not judge.
-fn tell(gate: &Gate) {
+/// Prints the points that missed the gate, and those that are inconclusive.
+fn report_gate(gate: &Gate) {
     for row in &gate.failed {
-        say(&format!("below {}: {}", gate.fail_below, table::sentence(row)));
+        print_remark(&format!("below {}: {}", gate.fail_below, table::sentence(row)));
     }
     for row in &gate.wrong {
         let wrong = count(row.candidate.wrong, "wrong element");
-        say(&format!("wrong data: {}: {wrong}", table::sentence(row)));
+        print_remark(&format!("wrong data: {}: {wrong}", table::sentence(row)));
     }
     if !gate.missing.is_empty() {
-        say(&format!("missing, though the baseline has them: {}", table::alone(&gate.missing)));
+        print_remark(&format!("missing in the candidate: {}", table::list_points(&gate.missing)));
     }
     for why in &gate.incomplete {
-        say(&format!("not complete: {why}"));
+        print_remark(&format!("not complete: {why}"));
     }
-    for row in &gate.undecided {
-        say(&format!(
-            "not decided, since noise may explain it: {}; add launches",
+    for row in &gate.inconclusive {
+        print_remark(&format!(
+            "inconclusive, because noise may explain it: {}; add launches",
             table::sentence(row)
         ));
     }
 }
 
-fn say(text: &str) {
+fn print_remark(text: &str) {
     let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

@@ -1,5 +1,5 @@
-//! `busbw doctor`: looks at this node, and with `-g` or under a launcher has every rank take its fingerprint.
-//! Not the judging (`doctor`).
+//! `busbw doctor`: checks this node; with `-g` or under a launcher also compares the fingerprints of all ranks.
+//! Not the checks (`doctor`).
 
 use std::{
     ffi::OsString,
@@ -26,14 +26,14 @@ use busbw_host::{
 use busbw_render::answer::{answer, json_line};
 use busbw_runner::launch;
 
-/// How long ranks may take for their fingerprints: drivers that are not loaded start within seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for the fingerprints of all ranks: a driver that is not loaded yet starts within seconds.
+const FINGERPRINT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Looks, prints, and says by the exit code whether something is wrong: 0 no, 1 yes. Processes of a launcher
-/// are one doctor: the first one prints.
+/// Runs the checks and prints the findings. The exit code is 0 if nothing is wrong, else 1. Of the
+/// processes of a launcher only the first prints.
 ///
 /// # Errors
-/// Ranks that give no fingerprint, and stdout.
+/// A rank gives no fingerprint, or stdout cannot be written.
 pub fn run(arguments: &DoctorArguments, args: &[OsString]) -> Result<Exit> {
     let mut environment = Environment::of_process();
     if let Some(path) = &arguments.nccl {
@@ -48,26 +48,26 @@ pub fn run(arguments: &DoctorArguments, args: &[OsString]) -> Result<Exit> {
     };
     if arguments.ranks.is_some() {
         let text = format!(
-            "-g starts ranks on this host, and a launcher has started some already ({}): leave -g out",
+            "-g starts ranks on this host, but a launcher has already started them ({}): leave -g out",
             launched.variables
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
     let gpu = launched.local_rank.and_then(|place| u32::try_from(place).ok());
     let ours = Fingerprint::take(&node, &machine::host_name(), launched.rank, gpu);
-    let said = serde_json::to_string(&ours).context("cannot serialise a fingerprint")?;
-    launch::gather_from_all(&launched, args, said, |said| {
+    let text = serde_json::to_string(&ours).context("cannot serialise a fingerprint")?;
+    launch::gather_from_all(&launched, args, text, |texts| {
         let read = |(rank, text): (usize, &String)| {
             serde_json::from_str(text).with_context(|| format!("rank {rank} gave no fingerprint"))
         };
-        let taken = said.iter().enumerate().map(read).collect::<Result<Vec<Fingerprint>>>()?;
+        let taken = texts.iter().enumerate().map(read).collect::<Result<Vec<Fingerprint>>>()?;
         report(&node, &taken, arguments)
     })
 }
 
-/// Prints what is found at this node, and in what ranks differ.
+/// Prints the findings of this node, and the facts in which ranks differ.
 fn report(node: &Node, taken: &[Fingerprint], arguments: &DoctorArguments) -> Result<Exit> {
-    let mut findings = doctor::look(node);
+    let mut findings = doctor::check(node);
     findings.extend(doctor::compare(taken).iter().flat_map(doctor::Difference::findings));
     let ranks = Some(taken.len()).filter(|ranks| *ranks > 0);
     let report = Report::new(&machine::host_name(), ranks, findings);
@@ -80,10 +80,10 @@ fn report(node: &Node, taken: &[Fingerprint], arguments: &DoctorArguments) -> Re
     Ok(exit)
 }
 
-/// One rank's part: its fingerprint as a line of JSON on stdout.
+/// Runs in a rank: prints its fingerprint as a line of JSON on stdout.
 ///
 /// # Errors
-/// When stdout fails.
+/// stdout cannot be written.
 pub fn fingerprint(rank: usize) -> Result<Exit> {
     let node = read(Environment::of_process());
     let gpu = u32::try_from(rank).ok();
@@ -98,7 +98,7 @@ fn read(environment: Environment) -> Node {
     Node::read(machine::Root::system(), environment, driver)
 }
 
-/// Starts a process for each rank and gathers what they say; none outlives this function.
+/// Starts a process for each rank and reads their fingerprints. No process outlives this function.
 fn fingerprints(
     node: &Node,
     ranks: usize,
@@ -111,7 +111,7 @@ fn fingerprints(
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut started = Started(Vec::new());
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for rank in 0..ranks {
         let mut command = Command::new(&program);
         command.arg(FINGERPRINT).arg(rank.to_string());
@@ -125,21 +125,21 @@ fn fingerprints(
             .with_context(|| format!("cannot start rank {rank}, {}", program.display()))?;
         let stdout = child.stdout.take();
         started.0.push(child);
-        let said = said.clone();
+        let sender = sender.clone();
         std::thread::Builder::new()
             .name("fingerprint".to_owned())
             .spawn(move || {
                 let text = stdout.map(io::read_to_string).transpose();
-                let _ = said.send((rank, text.map(Option::unwrap_or_default)));
+                let _ = sender.send((rank, text.map(Option::unwrap_or_default)));
             })
             .context("cannot start a thread for a rank")?;
     }
-    let by = Instant::now() + PATIENCE;
+    let by = Instant::now() + FINGERPRINT_TIMEOUT;
     let mut taken: Vec<Option<Fingerprint>> = vec![None; ranks];
     while let Some(missing) = taken.iter().position(Option::is_none) {
         let left = by.saturating_duration_since(Instant::now());
-        let Ok((rank, text)) = heard.recv_timeout(left) else {
-            bail!("rank {missing} gave no fingerprint within {} s", PATIENCE.as_secs());
+        let Ok((rank, text)) = receiver.recv_timeout(left) else {
+            bail!("rank {missing} gave no fingerprint within {} s", FINGERPRINT_TIMEOUT.as_secs());
         };
         let text = text.with_context(|| format!("cannot read from rank {rank}"))?;
         let read = serde_json::from_str(&text);
@@ -148,7 +148,7 @@ fn fingerprints(
     Ok(taken.into_iter().flatten().collect())
 }
 
-/// Processes that end with this value.
+/// Child processes; dropping the value kills them.
 struct Started(Vec<Child>);
 
 impl Drop for Started {

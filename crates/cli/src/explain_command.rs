@@ -1,5 +1,5 @@
-//! `busbw explain`: reads logs and records, and prints what they say.
-//! Not the reading (`import`) and not the judging (`explain`).
+//! `busbw explain`: reads logs and records, explains them and prints the explanations.
+//! Not the reading (`import`), and not the rules (`explain`).
 
 use std::{
     io::{self, Write},
@@ -15,10 +15,11 @@ use busbw_core::exit::ExitError;
 use busbw_logs::import;
 use busbw_render::answer::{Out, answer, json_line};
 
-/// Explains every source together. What cannot be read is said, and makes the exit code 2.
+/// Explains all sources together. A source that cannot be read is named on stderr and makes the exit
+/// code 2.
 ///
 /// # Errors
-/// `--machine` that describes no machine, and stdout.
+/// `--machine` describes no machine, or stdout cannot be written.
 pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let stdin = Path::new("-").to_owned();
     let sources = if arguments.sources.is_empty() {
@@ -57,19 +58,19 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         let _ = writeln!(io::stderr(), "busbw: --nodes: {why}");
         exit = Exit::Usage;
     }
-    let told = explain::explain(runs, &hardware);
-    answer(|out, colour| print(out, &told, arguments.json, colour))?;
+    let explanations = explain::explain(runs, &hardware);
+    answer(|out, colour| print(out, &explanations, arguments.json, colour))?;
     Ok(exit)
 }
 
-fn print(out: &mut Out, told: &[Explanation], json: bool, colour: bool) -> io::Result<()> {
+fn print(out: &mut Out, explanations: &[Explanation], json: bool, colour: bool) -> io::Result<()> {
     if json {
-        return told.iter().try_for_each(|one| json_line(out, one));
+        return explanations.iter().try_for_each(|one| json_line(out, one));
     }
-    explain::print_all(out, told, colour)
+    explain::print_all(out, explanations, colour)
 }
 
-/// What was not read of a source, on stderr.
+/// Prints the number of lines of a source that were not read, on stderr.
 fn remark(source: &Path, lines: &import::Lines) {
     if let Some(unread) = lines.unread() {
         let _ = writeln!(io::stderr(), "busbw: {}: {unread}", source.display());

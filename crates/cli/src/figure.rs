@@ -1,10 +1,8 @@
-//! Bus bandwidth over size as one figure: in the terminal, or as a drawing for a document.
+//! Bus bandwidth over size as one figure in the terminal.
 //! Not the report's charts, which are drawn where the page is read.
 
-mod svg;
 mod terminal;
 
-pub(crate) use svg::svg;
 pub(crate) use terminal::{screen, terminal};
 
 use crate::report::{LineKind, Row, Series};

@@ -1,5 +1,5 @@
-//! `busbw import`: what logs and records of anyone hold, for people or as folded records.
-//! Not the reading (`import`), and not what the figures mean (`explain`).
+//! `busbw import`: reads logs and records of any program and prints their runs, as text or as folded records.
+//! Not the parsing (`import`), and not the meaning of the figures (`explain`).
 
 use std::{
     io::{self, Write},
@@ -18,8 +18,8 @@ use busbw_core::{
 use busbw_logs::import::{self, Entry, Found};
 use busbw_render::answer::{Out, answer, json_line};
 
-/// Reads every source and prints its runs as they come. A source that gives none is said, and makes the
-/// exit code 2 if it was named; of a folder's files only if none gives any.
+/// Reads every source and prints its runs as they are read. A named source without a run is reported on
+/// stderr and makes the exit code 2; a folder does so only if none of its files has one.
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -28,42 +28,42 @@ pub fn run(arguments: &ImportArguments) -> Result<Exit> {
         [] => &[PathBuf::from("-")],
         words => words,
     };
-    let Found { files, made_up } = import::find(words);
-    for folder in &made_up {
-        say(&format!(
-            "{} is passed over: the kernel makes up the files in it; name one to read it",
+    let Found { files, virtual_folders } = import::find(words);
+    for folder in &virtual_folders {
+        print_remark(&format!(
+            "{} is skipped: it is a virtual file system; name a file in it to read it",
             folder.display()
         ));
     }
-    let mut told = Told::default();
+    let mut totals = Totals::default();
     answer(|out, colour| {
         for file in &files {
-            told.read(out, file, arguments.json, colour)?;
+            totals.read(out, file, arguments.json, colour)?;
         }
         Ok(())
     })?;
     if files.len() > 1 {
-        say(&format!(
+        print_remark(&format!(
             "{}: {}, {}; {} refused",
             count(files.len() as u64, "file"),
-            count(told.runs, "run"),
-            count(told.rows, "row"),
-            told.refused
+            count(totals.runs, "run"),
+            count(totals.rows, "row"),
+            totals.refused
         ));
     }
-    Ok(if told.named_refused || told.runs == 0 { Exit::Usage } else { Exit::Ok })
+    Ok(if totals.named_refused || totals.runs == 0 { Exit::Usage } else { Exit::Ok })
 }
 
-/// What was read so far.
+/// Counts over all sources.
 #[derive(Default)]
-struct Told {
+struct Totals {
     runs: u64,
     rows: u64,
     refused: u64,
     named_refused: bool,
 }
 
-impl Told {
+impl Totals {
     fn read(&mut self, out: &mut Out, file: &Entry, json: bool, colour: bool) -> io::Result<()> {
         let mut written = Ok(());
         let (runs, rows) = (self.runs, self.rows);
@@ -84,25 +84,29 @@ impl Told {
         match read {
             Ok(lines) if json => {
                 if lines.unrecognised + lines.cut > 0 {
-                    say(&format!("{name}: {}", import::source(&lines).unwrap_or_default()));
+                    print_remark(&format!(
+                        "{name}: {}",
+                        import::source(&lines).unwrap_or_default()
+                    ));
                 }
             }
             Ok(lines) => {
                 let (runs, rows) = (count(self.runs - runs, "run"), count(self.rows - rows, "row"));
-                let rest = import::source(&lines).map_or(String::new(), |said| format!("; {said}"));
+                let rest =
+                    import::source(&lines).map_or(String::new(), |lines| format!("; {lines}"));
                 writeln!(out, "{name}: {runs}, {rows}{rest}\n")?;
             }
             Err(error) => {
                 self.refused += 1;
                 self.named_refused |= !file.found;
                 out.flush()?;
-                say(&error.to_string());
+                print_remark(&error.to_string());
             }
         }
         Ok(())
     }
 }
 
-fn say(text: &str) {
+fn print_remark(text: &str) {
     let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }

@@ -109,7 +109,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Agent => launchers::agent(),
         Command::PluginRule { name, asked } => plugin::rule(&name, &asked),
         Command::PluginPartner { asked } => plugin::partner(&asked),
-        Command::Sieve => backend::mpi::sieve(),
+        Command::LogFilter => backend::mpi::log_filter(),
         Command::Tied(words) => launchers::tied(&words),
         Command::Rank { .. } => launch::rank(),
     }

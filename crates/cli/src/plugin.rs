@@ -13,10 +13,10 @@ use busbw_core::exit::Exit;
 use crate::options::{PluginArguments, PluginCommand};
 use busbw_render::answer;
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What cannot be written, or started.
+/// A file cannot be written, or a process cannot be started.
 pub fn run(arguments: &PluginArguments) -> Result<Exit> {
     match &arguments.command {
         PluginCommand::Path => {

@@ -14,7 +14,7 @@ pub(crate) use data::{LineKind, Report, Row, Series};
 pub(crate) use of_run::series as run_series;
 pub(crate) use of_sweep::series as sweep_series;
 pub(crate) use page::page;
-pub(crate) use redact::{Known, redacted};
+pub(crate) use redact::{KnownNames, redacted};
 pub(crate) use source::Sources;
 
 use busbw_analysis::explain::{self, Hardware};

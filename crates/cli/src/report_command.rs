@@ -12,7 +12,7 @@ use busbw_core::exit::Exit;
 use crate::{
     options::ReportArguments,
     output_file,
-    report::{self, Known, Sources},
+    report::{self, KnownNames, Sources},
 };
 use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
@@ -49,7 +49,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {unread}");
     }
     let known = arguments.redact.then(|| {
-        let mut known = Known::of(&sources);
+        let mut known = KnownNames::of(&sources);
         paths.iter().for_each(|path| known.learn(path));
         known
     });

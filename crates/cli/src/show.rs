@@ -30,7 +30,7 @@ use busbw_store as store;
 
 /// The result of a sweep, where `path` is one, or a folder with one.
 fn result(path: &Path) -> Option<Result<Outcome, String>> {
-    let path = if path.is_dir() { path.join(sweep::RESULT) } else { path.to_owned() };
+    let path = if path.is_dir() { path.join(sweep::RESULT_FILE) } else { path.to_owned() };
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }
@@ -48,17 +48,17 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| ExitError::new(Exit::Usage, format!("{e:#}"));
     if let Some(result) = arguments.run.as_deref().and_then(result) {
         let outcome = result.map_err(|why| ExitError::new(Exit::Usage, why))?;
-        if drawn(arguments) {
+        if arguments.plot {
             let title = format!("{}, {}", outcome.program, outcome.on);
-            return draw(arguments, title, &report::sweep_series(&outcome));
+            return draw(title, &report::sweep_series(&outcome));
         }
         sweep::show(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);
     }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;
     let record = store::read(&path).map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
-    if drawn(arguments) {
-        return draw_record(arguments, record, &path.display().to_string());
+    if arguments.plot {
+        return draw_record(record, &path.display().to_string());
     }
     let stdout = Printable::new(BufWriter::new(io::stdout().lock()), wants_colour());
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
@@ -111,12 +111,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Whether a drawing is wanted instead of the table.
-fn drawn(arguments: &ShowArguments) -> bool {
-    arguments.plot || arguments.svg.is_some()
-}
-
-fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<Exit> {
+fn draw_record(record: Folded, name: &str) -> Result<Exit> {
     let run = Measurement::from_record(record, name);
     let (runs, told) = explain::explained(vec![run], &Hardware::default());
     let title = told.first().map_or(String::new(), |told| told.subject.clone());
@@ -127,23 +122,15 @@ fn draw_record(arguments: &ShowArguments, record: Folded, name: &str) -> Result<
     let each = runs.iter().zip(&told);
     let series: Vec<_> =
         each.map(|(run, told)| report::run_series(&name(run), run, told)).collect();
-    draw(arguments, title, &series)
+    draw(title, &series)
 }
 
-fn draw(arguments: &ShowArguments, title: String, series: &[report::Series]) -> Result<Exit> {
+fn draw(title: String, series: &[report::Series]) -> Result<Exit> {
     let figure = Figure::of(title, series).ok_or_else(|| {
         ExitError::new(Exit::Usage, "there is nothing to draw: no row has a bandwidth")
     })?;
-    match &arguments.svg {
-        Some(path) => {
-            let text = figure::svg(&figure)?;
-            output_file::write(path, &text, arguments.force).map_err(|why| {
-                ExitError::new(Exit::Usage, format!("cannot write the drawing: {why}"))
-            })?;
-        }
-        None => answer(|out, colour| {
-            out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
-        })?,
-    }
+    answer(|out, colour| {
+        out.write_all(figure::terminal(&figure, figure::screen(), colour).as_bytes())
+    })?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,7 @@
-//! `busbw sweep`: one job under several environments, each launch a run of its own with a record, all of
-//! them in turns, and one table. What `transports` shares with it is here, too.
-//! Not measuring: launches are the program itself.
+//! `busbw sweep`: one job in several environments. Each launch is a run of its own with a record;
+//! launches of all environments take turns, and one table shows the results. Code that `transports`
+//! shares with it is here, too.
+//! Not measuring: launches run this program.
 
 mod best;
 mod csv;
@@ -30,7 +31,7 @@ pub use environment::{Environment, Variable};
 pub use outcome::{Outcome, Tried, read};
 pub(crate) use {
     best::sentence,
-    place::{Place, RESULT},
+    place::{Destination, RESULT_FILE},
     prepared::Prepared,
     table::{cells, digits, figure, foot, head, multiple},
     turns::Turns,
@@ -50,7 +51,7 @@ use turns::Job;
 /// Runs a sweep.
 ///
 /// # Errors
-/// What cannot be used, opened or started.
+/// The options cannot be used, or a process or file cannot be opened or started.
 pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let usage = |text: String| ExitError::new(Exit::Usage, text);
     let environments = environment::product(&arguments.variables).map_err(usage)?;
@@ -59,19 +60,19 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let baseline = baseline(arguments.turns.baseline.as_deref(), &names)?;
     let findings = findings(&environments);
     findings.iter().for_each(|finding| say(finding));
-    let place = Place::find(&arguments.turns, &prepared, "sweep")?;
-    let measured = measure(&arguments.turns, &prepared, &environments, &place, findings)?;
+    let destination = Destination::find(&arguments.turns, &prepared, "sweep")?;
+    let measured = measure(&arguments.turns, &prepared, &environments, &destination, findings)?;
     let tried = environments.iter().zip(&measured.turns);
-    let tried = tried.map(|(one, turns)| Tried::of(one, turns, place.is_kept())).collect();
+    let tried = tried.map(|(one, turns)| Tried::of(one, turns, destination.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
-    // A stdout that fails must not lose the result, nor a folder that fails the table.
-    let kept = place.keep(&outcome);
+    // A failing stdout must not lose the result, and a failing folder must not lose the table.
+    let kept = destination.keep(&outcome);
     print(&arguments.turns, &outcome, table::table)?;
     kept?;
     Ok(exit(&outcome))
 }
 
-/// What the user's variables, and those of the lists, look like.
+/// Remarks about the user's variables, and those of the lists.
 fn findings(environments: &[Environment]) -> Vec<String> {
     let mut all = Vec::new();
     for environment in environments {
@@ -87,10 +88,10 @@ fn findings(environments: &[Environment]) -> Vec<String> {
     all
 }
 
-/// The environment that is meant: its name, or its number counted from 1.
+/// The environment that `word` selects: its name, or its number counted from 1.
 ///
 /// # Errors
-/// When there is none.
+/// There is none.
 pub(crate) fn baseline(which: Option<&str>, names: &[&str]) -> Result<Option<usize>> {
     let Some(which) = which else { return Ok(None) };
     let by_name = names.iter().position(|name| *name == which);
@@ -101,7 +102,7 @@ pub(crate) fn baseline(which: Option<&str>, names: &[&str]) -> Result<Option<usi
     })
 }
 
-/// What launches measured.
+/// The launches and their times.
 pub(crate) struct Measured {
     pub(crate) turns: Vec<Turns>,
     started: String,
@@ -109,16 +110,16 @@ pub(crate) struct Measured {
     interrupted: bool,
 }
 
-/// Launches the job in every environment, in turns. Remarks of launches that are `told` already are not
-/// said again.
+/// Launches the job in every environment, in turns. Remarks of launches that are in `told` already
+/// are not printed again.
 ///
 /// # Errors
-/// When nothing can be started.
+/// No process can be started.
 pub(crate) fn measure(
     arguments: &TurnArguments,
     prepared: &Prepared,
     environments: &[Environment],
-    place: &Place,
+    destination: &Destination,
     told: Vec<String>,
 ) -> Result<Measured> {
     let interruption = Interruption::watch()?;
@@ -137,7 +138,7 @@ pub(crate) fn measure(
         &interruption,
         |environment, launch| {
             let name = environments.get(environment).map_or("", |one| one.name.as_str());
-            place.of_launch(name, launch)
+            destination.of_launch(name, launch)
         },
         |environment, launch, over| {
             if let Some(environment) = environments.get(environment) {
@@ -147,11 +148,11 @@ pub(crate) fn measure(
     )?;
     progress.finish();
     let took_s = begun.elapsed().as_secs_f64();
-    Ok(Measured { turns, started, took_s, interrupted: interruption.heard() })
+    Ok(Measured { turns, started, took_s, interrupted: interruption.is_interrupted() })
 }
 
 impl Measured {
-    /// Everything as data.
+    /// The result as data.
     pub(crate) fn outcome(
         &self,
         arguments: &TurnArguments,
@@ -180,13 +181,13 @@ impl Measured {
         }
     }
 
-    /// The first record there is.
+    /// The first record of any launch.
     pub(crate) fn first(&self) -> Option<&Folded> {
         self.turns.iter().flat_map(|turns| &turns.launches).find_map(|l| l.record.as_ref())
     }
 }
 
-/// What a run ran on.
+/// The ranks and devices of a run.
 fn on(run: &Run) -> String {
     let ranks = match run.devices.len() {
         1 => "1 rank".to_owned(),
@@ -200,10 +201,10 @@ fn on(run: &Run) -> String {
     format!("{ranks} on {} ({device}){nccl}, host {}", run.plan.backend.name(), run.machine.host)
 }
 
-/// Prints what came out, as it was asked for.
+/// Prints the result in the requested form.
 ///
 /// # Errors
-/// When stdout cannot be written; a reader who has left is none.
+/// stdout cannot be written; a reader who has left is no error.
 pub(crate) fn print(
     arguments: &TurnArguments,
     outcome: &Outcome,
@@ -217,10 +218,10 @@ pub(crate) fn print(
     put(&text)
 }
 
-/// Prints a result that was read back.
+/// Prints a result that was read from a file.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// stdout cannot be written.
 pub(crate) fn show(outcome: &Outcome, as_csv: bool, as_json: bool) -> Result<()> {
     put(&match (as_csv, as_json) {
         (true, _) => csv::csv(outcome),
@@ -234,13 +235,13 @@ fn put(text: &str) -> Result<()> {
     answer(|out, _| out.write_all(text.as_bytes()))
 }
 
-/// Says something on stderr.
+/// Prints a message on stderr.
 pub(crate) fn say(text: &str) {
-    // Without a stderr there is nobody to tell.
+    // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr(), "busbw: {text}");
 }
 
-/// How the command ends: as the first environment that failed did.
+/// The command's exit code: that of the first environment that failed.
 pub(crate) fn exit(outcome: &Outcome) -> Exit {
     if outcome.interrupted {
         return Exit::Interrupted;

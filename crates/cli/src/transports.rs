@@ -1,5 +1,6 @@
-//! `busbw transports`: one job over each transport that this machine has, and the proof of which one ran.
-//! A sweep over named environments; not the launching of it (`sweep`).
+//! `busbw transports`: one job over each transport of this machine, with evidence of which one ran.
+//! A sweep over named environments.
+//! Not launching it (`sweep`).
 
 mod counters;
 mod evidence;
@@ -21,24 +22,24 @@ pub(crate) use table::table;
 
 use crate::{
     options::TransportsArguments,
-    sweep::{self, Environment, Outcome, Place, Prepared, Tried},
+    sweep::{self, Destination, Environment, Outcome, Prepared, Tried},
 };
 use busbw_core::exit::ExitError;
 use busbw_host::machine::Root;
-use evidence::Verdict;
+use evidence::Conclusion;
 use here::Here;
 use profile::Profile;
 
-/// Seconds for everything, where the user names none.
-const TIME: f64 = 240.0;
+/// Seconds for all transports together, where the user names none.
+const DEFAULT_TIME_S: f64 = 240.0;
 
 /// Runs all transports.
 ///
 /// # Errors
-/// What cannot be used, opened or started.
+/// The options cannot be used, or a process or file cannot be opened or started.
 pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     let mut arguments = arguments.clone();
-    arguments.turns.time.get_or_insert(TIME);
+    arguments.turns.time.get_or_insert(DEFAULT_TIME_S);
     let turns = &arguments.turns;
     let prepared = Prepared::new(turns)?;
     if has_groups(prepared.plan()) {
@@ -68,9 +69,9 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         let text = format!("--baseline {}: it cannot run here: {why}", names[number]);
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
-    let place = Place::find(turns, &prepared, "transports")?;
-    let mut measured = sweep::measure(turns, &prepared, &environments, &place, Vec::new())?;
-    // Waived ones have had no turn, and their place in the table all the same.
+    let destination = Destination::find(turns, &prepared, "transports")?;
+    let mut measured = sweep::measure(turns, &prepared, &environments, &destination, Vec::new())?;
+    // Waived ones have no launches, but a line of the table.
     let mut had = measured.turns.into_iter();
     measured.turns = chosen
         .iter()
@@ -88,14 +89,14 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         }
         let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
         let transport = Transport::judge(profile, &records, here.nodes);
-        let tried = Tried::of(&profile.environment, turns, place.is_kept());
+        let tried = Tried::of(&profile.environment, turns, destination.is_kept());
         Tried { transport: (!records.is_empty()).then_some(transport), ..tried }
     });
     let tried = tried.collect();
     let mut outcome = measured.outcome(turns, &prepared, "transports", args, baseline, tried);
     weigh(&mut outcome, &chosen, &here);
-    // A stdout that fails must not lose the result, nor a folder that fails the table.
-    let kept = place.keep(&outcome);
+    // A failing stdout must not lose the result, and a failing folder must not lose the table.
+    let kept = destination.keep(&outcome);
     sweep::print(turns, &outcome, table)?;
     kept?;
     if environments.is_empty() {
@@ -110,7 +111,8 @@ fn has_groups(plan: &Plan) -> bool {
     (0..plan.ranks()).any(|rank| plan.colour(rank) != plan.colour(0))
 }
 
-/// Those that the user named; without names all but `default`, which is one of the others by itself.
+/// The transports that the user named; by default all but `default`, which is the same as one of
+/// the others.
 fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
     let known: Vec<String> = all.iter().map(|profile| profile.name().to_owned()).collect();
     if let Some(word) = only.iter().find(|word| !all.iter().any(|profile| profile.is_meant(word))) {
@@ -124,16 +126,16 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
     Ok(all.into_iter().filter(is_meant).collect())
 }
 
-/// Holds every cell against its limit. The transport's own percentage is that of its largest size.
+/// Adds the limit to every cell. The transport's own percentage is that of its largest size.
 fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
     let host = limit::this_host();
     for (number, profile) in chosen.iter().enumerate() {
         let transport = outcome.environments.get(number).and_then(|one| one.transport.as_ref());
         let Some(verdict) = transport.map(|transport| transport.verdict) else { continue };
-        // What ran instead has another limit.
+        // The transport that ran instead has another limit.
         let answer = match verdict {
-            Verdict::Proven => {
-                limit::limit(&limit::machine(&host, &profile.way), here, &profile.way)
+            Conclusion::Proven => {
+                limit::limit(&limit::machine(&host, &profile.kind), here, &profile.kind)
             }
             _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),
         };

@@ -1,12 +1,12 @@
-//! Faults that a run injects into itself on purpose, so that its defences can be tested.
-//! Not error handling: this only says what to break, where and when.
+//! Faults that a run injects into itself, so that its failure handling can be tested.
+//! Not error handling: only which rank fails, how and when.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Where in a row's life the fault strikes.
+/// The phase of a row in which the fault strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -58,15 +58,15 @@ pub enum Action {
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The rank that breaks.
+    /// The rank that fails.
     pub rank: usize,
-    /// When within a row.
+    /// The phase.
     pub phase: Phase,
-    /// Which row of the sweep, counted from 0.
+    /// The row of the sweep, counted from 0.
     pub row: u64,
-    /// How.
+    /// What happens.
     pub action: Action,
-    /// Only messages with this rank are slow.
+    /// Slows only messages with this rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<usize>,
 }
@@ -82,7 +82,7 @@ pub struct FaultError {
 }
 
 impl Fault {
-    /// Whether the fault strikes this rank here and now.
+    /// Whether the fault strikes this rank in this phase of this row.
     pub fn strikes(&self, rank: usize, phase: Phase, row: u64) -> bool {
         self.rank == rank && self.phase == phase && self.row == row
     }

@@ -6,7 +6,7 @@ pub const RANK: &str = "__rank";
 /// A rank that `doctor -g` asks for what it sees.
 pub const FINGERPRINT: &str = "__fingerprint";
 /// The filter of what MPI prints (`backend::mpi`).
-pub const SIEVE: &str = "__sieve";
+pub const LOG_FILTER: &str = "__log_filter";
 /// One rule of `plugin check`.
 pub const RULE: &str = "__plugin_rule";
 /// The other process of such a rule.

@@ -1,9 +1,9 @@
-//! Where every element of a rank's buffers must have come from, for each collective.
-//! Not how it got there: the engine's algorithms know nothing of this, so that it can judge them.
+//! The origin of every element of a rank's buffers, for each collective.
+//! Not how it gets there: the engine's algorithms do not use this, so that it can verify them.
 
 use crate::{Collective, alltoallv::Traffic, collective::Counts, pattern::Content};
 
-/// One case as seen by its layout: which collective, how much, over whom.
+/// A case as its layout sees it: collective, counts and ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
     /// The collective.
@@ -20,14 +20,14 @@ pub struct Shape<'a> {
     pub element_bytes: usize,
 }
 
-/// A stretch of a buffer and what it holds.
+/// A stretch of a buffer, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// Element offset.
     pub at: usize,
     /// Elements.
     pub len: usize,
-    /// What they are.
+    /// Its content.
     pub content: Content,
 }
 
@@ -49,7 +49,7 @@ impl Shape<'_> {
         }
     }
 
-    /// What rank `rank` puts into its send buffer, from its first element on.
+    /// The content of rank `rank`'s send buffer, from its first element on.
     pub fn input(&self, rank: usize) -> Content {
         if self.collective.reduces() {
             Content::Contribution { rank, first: 0 }
@@ -58,8 +58,8 @@ impl Shape<'_> {
         }
     }
 
-    /// What rank `rank`'s receive buffer must hold afterwards, as stretches from its first element
-    /// on that do not overlap. `in_place` matters to ranks that receive nothing: their buffer still
+    /// The expected content of rank `rank`'s receive buffer, as stretches from its first element on
+    /// that do not overlap. `in_place` matters for ranks that receive nothing: their buffer still
     /// holds what they sent.
     pub fn output(&self, rank: usize, in_place: bool) -> Vec<Stretch> {
         let all = |content| vec![Stretch { at: 0, len: self.counts.recv, content }];
@@ -115,7 +115,8 @@ impl Shape<'_> {
         ]
     }
 
-    /// Segments of every source in rank order; a buffer longer than this rank needs stays untouched.
+    /// Segments of every source in rank order; the rest of a buffer that is longer than this rank
+    /// needs stays untouched.
     fn received_alltoallv(&self, rank: usize) -> Vec<Stretch> {
         let mut at = 0;
         let mut stretches: Vec<Stretch> = (0..self.ranks)
@@ -138,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every element of the receive buffer is spoken for exactly once.
+        /// Every element of the receive buffer is covered exactly once.
         #[test]
         fn outputs_cover_the_buffer(
             which in 0usize..11, ranks in 1usize..18, bytes in 0usize..10_000, root in 0usize..17,

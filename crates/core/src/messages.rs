@@ -1,4 +1,4 @@
-//! Tests of messages between pairs of ranks: who talks to whom, and what a row's figures are.
+//! Tests of messages between pairs of ranks: the pairs, and the unit of a row's figures.
 //! Not how messages move (a backend's channel) and not the loops (`measure` of the program).
 
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Messages {
-    /// To and fro between two ranks; half the round trip.
+    /// Ping-pong between two ranks; the figure is half the round trip.
     Latency,
     /// A window of messages from one rank to another, then an answer of one byte.
     #[serde(rename = "bw")]
     Bandwidth,
-    /// A window of messages each way at once.
+    /// A window of messages in each direction at once.
     #[serde(rename = "bibw")]
     BiBandwidth,
     /// Bandwidth of several pairs at once, and messages a second.
@@ -50,18 +50,18 @@ impl Messages {
         Messages::ALL.into_iter().find(|test| test.name() == name)
     }
 
-    /// Whether a message goes to and fro; otherwise windows of messages follow each other.
+    /// Whether a message goes back and forth; otherwise windows of messages follow each other.
     pub const fn is_latency(self) -> bool {
         matches!(self, Messages::Latency | Messages::MultiLatency)
     }
 
-    /// Whether several pairs talk at once; the other tests take two ranks.
+    /// Whether several pairs exchange messages at once; the other tests use two ranks.
     pub const fn is_multiple(self) -> bool {
         matches!(self, Messages::MultiBandwidth | Messages::MultiLatency)
     }
 
     /// The ranks of each pair, the one that begins first: rank i and rank i + pairs, as
-    /// osu_mbw_mr.c:96 pairs them. None where `ranks` is no number that the test can use.
+    /// osu_mbw_mr.c:96 pairs them. `None` if the test cannot use this number of ranks.
     pub fn pairs(self, ranks: usize) -> Option<Vec<(usize, usize)>> {
         let fits =
             if self.is_multiple() { ranks >= 2 && ranks.is_multiple_of(2) } else { ranks == 2 };
@@ -69,8 +69,8 @@ impl Messages {
         fits.then(|| (0..half).map(|first| (first, first + half)).collect())
     }
 
-    /// Messages of one iteration of one pair, of whose time it is made: two of a round trip, a window, or
-    /// one each way.
+    /// Messages of one iteration of one pair that its time is divided by: two of a round trip, a
+    /// window, or one in each direction.
     pub const fn messages(self, window: u32) -> u64 {
         match self {
             Messages::Latency | Messages::MultiLatency => 2,

@@ -13,12 +13,12 @@ pub const VERSION: &str = "7.4";
 pub struct Program {
     /// Its name.
     pub name: &'static str,
-    /// What stands between library and `Test` in its title (`BENCHMARK` in its source).
+    /// The text between library and `Test` in its title (`BENCHMARK` in its source).
     pub title: &'static str,
     /// What it measures.
     pub benchmark: Benchmark,
-    /// Its options in getopt's writing: one colon for a value, two for one that must be attached
-    /// (c/util/osu_util_options.h, the forms for accelerators and others put together).
+    /// Its options in getopt's notation: one colon for a value, two for an attached one
+    /// (c/util/osu_util_options.h, the forms for accelerators and others combined).
     pub options: &'static str,
 }
 
@@ -31,7 +31,7 @@ const BROADCAST: &str = "hvfm:i:x:M:a:c::u:G:D:P:T:Iz::d:r:";
 const REDUCTION: &str = "hvfm:i:x:M:a:c::u:G:P:T:Ilz::d:r:";
 const REDUCE: &str = "hvfm:i:x:M:a:c::u:G:P:T:Ilz::d:r:k:";
 const BARRIER: &str = "hvfm:i:x:M:a:u:G:P:Iz::d:r:";
-/// Without a check in OSU; ours have one.
+/// Without a check in OSU; busbw's have one.
 const XCCL: &str = "hvfm:i:x:M:a:c::u:z::d:r:";
 
 const fn pair(
@@ -84,11 +84,11 @@ pub const PROGRAMS: [Program; 25] = [
     all("osu_xccl_reduce_scatter", "Reduce_scatter Latency", C::ReduceScatter, XCCL),
 ];
 
-/// Whose GPUs a title names (`-d`).
+/// The vendor of the GPUs that a title names (`-d`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// NVIDIA's, also where nobody says.
+    /// NVIDIA's, also by default.
     #[default]
     Cuda,
     /// AMD's.
@@ -110,7 +110,7 @@ impl Program {
     /// The first line of its output. `library` moves the data: MPI in theirs, a backend's name here.
     /// `gpus` are those that buffers lie on, if any do.
     pub fn title_line(&self, library: &str, gpus: Option<Accelerator>) -> String {
-        // Tests of several pairs say nothing of GPUs.
+        // Tests of several pairs name no GPUs.
         let several = self.benchmark.messages().is_some_and(Messages::is_multiple);
         let suffix = match gpus.filter(|_| !several) {
             Some(Accelerator::Cuda) => "-CUDA",

@@ -1,8 +1,9 @@
-//! What each pair of ranks reaches: a matrix of figures, one for each sender and receiver.
-//! Not how it is measured. Below: `schedule` (which pairs talk when), `judge` (from `figures` to a
-//! `verdict` about `subject`s), `retest` (who is measured again), `sentence` (the verdict in words), `of_row`
-//! (the matrix of a record).
-//! docs/pairs.md tells how a verdict is reached and how far it can be trusted.
+//! The figures of each pair of ranks: a matrix with a row for each sender and a column for each
+//! receiver.
+//! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to a
+//! `verdict` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
+//! words), `of_row` (the matrix of a record).
+//! docs/pairs.md says how a verdict is reached and how far it can be trusted.
 
 pub mod figures;
 mod fit;
@@ -18,13 +19,13 @@ pub mod verdict;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use verdict::Verdict;
+use verdict::PairsAssessment;
 
 /// Version of this form. Readers refuse newer ones. Since 2 there may be a verdict.
 pub const SCHEMA: u32 = 2;
 
-/// The most ranks whose matrix is taken.
-pub const MOST_RANKS: usize = 4096;
+/// The most ranks whose matrix is accepted.
+pub const MAX_RANKS: usize = 4096;
 
 /// A matrix of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,12 +47,12 @@ pub struct Pairs {
     pub size: u64,
     /// Unit of the values.
     pub unit: Unit,
-    /// A row for each sender, a column for each receiver; none where nothing was measured, as from a
-    /// rank to itself.
+    /// A row for each sender, a column for each receiver; `null` where nothing was measured, as
+    /// from a rank to itself.
     pub values: Vec<Vec<Option<f64>>>,
-    /// What the matrix says, where it has been judged.
+    /// The verdict on the matrix, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<PairsAssessment>,
 }
 
 /// Unit of a pair's figure.
@@ -76,15 +77,15 @@ pub struct Pair {
     pub value: f64,
 }
 
-/// Why a text is no matrix of pairs.
+/// Why a text is not a matrix of pairs.
 #[derive(Debug, Error)]
 pub enum BadPairs {
-    /// From the future.
+    /// A newer schema.
     #[error("its matrix of pairs has schema {0}; this busbw reads up to {SCHEMA}: use a newer one")]
     Newer(u32),
     /// The wrong shape.
     #[error(
-        "its matrix of pairs has {labels} labels (1 to {MOST_RANKS} are taken) and {rows} rows, the shortest of \
+        "its matrix of pairs has {labels} labels (1 to {MAX_RANKS} are taken) and {rows} rows, the shortest of \
          {shortest} and the longest of {longest} values: they do not fit together"
     )]
     Shape {
@@ -101,14 +102,14 @@ pub enum BadPairs {
     #[error(
         "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
     )]
-    Verdict(usize, usize),
-    /// A figure that is none.
+    Assessment(usize, usize),
+    /// A value that is not a figure.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]
     Value(f64),
 }
 
 impl Unit {
-    /// As it is written behind a figure.
+    /// The suffix of a figure.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::GigabytesPerSecond => "GB/s",
@@ -126,7 +127,7 @@ impl Pairs {
     /// The matrix, if its parts fit together.
     ///
     /// # Errors
-    /// [`BadPairs`].
+    /// The schema is newer, the shape is not square, or a figure is not positive.
     pub fn checked(self) -> Result<Pairs, BadPairs> {
         if self.pairs_schema > SCHEMA {
             return Err(BadPairs::Newer(self.pairs_schema));
@@ -134,7 +135,7 @@ impl Pairs {
         let (labels, rows) = (self.labels.len(), self.values.len());
         let lengths = || self.values.iter().map(Vec::len);
         let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
-        if !(1..=MOST_RANKS).contains(&labels)
+        if !(1..=MAX_RANKS).contains(&labels)
             || [rows, shortest, longest].iter().any(|n| *n != labels)
         {
             return Err(BadPairs::Shape { labels, rows, shortest, longest });
@@ -145,7 +146,7 @@ impl Pairs {
         }
         match &self.verdict {
             Some(verdict) if verdict.hosts.len() != labels => {
-                Err(BadPairs::Verdict(verdict.hosts.len(), labels))
+                Err(BadPairs::Assessment(verdict.hosts.len(), labels))
             }
             _ => Ok(self),
         }

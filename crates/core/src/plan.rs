@@ -9,12 +9,12 @@ mod pairing;
 mod sampling;
 mod seating;
 
-pub use backend::{BackendChoice, GpuOptions, Memory, ProofBy, Registration};
+pub use backend::{BackendChoice, CheckedBy, GpuOptions, Memory, Registration};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
-pub use pairing::{Pairing, Way};
+pub use pairing::{PairSelection, Pairing};
 pub use sampling::{Average, Sampling};
-pub use seating::Seating;
+pub use seating::RankLayout;
 
 use serde::{Deserialize, Serialize};
 
@@ -66,16 +66,16 @@ pub enum Blocking {
 /// Out of place or in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum Placement {
     /// Send and receive buffers differ.
     OutOfPlace,
     /// The operation works within one buffer.
     InPlace,
 }
 
-impl Place {
+impl Placement {
     /// Both, in the order of a row.
-    pub const BOTH: [Place; 2] = [Place::OutOfPlace, Place::InPlace];
+    pub const BOTH: [Placement; 2] = [Placement::OutOfPlace, Placement::InPlace];
 }
 
 /// Everything that a run needs to know.
@@ -103,7 +103,8 @@ pub struct Plan {
     pub launched: usize,
     /// Which process and thread holds which ranks.
     #[serde(default)]
-    pub seating: Seating,
+    #[serde(rename = "seating")]
+    pub rank_layout: RankLayout,
     /// Whether drivers of GPUs stay on the processors next to them (`--bind`).
     #[serde(default)]
     pub bind: bool,
@@ -223,7 +224,7 @@ impl Plan {
             threads: 1,
             devices: 2,
             launched: 1,
-            seating: Seating::Processes,
+            rank_layout: RankLayout::Processes,
             bind: false,
             first_device: 0,
             min_bytes: 8,

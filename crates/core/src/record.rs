@@ -44,9 +44,9 @@ pub enum Line {
     End(Box<End>),
 }
 
-/// What a process's library said of itself.
+/// What a library reports about itself in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Said {
+pub enum LibraryFacts {
     /// NCCL (or RCCL).
     Nccl(Box<NcclFacts>),
     /// MPI, with UCX below it.
@@ -57,13 +57,13 @@ pub enum Said {
     Paths(Box<NetStats>),
 }
 
-impl From<Said> for Line {
-    fn from(said: Said) -> Line {
+impl From<LibraryFacts> for Line {
+    fn from(said: LibraryFacts) -> Line {
         match said {
-            Said::Nccl(facts) => Line::Library(facts),
-            Said::Mpi(facts) => Line::Mpi(facts),
-            Said::Net(facts) => Line::Net(facts),
-            Said::Paths(stats) => Line::Paths(stats),
+            LibraryFacts::Nccl(facts) => Line::Library(facts),
+            LibraryFacts::Mpi(facts) => Line::Mpi(facts),
+            LibraryFacts::Net(facts) => Line::Net(facts),
+            LibraryFacts::Paths(stats) => Line::Paths(stats),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Simulated machines, healthy and with planted faults: who is accused, and how often rightly.
 //! Not the rules by themselves, which are tested beside them. docs/pairs.md has the rates, which
-//! `cargo test --release -p busbw-model --test pairs -- --ignored --nocapture` prints.
+//! `cargo test --release -p busbw-core --test pairs -- --ignored --nocapture` prints.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use busbw_core::pairs::{
     judge::{confirm, judge},
     retest::{FIRST_PASSES, PASSES, plan},
     subject::Subject,
-    verdict::{Mover, Rule, Verdict},
+    verdict::{Mover, PairsAssessment, Rule},
 };
 use pairs::{
     machine::Machine,
@@ -63,7 +63,7 @@ fn tellable(hosts: usize, local: usize) -> &'static [(&'static str, Draw)] {
 }
 
 /// A first look, and what is left of it after a retest.
-fn look(machine: &Machine, passes: [usize; 2], seed: u64) -> [Verdict; 2] {
+fn look(machine: &Machine, passes: [usize; 2], seed: u64) -> [PairsAssessment; 2] {
     let mut rng = Rng::new(seed);
     let (schedule, hosts) = (machine.schedule(), &machine.hosts);
     let first = judge(

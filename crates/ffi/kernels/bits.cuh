@@ -1,4 +1,4 @@
-// Elements that are made by bits and integers: crates/model/src/pattern/reduction.rs, its bits.rs and
+// Elements that are made by bits and integers: crates/core/src/pattern/reduction.rs, its bits.rs and
 // the kinds in fill.rs for a device. The reasons for each formula are there.
 //
 // A kind has `enter`, which prepares the keys for groups that share their upper 32 bits; `at`, a

@@ -1,4 +1,4 @@
-// The hash that all pattern bits come from: crates/model/src/pattern/draw.rs for a device.
+// The hash that all pattern bits come from: crates/core/src/pattern/draw.rs for a device.
 // Not the patterns themselves.
 #pragma once
 #include "pattern.h"

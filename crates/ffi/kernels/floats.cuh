@@ -1,4 +1,4 @@
-// Sums and averages of floats: crates/model/src/pattern/reduction/floats.rs for a device. The reasons
+// Sums and averages of floats: crates/core/src/pattern/reduction/floats.rs for a device. The reasons
 // for each formula are there.
 //
 // A device subtracts levels in the type itself, or in the upper halves of f32, for the elements of a

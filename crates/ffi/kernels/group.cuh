@@ -1,4 +1,4 @@
-// Eight bytes of elements, worked on side by side: crates/model/src/pattern/group.rs for a device.
+// Eight bytes of elements, worked on side by side: crates/core/src/pattern/group.rs for a device.
 // Not what the elements are.
 #pragma once
 #include "draw.cuh"

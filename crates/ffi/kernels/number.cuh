@@ -1,4 +1,4 @@
-// Floats as integers: their formats, nearness, exact division: crates/model/src/number.rs for a
+// Floats as integers: their formats, nearness, exact division: crates/core/src/number.rs for a
 // device. Not the patterns. Everything here is rounded to nearest even in exactly one place.
 #pragma once
 #include "group.cuh"

@@ -1,5 +1,6 @@
-//! Variables of this process's own environment, for libraries that take their settings from there.
-//! Not those of processes that are started: `Command` sets these.
+//! Sets variables of this process's own environment, for libraries that read their settings from
+//! there.
+//! Not those of child processes: `Command` sets these.
 
 use std::ffi::OsStr;
 

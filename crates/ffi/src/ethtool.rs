@@ -1,4 +1,5 @@
-//! What a network adapter's driver counts, by ethtool's ioctl: names and values (Linux, uapi/linux/ethtool.h).
+//! The statistics of a network adapter's driver, by ethtool's ioctl: names and values (Linux,
+//! uapi/linux/ethtool.h).
 //! Not which of them matter.
 
 use std::{ffi::c_void, io, os::fd::OwnedFd};
@@ -17,14 +18,14 @@ const SET_LENGTHS: u32 = 0x37;
 /// ETH_SS_STATS, the set of the statistics' names.
 const SET: u32 = 1;
 /// ETH_GSTRING_LEN, the bytes of a name.
-const NAME: usize = 32;
+const STATISTIC_NAME_BYTES: usize = 32;
 /// IFNAMSIZ, the bytes of an interface's name with its end.
-const INTERFACE: usize = 16;
+const INTERFACE_NAME_BYTES: usize = 16;
 
 /// struct ifreq of 64-bit systems: 40 bytes.
 #[repr(C)]
 struct Request {
-    interface: [u8; INTERFACE],
+    interface: [u8; INTERFACE_NAME_BYTES],
     data: *mut c_void,
     rest: [u8; 16],
 }
@@ -42,18 +43,18 @@ struct SetLengths {
 #[derive(Debug)]
 pub struct Statistics {
     socket: OwnedFd,
-    interface: [u8; INTERFACE],
+    interface: [u8; INTERFACE_NAME_BYTES],
 }
 
 impl Statistics {
     /// For an interface of this network namespace.
     ///
     /// # Errors
-    /// When its name is none, or no socket can be had.
+    /// The name is not that of an interface, or no socket can be created.
     pub fn open(interface: &str) -> io::Result<Statistics> {
-        let mut name = [0; INTERFACE];
+        let mut name = [0; INTERFACE_NAME_BYTES];
         let bytes = interface.as_bytes();
-        if bytes.is_empty() || bytes.len() >= INTERFACE {
+        if bytes.is_empty() || bytes.len() >= INTERFACE_NAME_BYTES {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         name[..bytes.len()].copy_from_slice(bytes);
@@ -65,11 +66,11 @@ impl Statistics {
     /// The names, in the order of the values.
     ///
     /// # Errors
-    /// When the driver has no statistics, or the interface is gone.
+    /// The driver has no statistics, or the interface is gone.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let room = room(self.count()?);
         // Command, set, length, then the names.
-        let mut words = vec![0u32; 3 + room * NAME / 4];
+        let mut words = vec![0u32; 3 + room * STATISTIC_NAME_BYTES / 4];
         (words[0], words[1]) = (STRINGS, SET);
         // SAFETY: the kernel writes the length and so many names, which fit: see `room`.
         unsafe { self.ask(words.as_mut_ptr().cast())? };
@@ -79,13 +80,13 @@ impl Statistics {
             let text = raw.split(|byte| *byte == 0).next().unwrap_or_default();
             String::from_utf8_lossy(text).trim().to_owned()
         };
-        Ok(bytes.chunks_exact(NAME).take(count).map(name).collect())
+        Ok(bytes.chunks_exact(STATISTIC_NAME_BYTES).take(count).map(name).collect())
     }
 
-    /// The values as they are now.
+    /// The current values.
     ///
     /// # Errors
-    /// The same.
+    /// The driver has no statistics, or the interface is gone.
     pub fn values(&self) -> io::Result<Vec<u64>> {
         let room = room(self.count()?);
         let mut words = vec![0u64; 1 + room];
@@ -121,8 +122,8 @@ impl Statistics {
     }
 }
 
-/// Entries to make room for, where the driver counts `count`: it writes as many as it has when it is asked,
-/// and a change of its queues since it was asked how many adds a few for each queue.
+/// Entries to make room for, where the driver reports `count`: it writes the number that it has at
+/// the second call, and a change of its queues in between adds a few for each queue.
 const fn room(count: usize) -> usize {
     2 * count + 1024
 }
@@ -133,17 +134,17 @@ mod tests {
 
     #[test]
     fn names_and_values_belong_together() {
-        let mut heard = 0;
+        let mut seen = 0;
         for entry in std::fs::read_dir("/sys/class/net").unwrap().flatten() {
             let interface = entry.file_name().into_string().unwrap();
             let statistics = Statistics::open(&interface).unwrap();
             let Ok(names) = statistics.names() else { continue };
             assert_eq!(names.len(), statistics.values().unwrap().len(), "{interface}");
             assert!(names.iter().all(|name| !name.is_empty()), "{interface}: {names:?}");
-            heard += names.len();
+            seen += names.len();
         }
-        println!("{heard} statistics of this machine's adapters");
-        // A kernel says either that loopback has none, or that it has no statistics at all.
+        println!("{seen} statistics of this machine's adapters");
+        // Some kernels report an empty set for loopback, others no statistics at all.
         let refused = Statistics::open("lo").unwrap().names().unwrap_err();
         assert!(refused.kind() == io::ErrorKind::Unsupported, "{refused}");
         assert!(Statistics::open("no-such-thing0").unwrap().values().is_err());

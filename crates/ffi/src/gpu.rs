@@ -1,5 +1,6 @@
-//! GPUs through CUDA's driver, or through its HIP twin on AMD: contexts, memory, streams, events,
-//! graphs, modules. Not NCCL, and not what runs on the GPU.
+//! GPUs through CUDA's driver, or through HIP on AMD: contexts, memory, streams, events, graphs,
+//! modules.
+//! Not NCCL, and not what runs on the GPU.
 
 mod context;
 mod event;

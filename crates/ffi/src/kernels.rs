@@ -1,5 +1,6 @@
-//! The kernels that fill a GPU's memory with a pattern or compare it with one: text and interface.
-//! Not launching them, which is whoever's that holds a device. docs/kernels.md says the rest.
+//! The kernels that fill a GPU's memory with a pattern or compare it with one: PTX text and
+//! interface.
+//! Not launching them: `loaded` does that. docs/kernels.md has the details.
 
 mod loaded;
 
@@ -11,14 +12,14 @@ use busbw_core::{
     pattern::{Content, Mismatch, Pattern, Wrong},
 };
 
-/// One kernel: `(memory, elements: u64, Parameters, *mut Findings)`. With findings it compares
-/// the memory, without (null) it writes it. `memory` is aligned to the element.
+/// One kernel: `(memory, elements: u64, Parameters, *mut Findings)`. With findings it compares the
+/// memory; without (null) it writes it. `memory` is aligned to the element.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Its name in the module.
     pub name: &'static str,
-    /// The module: PTX for every GPU since Volta, version 8.0, so drivers of CUDA 12.0 (525.60) on.
-    /// Of its own, since a driver takes a twentieth of a second to translate it.
+    /// The module: PTX for every GPU since Volta, version 8.0, for drivers of CUDA 12.0 (525.60)
+    /// on. One module a kernel, since a driver takes a twentieth of a second to compile it.
     pub ptx: &'static str,
 }
 
@@ -54,22 +55,22 @@ pub fn kernel(datatype: DataType, content: Content) -> &'static Kernel {
 /// long as it has fewer than 2^29 threads.
 pub const BLOCK: u32 = 256;
 
-/// Blocks for each multiprocessor: a multiple of 4, 5, 6 and 8, however many of which run there at a
-/// time, so that the last of them do not run alone.
+/// Blocks for each multiprocessor: a multiple of 4, 5, 6 and 8, the possible numbers of resident
+/// blocks, so that the last ones do not run alone.
 const BLOCKS_PER_PROCESSOR: u64 = 120;
 
 /// Bytes that a thread handles in one step.
-const PIECE: u64 = 16;
+const BYTES_PER_STEP: u64 = 16;
 
-/// Blocks for `elements` of a type on a device of so many multiprocessors; 0 for no elements, for
-/// which there is nothing to launch.
+/// Blocks for `elements` of a type on a device with this number of multiprocessors; 0 for no
+/// elements: nothing to launch.
 pub fn blocks(elements: u64, datatype: DataType, processors: u32) -> u32 {
-    let pieces = (elements * datatype.bytes() as u64).div_ceil(PIECE);
+    let pieces = (elements * datatype.bytes() as u64).div_ceil(BYTES_PER_STEP);
     let enough = u64::from(processors.max(1)) * BLOCKS_PER_PROCESSOR;
     pieces.div_ceil(u64::from(BLOCK)).min(enough) as u32
 }
 
-/// What a launch is told: by value, as the kernels' third parameter. `struct Parameters` of
+/// The parameters of a launch: by value, as the kernels' third parameter. `struct Parameters` of
 /// kernels/pattern.h.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub struct Parameters {
     pub seed: u64,
     /// Index in the pattern of the first element.
     pub first: u64,
-    /// What [`Findings::first_index`] counts from: the stretch's place in the buffer, in elements.
+    /// The base of [`Findings::first_index`]: the stretch's offset in the buffer, in elements.
     pub base: u64,
     /// Index in [`DataType::ALL`].
     pub datatype: u32,
@@ -90,7 +91,8 @@ pub struct Parameters {
     pub rank: u32,
     /// Ranks that take part, 1 to 2^20.
     pub ranks: u32,
-    /// Floats may be so many numbers of their type away from the right one; 0: every bit counts.
+    /// How far floats may be from the exact value, in representable numbers of the type; 0: every
+    /// bit counts.
     pub tolerance: u32,
 }
 
@@ -139,7 +141,7 @@ fn index_of<T: PartialEq>(all: &[T], one: T) -> u32 {
     all.iter().take_while(|other| **other != one).count() as u32
 }
 
-/// What verifying found, in device memory: `struct Findings` of kernels/pattern.h. Set to
+/// The result of a comparison, in device memory: `struct Findings` of kernels/pattern.h. Set to
 /// [`Findings::NONE`] before the first launch; further launches on one stream add to it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,16 +152,16 @@ pub struct Findings {
     pub first_index: u64,
     /// Bits found there.
     pub got: u64,
-    /// Bits wanted there.
+    /// Expected bits.
     pub want: u64,
-    /// Taken by a thread that writes here. 0 between launches.
+    /// A lock of the thread that writes here. 0 between launches.
     pub lock: u32,
-    /// Nothing.
+    /// Padding.
     pub padding: u32,
 }
 
 impl Findings {
-    /// Nothing wrong yet.
+    /// No wrong element.
     pub const NONE: Findings =
         Findings { wrong: 0, first_index: u64::MAX, got: 0, want: 0, lock: 0, padding: 0 };
 
@@ -180,7 +182,7 @@ impl Findings {
         Findings { wrong, first_index, got, want, ..Findings::NONE }
     }
 
-    /// The same as crate model says it.
+    /// Converts to the model's type.
     pub fn mismatch(&self) -> Mismatch {
         let first = Wrong { index: self.first_index, got: self.got, want: self.want };
         Mismatch { wrong: self.wrong, first: (self.wrong > 0).then_some(first) }

@@ -1,9 +1,10 @@
-//! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL), MPI,
-//! NVML, net plugins; and what network drivers count. Not what is done with them: backends, the preflight and the counters are the program's.
+//! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
+//! MPI, NVML, net plugins; and the statistics of network drivers.
+//! Not what is done with them: backends, the preflight and the counters are the program's.
 
 /// Variables of this process's own environment.
 pub mod environment;
-/// What drivers of network adapters count.
+/// Statistics of network adapters' drivers.
 pub mod ethtool;
 /// GPUs through CUDA's driver or HIP.
 pub mod gpu;
@@ -14,11 +15,11 @@ mod library;
 pub mod mpi;
 /// NCCL or RCCL.
 pub mod nccl;
-/// Net plugins of NCCL's kind.
+/// NCCL's net plugins.
 pub mod net;
 /// NVIDIA's management library.
 pub mod nvml;
-/// Where the machine keeps a library, and which copy is used.
+/// The search for a library, and which copy is used.
 pub mod search;
 /// Streams of C's library.
 pub mod streams;

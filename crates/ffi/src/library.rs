@@ -13,12 +13,12 @@ use thiserror::Error;
 /// Why a library cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// None of the places where it could be has it.
+    /// None of the searched places has it.
     #[error("no {library} was found; looked for {looked}")]
     Absent {
-        /// What was looked for, such as "NCCL".
+        /// The library, such as "NCCL".
         library: &'static str,
-        /// The places.
+        /// The searched places.
         looked: String,
     },
     /// The file is there and cannot be opened.
@@ -26,30 +26,30 @@ pub enum LoadError {
     Refused {
         /// The file.
         path: String,
-        /// The loader's words.
+        /// The loader's error.
         why: String,
     },
-    /// It lacks a function without which nothing can be done.
+    /// It lacks a required function.
     #[error("{path} has no function {function}: it is no {library}, or too old")]
     Missing {
         /// The file.
         path: String,
         /// The function.
         function: &'static str,
-        /// What it was opened as.
+        /// The library that it was opened as.
         library: &'static str,
     },
-    /// It was loaded and cannot start.
+    /// It was loaded and cannot be initialised.
     #[error("{path} was loaded and does not work: {why}")]
     Broken {
         /// The file.
         path: String,
-        /// Its own words.
+        /// Its own error.
         why: String,
     },
 }
 
-/// An open library. It is never closed: what was created by it lives as long as the process.
+/// An open library. It is never closed: its objects live as long as the process.
 pub struct Library {
     path: PathBuf,
     handle: std::mem::ManuallyDrop<unix::Library>,
@@ -65,15 +65,15 @@ impl Library {
     /// Opens a file, or a name that the system's loader resolves.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn open(path: &Path) -> Result<Library, LoadError> {
         Library::open_with(path, unix::RTLD_NOW | unix::RTLD_LOCAL)
     }
 
-    /// Opens a file whose symbols libraries that are opened later may resolve against.
+    /// Opens a file with global symbols, so that libraries opened later can resolve against them.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn open_for_all(path: &Path) -> Result<Library, LoadError> {
         Library::open_with(path, unix::RTLD_NOW | unix::RTLD_GLOBAL)
     }
@@ -89,7 +89,7 @@ impl Library {
         Ok(Library { path: path.to_owned(), handle: std::mem::ManuallyDrop::new(handle) })
     }
 
-    /// What was opened.
+    /// The path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -104,7 +104,7 @@ impl Library {
         symbol.ok().map(|symbol| *symbol)
     }
 
-    /// Where a variable of the library lies, if it has it.
+    /// The address of a variable of the library, if it has it.
     pub(crate) fn address(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: only the address is taken; what lies there is the library's.
         unsafe { self.function(name) }
@@ -123,8 +123,8 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Declares a table of foreign functions that return a status. `open` looks every name up once; a
-/// library that lacks one leaves it empty, and only who calls it hears of that.
+/// Declares a table of foreign functions that return a status. `open` looks every name up once. A
+/// missing function leaves its entry empty, and only a call of it fails.
 macro_rules! table {
     (
         $(#[$attribute:meta])*
@@ -154,7 +154,7 @@ macro_rules! table {
                 }
             }
 
-            /// What the library itself calls an entry of the table, for messages.
+            /// The library's own name of an entry of the table, for messages.
             pub(crate) fn name_of(entry: &'static str, column: usize) -> &'static str {
                 let names: [&std::ffi::CStr; $names] = match entry {
                     $( stringify!($function) => [$($name),+], )*

@@ -1,5 +1,6 @@
-//! MPI, opened at run time: Open MPI, MPICH and its family, or any library of the standard ABI of MPI 5.
-//! Not which operation runs when, and not who starts the ranks.
+//! MPI, opened at run time: Open MPI, MPICH and its family, or any library of the standard ABI of
+//! MPI 5.
+//! Not which operation runs when, and not how the ranks are started.
 
 mod abi;
 mod awareness;

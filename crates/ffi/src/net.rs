@@ -1,8 +1,8 @@
-//! Net plugins of NCCL's and RCCL's kind, `ncclNetPlugin_v8` to `v12`: any of them, behind one interface.
-//! Not what is sent over them, and not busbw's own plugin (`plugin`).
+//! NCCL's and RCCL's net plugins, `ncclNetPlugin_v8` to `v12`, behind one interface.
+//! Not what is sent over them, and not busbw's own plugin (crate `plugin`).
 //!
-//! Functions that a plugin leaves out are said, not called. Memory that a request uses stays where it is, and
-//! nobody here looks at it, until the request is done or its connection is closed.
+//! A function that a plugin lacks is an error, and is not called. Memory that a request uses stays
+//! allocated and is not read here until the request is complete or its connection is closed.
 
 mod calls;
 mod connection;

@@ -1,5 +1,5 @@
-//! NVIDIA's management library: opened where the driver installed it, absent without a panic.
-//! Not what follows from what it says.
+//! NVIDIA's management library: opened where the driver installed it, an error where it is absent.
+//! Not the meaning of its values.
 
 mod fabric;
 mod fields;
@@ -20,28 +20,28 @@ pub use xids::Xids;
 /// Opens NVML; the environment variable `BUSBW_NVML` names another file than `libnvidia-ml.so.1`.
 ///
 /// # Errors
-/// Why there is none: no such library, or no driver behind it.
+/// There is no such library, or no driver behind it.
 pub fn open() -> Result<Nvml, NvmlError> {
     let path = std::env::var_os("BUSBW_NVML");
     Nvml::builder().lib_path(path.as_deref().unwrap_or("libnvidia-ml.so.1".as_ref())).init()
 }
 
-/// One answer of the driver.
+/// One value that NVML was asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Reading<T> {
-    /// What it says.
+    /// The value.
     Value(T),
-    /// This device has no such thing.
+    /// This device has no such feature.
     Unsupported,
-    /// It does not say, and why.
+    /// Unknown, and why.
     Unknown(String),
-    /// It was not asked.
+    /// It was not asked for.
     #[default]
     Unasked,
 }
 
 impl<T> Reading<T> {
-    /// The answer, where there is one.
+    /// The value, if there is one.
     pub const fn value(&self) -> Option<&T> {
         match self {
             Reading::Value(value) => Some(value),
@@ -72,21 +72,21 @@ impl<T> From<Result<T, NvmlError>> for Reading<T> {
     }
 }
 
-/// The driver and its GPUs at one moment.
+/// The state of the driver and its GPUs.
 #[derive(Debug, Clone, Default)]
 pub struct Driver {
     /// Its version, such as 580.82.07.
     pub version: Reading<String>,
-    /// The newest CUDA that it runs, as major and minor.
+    /// The newest CUDA version that it supports, as major and minor.
     pub cuda: Reading<(u32, u32)>,
-    /// GPUs by NVML's number; those that do not answer with the reason.
+    /// GPUs by NVML's number; those that do not answer have the reason.
     pub gpus: Vec<Result<Gpu, String>>,
 }
 
-/// Asks the driver for everything that [`Driver`] holds. Nothing is changed on any device.
+/// Reads everything that [`Driver`] holds. Changes nothing on any device.
 ///
 /// # Errors
-/// What [`open`] says.
+/// As of [`open`].
 pub fn driver() -> Result<Driver, NvmlError> {
     let nvml = open()?;
     let cuda = Reading::from(nvml.sys_cuda_driver_version());

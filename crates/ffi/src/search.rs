@@ -1,5 +1,6 @@
-//! Where the machine keeps a library: every copy there is, in the order in which they are tried.
-//! Not loading one: nothing here is mapped or run, so that several NCCLs never meet in a process.
+//! The search for a library: every copy on the machine, in the order in which they are tried.
+//! Not loading one: nothing here is mapped or run, so that several NCCLs are never loaded in one
+//! process.
 
 mod cache;
 mod image;
@@ -17,12 +18,12 @@ use std::{
 pub use kind::Kind;
 use starter::Starter;
 
-/// The variables that decide where is looked: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
+/// The variables that control the search: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// This process's.
+    /// The environment of this process.
     pub fn of_process() -> Environment {
         let variables = std::env::vars_os();
         Environment(variables.filter_map(|(n, v)| Some((n.into_string().ok()?, v))).collect())
@@ -35,7 +36,7 @@ impl Environment {
         self
     }
 
-    /// A variable that is set to more than nothing.
+    /// The value of a variable; `None` if it is unset or empty.
     pub fn get(&self, name: &str) -> Option<&OsString> {
         self.0.get(name).filter(|value| !value.is_empty())
     }
@@ -45,16 +46,16 @@ impl Environment {
         self.0.iter()
     }
 
-    /// The folders of a list such as PATH; relative ones from where this process stands.
+    /// The folders of a list such as PATH; relative ones from the working directory.
     fn folders(&self, name: &str) -> Vec<PathBuf> {
         let list = self.get(name).map(std::env::split_paths).into_iter().flatten();
         list.filter_map(|folder| std::path::absolute(folder).ok()).collect()
     }
 }
 
-/// Why a place was looked at.
+/// How a copy was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Origin {
     /// The user named it: `--nccl PATH`, `BUSBW_NCCL`.
     Named,
     /// It is mapped into this process already.
@@ -73,17 +74,17 @@ pub enum Place {
     Wheel,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Named => "named by the user",
-            Place::Loaded => "loaded already",
-            Place::Starter => "beside the launcher that started this process",
-            Place::LibraryPath => "LD_LIBRARY_PATH",
-            Place::Cache => "ld.so.cache",
-            Place::Folder => "default folder",
-            Place::Launcher => "beside the launcher on PATH",
-            Place::Wheel => "package of the python3 on PATH",
+            Origin::Named => "named by the user",
+            Origin::Loaded => "loaded already",
+            Origin::Starter => "beside the launcher that started this process",
+            Origin::LibraryPath => "LD_LIBRARY_PATH",
+            Origin::Cache => "ld.so.cache",
+            Origin::Folder => "default folder",
+            Origin::Launcher => "beside the launcher on PATH",
+            Origin::Wheel => "package of the python3 on PATH",
         })
     }
 }
@@ -104,23 +105,23 @@ pub enum Standing {
 pub struct Candidate {
     /// The path to load, as it was found.
     pub path: PathBuf,
-    /// The file behind it, links followed; the same as `path` where there is none.
+    /// The file after following links; the same as `path` where there is none.
     pub file: PathBuf,
-    /// Why it was looked at; the first place that has this file.
-    pub place: Place,
-    /// Its version as its own text or its file name says, such as `2.28.9+cuda12.9`.
+    /// How it was found; the first way that has this file.
+    pub origin: Origin,
+    /// Its version by its own text or its file name, such as `2.28.9+cuda12.9`.
     pub version: Option<String>,
-    /// Exported symbols that tell what it can do ([`Kind::NetPlugin`] and its like), sorted.
+    /// Exported symbols that show its abilities ([`Kind::NetPlugin`] and similar), sorted.
     pub symbols: Vec<String>,
     /// Whether it is to be loaded.
     pub standing: Standing,
 }
 
-/// Every copy of `kind` that the machine below `root` (`/` outside of tests) shows, in the order in
-/// which they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
-/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose launcher did
-/// not start this process comes last. At most one is [`Standing::Used`]. A library that the user named is
-/// used or none is: falling back to another would hide the mistake.
+/// Every copy of `kind` on the machine below `root` (`/` outside of tests), in the order in which
+/// they are tried: named, loaded, beside the launcher above this process, LD_LIBRARY_PATH,
+/// ld.so.cache, default folders, beside the launcher on PATH, Python's packages; an MPI whose
+/// launcher did not start this process comes last. At most one is [`Standing::Used`]. If the user
+/// named a library, that one is used or none: another one would hide the mistake.
 pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Candidate> {
     let named = environment.get(kind.variable());
     let names: Vec<String> = kind.file_names(environment);
@@ -129,25 +130,25 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
         found.named(Path::new(named), &names, environment);
     }
     for path in loaded(root, &names) {
-        found.add(path, Place::Loaded);
+        found.add(path, Origin::Loaded);
     }
     let starter = (kind == Kind::Mpi).then(|| Starter::find(environment, root)).flatten();
     if let Some(starter) = &starter {
-        found.folders(starter.folders.clone(), &names, Place::Starter);
+        found.folders(starter.folders.clone(), &names, Origin::Starter);
     }
     found.as_the_loader_does(&names, environment);
     let packages = kind.folders().iter().flat_map(|pattern| expand(root, pattern));
-    found.folders(packages, &names, Place::Folder);
+    found.folders(packages, &names, Origin::Folder);
     if let Some(launcher) = kind.launcher() {
         for bin in on_path(environment, root, launcher) {
             let prefix = bin.parent().and_then(Path::parent).map(Path::to_owned);
             let libs = prefix.iter().flat_map(|p| [p.join("lib"), p.join("lib64")]);
-            found.folders(libs, &names, Place::Launcher);
+            found.folders(libs, &names, Origin::Launcher);
         }
     }
     for packages in python::packages(environment, root) {
         let inside = kind.in_wheel().iter().map(|inside| packages.join(inside));
-        found.folders(inside, &names, Place::Wheel);
+        found.folders(inside, &names, Origin::Wheel);
     }
     if let Some(starter) = &starter {
         starter.prefer(&mut found.candidates);
@@ -156,9 +157,9 @@ pub fn candidates(kind: Kind, environment: &Environment, root: &Path) -> Vec<Can
     found.candidates
 }
 
-/// The first that can be loaded, and only a named one where one was named.
+/// Marks the first copy that can be loaded, and only a named one where one was named.
 fn decide(candidates: &mut [Candidate], named: bool) {
-    let may = |c: &&mut Candidate| !named || c.place == Place::Named;
+    let may = |c: &&mut Candidate| !named || c.origin == Origin::Named;
     if let Some(first) = candidates.iter_mut().filter(may).find(|c| c.standing == Standing::Later) {
         first.standing = Standing::Used;
     }
@@ -177,7 +178,7 @@ impl Found<'_> {
         if named.components().count() == 1 && named.is_relative() {
             let before = self.candidates.len();
             self.as_the_loader_does(&[named.to_string_lossy().into_owned()], environment);
-            self.candidates[before..].iter_mut().for_each(|c| c.place = Place::Named);
+            self.candidates[before..].iter_mut().for_each(|c| c.origin = Origin::Named);
             if self.candidates.len() > before {
                 return;
             }
@@ -186,47 +187,47 @@ impl Found<'_> {
         let at = below(self.root, &path);
         let inside = names.iter().map(|name| path.join(name));
         match inside.into_iter().find(|p| at.is_dir() && below(self.root, p).exists()) {
-            Some(file) => self.add(file, Place::Named),
-            None => self.add_even_if_absent(path, Place::Named),
+            Some(file) => self.add(file, Origin::Named),
+            None => self.add_even_if_absent(path, Origin::Named),
         }
     }
 
     /// What dlopen finds for a name without a slash: ld.so(8), "LD_LIBRARY_PATH", the cache, then the
     /// default folders. The glibc-hwcaps subfolders are left out.
     fn as_the_loader_does(&mut self, names: &[String], environment: &Environment) {
-        self.folders(environment.folders("LD_LIBRARY_PATH"), names, Place::LibraryPath);
+        self.folders(environment.folders("LD_LIBRARY_PATH"), names, Origin::LibraryPath);
         let cached = std::fs::read(self.root.join("etc/ld.so.cache")).unwrap_or_default();
         let cached = cache::parse(&cached);
         for name in names {
             for (_, path) in cached.iter().filter(|(soname, _)| soname == name) {
-                self.add(PathBuf::from(path), Place::Cache);
+                self.add(PathBuf::from(path), Origin::Cache);
             }
         }
         let default = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
-        self.folders(default, names, Place::Folder);
+        self.folders(default, names, Origin::Folder);
     }
 
     fn folders(
         &mut self,
         folders: impl IntoIterator<Item = PathBuf>,
         names: &[String],
-        place: Place,
+        origin: Origin,
     ) {
         for folder in folders {
             for name in names {
-                self.add(folder.join(name), place);
+                self.add(folder.join(name), origin);
             }
         }
     }
 
-    /// Takes a path if something is there that was not found before.
-    fn add(&mut self, path: PathBuf, place: Place) {
+    /// Adds a path if a file is there that was not found before.
+    fn add(&mut self, path: PathBuf, origin: Origin) {
         if below(self.root, &path).symlink_metadata().is_ok() {
-            self.add_even_if_absent(path, place);
+            self.add_even_if_absent(path, origin);
         }
     }
 
-    fn add_even_if_absent(&mut self, path: PathBuf, place: Place) {
+    fn add_even_if_absent(&mut self, path: PathBuf, origin: Origin) {
         let at = below(self.root, &path);
         let real = std::fs::canonicalize(&at).unwrap_or_else(|_| at.clone());
         if !self.seen.insert(real.clone()) {
@@ -240,17 +241,17 @@ impl Found<'_> {
             Err(why) => (None, Vec::new(), Standing::Refused(why)),
         };
         let version = version.or_else(|| version_of_name(&file));
-        // A stub is there to be linked against: it has the names and no driver behind them.
+        // A stub is for linking only: it has the names and no driver behind them.
         let stub = path.parent().is_some_and(|folder| folder.ends_with("stubs"));
         let standing = match standing {
             Standing::Later if stub => Standing::Refused("a stub for linking only".to_owned()),
             other => other,
         };
-        self.candidates.push(Candidate { path, file, place, version, symbols, standing });
+        self.candidates.push(Candidate { path, file, origin, version, symbols, standing });
     }
 }
 
-/// `libcuda.so.580.82.07` is version 580.82.07; `libnccl.so.2` says nothing.
+/// `libcuda.so.580.82.07` has version 580.82.07; `libnccl.so.2` has none.
 fn version_of_name(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     let (_, version) = name.split_once(".so.")?;

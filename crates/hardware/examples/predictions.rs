@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use busbw_core::record::{Folded, Line, Row, Run};
-use busbw_hardware::limits::Placement;
+use busbw_hardware::limits::RankPlacement;
 use busbw_hardware::machine::{Machine, parse, ready};
 use busbw_hardware::tuning::{Version, infer};
 use busbw_library_logs::nccl::NcclFacts;
@@ -65,7 +65,7 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
         else {
             continue;
         };
-        let placement = Placement::new(nodes, row.ranks / nodes.max(1));
+        let placement = RankPlacement::new(nodes, row.ranks / nodes.max(1));
         let mut inferred =
             infer(machine, &placement, version).map_err(|missing| missing.join(", "))?;
         for facts in &library {

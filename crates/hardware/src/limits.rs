@@ -3,7 +3,7 @@
 //! Not a prediction (`tuning`), and nothing of latency: bytes only.
 //!
 //! Three figures are kept apart: *line* is the physical rate, *payload* is line less framing, and
-//! what NCCL *expects* is its own constants, which true results may exceed. Percent and culprit are
+//! what NCCL *expects* is its own constants, which true results may exceed. Percent and bottleneck are
 //! taken from payload, or line where there is none.
 
 pub mod algorithm;
@@ -21,8 +21,8 @@ mod trees;
 pub use algorithm::Algorithm;
 pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
-pub use judgement::{Judgement, Standing, Verdict, judge};
-pub use placement::{Inside, Memory, Placement};
+pub use judgement::{Bottleneck, Judgement, Rating, judge};
+pub use placement::{Inside, Memory, RankPlacement};
 pub use resource::{Capacity, Resource};
 
 #[cfg(test)]

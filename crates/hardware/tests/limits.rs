@@ -1,5 +1,5 @@
 //! Limits against results that people published: data/limits/rows.tsv, one machine file each.
-//! Every bound within 3 %, the same culprit, unknown where it is unknown.
+//! Every bound within 3 %, the same bottleneck, unknown where it is unknown.
 
 #![allow(clippy::expect_used)] // A table that cannot be read is a failed test.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
 use busbw_hardware::limits::{
-    Algorithm, Inside, Limit, Memory, Placement, Possible, Resource, Verdict, candidates,
+    Algorithm, Bottleneck, Inside, Limit, Memory, Possible, RankPlacement, Resource, candidates,
     explaining, judge, limit, limit_of_traffic,
 };
 use busbw_hardware::machine::{Machine, parse};
@@ -26,13 +26,13 @@ struct Row {
     collective: Collective,
     bytes: u64,
     machine: Machine,
-    placements: Vec<(Placement, Algorithm)>,
+    placements: Vec<(RankPlacement, Algorithm)>,
     results: Vec<f64>,
     algbw: bool,
     line: Option<f64>,
     payload: Option<f64>,
     expects: Vec<f64>,
-    culprit: String,
+    bottleneck: String,
 }
 
 fn rows() -> Vec<Row> {
@@ -54,7 +54,7 @@ fn row(line: &str) -> Row {
     // The first algorithm goes with the first number of ranks, as a report says `2, or 4 by Tree`.
     let placements = cells[5].split(' ').zip(cells[8].split(' ')).map(|(per_node, name)| {
         let per_node = per_node.parse().expect("ranks of a node");
-        let placement = Placement { inside, memory, ..Placement::new(nodes, per_node) };
+        let placement = RankPlacement { inside, memory, ..RankPlacement::new(nodes, per_node) };
         (placement, Algorithm::from_name(name).expect("an algorithm"))
     });
     Row {
@@ -68,7 +68,7 @@ fn row(line: &str) -> Row {
         line: number(cells[11]),
         payload: number(cells[12]),
         expects: several(cells[13]),
-        culprit: cells[14].to_owned(),
+        bottleneck: cells[14].to_owned(),
     }
 }
 
@@ -88,20 +88,20 @@ fn close(row: &Row, what: &str, got: f64, wanted: f64) {
     assert!(off <= TOLERANCE, "row {}: {what} {got} is not {wanted}", row.number);
 }
 
-/// What the culprit column calls a verdict.
-fn said(verdict: &Verdict) -> Vec<&'static str> {
+/// What the bottleneck column calls a verdict.
+fn said(verdict: &Bottleneck) -> Vec<&'static str> {
     match verdict {
-        Verdict::SetBy { resource: Resource::NvLink } => vec!["NVLink"],
-        Verdict::SetBy { resource: Resource::Nic } => vec!["NIC"],
-        Verdict::SetBy { resource: Resource::NicSlot } => vec!["PCIe slot"],
-        Verdict::SetBy { .. } => vec!["another resource"],
-        Verdict::NotTheLine { considered } if considered.contains(&Resource::NicSlot) => {
+        Bottleneck::SetBy { resource: Resource::NvLink } => vec!["NVLink"],
+        Bottleneck::SetBy { resource: Resource::Nic } => vec!["NIC"],
+        Bottleneck::SetBy { resource: Resource::NicSlot } => vec!["PCIe slot"],
+        Bottleneck::SetBy { .. } => vec!["another resource"],
+        Bottleneck::Elsewhere { considered } if considered.contains(&Resource::NicSlot) => {
             vec!["neither NIC nor slot", "not the line rate"]
         }
-        Verdict::NotTheLine { .. } => vec!["not the line rate"],
-        Verdict::Software => vec!["software"],
-        Verdict::Unknown { .. } => vec!["unknown"],
-        Verdict::AboveLimit => vec!["above its limit"],
+        Bottleneck::Elsewhere { .. } => vec!["not the line rate"],
+        Bottleneck::Software => vec!["software"],
+        Bottleneck::Unknown { .. } => vec!["unknown"],
+        Bottleneck::AboveLimit => vec!["above its limit"],
     }
 }
 
@@ -142,14 +142,14 @@ fn published_results_have_their_limits_and_culprits() {
                     assert!(*busbw - printed <= bound.busbw, "row {}: above", row.number);
                 }
             }
-            let verdict = judge(&limit, row.bytes, &results, None).verdict;
+            let verdict = judge(&limit, row.bytes, &results, None).bottleneck;
             println!("row {:>2} {verdict:?}", row.number);
             assert!(
-                said(&verdict).contains(&row.culprit.as_str()),
+                said(&verdict).contains(&row.bottleneck.as_str()),
                 "row {}: {verdict:?}",
                 row.number
             );
-            if let Verdict::Unknown { missing } = &verdict {
+            if let Bottleneck::Unknown { missing } = &verdict {
                 assert!(!missing.is_empty(), "row {}: nothing is named", row.number);
             }
         }
@@ -169,7 +169,8 @@ fn of(row: &Row) -> Limit {
 fn what_is_missing_is_named() {
     assert_eq!(of(&one(3)).missing, ["the rate of a NIC"]);
     let row = one(12);
-    let Verdict::Unknown { missing } = judge(&of(&row), row.bytes, &row.results, None).verdict
+    let Bottleneck::Unknown { missing } =
+        judge(&of(&row), row.bytes, &row.results, None).bottleneck
     else {
         panic!("row 12 can not be told");
     };
@@ -213,7 +214,7 @@ fn what_does_not_limit_is_known_as_well() {
     let expected = nvlink.capacity.nccl.expect("known") / nvlink.capacity.line * nvlink.line_busbw;
     assert!((expected - 423.8).abs() < 0.1, "{expected}");
     let row = one(4);
-    let ring = limit(&row.machine, row.collective, Algorithm::Ring, &Placement::new(2, 2));
+    let ring = limit(&row.machine, row.collective, Algorithm::Ring, &RankPlacement::new(2, 2));
     assert!((ring.line.expect("a bound").algbw - 0.0833).abs() < 0.0001);
 }
 
@@ -225,7 +226,7 @@ fn ties_are_named() {
         let line = limit.line.as_ref().expect("a bound");
         assert_eq!(line.set_by, [Resource::NvLink, Resource::Nic], "row {row}");
         assert_eq!(limit.payload.as_ref().expect("a bound").set_by, [Resource::Nic], "row {row}");
-        assert_eq!(limit.culprit, Some(Resource::NvLink), "row {row}");
+        assert_eq!(limit.bottleneck, Some(Resource::NvLink), "row {row}");
     }
 }
 
@@ -235,7 +236,7 @@ fn all_collectives_have_a_bound_or_say_why_not() {
     let machine = machine("h100-8x400");
     for (nodes, per_node) in [(1, 8), (2, 8), (2, 1), (1, 2)] {
         for collective in Collective::ALL {
-            let placement = Placement::new(nodes, per_node);
+            let placement = RankPlacement::new(nodes, per_node);
             let all = candidates(&machine, collective, &placement);
             let bounded = all.iter().any(|candidate| candidate.limit.payload.is_some());
             assert_eq!(
@@ -255,7 +256,7 @@ fn all_collectives_have_a_bound_or_say_why_not() {
 #[test]
 fn alltoallv_has_a_bound_when_its_traffic_is_known() {
     let machine = machine("h100-4x400");
-    let placement = Placement::new(2, 8);
+    let placement = RankPlacement::new(2, 8);
     let even = limit(&machine, Collective::AllToAll, Algorithm::Direct, &placement);
     let even = even.payload.expect("a bound").busbw;
     let of = |spread| {
@@ -274,12 +275,12 @@ fn alltoallv_has_a_bound_when_its_traffic_is_known() {
 fn absurd_placements_are_refused() {
     let machine = machine("h100-4x400");
     for placement in [
-        Placement::new(usize::MAX, usize::MAX),
-        Placement::new(usize::MAX, 1),
-        Placement::new(0, 8),
-        Placement::new(1, 0),
-        Placement::new(1, 1),
-        Placement { nics: Some(0), ..Placement::new(2, 8) },
+        RankPlacement::new(usize::MAX, usize::MAX),
+        RankPlacement::new(usize::MAX, 1),
+        RankPlacement::new(0, 8),
+        RankPlacement::new(1, 0),
+        RankPlacement::new(1, 1),
+        RankPlacement { nics: Some(0), ..RankPlacement::new(2, 8) },
     ] {
         for collective in Collective::ALL {
             for candidate in candidates(&machine, collective, &placement) {

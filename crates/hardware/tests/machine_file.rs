@@ -1,7 +1,7 @@
 //! Machine files: short ones, both ways, and what is said of bad ones.
 
 use busbw_core::Collective;
-use busbw_hardware::limits::{Placement, candidates};
+use busbw_hardware::limits::{RankPlacement, candidates};
 use busbw_hardware::machine::{
     Cpu, CpuVendor, GpuModel, Machine, NicKind, Nics, Node, NvLink, PcieLink, parse, ready, write,
 };
@@ -141,18 +141,18 @@ proptest! {
         prop_assert_eq!(parse(&text).map_err(|error| format!("{error}\n{text}")), Ok(machine));
     }
 
-    /// Whatever a machine is like, every bound is a rate with a culprit, or names what is missing, and
+    /// Whatever a machine is like, every bound is a rate with a bottleneck, or names what is missing, and
     /// NCCL's graphs are guessed in every release, or something is missing.
     #[test]
     fn every_machine_has_limits_or_says_why_not(machine in machine(), minor in 18u32..=30) {
-        let placement = Placement::new(machine.nodes, machine.node.gpus);
+        let placement = RankPlacement::new(machine.nodes, machine.node.gpus);
         for collective in Collective::ALL {
             for candidate in candidates(&machine, collective, &placement) {
                 let limit = candidate.limit;
                 prop_assert_eq!(limit.payload.is_some(), limit.missing.is_empty());
                 if let Some(bound) = &limit.payload {
                     prop_assert!(bound.busbw.is_finite() && bound.busbw > 0.0, "{:?}", limit);
-                    prop_assert!(limit.culprit.is_some());
+                    prop_assert!(limit.bottleneck.is_some());
                 }
             }
         }

@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-use std::{fmt::Write, time::Instant};
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
 
 use busbw_hardware::topology::{
     Input, Kind, Matrix, Paths, System, machine_of_matrix, machine_of_system, of_matrix, of_system,

@@ -1,5 +1,6 @@
-//! What GPUs, RDMA ports and interfaces of this host count while a row is measured. docs/counters.md
-//! says what each counter proves. Not what transports were set up: that is NCCL's word.
+//! The counters of this host's GPUs, RDMA ports and interfaces while a row is measured.
+//! docs/counters.md says what each counter proves.
+//! Not which transports were set up: NCCL's log says that.
 
 mod difference;
 mod gpus;
@@ -19,39 +20,40 @@ use busbw_core::record::{Counted, DeviceCounters, DeviceKind, Unread};
 use crate::machine::Root;
 
 /// How long all devices together may take to answer: a broken one may never do.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Something that can be read again and again; its devices do not wait for those of others.
+/// A source of counters. Each is read in a thread of its own, so that its devices do not wait for
+/// those of others.
 trait Source: Send + Sync {
-    /// Its devices as they are now; one that does not answer is missing, or has no counts.
+    /// Its devices as they are now. A device that does not answer is missing, or has no counts.
     fn read(&self) -> Vec<Reading>;
 }
 
-/// A device at one moment.
+/// The state of a device at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reading {
     device: String,
     kind: DeviceKind,
     counts: Vec<Count>,
-    /// Why its clocks are held back.
+    /// The reasons for lowered clocks.
     throttled: Vec<&'static str>,
-    /// Errors reported since the reading before.
+    /// Errors reported since the last reading.
     xids: Vec<u64>,
 }
 
-/// A counter at one moment.
+/// The value of a counter at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Count {
     /// Its name in the record.
     name: &'static str,
     value: u64,
-    /// What a step of it stands for, in the unit of its name.
+    /// The amount of one step, in the unit of its name.
     step: u64,
-    /// Whether it may have 32 bits and begin again.
+    /// Whether it may have 32 bits and wrap around.
     narrow: bool,
 }
 
-/// A device of which there is nothing to say.
+/// A device whose counters cannot be read.
 fn silent(device: String, kind: DeviceKind) -> DeviceCounters {
     DeviceCounters {
         device,
@@ -65,14 +67,22 @@ fn silent(device: String, kind: DeviceKind) -> DeviceCounters {
 }
 
 /// The counters of this host.
-#[derive(Default)]
 pub struct Counters {
+    /// How long all devices together may take to answer.
+    read_timeout: Duration,
     sources: Vec<Arc<dyn Source>>,
     counted: Option<Counted>,
-    /// Readings from before the row under way.
+    /// The readings before the current row.
     before: Option<Vec<Reading>>,
-    /// Errors that GPUs' drivers reported and no row has yet.
+    /// Errors that GPUs' drivers reported and that no row has yet.
     xids: BTreeMap<String, Vec<u64>>,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        let (sources, xids) = (Vec::new(), BTreeMap::new());
+        Counters { read_timeout: READ_TIMEOUT, sources, counted: None, before: None, xids }
+    }
 }
 
 impl fmt::Debug for Counters {
@@ -82,8 +92,8 @@ impl fmt::Debug for Counters {
 }
 
 impl Counters {
-    /// Begins to watch the network and the GPUs at these PCI addresses, unless that was done before.
-    /// None of the GPUs where they are AMD's.
+    /// Starts to watch the network and the GPUs at these PCI addresses, unless that was done
+    /// before. AMD's GPUs have no counters here.
     pub fn watch(&mut self, root: &Root, gpus: Option<&[String]>) -> &Counted {
         if self.counted.is_none() {
             let (mut sources, mut unread) = (Vec::new(), Vec::new());
@@ -106,20 +116,20 @@ impl Counters {
             let reading_us = begun.elapsed().as_micros() as u64;
             self.counted = Some(Counted { devices, reading_us, unread });
         }
-        // What moved before this launch's first row is no row's.
+        // Bytes that moved before this launch's first row belong to no row.
         self.before = None;
         self.counted.get_or_insert_default()
     }
 
-    /// A row is about to be measured. Its counts begin where those of the row before it ended: ranks wait
-    /// for every reading.
+    /// Begins a row. Its counts start where those of the last row ended: ranks wait for every
+    /// reading.
     pub fn before_row(&mut self) {
         if self.before.is_none() && !self.sources.is_empty() {
             self.before = Some(self.look());
         }
     }
 
-    /// A row was measured: what was counted since [`Counters::before_row`].
+    /// Ends a row. Returns what was counted since [`Counters::before_row`].
     pub fn after_row(&mut self) -> Vec<DeviceCounters> {
         let Some(before) = self.before.take() else { return Vec::new() };
         let now = self.look();
@@ -134,26 +144,27 @@ impl Counters {
         devices
     }
 
-    /// The errors that GPUs' drivers reported since the last row, by GPU: why a run failed, perhaps.
+    /// The errors that GPUs' drivers reported since the last row, by GPU: they may explain a failed
+    /// run.
     pub fn unclaimed_xids(&mut self) -> BTreeMap<String, Vec<u64>> {
         self.look();
         std::mem::take(&mut self.xids)
     }
 
-    /// Reads every source in a thread of its own. One that does not answer in time is given up.
+    /// Reads every source in a thread of its own, and drops a source that does not answer in time.
     fn look(&mut self) -> Vec<Reading> {
         let (answers, heard) = mpsc::channel();
         let mut missing = Vec::new();
         for (number, source) in self.sources.iter().enumerate() {
             let (source, answer) = (Arc::clone(source), answers.clone());
             let read = move || drop(answer.send((number, source.read())));
-            // Without a thread its devices count as lost, too.
+            // If the thread cannot be started, its devices count as lost, too.
             let _ = std::thread::Builder::new().name("counters".to_owned()).spawn(read);
             missing.push(number);
         }
         drop(answers);
         let mut readings = Vec::new();
-        let due = Instant::now() + PATIENCE;
+        let due = Instant::now() + self.read_timeout;
         while let Ok((number, answer)) =
             heard.recv_timeout(due.saturating_duration_since(Instant::now()))
         {
@@ -173,27 +184,33 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
-    struct Stuck;
+    /// Answers when the test has nothing more to look at.
+    struct Stuck(Arc<Barrier>);
 
     impl Source for Stuck {
         fn read(&self) -> Vec<Reading> {
-            std::thread::sleep(2 * PATIENCE);
+            self.0.wait();
             Vec::new()
         }
     }
 
     #[test]
     fn a_device_that_never_answers_is_given_up() {
-        let mut counters = Counters { sources: vec![Arc::new(Stuck)], ..Counters::default() };
-        let begun = Instant::now();
+        let over = Arc::new(Barrier::new(2));
+        let mut counters = Counters {
+            read_timeout: Duration::from_millis(10),
+            sources: vec![Arc::new(Stuck(Arc::clone(&over)))],
+            ..Counters::default()
+        };
         counters.before_row();
-        assert!(begun.elapsed() < 2 * PATIENCE);
         assert!(counters.after_row().is_empty());
         assert!(counters.sources.is_empty());
+        over.wait();
     }
 
-    /// A GPU that reports an error at every look.
+    /// A GPU that reports an error at every reading.
     struct Failing;
 
     impl Source for Failing {

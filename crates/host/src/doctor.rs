@@ -1,5 +1,5 @@
-//! The preflight of a node: what is wrong with it, what that costs, what to do, and how to see it.
-//! In seconds, without a measurement; nothing on the machine is changed. Sources: docs/doctor.md.
+//! The preflight of a node: what is wrong, what it costs, what to do, and how to confirm it.
+//! It takes seconds, measures nothing and changes nothing on the machine. Sources: docs/doctor.md.
 
 mod addresses;
 mod cores;
@@ -28,20 +28,20 @@ pub use fingerprint::{Difference, Fingerprint, compare};
 pub use node::Node;
 pub use report::Report;
 
-/// Looks at everything, topic by topic.
-pub fn look(node: &Node) -> Vec<Finding> {
+/// Runs all checks, topic by topic.
+pub fn check(node: &Node) -> Vec<Finding> {
     [
-        driver::look,
-        gpus::look,
-        fabric::look,
-        libraries::look,
-        plugins::look,
-        network::look,
-        pcie::look,
-        isolation::look,
-        gpudirect::look,
-        memory::look,
-        cores::look,
+        driver::check,
+        gpus::check,
+        fabric::check,
+        libraries::check,
+        plugins::check,
+        network::check,
+        pcie::check,
+        isolation::check,
+        gpudirect::check,
+        memory::check,
+        cores::check,
     ]
     .iter()
     .flat_map(|topic| topic(node))

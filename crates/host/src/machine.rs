@@ -1,5 +1,6 @@
-//! What this machine is, read from /proc and /sys under a root path, so that tests can bring their own.
-//! Not a judgement of it, and no driver or library is asked.
+//! The facts about this machine, read from /proc and /sys under a root path, so that tests can
+//! bring their own.
+//! Not a judgement of it, and no driver or library is called.
 
 mod ancestry;
 mod cgroup;
@@ -46,7 +47,7 @@ impl Root {
         self.0.join(relative)
     }
 
-    /// A file's text without the trailing newline; none where it cannot be read.
+    /// A file's text without the trailing newline; `None` where it cannot be read.
     pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(relative)).ok()?;
         Some(text.trim_end().to_owned())
@@ -61,7 +62,7 @@ impl Root {
         names
     }
 
-    /// A file's bytes, at most `most` of them; none where it cannot be read.
+    /// A file's bytes, at most `most` of them; `None` where it cannot be read.
     pub(crate) fn bytes(&self, relative: impl AsRef<Path>, most: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(self.0.join(relative)).ok()?;
@@ -69,17 +70,17 @@ impl Root {
         Some(bytes)
     }
 
-    /// A number in a file of its own.
+    /// The number that a file holds.
     pub(crate) fn number<T: std::str::FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
         self.text(relative)?.trim().parse().ok()
     }
 
-    /// Whether something is there.
+    /// Whether the path exists.
     pub(crate) fn exists(&self, relative: impl AsRef<Path>) -> bool {
         self.0.join(relative).exists()
     }
 
-    /// Where a link leads, below the root.
+    /// The target of a symbolic link, below the root.
     pub(crate) fn real(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
         let real = std::fs::canonicalize(self.0.join(relative)).ok()?;
         let root = std::fs::canonicalize(&self.0).ok()?;
@@ -105,7 +106,7 @@ pub fn host_name() -> String {
     name.split('.').next().unwrap_or("").to_owned()
 }
 
-/// Everything about the machine that explains results.
+/// Facts about the machine that explain results.
 pub fn read(root: &Root) -> Machine {
     let os_release = root.text("etc/os-release").unwrap_or_default();
     let os = os_release

@@ -9,7 +9,7 @@ use busbw_ffi::{
 };
 
 use crate::{
-    doctor::{Finding, Node, look},
+    doctor::{Finding, Node, check},
     machine::Root,
 };
 
@@ -131,9 +131,9 @@ impl Recorded {
         (self.folder, node)
     }
 
-    pub fn look(self) -> Vec<Finding> {
+    pub fn check(self) -> Vec<Finding> {
         let (_keep, node) = self.node();
-        look(&node)
+        check(&node)
     }
 
     /// A device where sysfs has it, and the link that the bus has to it.

@@ -28,7 +28,7 @@ pub fn raise(descriptors: usize) -> Option<u64> {
 /// # Errors
 /// When the hard limit is too low.
 pub fn for_everyone(plan: &Plan) -> Result<(), ExitError> {
-    let needed = plan.processes() + plan.drivers() + plan.ranks();
+    let needed = plan.processes() + plan.rank_threads() + plan.ranks();
     enough(raise(needed), needed + OTHERS, plan.ranks())
 }
 

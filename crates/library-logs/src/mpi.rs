@@ -1,5 +1,6 @@
-//! Reads what an MPI library, and UCX below it, print of who carries messages into facts that go into the
-//! record. Not who captures it, and not what the facts mean for a user.
+//! Parses the log lines of an MPI library, and of UCX below it, into facts about transports that go
+//! into the record.
+//! Not who captures them, and not what the facts mean for a user.
 //!
 //! It reads the lines that the `mpi` backend asks for (docs/mpi.md). Nothing is guessed: where no line
 //! tells, [`MpiFacts::unknown`](crate::mpi::MpiFacts::unknown) says so. Time is linear and memory bounded.
@@ -12,21 +13,22 @@ mod ucx;
 pub use facts::{Endpoint, MpiFacts, Ucx};
 pub use sentence::{connections, lanes, transports_named};
 
+use self::{open_mpi::OpenMpiMessage, ucx::UcxMessage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Distinct names, and distinct kinds of endpoints, that are kept.
-const KINDS: usize = 64;
+/// The most distinct names, and distinct kinds of endpoints, that are kept.
+const MAX_KINDS: usize = 64;
 
-/// Why libraries were not listened to, where they were not.
+/// Why a library's log is not captured, where it is not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Deaf {
-    /// To Open MPI.
+pub struct CaptureDisabled {
+    /// Open MPI's log.
     pub open_mpi: Option<String>,
-    /// To UCX.
+    /// UCX's log.
     pub ucx: Option<String>,
 }
 
-/// Reads a process's log line by line.
+/// Parses a process's log line by line.
 #[derive(Debug, Default)]
 pub struct Parser {
     pml: Option<String>,
@@ -36,21 +38,21 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Reads one line, with or without its line end. What is no library's changes nothing.
+    /// Reads one line, with or without its line end. Lines of other programs have no effect.
     pub fn line(&mut self, line: &str) {
-        match (open_mpi::said(line), ucx::said(line)) {
-            (Some(open_mpi::Said::Pml(name)), _) => self.pml = Some(name.to_owned()),
-            (Some(open_mpi::Said::Btl { name, peer }), _) => {
-                if self.btls.contains_key(name) || self.btls.len() < KINDS {
+        match (open_mpi::message(line), ucx::message(line)) {
+            (Some(OpenMpiMessage::Pml(name)), _) => self.pml = Some(name.to_owned()),
+            (Some(OpenMpiMessage::Btl { name, peer }), _) => {
+                if self.btls.contains_key(name) || self.btls.len() < MAX_KINDS {
                     self.btls.entry(name.to_owned()).or_default().insert(peer);
                 } else {
                     self.left_out += 1;
                 }
             }
-            (_, Some(ucx::Said::Version(version))) => self.ucx.version = Some(version.to_owned()),
-            (_, Some(ucx::Said::Endpoint(endpoint))) => {
+            (_, Some(UcxMessage::Version(version))) => self.ucx.version = Some(version.to_owned()),
+            (_, Some(UcxMessage::Endpoint(endpoint))) => {
                 if self.ucx.endpoints.contains(&endpoint) {
-                } else if self.ucx.endpoints.len() < KINDS {
+                } else if self.ucx.endpoints.len() < MAX_KINDS {
                     self.ucx.endpoints.push(endpoint);
                 } else {
                     self.left_out += 1;
@@ -60,9 +62,15 @@ impl Parser {
         }
     }
 
-    /// Everything that the process of world rank `rank` said, and what it did not: `version` is all of its
-    /// library's MPI_Get_library_version, `alone` whether no other rank is on its host.
-    pub fn finish(mut self, rank: usize, version: &str, alone: bool, deaf: &Deaf) -> MpiFacts {
+    /// The facts about the process of world rank `rank`, and what is unknown. `version` is the
+    /// complete text of MPI_Get_library_version; `alone` says that no other rank is on its host.
+    pub fn finish(
+        mut self,
+        rank: usize,
+        version: &str,
+        alone: bool,
+        disabled: &CaptureDisabled,
+    ) -> MpiFacts {
         self.ucx.endpoints.sort();
         let mut facts = MpiFacts {
             rank,
@@ -74,13 +82,13 @@ impl Parser {
             unknown: Vec::new(),
             left_out: self.left_out,
         };
-        facts.unknown = facts::unknown(&facts, alone, deaf);
+        facts.unknown = facts::unknown(&facts, alone, disabled);
         facts
     }
 }
 
-/// Whether a line is one that a library prints only because it was told to name its transports: nothing
-/// that it means for the user.
+/// Whether a library prints this line only because its log level was raised to name transports: it
+/// means nothing for the user.
 pub fn is_chatter(line: &str) -> bool {
     open_mpi::is_chatter(line) || ucx::is_chatter(line)
 }
@@ -89,7 +97,7 @@ fn one_blank_each(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// First and last of every run of numbers.
+/// The first and the last of every run of consecutive numbers.
 fn ranges(numbers: &BTreeSet<u32>) -> Vec<[u32; 2]> {
     let mut ranges: Vec<[u32; 2]> = Vec::new();
     for number in numbers {

@@ -1,10 +1,10 @@
-//! Reads what NCCL prints with NCCL_DEBUG=INFO into facts that go into the record.
+//! Parses NCCL's output with NCCL_DEBUG=INFO into facts that go into the record.
 //! Not who captures it, and not what the facts mean for a user.
 //!
 //! It reads NCCL 2.18 to 2.30 in every subsystem that carries facts (docs/nccl_log.md), and older
-//! releases' connections. Input is as it comes: any prefix, colours, lines of several ranks in any
-//! order, glued or torn. Every line takes time linear in its length, and memory is bounded however
-//! long the log is. Nothing is guessed: a message that may lack its end counts as torn.
+//! releases' connections. Input may have any prefix, colours, and lines of several ranks in any
+//! order, concatenated or torn. Every line takes time linear in its length, and memory is bounded
+//! for any length of the log. Nothing is guessed: a message that may lack its end counts as torn.
 
 mod channels;
 mod choice;
@@ -27,7 +27,7 @@ mod version;
 mod warning;
 
 pub use channels::Channels;
-pub use choice::{Choice, Way};
+pub use choice::{Choice, Execution};
 pub use communicator::{Communicator, CommunicatorRank};
 pub use connection::{Ends, Pair};
 pub use facts::{Messages, NcclFacts};
@@ -48,12 +48,12 @@ use cursor::Cursor;
 use message::{Level, Message};
 use tally::{Tally, counted, keep};
 
-/// Messages of unknown kinds that are kept as examples.
-const EXAMPLES: usize = 16;
-/// Distinct plugins and what happened to them that are kept.
-const PLUGINS: usize = 512;
+/// The most messages of unknown kinds that are kept as examples.
+const MAX_EXAMPLES: usize = 16;
+/// The most distinct plugins, and events of them, that are kept.
+const MAX_PLUGIN_EVENTS: usize = 512;
 
-/// Reads a log line by line. Ranks' lines may be mixed, or follow each other file by file.
+/// Parses a log line by line. Ranks' lines may be interleaved, or follow each other file by file.
 #[derive(Debug)]
 pub struct Parser {
     versions: version::Versions,
@@ -66,7 +66,7 @@ pub struct Parser {
     nvlink: nvlink::NvLink,
     graphs: graph::Graphs,
     choices: choice::Choices,
-    settings: settings::Heard,
+    settings: settings::SettingsReader,
     timings: timing::Timings,
     words: warning::Words,
     messages: Messages,
@@ -80,12 +80,12 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A parser that has heard nothing.
+    /// A parser that has read nothing.
     pub fn new() -> Parser {
         Parser {
             versions: version::Versions::default(),
             network: network::Network::default(),
-            plugins: Tally::new(PLUGINS),
+            plugins: Tally::new(MAX_PLUGIN_EVENTS),
             dma_buf: 0,
             communicators: communicator::Communicators::default(),
             connections: connection::Connections::default(),
@@ -93,7 +93,7 @@ impl Parser {
             nvlink: nvlink::NvLink::default(),
             graphs: graph::Graphs::default(),
             choices: choice::Choices::default(),
-            settings: settings::Heard::default(),
+            settings: settings::SettingsReader::default(),
             timings: timing::Timings::default(),
             words: warning::Words::default(),
             messages: Messages::default(),
@@ -101,7 +101,7 @@ impl Parser {
         }
     }
 
-    /// Reads one line, with or without its line end. Whatever is not NCCL's changes nothing.
+    /// Reads one line, with or without its line end. Lines of other programs have no effect.
     pub fn line(&mut self, line: &str) {
         for line in line.split('\n') {
             let line = message::plain(line);
@@ -117,7 +117,7 @@ impl Parser {
         }
     }
 
-    /// How many messages were heard so far, and what became of them.
+    /// How many messages were read so far, and how many of each outcome.
     pub fn messages(&self) -> Messages {
         self.messages
     }
@@ -135,7 +135,7 @@ impl Parser {
             }
             Level::Info if message.cut => &mut self.messages.torn,
             Level::Info => {
-                if self.unknown.len() < EXAMPLES {
+                if self.unknown.len() < MAX_EXAMPLES {
                     self.unknown.push(keep(message.text));
                 }
                 &mut self.messages.unknown
@@ -144,7 +144,7 @@ impl Parser {
         *count += 1;
     }
 
-    /// Hands an INFO message to whoever reads its kind.
+    /// Passes an INFO message to the reader of its kind.
     fn read(&mut self, message: &Message<'_>) -> Option<()> {
         let Message { origin, text, cut, .. } = *message;
         let at = Cursor::new(text, cut);
@@ -166,7 +166,7 @@ impl Parser {
             })
     }
 
-    /// Everything that was said.
+    /// All facts.
     pub fn finish(self) -> NcclFacts {
         let mut left_out = 0;
         let (transports, pairs) = self.connections.finish(&mut left_out);
@@ -203,7 +203,7 @@ impl Parser {
     }
 }
 
-/// The facts in a whole text.
+/// The facts in a complete text.
 pub fn parse(text: &str) -> NcclFacts {
     let mut parser = Parser::new();
     parser.line(text);

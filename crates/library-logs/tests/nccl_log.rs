@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use busbw_library_logs::nccl::{Counted, transports_set_up};
-use busbw_library_logs::nccl::{Messages, NcclFacts, Parser, PluginState, Transport, Way, parse};
+use busbw_library_logs::nccl::{
+    Execution, Messages, NcclFacts, Parser, PluginState, Transport, parse,
+};
 use proptest::prelude::*;
 
 const TWO_NODES: &str = include_str!("data/nccl_log/two_nodes_socket_2.28.9.txt");
@@ -147,13 +149,16 @@ fn graphs_and_choices() {
     assert_eq!(calls.len(), 11);
     assert_eq!(calls[0], (8_388_608, 4));
     assert_eq!(calls[10], (8_589_934_592, 1));
-    let ring = Way::Tuned {
+    let ring = Execution::Tuned {
         algorithm: "RING".to_owned(),
         protocol: "SIMPLE".to_owned(),
         channels: Some([0, 23]),
     };
     assert!(
-        facts.choices.iter().all(|c| c.way == ring && c.collective.as_deref() == Some("AllReduce"))
+        facts
+            .choices
+            .iter()
+            .all(|c| c.execution == ring && c.collective.as_deref() == Some("AllReduce"))
     );
 }
 

@@ -82,7 +82,7 @@ fn family_of(first: &str) -> Option<&'static str> {
     if matches!(first, "RCCL" | "UCC" | "UCP" | "UCT" | "UCS" | "UCM" | "CCL" | "NCC") {
         return None;
     }
-    let near = |family: &str| distance(first.as_bytes(), family.as_bytes(), 1).is_some();
+    let near = |family: &str| distance(first, family, 1).is_some();
     ["NCCL", "UCX"].into_iter().find(|family| near(family))
 }
 

@@ -1,9 +1,9 @@
-//! Reads what others wrote: nccl-tests' tables and reports of any version, OSU's text, busbw's
-//! records, and NCCL's own lines in between. Comes out as `Measurement`s.
+//! Reads logs: nccl-tests' tables and reports of any version, OSU's text, busbw's records, and lines of
+//! NCCL's log in between. The result are `Measurement`s.
 //! Not a verdict on them (`explain`), and not busbw's own outputs.
 //!
-//! Text streams: line by line, in time linear in its length, with bounded memory. What is recognised
-//! is kept, what is not is counted, and what holds nothing of all this is refused with one reason.
+//! Text is streamed line by line, in linear time and bounded memory. Recognised lines are kept, others are
+//! counted. A source without a recognised line is refused with one reason.
 
 mod broken;
 mod dress;
@@ -36,10 +36,10 @@ pub use folder::{Entry, Found, files, find};
 pub use print::{print, source, subject};
 pub use text::Text;
 
-/// Runs of one source that are kept by [`read`]; more are counted.
-pub const MOST_RUNS: usize = 4096;
+/// Maximum of runs of one source kept by [`read`]; further runs are counted.
+pub const MAX_RUNS: usize = 4096;
 
-/// Why a source gives nothing.
+/// Why a source cannot be read.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// The file.
@@ -47,7 +47,7 @@ pub enum ImportError {
     File {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A folder.
@@ -70,36 +70,36 @@ pub enum ImportError {
         /// Its name.
         name: String,
     },
-    /// Text in another form.
+    /// Text in an encoding or format that is not read.
     #[error("{name} is {what}: {instead}")]
     Encoded {
         /// Its name.
         name: String,
-        /// The form.
+        /// The format.
         what: &'static str,
         /// What to do.
         instead: &'static str,
     },
     /// Bytes that are no text.
-    #[error("{name} is no text: it has a zero byte at offset {at}")]
+    #[error("{name} is binary: it has a zero byte at offset {at}")]
     Binary {
         /// Its name.
         name: String,
         /// Where.
         at: u64,
     },
-    /// Text without anything that is known.
+    /// Text without a recognised line.
     #[error(
-        "{name} is no log of nccl-tests, OSU or busbw: {why}. A table's rows begin with size, count \
+        "{name} is not a log of nccl-tests, OSU or busbw: {why}. A table's rows begin with size, count \
          and type (nccl-tests), or follow a line \"# Size … Latency (us)\" (OSU)"
     )]
     Strange {
         /// Its name.
         name: String,
-        /// What was found instead.
+        /// What was found.
         why: String,
     },
-    /// JSON of no known form, or damaged.
+    /// JSON that is damaged or of an unknown format.
     #[error("{name}: {why}")]
     Json {
         /// Its name.
@@ -112,68 +112,68 @@ pub enum ImportError {
     Record(#[from] store::ReadError),
 }
 
-/// What a source held.
+/// The runs of a source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
     /// The runs, in order.
     pub measurements: Vec<Measurement>,
-    /// What became of its lines.
+    /// The counts of its lines.
     pub lines: Lines,
 }
 
-/// What became of a text's lines.
+/// The counts of a text's lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Lines {
     /// Lines that are not blank.
     pub all: u64,
     /// Rows of tables, each counted once, whole or cut.
     pub rows: u64,
-    /// Rows of which a part is missing, or figures that are no numbers.
+    /// Rows that are cut, or whose figures are not numbers.
     pub cut: u64,
     /// Lines that are the rest of a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub joined: u64,
     /// Lines of NCCL.
     pub nccl: u64,
-    /// Other lines that are known: heads, devices, feet.
+    /// Other recognised lines: head, devices, foot.
     pub known: u64,
-    /// Zero bytes that were passed over.
+    /// Zero bytes that were skipped.
     #[serde(skip_serializing_if = "is_zero")]
     pub zeros: u64,
-    /// Lines of no known kind.
+    /// Lines that were not recognised.
     pub unrecognised: u64,
     /// The first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Runs beyond [`MOST_RUNS`].
+    /// Runs beyond [`MAX_RUNS`].
     #[serde(skip_serializing_if = "is_zero")]
     pub runs_left_out: u64,
 }
 
 impl Lines {
-    /// What was not read, in words; none where everything was.
+    /// A remark about the parts that were not read; none where everything was.
     pub fn unread(&self) -> Option<String> {
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         if self.cut > 0 {
-            said.push(format!("{} of {} rows are cut or have no figures", self.cut, self.rows));
+            parts.push(format!("{} of {} rows are cut or have no figures", self.cut, self.rows));
         }
         if self.runs_left_out > 0 {
-            said.push(format!(
-                "{} runs beyond the first {MOST_RUNS} were left out",
+            parts.push(format!(
+                "{} runs beyond the first {MAX_RUNS} were left out",
                 self.runs_left_out
             ));
         }
         if self.zeros > 0 {
             let zeros = if self.zeros == 1 { "zero byte was" } else { "zero bytes were" };
-            said.push(format!("{} {zeros} passed over: the file has holes", self.zeros));
+            parts.push(format!("{} {zeros} skipped: the file has holes", self.zeros));
         }
         if self.unrecognised > 0 {
-            said.push(format!(
-                "{} of {} lines are of no known kind and were passed over",
+            parts.push(format!(
+                "{} of {} lines were not recognised and were skipped",
                 self.unrecognised, self.all
             ));
         }
-        (!said.is_empty()).then(|| said.join("; "))
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
@@ -181,7 +181,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a file, or stdin for `-`, and keeps up to [`MOST_RUNS`] of its runs.
+/// Reads a file, or stdin for `-`, and keeps up to [`MAX_RUNS`] of its runs.
 ///
 /// # Errors
 /// [`ImportError`].
@@ -189,10 +189,10 @@ pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
     gathered(|each| each_of(path, each))
 }
 
-/// Hands every run of a file, or of stdin for `-`, to `each` as soon as it is complete.
+/// Passes every run of a file, or of stdin for `-`, to `each_run` as soon as it is complete.
 ///
 /// # Errors
-/// [`ImportError`]; also when there was none.
+/// [`ImportError`], also where the source has no run.
 pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lines, ImportError> {
     let name = path.display().to_string();
     if name == "-" {
@@ -215,7 +215,7 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
     })
 }
 
-/// A file's name often is all that tells where OSU's buffers were: `osu_latency-device.txt`.
+/// Takes the memory of OSU's buffers from the file's name, often its only source: `osu_latency-device.txt`.
 fn add_memory_of_name(run: &mut Measurement, path: &Path) {
     if run.source.form != Form::Osu || run.test.memory.is_some() {
         return;
@@ -249,7 +249,7 @@ fn gathered(
     let mut measurements = Vec::new();
     let mut left_out = 0;
     let mut lines = read(&mut |measurement| {
-        if measurements.len() < MOST_RUNS {
+        if measurements.len() < MAX_RUNS {
             measurements.push(measurement);
         } else {
             left_out += 1;
@@ -259,10 +259,10 @@ fn gathered(
     Ok(Imported { measurements, lines })
 }
 
-/// Hands every run to `each` as soon as it is complete.
+/// Passes every run to `each_run` as soon as it is complete.
 ///
 /// # Errors
-/// [`ImportError`]; also when there was none.
+/// [`ImportError`], also where the source has no run.
 pub fn each(
     from: &mut dyn BufRead,
     name: &str,

@@ -1,9 +1,8 @@
-//! What was measured, whoever wrote it down: busbw's own record, or another program's text.
-//! Not a verdict, and not how a text is read (`import` of the program).
+//! A measurement from any source: busbw's own record, or another program's output.
+//! Not a verdict, and not how text is parsed (`import` in the program).
 //!
-//! What a source does not say is absent; nothing is filled in. What follows from several figures
-//! together (ranks from counts and factors, the collective from its columns) is in `deduction`
-//! and carries `Origin::Deduced`.
+//! What a source does not state is absent. What follows from several figures together (ranks from counts
+//! and factors, the collective from its columns) comes from `deduction` and has `Origin::Deduced`.
 
 mod check;
 mod deduction;
@@ -32,7 +31,7 @@ use busbw_core::{
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
 
-/// One run of one test: its rows, and what is known of how they came about.
+/// One run of one test: its rows, and how they were measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Where it was read.
@@ -42,7 +41,7 @@ pub struct Measurement {
     /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Known<usize>>,
-    /// Hosts that they were on.
+    /// Number of hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<usize>,
     /// Every rank's device, as far as it is listed.
@@ -84,20 +83,20 @@ pub struct Measurement {
     /// "Avg bus bandwidth" as stated, GB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated_average: Option<f64>,
-    /// How many times the run says its parameters: more than 1 where several processes ran the test
-    /// each for itself and printed into one text.
-    #[serde(default, skip_serializing_if = "none_said")]
+    /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
+    /// and printed into one text.
+    #[serde(default, skip_serializing_if = "is_not_stated")]
     pub copies: usize,
-    /// What was said about a failure, word for word.
+    /// Messages about a failure, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// What NCCL's own output says.
+    /// What NCCL's log says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
-    /// What the processes' MPI said of who carries messages, from a record.
+    /// The transports that each process's MPI named in its log, from a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
-    /// What busbw's net plugin counted, a process each.
+    /// Counters of busbw's net plugin, one entry for each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
 }
@@ -109,14 +108,14 @@ pub struct Source {
     pub name: String,
     /// Line on which it begins, counted from 1; 0 where there are no lines.
     pub line: u64,
-    /// In whose form it is.
+    /// Its format.
     pub form: Form,
     /// Version of the program that wrote it, where it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// In whose form a measurement was written.
+/// The format of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -189,7 +188,7 @@ pub enum Memory {
     Device,
 }
 
-/// A value, and whether it was said or follows from other figures.
+/// A value, and whether the source states it or it follows from other figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known<T> {
     /// The value.
@@ -202,8 +201,9 @@ pub struct Known<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// The source says it.
-    Said,
+    /// The source states it.
+    #[serde(rename = "said")]
+    Stated,
     /// It follows from figures of the source.
     Deduced,
     /// A file's name suggests it.
@@ -211,12 +211,12 @@ pub enum Origin {
 }
 
 impl<T> Known<T> {
-    /// Something that the source says.
-    pub fn said(value: T) -> Known<T> {
-        Known { value, origin: Origin::Said }
+    /// A value that the source states.
+    pub fn stated(value: T) -> Known<T> {
+        Known { value, origin: Origin::Stated }
     }
 
-    /// Something that follows.
+    /// A value that follows from other figures.
     pub fn deduced(value: T) -> Known<T> {
         Known { value, origin: Origin::Deduced }
     }
@@ -266,19 +266,18 @@ pub struct Row {
     /// In place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<Half>,
-    /// What devices counted meanwhile.
+    /// Device counters while the row was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
 }
 
-/// One placement's figures.
+/// The figures of one placement (in place or out of place) of a row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Half {
     /// One operation's time, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_us: Option<f64>,
-    /// By how much the time can differ from what was measured, for it was printed rounded,
-    /// microseconds.
+    /// Half of the last printed digit of the time, microseconds: how far it may be from the measured time.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub rounding_us: f64,
     /// Algorithm bandwidth, or the bandwidth of a program that knows one only, GB/s.
@@ -297,14 +296,14 @@ pub struct Half {
     /// else batches. Empty where only one figure was written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
-    /// Whether these are launches.
+    /// Whether the samples are launches; else they are batches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub launches: bool,
 }
 
 impl Measurement {
-    /// The largest busbw (or bandwidth of a program that knows one only) of a place that means
-    /// something, whichever place that is; of equal ones the first, and out of place before in place.
+    /// The largest busbw (bandwidth, where the program prints only one) of all valid placements. Of equal
+    /// ones the first, and out of place before in place.
     pub fn peak(&self) -> Option<Peak<'_>> {
         let halves = self.rows.iter().flat_map(|row| {
             self.halves(row).map(move |(in_place, half)| Peak { row, half, in_place })
@@ -314,7 +313,8 @@ impl Measurement {
             .reduce(|best, next| if next.figure() > best.figure() { next } else { best })
     }
 
-    /// A row's halves that mean something, each with whether it is in place.
+    /// The valid placements of a row: `(in_place, figures)`. In place is left out where the collective has no
+    /// valid in-place result.
     pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Half)> {
         let valid = self.collective().is_none_or(Collective::in_place_is_valid);
         let in_place = row.in_place.as_ref().filter(|_| valid);
@@ -342,14 +342,14 @@ impl Measurement {
     }
 }
 
-/// A half and where it stands.
+/// The figures of one placement, with their row.
 #[derive(Debug, Clone, Copy)]
 pub struct Peak<'a> {
     /// The row.
     pub row: &'a Row,
-    /// The half.
+    /// The figures.
     pub half: &'a Half,
-    /// In place.
+    /// Whether they are in place.
     pub in_place: bool,
 }
 
@@ -364,7 +364,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-fn none_said(copies: &usize) -> bool {
+fn is_not_stated(copies: &usize) -> bool {
     *copies == 0
 }
 

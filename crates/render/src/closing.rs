@@ -1,50 +1,51 @@
-//! The last sentence on stderr: which transports NCCL or MPI set up, or which net plugin was used, and where devices counted bytes.
-//! It says what the counters show and nothing more: neither whose bytes they are, nor by which way
-//! bytes went that nobody counted.
+//! The last sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
+//! used, and the devices that counted bytes.
+//! It reports the counters and nothing more: neither whose bytes they are, nor paths that no device
+//! counts.
 
 use busbw_core::quantity::decimal_bytes;
 use std::collections::BTreeMap;
 
 use busbw_core::record::{
-    Counted, DeviceCounters, DeviceKind, Meaning, NetFacts, Row, Said, Unread, plugins_used,
+    Counted, DeviceCounters, DeviceKind, LibraryFacts, Meaning, NetFacts, Row, Unread, plugins_used,
 };
 use busbw_library_logs::{
     mpi::{MpiFacts, transports_named},
     nccl::{NcclFacts, transports_set_up},
 };
 
-/// A network device that moved less than this part of the most that anything moved is not named.
-const PART: f64 = 0.01;
+/// A network device that moved less than this share of what the busiest one moved is not named.
+const MIN_NAMED_SHARE: f64 = 0.01;
 
-/// What the sentence is made of, as it comes.
+/// The input of the sentence, as it arrives.
 #[derive(Debug, Default)]
 pub struct Closing {
-    /// What processes' NCCL said, without what the sentence does not need.
+    /// The reports of all processes' NCCL, without the parts that the sentence does not need.
     libraries: Vec<NcclFacts>,
-    /// What their MPI said last, by rank.
+    /// The last report of MPI, by rank.
     mpi: BTreeMap<usize, MpiFacts>,
-    /// Their net plugins.
+    /// The reports of net plugins.
     net: Vec<NetFacts>,
     /// Bytes that left all GPUs over NVLink.
     nvlink: u64,
     /// Bytes that each network device moved in its busier direction.
     network: BTreeMap<(DeviceKind, String), u64>,
-    /// Whether counters were read over some row.
+    /// Whether counters were read in some row.
     rows: bool,
 }
 
 impl Closing {
-    /// What a process's library said.
-    pub fn library(&mut self, said: &Said) {
+    /// Adds a library's report from one process.
+    pub fn library(&mut self, said: &LibraryFacts) {
         match said {
-            Said::Nccl(facts) => {
+            LibraryFacts::Nccl(facts) => {
                 let (choices, graphs) = (Vec::new(), Vec::new());
                 self.libraries.push(NcclFacts { choices, graphs, ..(**facts).clone() });
             }
-            Said::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
-            Said::Net(facts) => self.net.push((**facts).clone()),
-            // For `explain`.
-            Said::Paths(_) => {}
+            LibraryFacts::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
+            LibraryFacts::Net(facts) => self.net.push((**facts).clone()),
+            // Used by `explain` alone.
+            LibraryFacts::Paths(_) => {}
         }
     }
 
@@ -68,7 +69,7 @@ impl Closing {
         }
     }
 
-    /// The sentence, where libraries spoke or something was counted.
+    /// The sentence, if there is a report or a count.
     pub fn sentence(&self, counted: Option<&Counted>) -> Option<String> {
         let mut parts = Vec::new();
         if !self.libraries.is_empty() {
@@ -102,7 +103,8 @@ impl Closing {
             }
         }
         let most = self.network.values().copied().max().unwrap_or(0).max(self.nvlink);
-        let busy = self.network.iter().filter(|(_, moved)| **moved as f64 > PART * most as f64);
+        let busy =
+            self.network.iter().filter(|(_, moved)| **moved as f64 > MIN_NAMED_SHARE * most as f64);
         let busy: Vec<String> =
             busy.map(|((_, name), moved)| format!("{name} {}", decimal_bytes(*moved))).collect();
         if !busy.is_empty() {
@@ -125,7 +127,7 @@ impl Closing {
     }
 }
 
-/// What hides bytes of some kinds of devices.
+/// Why the bytes of some kinds of devices are not counted.
 fn unread(counted: &Counted, of: impl Fn(DeviceKind) -> bool) -> impl Iterator<Item = &Unread> {
     counted.unread.iter().filter(move |unread| of(unread.kind) && unread.hides_bytes())
 }
@@ -195,7 +197,7 @@ mod tests {
         let mut closing = closing(5000, 7);
         let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
         let facts = parse(&format!("{line}vm:1:1 [0] NCCL INFO Connected all rings\n"));
-        closing.library(&Said::Nccl(facts.into()));
+        closing.library(&LibraryFacts::Nccl(facts.into()));
         let said = closing.sentence(Some(&counted(&[]))).unwrap();
         let begin = "transports set up: 1 connection P2P/CUMEM; counters: NVLink moved 5.00 kB, ";
         assert!(said.starts_with(begin), "{said}");
@@ -208,7 +210,7 @@ mod tests {
         for tcp in [1, 3] {
             let btls = [("tcp".to_owned(), vec![[1, tcp]])].into();
             let facts = MpiFacts { pml: Some("ob1".to_owned()), btls, ..MpiFacts::default() };
-            closing.library(&Said::Mpi(facts.into()));
+            closing.library(&LibraryFacts::Mpi(facts.into()));
         }
         let mut counted = counted(&[]);
         counted.devices.retain(|_, kind| *kind != DeviceKind::Gpu);

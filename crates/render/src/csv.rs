@@ -1,5 +1,5 @@
 //! `--csv`: one line a row and placement, so that every line has the same columns.
-//! Not the record: samples stay there.
+//! Not the record: samples are only there.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::Render;
 /// The columns.
 const COLLECTIVES: &str = "collective,group,ranks,cycle,size_bytes,count,type,redop,root,place,time_us,low_us,high_us,algbw_gbps,busbw_gbps,wrong,batches,noisy,finished,waived";
 
-/// The columns of collectives in latency's form.
+/// The columns of collectives with `latency`.
 const LATENCY: &str = "benchmark,group,ranks,cycle,size_bytes,count,type,redop,root,place,avg_us,low_us,high_us,fastest_rank_us,slowest_rank_us,min_us,p50_us,p90_us,p99_us,p999_us,max_us,wrong,batches,finished,waived";
 
 /// The columns of messages.
@@ -44,6 +44,14 @@ impl<W: Write> Csv<W> {
     }
 }
 
+/// Records as lines, with quotes where a field needs them.
+pub fn lines(records: &[Vec<String>]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // A write to memory does not fail, and all records have one length.
+    records.iter().for_each(|record| drop(writer.write_record(record)));
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
 impl<W: Write> Render for Csv<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
         self.latency = run.plan.latency;
@@ -61,35 +69,11 @@ impl<W: Write> Render for Csv<W> {
         if !row.shown {
             return Ok(());
         }
-        match &self.run {
-            Some(run) => return self.write(&pairs(run, row)),
-            None if row.benchmark.messages().is_some() => return self.write(&messages(row)),
-            None => {}
-        }
-        let lead = format!(
-            "{},{},{},{},{},{},{},{},{}",
-            row.benchmark.name(),
-            row.group,
-            row.ranks,
-            row.cycle,
-            row.size,
-            row.count,
-            row.datatype.name(),
-            row.redop,
-            row.root
-        );
-        let mut text = String::new();
-        for (place, half) in [("out-of-place", &row.out_of_place), ("in-place", &row.in_place)] {
-            if let Some(half) = half {
-                let figures = if self.latency { alone(half) } else { measured(half) };
-                text += &format!("{lead},{place},{figures},{},\n", row.finished);
-            }
-        }
-        if let Some(reason) = &row.waived {
-            let blanks = ",".repeat(if self.latency { 12 } else { 7 });
-            text += &format!("{lead},{blanks},,{},{}\n", row.finished, quoted(reason));
-        }
-        self.write(&text)
+        self.write(&lines(&match &self.run {
+            Some(run) => pairs(run, row),
+            None if row.benchmark.messages().is_some() => vec![messages(row)],
+            None => collective(row, self.latency),
+        }))
     }
 
     fn end(&mut self, _: &End) -> io::Result<()> {
@@ -97,31 +81,55 @@ impl<W: Write> Render for Csv<W> {
     }
 }
 
-fn pairs(run: &Run, row: &Row) -> String {
-    let lead = format!("{},{},{}", row.benchmark.name(), row.ranks, row.size);
-    let Some(matrix) = Pairs::of_row(run, row) else {
-        let reason = row.waived.as_deref().map_or(String::new(), quoted);
-        return format!("{lead},,,,,,,{},{reason}\n", row.finished);
+fn collective(row: &Row, latency: bool) -> Vec<Vec<String>> {
+    let lead = vec![
+        row.benchmark.name().to_owned(),
+        row.group.to_string(),
+        row.ranks.to_string(),
+        row.cycle.to_string(),
+        row.size.to_string(),
+        row.count.to_string(),
+        row.datatype.name().to_owned(),
+        row.redop.clone(),
+        row.root.to_string(),
+    ];
+    let mut records = Vec::new();
+    for (place, half) in [("out-of-place", &row.out_of_place), ("in-place", &row.in_place)] {
+        if let Some(half) = half {
+            let figures = if latency { alone(half) } else { measured(half) };
+            let last = vec![row.finished.clone(), String::new()];
+            records.push([lead.clone(), vec![place.to_owned()], figures, last].concat());
+        }
+    }
+    if let Some(reason) = &row.waived {
+        let blanks = vec![String::new(); if latency { 14 } else { 9 }];
+        records.push([lead, blanks, vec![row.finished.clone(), reason.clone()]].concat());
+    }
+    records
+}
+
+fn pairs(run: &Run, row: &Row) -> Vec<Vec<String>> {
+    let record = |cells: [String; 6], reason: String| {
+        let lead = [row.benchmark.name().to_owned(), row.ranks.to_string(), row.size.to_string()];
+        [&lead[..], &cells, &[row.finished.clone(), reason]].concat()
     };
-    let mut text = String::new();
+    let Some(matrix) = Pairs::of_row(run, row) else {
+        return vec![record(Default::default(), row.waived.clone().unwrap_or_default())];
+    };
+    let mut records = Vec::new();
     for (from, values) in matrix.values.iter().enumerate() {
         for (to, value) in values.iter().enumerate() {
             let Some(value) = value else { continue };
-            text += &format!(
-                "{lead},{from},{to},{},{},{},{},{},\n",
-                quoted(matrix.label(from)),
-                quoted(matrix.label(to)),
-                figure(*value),
-                matrix.unit.name(),
-                row.finished
-            );
+            let [from_name, to_name] = [from, to].map(|rank| matrix.label(rank).to_owned());
+            let (value, unit) = (figure(*value), matrix.unit.name().to_owned());
+            let cells = [from.to_string(), to.to_string(), from_name, to_name, value, unit];
+            records.push(record(cells, String::new()));
         }
     }
-    text
+    records
 }
 
-fn messages(row: &Row) -> String {
-    let reason = row.waived.as_deref().map_or(String::new(), quoted);
+fn messages(row: &Row) -> Vec<String> {
     let mut cells = vec![
         row.benchmark.name().to_owned(),
         row.ranks.to_string(),
@@ -145,8 +153,8 @@ fn messages(row: &Row) -> String {
             cells.push(half.summary.as_ref().is_some_and(|s| s.noisy).to_string());
         }
     }
-    cells.extend([row.finished.clone(), reason]);
-    cells.join(",") + "\n"
+    cells.extend([row.finished.clone(), row.waived.clone().unwrap_or_default()]);
+    cells
 }
 
 fn interval(half: &Half) -> (String, String) {
@@ -154,22 +162,22 @@ fn interval(half: &Half) -> (String, String) {
     interval.map_or((String::new(), String::new()), |i| (figure(i.low), figure(i.high)))
 }
 
-fn measured(half: &Half) -> String {
-    let summary = half.summary.as_ref();
+fn measured(half: &Half) -> Vec<String> {
     let (low, high) = interval(half);
-    format!(
-        "{},{low},{high},{},{},{},{},{}",
+    vec![
         figure(half.time_us),
+        low,
+        high,
         figure(half.algbw),
         figure(half.busbw),
-        half.wrong.map_or(String::new(), |w| w.to_string()),
-        half.batches_us.len(),
-        summary.is_some_and(|s| s.noisy)
-    )
+        half.wrong.map_or(String::new(), |wrong| wrong.to_string()),
+        half.batches_us.len().to_string(),
+        half.summary.as_ref().is_some_and(|s| s.noisy).to_string(),
+    ]
 }
 
 /// The figures of latency's form.
-fn alone(half: &Half) -> String {
+fn alone(half: &Half) -> Vec<String> {
     let (low, high) = interval(half);
     let figures = half.latency.clone().unwrap_or_default();
     let spread = figures.spread;
@@ -178,18 +186,10 @@ fn alone(half: &Half) -> String {
     cells.extend([spread.p50, spread.p90, spread.p99, spread.p999, spread.max].map(figure));
     cells.push(half.wrong.map_or(String::new(), |wrong| wrong.to_string()));
     cells.push(half.batches_us.len().to_string());
-    cells.join(",")
+    cells
 }
 
 /// Enough digits to compute with; empty where there is no figure.
 fn figure(value: f64) -> String {
     if value.is_finite() { format!("{value:.6}") } else { String::new() }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

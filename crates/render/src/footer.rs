@@ -1,4 +1,4 @@
-//! What holds for a run as a whole: the last lines of the table, and the figures in them.
+//! The last lines of the table, and the figures in them, over all rows of a run.
 //! Not the rows.
 
 use busbw_core::{
@@ -8,10 +8,10 @@ use busbw_core::{
 
 use super::number::general;
 
-/// Part of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
-const GATE: f64 = 0.9;
+/// Share of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
+const MIN_BW_SHARE: f64 = 0.9;
 
-/// Figures over rows, as they come.
+/// Figures over rows, updated as rows arrive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
     busbw: f64,
@@ -31,7 +31,7 @@ impl Totals {
         }
     }
 
-    /// Adds what a row of any communicator found wrong.
+    /// Adds the wrong elements of a row of any communicator.
     pub fn add_checks(&mut self, row: &Row) {
         let halves = row.out_of_place.iter().chain(&row.in_place);
         self.out_of_bounds += halves.map(|half| half.failed_checks).sum::<u64>();
@@ -49,12 +49,12 @@ impl Totals {
     }
 }
 
-/// Whether an average passes a gate; one that does not exist does not.
+/// Whether an average passes a gate; without an average it does not.
 pub fn gate_held(average: f64, gate: f64) -> bool {
-    average >= gate * GATE
+    average >= gate * MIN_BW_SHARE
 }
 
-/// Whether a row of pairs names somebody slow.
+/// Whether a row of pairs names a slow subject.
 pub fn somebody_is_slow(row: &Row) -> bool {
     row.pairs.as_ref().is_some_and(|pairs| !pairs.verdict.findings.is_empty())
 }
@@ -83,7 +83,7 @@ pub(super) fn checks(end: &End) -> String {
     format!("# {:<20} : {} {verdict}\n", "Out of bounds values", end.out_of_bounds)
 }
 
-/// `-M`. On `host`: control pages, buffers, and no memory that operations take while they run.
+/// `-M`. On `host`: control pages, buffers, and no memory that operations use while they run.
 fn memory(run: &Run, end: &End) -> String {
     let used = match (&run.plan.backend, end.gpu_memory) {
         (_, Some(used)) => used,

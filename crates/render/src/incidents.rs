@@ -1,5 +1,5 @@
-//! What happened to devices while a row was measured: throttled GPUs, links and memory that erred.
-//! Not bytes, and not congestion, which is a network at work: those stand in the record.
+//! Incidents of devices while a row was measured: throttled GPUs, errors of links and memory.
+//! Not bytes, and not congestion, which is normal load of a network: those are in the record.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn incidents(row: &Row) -> Vec<String> {
         row.datatype.name(),
         row.redop
     );
-    // What happened, and which devices say so.
+    // The incident, and the devices that report it.
     let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for device in &row.counters {
         let mut note = |what, said: Option<String>| {
@@ -33,7 +33,7 @@ pub(super) fn incidents(row: &Row) -> Vec<String> {
     kinds.iter().map(|(what, who)| format!("{during}, {what}: {}", who.join(", "))).collect()
 }
 
-/// For how long and why, such as `power 41.2 ms; at the row's beginning or end: power cap`.
+/// Duration and reason, such as `power 41.2 ms; at the row's beginning or end: power cap`.
 fn throttled(device: &DeviceCounters) -> Option<String> {
     let name =
         |name: &str| name.trim_start_matches("throttled_").trim_end_matches("_ns").to_owned();

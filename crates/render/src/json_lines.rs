@@ -1,4 +1,4 @@
-//! `--json`: the record's own lines on stdout, as they come.
+//! `--json`: the record's own lines on stdout, as they arrive.
 //! Not nccl-tests' JSON (`nccl_report`).
 
 use std::io::{self, Write};

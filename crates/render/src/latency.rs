@@ -1,5 +1,5 @@
-//! The table of collectives in latency's form: the mean, the fastest and the slowest rank, and the spread of
-//! every iteration of every rank.
+//! The table of collectives in latency form: the mean, the fastest and the slowest rank, and the
+//! spread of every iteration of every rank.
 //! Not OSU's, which its own names print, and not nccl-tests', which has no such form.
 
 use std::io::{self, Write};

@@ -30,6 +30,7 @@ use busbw_core::{
 
 pub use closing::Closing;
 pub use csv::Csv;
+pub use csv::lines;
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
 pub use latency::LatencyTable;
@@ -40,14 +41,14 @@ pub use pairs::PairsTable;
 pub use table::Table;
 pub use warnings::{row_warnings, run_warnings};
 
-/// Something that listens to a record as it grows.
+/// An output that follows a record as it grows.
 pub trait Render {
     /// The run begins.
     ///
     /// # Errors
     /// When the output cannot be written.
     fn run(&mut self, run: &Run) -> io::Result<()>;
-    /// What a process's library said of itself, as the record's line.
+    /// A library's report from one process, as the record's line.
     ///
     /// # Errors
     /// When the output cannot be written.

@@ -1,4 +1,5 @@
-//! The table of messages between pairs of ranks: our own, with an interval and the spread of all samples.
+//! The table of messages between pairs of ranks: busbw's own, with an interval and the spread of
+//! all samples.
 //! Not OSU's, which its own names print.
 
 use std::io::{self, Write};
@@ -62,7 +63,7 @@ impl<W: Write> Render for MessagesTable<W> {
     }
 }
 
-/// What a row's figures mean.
+/// The unit of a row's figures.
 fn about(test: Messages, plan: &Plan) -> String {
     let pairs = test.pairs(plan.ranks()).unwrap_or_default();
     let who = match pairs.as_slice() {
@@ -120,7 +121,7 @@ fn line(row: &Row) -> String {
     if test.is_latency() {
         text += &format!("  {:>10}  {:>6}", us(half.time_us), interval(half));
     } else {
-        // Of gigabytes there are fewer than one.
+        // Rates of gigabyte messages are below one a second.
         let rate = fixed(figures.rate, if figures.rate < 10.0 { 3 } else { 0 });
         text += &format!("  {:>10}  {:>6}  {rate:>12}", gigabytes(half.algbw), interval(half));
     }
@@ -138,7 +139,7 @@ pub(super) fn interval(half: &Half) -> String {
     width.map_or("-".to_owned(), |width| fixed(100.0 * width, 1))
 }
 
-/// Microseconds with nanoseconds behind the point, where they are few enough to matter; nine letters up to 1000 s.
+/// Microseconds with three decimals as long as they fit; nine characters up to 1000 s.
 pub(super) fn us(value: f64) -> String {
     let decimals = match value {
         v if v < 1e3 => 3,
@@ -148,7 +149,7 @@ pub(super) fn us(value: f64) -> String {
     fixed(value, decimals)
 }
 
-/// GB/s with four digits at least: a window of bytes is thousandths of one.
+/// GB/s with at least four digits: a window of single bytes is thousandths of one.
 fn gigabytes(value: f64) -> String {
     fixed(value, if value < 10.0 { 4 } else { 2 })
 }

@@ -1,6 +1,7 @@
 //! `-J`: nccl-tests' JSON report, version 3, with its keys, order and types (src/util.cu:310-640).
-//! Corrected where it was wrong: every rank is a device, and the environment is the part that matters
-//! with secrets masked. Not the record.
+//! Corrected where it was wrong: every rank is a device, and the environment is limited to
+//! variables that change results, with secrets masked.
+//! Not the record.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,17 +20,17 @@ use super::{Render, report_json::Text};
 use busbw_store::masked;
 
 /// Version of the report's layout.
-const VERSION: i32 = 3;
+const REPORT_VERSION: i32 = 3;
 
-/// Most numbered names that are tried.
-const NUMBERED: u32 = 10_000;
+/// The most numbered file names that are tried.
+const MAX_NUMBERED_NAMES: u32 = 10_000;
 
-/// Opens FILE, or FILE.0, FILE.1 … when it exists: a report is never overwritten.
+/// Creates FILE, or FILE.0, FILE.1 … if it exists: a report is never overwritten.
 ///
 /// # Errors
-/// When none of them can be created.
+/// None of them can be created.
 pub fn open(path: &Path) -> Result<(File, PathBuf)> {
-    let numbered = (0..NUMBERED).map(|number| {
+    let numbered = (0..MAX_NUMBERED_NAMES).map(|number| {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{number}"));
         PathBuf::from(name)
@@ -46,7 +47,7 @@ pub fn open(path: &Path) -> Result<(File, PathBuf)> {
         }
     }
     anyhow::bail!(
-        "cannot write the report {} (-J): it and its {NUMBERED} numbered names exist",
+        "cannot write the report {} (-J): it and its {MAX_NUMBERED_NAMES} numbered names exist",
         path.display()
     )
 }
@@ -56,7 +57,7 @@ pub fn open(path: &Path) -> Result<(File, PathBuf)> {
 pub struct NcclReport<W> {
     out: W,
     text: Text,
-    /// Colour of the communicator whose rows are reported, and how.
+    /// Colour of the communicator whose rows are reported, and its placements.
     shown: Option<Shown>,
 }
 
@@ -170,7 +171,7 @@ impl<W: Write> Render for NcclReport<W> {
     fn run(&mut self, run: &Run) -> io::Result<()> {
         let j = &mut self.text;
         j.open('{');
-        j.key("version").integer(VERSION);
+        j.key("version").integer(REPORT_VERSION);
         j.key("start_time").string(&run.started);
         j.key("args").open('[');
         run.args.iter().for_each(|arg| j.string(&masked(arg)));

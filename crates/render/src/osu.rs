@@ -28,7 +28,7 @@ pub struct OsuTable<W> {
     plan: Option<Plan>,
     /// The type whose header was printed last.
     datatype: Option<DataType>,
-    /// The size at which data were wrong.
+    /// The size at which data was wrong.
     failed: Option<u64>,
     grid: Grid,
 }
@@ -44,7 +44,7 @@ impl<W: Write> OsuTable<W> {
         self.out.flush()
     }
 
-    /// What ends the table of the last type and begins another one's.
+    /// Ends the table of the last type and begins that of another.
     fn table_of(&mut self, plan: &Plan, datatype: DataType) -> String {
         let mut text = self.grid.close(osu(plan).rate);
         self.datatype = Some(datatype);
@@ -91,7 +91,7 @@ impl<W: Write> Render for OsuTable<W> {
     fn end(&mut self, end: &End) -> io::Result<()> {
         let Some(plan) = self.plan.clone() else { return Ok(()) };
         if end.status != Status::Complete {
-            // What was measured stands there, and nothing that looks like an end.
+            // The rows so far stay, and nothing that looks like an end follows.
             let text = self.grid.cut();
             return self.write(&text);
         }
@@ -113,17 +113,17 @@ impl<W: Write> Render for OsuTable<W> {
     }
 }
 
-/// What only OSU's names have; a record of theirs has it.
+/// The settings of OSU's names, which a record of theirs has.
 fn osu(plan: &Plan) -> Osu {
     plan.osu.clone().unwrap_or_default()
 }
 
-/// Whether a row has a size: a barrier's has none.
+/// Whether rows have a size: a barrier's have none.
 fn is_sized(plan: &Plan) -> bool {
     plan.benchmark != Benchmark::Collective(Collective::Barrier)
 }
 
-/// The test of bandwidth, if it is one.
+/// The bandwidth test, if it is one.
 fn bandwidth(plan: &Plan) -> Option<Messages> {
     plan.benchmark.messages().filter(|test| !test.is_latency())
 }
@@ -158,7 +158,7 @@ fn line(plan: &Plan, row: &Row, half: &Half) -> String {
     let of_collectives = half.latency.as_ref().map(|figures| &figures.percentiles);
     for (_, us) in of_messages.or(of_collectives).into_iter().flatten() {
         let value = match bandwidth(plan) {
-            // All pairs together, as the column before.
+            // All pairs together, as in the column before.
             Some(test) => plan.pairs(test).len() as f64 * size as f64 / us,
             None => *us,
         };

@@ -9,7 +9,7 @@ use std::{
 use busbw_core::{
     messages::Messages,
     pairs::{Pairs, Unit, of_row::what, verdict::Basis},
-    plan::{Plan, Way},
+    plan::{PairSelection, Plan},
     record::{End, Row, Run, Status},
 };
 use busbw_stats::median;
@@ -17,10 +17,10 @@ use busbw_stats::median;
 use super::{Render, footer, number::fixed, table::devices};
 use crate::answer::wants_colour;
 
-/// Up to so many ranks the whole matrix is printed; beyond, a line for each rank.
-const WHOLE: usize = 32;
-/// Of more ranks, the slowest pairs that are named.
-const SLOWEST: usize = 10;
+/// Up to this many ranks the whole matrix is printed; with more, one line a rank.
+const MAX_MATRIX_RANKS: usize = 32;
+/// With more ranks, the number of slowest pairs that are named.
+const MAX_SLOWEST_PAIRS: usize = 10;
 
 /// The matrices on a writer.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct PairsTable<W> {
 }
 
 impl<W: Write> PairsTable<W> {
-    /// Matrices on `out`, with colours where stdout is a terminal that wants them.
+    /// Matrices on `out`, with colours where stdout is a terminal that shows them.
     pub fn new(out: W) -> PairsTable<W> {
         PairsTable { out, colour: wants_colour(), run: None }
     }
@@ -60,7 +60,7 @@ impl<W: Write> Render for PairsTable<W> {
             (Some(reason), ..) => format!("#\n# {} B  waived: {reason}\n", row.size),
             (None, Some(matrix), Some(pairs)) => {
                 let mut text = head(row, pairs.test);
-                text += &if matrix.labels.len() > WHOLE {
+                text += &if matrix.labels.len() > MAX_MATRIX_RANKS {
                     by_rank(&matrix)
                 } else {
                     whole(&matrix, self.colour)
@@ -82,12 +82,12 @@ impl<W: Write> Render for PairsTable<W> {
     }
 }
 
-/// Which pairs.
+/// The pairs that were measured.
 fn about(plan: &Plan) -> String {
     let ranks = plan.ranks();
-    let which = match plan.pairing.as_ref().map(|pairing| pairing.way) {
-        Some(Way::Rails) => "ranks of the same place in different hosts".to_owned(),
-        Some(Way::Sample(peers)) if peers + 1 < ranks => {
+    let which = match plan.pairing.as_ref().map(|pairing| pairing.selection) {
+        Some(PairSelection::Rails) => "ranks of the same place in different hosts".to_owned(),
+        Some(PairSelection::Sample(peers)) if peers + 1 < ranks => {
             format!("{peers} peers for each of {ranks} ranks")
         }
         _ => format!("every pair of {ranks} ranks"),
@@ -95,7 +95,7 @@ fn about(plan: &Plan) -> String {
     format!("{which}, both ways, as many at once as there are")
 }
 
-/// What the figures are, and how they were made.
+/// The unit of the figures, and the number of passes and messages behind them.
 fn head(row: &Row, test: Messages) -> String {
     let unit = Unit::of(test).name();
     let mut text = format!("#\n# {} of {} B ({unit}), from row to column", what(test), row.size);
@@ -113,7 +113,7 @@ fn head(row: &Row, test: Messages) -> String {
     text + "\n"
 }
 
-/// Every cell. What somebody named slows is red.
+/// Every cell. Cells of a slow subject are red.
 fn whole(matrix: &Pairs, colour: bool) -> String {
     let slow = slow_cells(matrix);
     let ranks = matrix.labels.len();
@@ -141,7 +141,7 @@ fn whole(matrix: &Pairs, colour: bool) -> String {
     text
 }
 
-/// Cells that somebody named slows.
+/// Cells that a named subject slows.
 fn slow_cells(matrix: &Pairs) -> BTreeSet<(usize, usize)> {
     let Some(verdict) = &matrix.verdict else { return BTreeSet::new() };
     let ranks = 0..matrix.labels.len();
@@ -153,7 +153,7 @@ fn slow_cells(matrix: &Pairs) -> BTreeSet<(usize, usize)> {
     all.filter(slow).collect()
 }
 
-/// What each rank reaches as sender and as receiver, then the slowest pairs.
+/// The median of each rank as sender and as receiver, then the slowest pairs.
 fn by_rank(matrix: &Pairs) -> String {
     let ranks = matrix.labels.len();
     let middle = |values: Vec<f64>| median(&values).map_or("-".to_owned(), figure);
@@ -166,7 +166,7 @@ fn by_rank(matrix: &Pairs) -> String {
         text += &format!("  {rank:>4}  {sends:>10}  {receives:>10}  {label}\n");
     }
     text += "# slowest pairs\n";
-    for pair in matrix.worst_first().iter().take(SLOWEST) {
+    for pair in matrix.worst_first().iter().take(MAX_SLOWEST_PAIRS) {
         let (from, to) = (pair.from, pair.to);
         text += &format!("  {from:>4} to {to:>4}  {:>10}\n", figure(pair.value));
     }
@@ -198,7 +198,7 @@ fn red(text: &str) -> String {
     format!("\x1b[31m{text}\x1b[0m")
 }
 
-/// Three digits at least.
+/// At least three digits.
 fn figure(value: f64) -> String {
     fixed(value, if value < 10.0 { 2 } else { 1 })
 }

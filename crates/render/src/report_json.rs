@@ -1,7 +1,7 @@
 //! JSON text as nccl-tests writes it: six decimals in every double, `/` escaped, no blanks.
 //! Not a general writer: serde_json cannot print doubles like that.
 
-/// A JSON text that grows; keys come in the order in which they are written.
+/// A JSON text under construction; keys come in the order in which they are written.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     text: String,
@@ -10,7 +10,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// What was written since the last time.
+    /// The text since the last call.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
@@ -52,7 +52,7 @@ impl Text {
         self.raw(&value.into().to_string());
     }
 
-    /// A truth as a string, as they write it.
+    /// A boolean as a string, as nccl-tests writes it.
     pub(super) fn truth(&mut self, value: bool) {
         self.string(if value { "true" } else { "false" });
     }

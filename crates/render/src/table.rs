@@ -15,13 +15,13 @@ use super::{
 };
 
 /// nccl-tests' version whose output this is.
-const VERSION: &str = "2.19.6";
+const NCCL_TESTS_VERSION: &str = "2.19.6";
 
 /// The table on a writer.
 #[derive(Debug)]
 pub struct Table<W> {
     out: W,
-    /// What later lines need of the run: known once it has begun.
+    /// Facts from the run's first line that later lines need.
     run: Option<Run>,
 }
 
@@ -31,7 +31,7 @@ impl<W: Write> Table<W> {
         Table { out, run: None }
     }
 
-    /// One write, then a flush: a line that others print cannot land inside.
+    /// One write, then a flush: output of other processes cannot land inside a line.
     fn write(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
@@ -63,7 +63,7 @@ impl<W: Write> Render for Table<W> {
 
     fn end(&mut self, end: &End) -> io::Result<()> {
         let Some(run) = &self.run else { return Ok(()) };
-        // Nobody should take the table of a run that was cut short for a whole one.
+        // A table that was cut short must not look complete.
         if end.status != Status::Complete {
             return Ok(());
         }
@@ -79,7 +79,7 @@ fn configuration(run: &Run) -> String {
         Step::Bytes(bytes) => (bytes, "bytes"),
     };
     let mut text = format!(
-        "# nccl-tests version {VERSION} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
+        "# nccl-tests version {NCCL_TESTS_VERSION} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
         run.nccl[0], run.nccl[1], plan.program
     );
     text += &format!(
@@ -120,7 +120,7 @@ fn configuration(run: &Run) -> String {
     text + "#\n"
 }
 
-/// Every rank's place.
+/// The device of every rank.
 pub(super) fn devices(run: &Run) -> String {
     let mut text = "# Using devices\n".to_owned();
     for device in &run.devices {
@@ -166,8 +166,8 @@ fn header(plan: &Plan) -> String {
     text + &format!("{units}{units} {format:>pad$}\n")
 }
 
-/// One row with its newline. Rows of other communicators than the first are comments beneath it,
-/// so that whoever reads rows sees one a size, as nccl-tests prints them.
+/// One row with its newline. Rows of other communicators than the first are comments beneath it, so
+/// that parsers find one row a size, as in nccl-tests' output.
 fn line(row: &Row, run: &Run) -> String {
     let first_group = run.devices.first().map_or(0, |device| device.group);
     let mut text = String::new();
@@ -198,7 +198,7 @@ fn line(row: &Row, run: &Run) -> String {
     text
 }
 
-/// One half. Where nothing was checked, "    N/A" is 7 wide, not 8: nccl-tests' own quirk.
+/// One half. Without a check, " N/A" is 7 wide, not 8, as in nccl-tests.
 fn body(half: &Half, plan: &Plan) -> String {
     let time = if plan.cpu_time { half.cpu_time_us } else { half.time_us };
     let mut text =

@@ -1,4 +1,4 @@
-//! Advice about figures, after the table: what was noisy, drifted, wrong or waived.
+//! Advice about figures, after the table: noisy, drifting, wrong or waived rows.
 //! Not errors, and not about options (`options::questions`).
 
 use super::incidents::incidents;
@@ -9,10 +9,10 @@ use busbw_core::{
 };
 use busbw_stats::summarise;
 
-/// An iteration that takes this many times the median stalled.
-const STALL: f64 = 100.0;
+/// An iteration stalled if it takes this many times the median.
+const STALL_FACTOR: f64 = 100.0;
 
-/// What a row's reader should know: wrong elements with their places, and what happened to devices.
+/// Notes about a row: wrong elements with their indices, and incidents of devices.
 pub fn row_warnings(row: &Row) -> Vec<String> {
     let wrong = halves(row)
         .flat_map(|(place, half)| half.wrong_places.iter().map(move |wrong| (place, wrong)))
@@ -26,7 +26,7 @@ pub fn row_warnings(row: &Row) -> Vec<String> {
     wrong.chain(incidents(row)).collect()
 }
 
-/// What a run's reader should know: how many rows are noisy or drift.
+/// Notes about a run: the number of noisy rows, and drift.
 pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     let all: Vec<(String, &Half)> = rows
         .iter()
@@ -73,7 +73,7 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     let stalled = |half: &Half| {
         let spread = half.latency.as_ref().map(|figures| figures.spread);
         let spread = spread.or(half.messages.as_ref().map(|figures| figures.spread));
-        spread.is_some_and(|spread| spread.max > STALL * spread.p50)
+        spread.is_some_and(|spread| spread.max > STALL_FACTOR * spread.p50)
     };
     say(
         "single iterations took over 100 times the median",
@@ -82,7 +82,7 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     );
     if run.plan.sampling.precision.is_some() {
         let wanted = run.plan.sampling.precision.unwrap_or(0.0);
-        // The rule looks at the batches, whatever the row's own statistics are over.
+        // The rule uses the batches, even where the row's own statistics are over launches.
         let missed = |half: &Half| {
             let batches: Vec<f64> =
                 half.batches_us.iter().map(|times| run.plan.average.of(times)).collect();

@@ -1,8 +1,8 @@
-//! Who moves the bytes. Each backend is a folder with the same files.
-//! Not measurement: a backend runs what it is told and says how long it took.
+//! The backends: the code that moves the bytes. Each real backend is a folder; all have a `channel`.
+//! Not measurement: a backend runs the operations it is given and returns how long they took.
 
 mod channel;
-/// A cost model; nothing moves.
+/// A cost model; no bytes move.
 pub mod fake;
 /// Shared memory of this machine.
 pub mod host;
@@ -11,7 +11,7 @@ mod in_memory;
 pub mod mpi;
 /// GPUs, by NCCL or RCCL.
 pub mod nccl;
-/// Any net plugin.
+/// Any NCCL net plugin.
 pub mod net;
 
 pub use channel::{Channel, Part, Side, Window};
@@ -22,8 +22,8 @@ use busbw_core::{
     algorithm::Table,
     exit::Exit,
     pattern::Mismatch,
-    plan::{Case, Place},
-    record::{GpuMemory, Said},
+    plan::{Case, Placement},
+    record::{GpuMemory, LibraryFacts},
 };
 use busbw_job::world::World;
 use busbw_shm::Wait;
@@ -31,7 +31,7 @@ use thiserror::Error;
 
 use crate::measure::MeasureError;
 
-/// Why a case cannot run on a backend.
+/// Why a case cannot run on a backend: the text of a waived row.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Reason(pub String);
@@ -39,34 +39,34 @@ pub struct Reason(pub String);
 /// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BackendError {
-    /// Another rank did not come, or the run was stopped.
+    /// A wait for another rank timed out, or the run was stopped.
     #[error(transparent)]
     Wait(#[from] Wait),
-    /// A library refused, or the machine lacks something; the whole story, and the exit code.
+    /// A library call failed, or the machine lacks something: the complete message and the exit code.
     #[error("{text}")]
     Refused {
         /// What was attempted, on what, why it failed, and what to do.
         text: String,
-        /// How the run ends for it.
+        /// The exit code of the run.
         exit: Exit,
     },
 }
 
-/// What is known of a case without timing it.
+/// Facts about a case that need no timing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CaseFacts {
-    /// How its operations run, as the record names it.
+    /// The algorithm and protocol of its operations, as the record names them.
     pub algorithm: Option<String>,
-    /// The library's own prediction of one operation's time, microseconds.
+    /// The library's own prediction of one operation's time, in microseconds.
     pub predicted_us: Option<f64>,
 }
 
-/// What a rank found wrong in a result.
+/// The wrong elements that one rank found in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// World rank.
     pub rank: usize,
-    /// What was wrong.
+    /// Number of wrong elements, and the first of them.
     pub mismatch: Mismatch,
 }
 
@@ -74,82 +74,89 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// Out of place or in place.
-    pub place: Place,
-    /// Which iteration: successive ones use successive parts of the buffers.
+    pub placement: Placement,
+    /// Iteration number: successive iterations use successive parts of the buffers.
     pub iteration: u64,
-    /// Whether the result goes to the proof buffer, which is verified afterwards.
-    pub proof: bool,
+    /// Whether the result goes to the check buffer, which is verified afterwards.
+    pub verified: bool,
 }
 
-/// A backend as one driver holds it, for all of its ranks.
+/// A backend as one rank thread holds it, for all of its ranks.
 pub trait Backend {
     /// Whether the case can run.
     ///
     /// # Errors
-    /// The reason why not: it becomes a waived row.
+    /// The reason why it cannot: it becomes a waived row.
     fn supported(&self, case: &Case) -> Result<(), Reason>;
 
-    /// Whether a case's results can be told right from wrong: where not, its `#wrong` is N/A.
-    fn is_provable(&self, _case: &Case) -> bool {
+    /// Whether a case's results can be verified: where they cannot, `#wrong` is N/A.
+    fn is_verifiable(&self, _case: &Case) -> bool {
         true
     }
 
     /// Whether a case can be measured in place.
     ///
     /// # Errors
-    /// The reason why not: it is said with the row.
+    /// The reason why it cannot: the row states it.
     fn has_in_place(&self, _case: &Case) -> Result<(), Reason> {
         Ok(())
     }
 
-    /// Called once, before anything is measured: does what costs time only at its first use. Returns
-    /// what it measured of this machine, if that is worth keeping for later runs.
+    /// Initialises the backend once, before anything is measured: creates communicators and pays other
+    /// first-use costs. Returns the algorithm table that it measured on this machine, if later runs can
+    /// use it.
     ///
     /// # Errors
-    /// [`MeasureError`]: the backend's own, or ranks that did not come.
-    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
+    /// A library call fails, or another rank does not arrive in time.
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError>;
 
-    /// Begins or ends finding out how cases will run, before anything is timed; whether there is
-    /// something to find out. In between, every case runs once, and [`Backend::overhear`] follows.
-    fn listen(&mut self, _on: bool) -> bool {
+    /// Begins the tuning pass, which runs every case once before anything is timed and calls
+    /// [`Backend::record_tuning_choice`] after each. Returns false where the backend has no log to
+    /// capture: there is no tuning pass then.
+    fn begin_log_capture(&mut self) -> bool {
         false
     }
 
-    /// Notes what a library said about the case that has just run on every rank.
+    /// Ends the tuning pass.
+    fn end_log_capture(&mut self) {}
+
+    /// Records what the library logged about the case that has just run on every rank.
     ///
     /// # Errors
-    /// [`BackendError`].
-    fn overhear(&mut self, _case: &Case) -> Result<(), BackendError> {
+    /// The library cannot predict the case's time.
+    fn record_tuning_choice(&mut self, _case: &Case) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// What a library said of itself, where that is new: asked before the first row or after it, and at the end.
-    fn library(&mut self) -> Option<Said> {
+    /// What a library reports about itself, if that is new since the last call. Called before or after
+    /// the first row, and at the end.
+    fn library(&mut self) -> Option<LibraryFacts> {
         None
     }
 
-    /// Leaves the other ranks, when all of them have measured everything.
+    /// Disconnects from the other ranks after all of them have measured everything (`MPI_Finalize`).
     ///
     /// # Errors
-    /// [`BackendError`].
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    /// The library's own call fails.
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Ends what is under way after a failure that was told already: it may take for ever.
-    fn give_up(&mut self) {}
+    /// Aborts what is under way, after a failure that was reported already: waiting for it could take
+    /// for ever.
+    fn abort(&mut self) {}
 
-    /// What became of GPUs' memory so far; the most of any GPU. Nothing where nobody asked (`-M`).
+    /// GPU memory used so far, of the GPU that uses most. `None` without `-M`.
     fn gpu_memory(&self) -> Option<GpuMemory> {
         None
     }
 
-    /// PCI address of the GPU that this driver's rank is on, if it is on one.
+    /// PCI address of the GPU of this thread's rank, if it has one.
     fn gpu_address(&self) -> Option<String> {
         None
     }
 
-    /// The way for messages to other ranks.
+    /// The channel for point-to-point messages to other ranks.
     ///
     /// # Errors
     /// The reason why there is none: it becomes a waived row.
@@ -157,117 +164,119 @@ pub trait Backend {
         Err(Reason("this backend has no messages between pairs of ranks".to_owned()))
     }
 
-    /// Makes a case ready.
+    /// Prepares a case: its arguments and its parts of the buffers.
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a>;
 }
 
 /// A case that is ready to run.
 pub trait Prepared {
-    /// What goes into the record about the case, whatever its times are.
+    /// The facts about the case that go into the record, whatever its times are.
     fn facts(&self) -> CaseFacts;
 
-    /// Writes the inputs of an operation, and poison where its result goes.
+    /// Writes the input of an operation, and poison to where its result goes.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy to the GPU fails, or the run was stopped.
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError>;
 
-    /// From here on, operations are noted for [`Prepared::replay`] instead of run.
+    /// Begins a graph capture: operations are recorded for [`Prepared::replay`] and do not run.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The backend has no graphs, or the GPU's driver refuses the capture.
     fn begin_capture(&mut self) -> Result<(), BackendError> {
         Err(no_graphs())
     }
 
-    /// Ends the noting.
+    /// Ends the graph capture.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The backend has no graphs, or the GPU's driver refuses to build the graph.
     fn end_capture(&mut self) -> Result<(), BackendError> {
         Err(no_graphs())
     }
 
-    /// Starts everything that was noted, as one.
+    /// Launches the captured graph.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The backend has no graphs, or the GPU's driver refuses the launch.
     fn replay(&mut self) -> Result<(), BackendError> {
         Err(no_graphs())
     }
 
-    /// Zeroes the clock.
+    /// Starts the clock at zero.
     fn start(&mut self);
 
     /// Seconds since [`Prepared::start`].
     fn elapsed(&self) -> f64;
 
-    /// Starts an operation; a blocking backend finishes it, too.
+    /// Starts an operation; a blocking backend also completes it.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call, or a wait for another rank fails.
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError>;
 
-    /// The operations enqueued until [`Prepared::end_fused`] may start as one (`-m`). A backend that
-    /// has no such thing runs them one by one.
+    /// Begins a group: the operations enqueued until [`Prepared::end_fused`] may start as one (`-m`). A
+    /// backend without groups runs them one by one.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call.
     fn begin_fused(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Ends what [`Prepared::begin_fused`] began.
+    /// Ends the group that [`Prepared::begin_fused`] began.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses an operation of the group.
     fn end_fused(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Lets time pass after the operation just enqueued, as if it had taken longer, on purpose.
+    /// Delays by `seconds` after the operation just enqueued: an injected fault.
     fn delay(&mut self, seconds: f64);
 
-    /// Waits for everything that was enqueued and returns this driver's seconds since
+    /// Waits for everything that was enqueued and returns this thread's seconds since
     /// [`Prepared::start`].
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The deadline passes, the library reports an error, or the run was stopped.
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError>;
 
-    /// Stays in the library until the other ranks have ended what was begun, too: called by all after
-    /// [`Prepared::finish`], before they meet outside of it. A library that works only while it is called
-    /// leaves another rank waiting for ever otherwise. Whether they have met by that.
+    /// Stays in the library until the other ranks have completed their operations, too. All ranks call it
+    /// after [`Prepared::finish`] and before a barrier outside of the library: a library that makes
+    /// progress only while it is called would otherwise leave another rank waiting for ever. Returns
+    /// whether this call was a barrier by itself.
     ///
     /// # Errors
-    /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
-        Ok(Met::No)
+    /// The library's own call fails.
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
+        Ok(Synchronized::No)
     }
 
-    /// Notes a boundary between what was enqueued before and what comes after.
+    /// Records a time stamp between what was enqueued before and what comes after.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The GPU's driver refuses an event.
     fn mark(&mut self) -> Result<(), BackendError>;
 
-    /// Seconds from each boundary to the next, of the slowest rank; known once everything is finished,
-    /// since an asynchronous backend passes them long after they were enqueued.
+    /// Seconds from each time stamp to the next, of the slowest rank. Call it after [`Prepared::finish`]:
+    /// an asynchronous backend passes the stamps long after they were enqueued.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The GPU's driver cannot read an event.
     fn laps(&self) -> Result<Vec<f64>, BackendError>;
 
-    /// Compares the result of an operation, filled with `seed`, with the exact one, on every rank.
+    /// Compares the result of an operation on inputs made from `seed` with the exact result, on every
+    /// rank of this thread.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy from the GPU fails, or the run was stopped.
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError>;
 
-    /// Flips one bit of element `element` of world rank `rank`'s result, on purpose.
+    /// Flips one bit of element `element` of world rank `rank`'s result: an injected fault.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy to or from the GPU fails.
     fn corrupt(
         &mut self,
         operation: Operation,
@@ -276,35 +285,36 @@ pub trait Prepared {
     ) -> Result<(), BackendError>;
 }
 
-/// Whether all ranks have met, so that they need not outside of the backend.
+/// Whether a backend's call was a barrier, so that none is needed outside of the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
-    /// None leaves before all have come.
+pub enum Synchronized {
+    /// No rank returned before all ranks had called.
     Yes,
-    /// They have not.
+    /// The ranks are not synchronised.
     No,
 }
 
-/// Ends what was enqueued on every rank; this driver's seconds since [`Prepared::start`].
+/// Completes what was enqueued on every rank and returns this thread's seconds since
+/// [`Prepared::start`].
 ///
 /// # Errors
-/// [`BackendError`].
+/// As [`Prepared::finish`] and [`Prepared::quiesce`].
 pub(crate) fn finish_all(
     prepared: &mut dyn Prepared,
     deadline: Option<Instant>,
 ) -> Result<f64, BackendError> {
     let seconds = prepared.finish(deadline)?;
-    prepared.serve_others()?;
+    prepared.quiesce()?;
     Ok(seconds)
 }
 
-/// `-G` is waived on backends without graphs before a plan gets here.
+/// The error of a backend without graphs. The plan waives `-G` there, so that no user sees it.
 fn no_graphs() -> BackendError {
     let text = "this backend has no graphs".to_owned();
     BackendError::Refused { text, exit: Exit::Internal }
 }
 
-/// Differences of successive times.
+/// The differences between successive time stamps, in seconds.
 pub(crate) fn laps(marks: &[f64]) -> Vec<f64> {
     marks.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

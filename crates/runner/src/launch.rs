@@ -225,8 +225,8 @@ fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {
     MemoryFigures {
-        buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.has_proof()) as u64,
-        control: busbw_shm::Control::bytes(plan.drivers()) as u64,
+        buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.has_check_buffer()) as u64,
+        control: busbw_shm::Control::bytes(plan.rank_threads()) as u64,
     }
 }
 

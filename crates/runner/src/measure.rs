@@ -1,5 +1,5 @@
-//! Measuring a plan on one driver: warm-up, batches, checks, rows. Every driver runs this alike, with
-//! the same decisions, since all of them see the same exchanged times.
+//! Measures a plan on one rank thread: warm-up, batches, checks, rows. Every rank thread runs this
+//! alike and takes the same decisions, because all of them see the same exchanged times.
 //! Not printing and not recording: rows go to the supervisor as data.
 
 mod batch;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use busbw_core::{
     Benchmark, Collective,
     fault::{Action, Phase},
-    plan::{Case, Place, Plan, Style},
+    plan::{Case, Placement, Plan, Style},
 };
 use busbw_job::world::{World, WorldError};
 use thiserror::Error;
@@ -28,13 +28,13 @@ use thiserror::Error;
 use self::samples::Samples;
 use crate::backend::{Backend, BackendError, Operation, finish_all};
 
-/// Sizes of a sweep about which the library is asked: a sweep by small steps has thousands.
-const SURVEYED: usize = 256;
+/// The most sizes of a sweep whose tuning choice is recorded: a sweep by small steps has thousands.
+const MAX_TUNING_SIZES: usize = 256;
 
-/// Why a rank could not go on measuring.
+/// Why a rank could not continue to measure.
 #[derive(Debug, Error)]
 pub enum MeasureError {
-    /// The other ranks, or the way to them.
+    /// The other ranks, or the connection to them.
     #[error(transparent)]
     World(#[from] WorldError),
     /// The backend.
@@ -42,24 +42,26 @@ pub enum MeasureError {
     Backend(#[from] BackendError),
 }
 
-/// One driver's measurement. The world is that of drivers: its rank is this driver's number.
+/// The measurement of one rank thread. The ranks of its world are rank threads: `world.rank()` is
+/// the number of this thread.
 pub struct Session<'a> {
     plan: &'a Plan,
     world: &'a mut dyn World,
     backend: &'a mut dyn Backend,
-    /// Every communicator. All go on sampling until the last is content: they share barriers.
+    /// Every communicator. All go on sampling until the last one's stopping rule ends it: they
+    /// share barriers.
     groups: Vec<Group>,
-    /// Which of them is ours.
+    /// The index of our communicator.
     ours: usize,
     launch: u32,
-    /// Told where we are, for whoever must say where we were lost.
+    /// Receives every phase and row, so that the supervisor can say where a lost rank was.
     watch: Box<dyn Fn(Phase, u64) + 'a>,
     /// Rows begun so far.
     index: u64,
-    /// Timed iterations of each batch of the placement under way, and untimed ones before it.
+    /// Timed iterations of each batch of the current placement, and untimed ones before it.
     iterations: u32,
     warmup: u32,
-    /// Every iteration of the placement under way, where each is timed alone.
+    /// The time of every iteration of the current placement, where each is timed alone.
     apart: Samples,
 }
 
@@ -67,12 +69,12 @@ pub struct Session<'a> {
 struct Group {
     /// World ranks.
     ranks: Vec<usize>,
-    /// Who drives them.
+    /// The rank threads that hold them.
     drivers: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
-    /// A session of `launch`; `watch` hears of every phase and row.
+    /// A session of launch `launch`; `watch` is called with every phase and row.
     pub fn new(
         plan: &'a Plan,
         world: &'a mut dyn World,
@@ -81,7 +83,8 @@ impl<'a> Session<'a> {
         watch: Box<dyn Fn(Phase, u64) + 'a>,
     ) -> Session<'a> {
         let group = |ranks: Vec<usize>| {
-            let mut drivers: Vec<usize> = ranks.iter().map(|rank| plan.driver(*rank)).collect();
+            let mut drivers: Vec<usize> =
+                ranks.iter().map(|rank| plan.rank_thread(*rank)).collect();
             drivers.dedup();
             Group { ranks, drivers }
         };
@@ -105,14 +108,16 @@ impl<'a> Session<'a> {
     /// Measures every row of the plan.
     ///
     /// # Errors
-    /// [`MeasureError`]; rows reported before stay reported.
+    /// A backend call fails, or a rank does not arrive in time. Rows that were reported before stay
+    /// reported.
     pub fn run(&mut self) -> Result<(), MeasureError> {
         self.enter(Phase::Start);
-        if let Some(table) = self.backend.warm(self.world)? {
+        if let Some(table) = self.backend.init(self.world)? {
             self.report_measured(table)?;
         }
         if self.plan.timeout_s.is_some() && self.groups.len() > 1 {
-            // One communicator may have to be measured while another is known: none is late for that.
+            // Another communicator may still measure its algorithm table, which takes longer than
+            // the deadline: this barrier has none.
             self.world.barrier(None)?;
         }
         match self.plan.benchmark {
@@ -120,7 +125,7 @@ impl<'a> Session<'a> {
             Benchmark::Messages(test) => self.run_messages(test)?,
             Benchmark::Pairs => self.run_pairs()?,
         }
-        self.tell_library()?;
+        self.report_library()?;
         self.enter(Phase::End);
         self.world.barrier(self.deadline())?;
         Ok(())
@@ -136,10 +141,10 @@ impl<'a> Session<'a> {
                 continue;
             }
             if !self.plan.latency {
-                // Otherwise every batch has its own.
+                // With `latency` every batch has its own warm-up.
                 self.warm_up(|session, bytes| case(session, sweep, bytes))?;
             }
-            self.survey(|session, bytes| case(session, sweep, bytes))?;
+            self.tuning_pass(|session, bytes| case(session, sweep, bytes))?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
@@ -167,18 +172,20 @@ impl<'a> Session<'a> {
         self.plan.style == Style::Osu && empty
     }
 
-    /// Whether so many wrong elements end a sweep over sizes, as they do under OSU's names.
+    /// Whether this number of wrong elements ends a sweep over sizes, as it does under OSU's names.
     fn ends_sizes(&self, wrong: u64) -> bool {
         self.plan.style == Style::Osu && wrong > 0
     }
 
-    /// Whether a size is beyond what many a library counts, so that it may be impossible where others are not. All
-    /// ranks say the same, in groups of whatever size: they ask each other then.
+    /// Whether a size is beyond what many a library counts (2^31 - 1 bytes over all ranks), so that
+    /// it may be impossible where others are not. The answer is the same on all ranks, in groups of
+    /// any size: they then ask each other.
     fn is_large(&self, bytes: u64) -> bool {
         bytes.saturating_mul(self.plan.ranks() as u64) > i32::MAX as u64
     }
 
-    /// Whether some communicator cannot run this case: one row then says why, and all skip it.
+    /// Whether some communicator cannot run this case. If so, one row says why, and all skip the
+    /// case.
     fn waive(&mut self, case: &Case, cycle: u64) -> Result<bool, MeasureError> {
         let Some(reason) = self.why_not(case)? else { return Ok(false) };
         self.report_waived(case, cycle, reason)?;
@@ -186,7 +193,8 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Why some communicator cannot run this case, if one cannot: all know, since they share barriers.
+    /// Why some communicator cannot run this case, if one cannot. All ranks learn it, since they
+    /// share barriers.
     fn why_not(&mut self, case: &Case) -> Result<Option<String>, MeasureError> {
         let reason = self.backend.supported(case).err().map_or(String::new(), |r| r.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
@@ -205,7 +213,8 @@ impl<'a> Session<'a> {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
             for iteration in 0..u64::from(self.plan.warmup) {
-                let operation = Operation { place: Place::OutOfPlace, iteration, proof: false };
+                let operation =
+                    Operation { placement: Placement::OutOfPlace, iteration, verified: false };
                 prepared.enqueue(operation)?;
             }
             finish_all(prepared.as_mut(), deadline)?;
@@ -213,36 +222,36 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs every size once while the backend listens to what its library says about it.
-    fn survey(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
+    /// Tuning pass: runs every size once while the backend captures the library's log.
+    fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
-        let place = Place::OutOfPlace;
-        for bytes in self.plan.sizes().take(SURVEYED) {
+        let placement = Placement::OutOfPlace;
+        for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
             let case = case(self, bytes);
             self.world.barrier(self.deadline())?;
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(&case);
-            prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+            prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
             finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(self.deadline())?;
-            self.backend.overhear(&case)?;
+            self.backend.record_tuning_choice(&case)?;
         }
-        self.end_listening()
+        self.end_log_capture()
     }
 
-    /// Ends finding out how cases run, and tells what libraries said.
-    fn end_listening(&mut self) -> Result<(), MeasureError> {
+    /// Ends the tuning pass and reports what the library logged.
+    fn end_log_capture(&mut self) -> Result<(), MeasureError> {
         self.world.barrier(self.deadline())?;
-        self.backend.listen(false);
-        self.tell_library()
+        self.backend.end_log_capture();
+        self.report_library()
     }
 
-    /// Tells what a library said of itself, if that is new.
-    fn tell_library(&mut self) -> Result<(), MeasureError> {
+    /// Reports what a library says about itself, if that is new.
+    fn report_library(&mut self) -> Result<(), MeasureError> {
         match self.backend.library() {
             Some(said) => self.report(&Report::Library(said)),
             None => Ok(()),
@@ -254,22 +263,22 @@ impl<'a> Session<'a> {
         &self.groups[self.ours]
     }
 
-    /// Whether we speak for our communicator: its first rank is ours.
+    /// Whether this thread reports for our communicator: it holds the communicator's first rank.
     fn leads(&self) -> bool {
         self.group().drivers.first() == Some(&self.world.rank())
     }
 
     /// Whether one of our ranks is `rank`.
     fn holds(&self, rank: usize) -> bool {
-        self.plan.driver(rank) == self.world.rank()
+        self.plan.rank_thread(rank) == self.world.rank()
     }
 
-    /// When a wait that starts now gives up.
+    /// The deadline of a wait that starts now.
     fn deadline(&self) -> Option<Instant> {
         self.plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds))
     }
 
-    /// Notes the phase, and breaks what is to be broken in it.
+    /// Reports the phase, and injects the fault that the plan has for it.
     fn enter(&self, phase: Phase) {
         (self.watch)(phase, self.index);
         let Some(fault) = self.plan.fault else { return };
@@ -281,8 +290,8 @@ impl<'a> Session<'a> {
             Action::Stop => (rustix::process::Signal::STOP, Duration::from_millis(500)),
             Action::Corrupt(_) | Action::Slow(_) | Action::Late(_) => return,
         };
-        // Our own process: it cannot be refused. But the signal may find another thread first, and
-        // this one must not get beyond the place where it breaks.
+        // The signal goes to our own process, so it cannot be refused. But another thread may take
+        // it first, and this one must not get beyond the place of the fault.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
         std::thread::sleep(pause);
     }
@@ -300,8 +309,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// By how much our iterations are slowed, if they are, of so many operations or messages each; with one
-    /// peer alone where the fault says so.
+    /// By how much our iterations are slowed, of `each` operations or messages each; only with
+    /// `peer` where the fault names a peer.
     fn slowdown(&self, peer: Option<usize>, each: u64) -> Option<Slowdown> {
         let fault = self.plan.fault?;
         let meant = self.holds(fault.rank) && (fault.peer.is_none() || fault.peer == peer);
@@ -313,17 +322,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// By how much operations are slowed on purpose.
+/// An injected slowdown of operations.
 #[derive(Debug, Clone, Copy)]
 enum Slowdown {
-    /// To so many times their time.
+    /// Slowed to this multiple of their time.
     Times(f64),
-    /// By so many seconds each.
+    /// Slowed by this number of seconds each.
     By(f64),
 }
 
 impl Slowdown {
-    /// Seconds to be added to an iteration that took so many.
+    /// Seconds to add to an iteration that took `seconds`.
     fn after(self, seconds: f64) -> f64 {
         match self {
             Slowdown::Times(factor) => seconds * (factor - 1.0),

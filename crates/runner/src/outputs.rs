@@ -1,5 +1,5 @@
-//! Everything a run writes while it goes on: stdout, the JSON report, the record, progress.
-//! Not how ranks run: the supervisor hands rows in as they come.
+//! Everything that a run writes while it runs: stdout, the JSON report, the record, progress.
+//! Not how ranks run: the supervisor passes rows in as they arrive.
 
 mod ended;
 mod last_lines;
@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
     plan::Plan,
-    record::{Line, Row, Run, Said},
+    record::{LibraryFacts, Line, Row, Run},
 };
 use indicatif::ProgressBar;
 
@@ -31,12 +31,12 @@ use busbw_render as render;
 use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
 use busbw_store as store;
 
-/// Whether the run should go on.
+/// Whether the run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Go on with everything but rows: the reader of stdout has not taken the last one.
+    /// Continue with everything but rows: the reader of stdout has not taken the last one.
     Held,
     /// Nobody reads stdout any more.
     ReaderGone,
@@ -50,28 +50,29 @@ pub struct Outputs {
     stderr: Stream,
     report: Option<(NcclReport<File>, PathBuf)>,
     record: Option<store::Writer>,
-    /// Whether the record lies where the user said.
+    /// Whether the user named the record's path.
     record_is_wanted: bool,
     /// Whether a file that the user named could not be written to its end.
     incomplete: bool,
     progress: ProgressBar,
     preamble: Vec<String>,
     run: Option<Run>,
-    /// Rows so far; only the shown ones once a row is final. Kept for advice, not with `-N 0`.
+    /// Rows so far; only the shown ones once a row is final. Kept for the advice, not with `-N 0`.
     rows: Vec<Row>,
-    /// Rows of communicators that came before the others' rows of the same index.
+    /// Rows of communicators that arrived before the other communicators' rows of the same index.
     waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
-    /// What libraries said, and what devices counted, for the closing sentence.
+    /// The libraries' reports and the devices' counts, for the closing sentence.
     closing: Closing,
-    /// Whether it was said already why the run ends.
+    /// Whether the reason for the end was printed already.
     told: bool,
-    /// Whether the rows come from a process that says on our stderr what there is to say of them.
+    /// Whether the rows come from a process that prints its own messages on our stderr.
     relayed: bool,
 }
 
-/// The files that the user wants, opened before anything is started, so that a bad path fails early.
+/// The files that the user requested, opened before anything is started, so that a bad path fails
+/// early.
 pub struct Files {
     report: Option<(NcclReport<File>, PathBuf)>,
     record: Option<store::Writer>,
@@ -84,7 +85,8 @@ impl Files {
     /// Opens them for run `id`.
     ///
     /// # Errors
-    /// Paths of the user's that cannot be written. The default place of records only warns.
+    /// A path that the user named cannot be written. The default path of records only causes a
+    /// warning.
     pub fn open(record: &RecordPlace, json_report: Option<&Path>, id: &str) -> Result<Files> {
         let mut warnings = Vec::new();
         let writer = match record {
@@ -115,20 +117,22 @@ impl Outputs {
     /// Opens everything before anything is measured, so that a bad path fails early.
     ///
     /// # Errors
-    /// Paths of the user's that cannot be written. The default place of records only warns.
+    /// A path that the user named cannot be written. The default path of records only causes a
+    /// warning.
     pub fn open(request: &Request, id: &str) -> Result<Outputs> {
         let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
         let progress = progress_bar(&request.plan);
         Outputs::new(files, &request.plan, request.output, progress)
     }
 
-    /// The outputs of rows that another process's record brings. What there is to say of them that process
-    /// says itself, on our stderr.
+    /// The outputs of rows that another process's record brings. That process prints its own
+    /// messages on our stderr.
     ///
     /// # Errors
+    /// The thread for stdout cannot be started.
     /// When the system has no room for a thread.
     pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
-        // What comes on our stderr would land in a progress bar.
+        // No progress bar: the other process's messages on our stderr would break it.
         let outputs = Outputs::new(files, plan, output, ProgressBar::hidden())?;
         outputs.warnings.iter().for_each(|warning| outputs.say(warning));
         Ok(Outputs { relayed: true, ..outputs })
@@ -163,33 +167,33 @@ impl Outputs {
         })
     }
 
-    /// Where the record is.
+    /// The path of the record.
     pub fn record_path(&self) -> Option<PathBuf> {
         self.record.as_ref().map(|writer| writer.path().to_owned())
     }
 
-    /// Says something on stderr, around the progress bar.
+    /// Prints a message on stderr, around the progress bar.
     pub fn say(&self, text: &str) {
         self.progress.suspend(|| {
-            // Without a stderr there is nobody to tell.
+            // If stderr is closed, the message is lost.
             let mut stderr = self.stderr.clone();
             let _ = stderr.write_all(format!("busbw: {text}\n").as_bytes());
             let _ = stderr.flush();
         });
     }
 
-    /// Says why the run is about to end, where we may be killed before it has.
+    /// Prints why the run is about to end, before this process may be killed.
     pub fn say_early(&mut self, message: &str) {
         self.say(message);
         self.told = true;
     }
 
-    /// Why the run ended was said by the process whose rows these are.
+    /// The process whose rows these are has printed why the run ended.
     pub fn was_told(&mut self) {
         self.told = true;
     }
 
-    /// The run begins: its line goes to every output. Later launches of it begin silently.
+    /// Begins the run: its line goes to every output. Later launches of it begin silently.
     ///
     /// # Errors
     /// Outputs that cannot be written.
@@ -218,26 +222,26 @@ impl Outputs {
         }
     }
 
-    /// Shows that pairs are being gone through.
+    /// Shows the progress of a pass over pairs.
     pub fn progress_of_passes(&self, bytes: u64, pass: u64, passes: u64) {
         self.progress.set_length(passes);
         self.progress.set_position(pass);
         self.progress.set_message(format!("{bytes} B, all pairs"));
     }
 
-    /// What a process's library said of itself.
+    /// A library's report from one process.
     ///
     /// # Errors
     /// Outputs that cannot be written.
-    pub fn library(&mut self, said: Said) -> Result<Flow> {
+    pub fn library(&mut self, said: LibraryFacts) -> Result<Flow> {
         self.closing.library(&said);
         let line = said.into();
         self.record_line(&line);
         self.print(|output| output.library(&line))
     }
 
-    /// A row is complete. Communicators run side by side: their rows of one index appear together,
-    /// in the order of the communicators.
+    /// A row is complete. Communicators run at the same time: their rows of one index appear
+    /// together, in the order of the communicators.
     ///
     /// # Errors
     /// Outputs that cannot be written.
@@ -260,7 +264,7 @@ impl Outputs {
     /// Waits for a reader that pauses, for `limit` at most.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// stdout cannot be written.
     pub fn settle(&mut self, limit: Duration) -> Result<Flow> {
         match self.table.settle(limit) {
             Ok(true) => Ok(Flow::Continue),
@@ -292,7 +296,7 @@ impl Outputs {
         Ok(flow)
     }
 
-    /// Success only when every file that the user named is whole.
+    /// Success only if every file that the user named is complete.
     fn or_incomplete(&self, exit: Exit) -> Exit {
         if exit == Exit::Ok && self.incomplete { Exit::Internal } else { exit }
     }
@@ -300,14 +304,14 @@ impl Outputs {
     fn record_line(&mut self, line: &Line) {
         let Some(writer) = &mut self.record else { return };
         if let Err(e) = writer.write(line) {
-            // The run's figures still go to stdout: a full disk costs the record, not the run.
+            // The run's figures still go to stdout: a full disk loses the record, not the run.
             self.record = None;
             let wanted = self.record_is_wanted;
             self.give_up(&format!("{e:#}"), "a record", wanted);
         }
     }
 
-    /// Goes on without a file. Where the user named it, the exit code says so in the end.
+    /// Continues without a file. If the user named it, the exit code reports that at the end.
     fn give_up(&mut self, why: &str, what: &str, wanted: bool) {
         let text = format!("{why}; the run goes on without {what}");
         self.say(&text);
@@ -333,7 +337,7 @@ impl Outputs {
     }
 }
 
-/// A path of the user's that cannot be written is a mistake in an option.
+/// The error for a path of the user's that cannot be written: a mistake in an option.
 fn unusable(error: anyhow::Error) -> anyhow::Error {
     ExitError::new(Exit::Usage, format!("{error:#}")).into()
 }

@@ -26,7 +26,7 @@ use crate::{
 pub struct Communicator {
     /// World ranks, in order.
     members: Vec<usize>,
-    /// Our place among them.
+    /// Our index among them.
     me: usize,
     buffers: Arc<Buffers>,
     barrier: Barrier,
@@ -67,14 +67,14 @@ impl Communicator {
         }
     }
 
-    /// Takes `table` for its collective, on all ranks alike.
+    /// Uses `table` for its collective; all ranks call it alike.
     pub fn set_table(&mut self, table: Table) {
         if let Some(mine) = self.tables.iter_mut().find(|t| t.collective == table.collective) {
             *mine = table;
         }
     }
 
-    /// How a call will run: the same on every rank.
+    /// The algorithm of a call: the same on every rank.
     pub fn choice(&self, call: &Call) -> Choice {
         let size = call.size(self.size()) as u64;
         let table = self.tables.iter().find(|table| table.collective == call.collective);
@@ -98,13 +98,14 @@ impl Communicator {
         self.members.len()
     }
 
-    /// How long one wait for a peer may take.
+    /// The time limit of one wait for a peer.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// `len` bytes of our own buffer, to fill, to look at, or to verify. The exclusive borrow keeps
-    /// this rank out of operations meanwhile, and peers read our buffers only within operations that
+    /// `len` bytes of our own buffer, to fill, to read, or to verify. The exclusive borrow keeps
+    /// this rank out of operations meanwhile, and peers read our buffers only within operations
+    /// that we take part in.
     /// we take part in.
     pub fn own(&mut self, buffer: Buffer, offset: usize, len: usize) -> &mut [u8] {
         let at = self.buffers.at(self.members[self.me], buffer, offset, len);
@@ -114,11 +115,11 @@ impl Communicator {
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
-    /// Touches this rank's buffers, so that their pages come from memory near this rank, then, when
-    /// all have done so, every rank's, so that no page fault falls into a timed operation.
+    /// Touches this rank's buffers, so that their pages come from memory near this rank. When all
+    /// ranks have done so, touches every rank's, so that no page fault occurs in a timed operation.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn touch(&mut self) -> Result<(), Wait> {
         self.buffers.touch(self.members[self.me]);
         self.barrier()?;
@@ -128,29 +129,30 @@ impl Communicator {
         Ok(())
     }
 
-    /// Waits for the whole communicator.
+    /// A barrier of the communicator.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn barrier(&mut self) -> Result<(), Wait> {
         self.barrier.wait(self.timeout)
     }
 
-    /// Runs one operation to its end, the way that the table names.
+    /// Runs one operation to its end, with the algorithm that the table names.
     ///
     /// # Errors
-    /// [`Wait`] when a peer did not come or the run was stopped; the buffers then hold anything.
+    /// A peer did not arrive in time, or the run was aborted ([`Wait`]). The buffers then have
+    /// undefined content.
     pub fn run(&mut self, call: &Call) -> Result<(), Wait> {
         self.run_by(self.choice(call), call)
     }
 
-    /// Runs one operation in a certain way, on all ranks the same.
+    /// Runs one operation with a given algorithm, the same on all ranks.
     ///
     /// # Errors
     /// As [`Communicator::run`].
     ///
     /// # Panics
-    /// When a message does not fit into a slot by which it is to go, a bug of the caller.
+    /// A message does not fit into its slot: a bug of the caller.
     pub fn run_by(&mut self, choice: Choice, call: &Call) -> Result<(), Wait> {
         match choice.algorithm {
             Algorithm::Slot => self.through_slots(call),
@@ -158,12 +160,12 @@ impl Communicator {
         }
     }
 
-    /// Address of `len` bytes at `offset` of what member `peer` sends.
+    /// Address of `len` bytes at `offset` of member `peer`'s send buffer.
     fn sends(&self, call: &Call, peer: usize, offset: usize, len: usize) -> *const u8 {
         call.send.address(&self.buffers, &self.members, peer, offset, len)
     }
 
-    /// Address of `len` bytes at `offset` of where member `peer` receives.
+    /// Address of `len` bytes at `offset` of member `peer`'s receive buffer.
     fn receives(&self, call: &Call, peer: usize, offset: usize, len: usize) -> *mut u8 {
         call.recv.address(&self.buffers, &self.members, peer, offset, len)
     }

@@ -1,4 +1,5 @@
-//! Reductions and copies of elements at memory speed: every destination = operator over all sources.
+//! Reductions and copies of elements at memory speed: every destination = operator over all
+//! sources.
 //! Not which rank reduces what: the algorithms decide that.
 
 mod copy;
@@ -41,9 +42,9 @@ impl Source {
 pub enum Store {
     /// Through the caches.
     Cached,
-    /// Past the caches, for results larger than the caches that this core does not read again: saves
-    /// reading the destination's lines first. Lines that a destination shares with other data, and
-    /// destinations that lie differently within a line than the first, go through the caches.
+    /// Past the caches, for results larger than the caches that this core does not read again: the
+    /// destination's lines need not be read first. Lines that a destination shares with other data,
+    /// and destinations with another offset within a line than the first, go through the caches.
     Streamed,
 }
 

@@ -1,5 +1,6 @@
-//! Messages between any two ranks of a host, sent and received one by one or many at once, in order between
-//! each pair. Not collectives: those are `algorithm`'s.
+//! Messages between any two ranks of a host, sent and received one by one or many at once, in order
+//! between each pair.
+//! Not collectives: `algorithm` has those.
 
 mod peer;
 
@@ -10,28 +11,28 @@ use peer::{Part, Peer};
 
 /// One rank's end of all messages among some ranks of a host.
 ///
-/// Ranks are places among the members. A rank may send to itself, as in MPI: a long message then needs
-/// its receive started first.
+/// Ranks are indices among the members. A rank may send to itself, as in MPI: a long message then
+/// needs its receive started first.
 #[derive(Debug)]
 pub struct Messages {
     /// World ranks, in order.
     members: Vec<usize>,
-    /// Our place among them.
+    /// Our index among them.
     me: usize,
     buffers: Arc<Buffers>,
     control: Arc<Control>,
     mailboxes: Arc<Mailboxes>,
     policy: WaitPolicy,
     timeout: Option<Duration>,
-    /// By place.
+    /// By index.
     peers: Vec<Peer>,
-    /// Places of those with whom something was started and is not known to be complete.
+    /// Indices of peers with messages in flight.
     busy: Vec<usize>,
 }
 
 impl Messages {
-    /// Among the world ranks `members`, to which `world_rank` belongs. A rank makes one of these at most:
-    /// mailboxes count from their beginning.
+    /// Messages among the world ranks `members`, to which `world_rank` belongs. A rank creates at
+    /// most one of these: mailboxes count from their beginning.
     pub fn new(
         members: &[usize],
         world_rank: usize,
@@ -55,7 +56,7 @@ impl Messages {
         }
     }
 
-    /// Our place among the members.
+    /// Our index among the members.
     pub fn rank(&self) -> usize {
         self.me
     }
@@ -65,15 +66,15 @@ impl Messages {
         self.members.len()
     }
 
-    /// How long to wait, while nothing happens, for what another rank has to do.
+    /// The time limit of a wait without progress.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// `len` bytes of our own buffer, to fill, to look at, or to verify.
+    /// `len` bytes of our own buffer, to fill, to read, or to verify.
     ///
     /// # Panics
-    /// When something was started and not completed: peers may be reading and writing our buffers.
+    /// A message is in flight: peers may be reading and writing our buffers.
     pub fn own(&mut self, buffer: Buffer, offset: usize, len: usize) -> &mut [u8] {
         assert!(self.busy.is_empty(), "our buffers, with messages under way");
         let at = self.buffers.at(self.members[self.me], buffer, offset, len);
@@ -83,11 +84,11 @@ impl Messages {
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
-    /// Touches this rank's buffers, so that their pages come from memory near this rank, then, when
-    /// all have done so, every rank's, so that no page fault falls into a timed message.
+    /// Touches this rank's buffers, so that their pages come from memory near this rank. When all
+    /// ranks have done so, touches every rank's, so that no page fault occurs in a timed message.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn touch(&mut self) -> Result<(), Wait> {
         self.buffers.touch(self.members[self.me]);
         self.meet()?;
@@ -97,8 +98,8 @@ impl Messages {
         Ok(())
     }
 
-    /// Waits until all have come here, by messages without bytes: after a round, a rank knows that twice
-    /// as many have come.
+    /// A barrier by messages without bytes (dissemination barrier): after each round a rank knows
+    /// that twice as many ranks have arrived.
     fn meet(&mut self) -> Result<(), Wait> {
         let nothing = Address { buffer: Buffer::Send, offset: 0 };
         let ranks = self.size();
@@ -112,11 +113,11 @@ impl Messages {
         Ok(())
     }
 
-    /// Sends `len` bytes of our buffers to member `to`, and returns when they may be overwritten: a
-    /// short message need not have been received then.
+    /// Sends `len` bytes of our buffers to member `to`. When this returns they may be overwritten,
+    /// but a short message need not have been received.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     ///
     /// # Panics
     /// When there is no such member, or the bytes do not lie within the buffer: bugs of the caller.
@@ -133,7 +134,7 @@ impl Messages {
     /// Receives the next message of member `from`, of `len` bytes at most, into our buffers.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     ///
     /// # Panics
     /// As [`Messages::send`]; and when the message is longer.
@@ -147,11 +148,11 @@ impl Messages {
         self.wait_while(Some(from), |all| all.peers[from].is_receiving())
     }
 
-    /// Begins to send, as [`Messages::send`] does. What was started, however much, is complete after
-    /// [`Messages::complete`]; until then it must stay as it is.
+    /// Starts to send, as [`Messages::send`] does. Any number of started messages are complete
+    /// after [`Messages::complete`]; their buffers must not change until then.
     ///
     /// # Errors
-    /// None today: a message that cannot be announced yet waits its turn here.
+    /// None today: a message that cannot be announced yet is queued.
     ///
     /// # Panics
     /// As [`Messages::send`].
@@ -162,7 +163,8 @@ impl Messages {
         Ok(())
     }
 
-    /// Begins to receive, as [`Messages::recv`] does: receives started first get messages sent first.
+    /// Starts to receive, as [`Messages::recv`] does: the first receive started gets the first
+    /// message sent.
     ///
     /// # Errors
     /// None today.
@@ -176,10 +178,11 @@ impl Messages {
         Ok(())
     }
 
-    /// Waits until everything that was started is complete.
+    /// Waits until all started messages are complete.
     ///
     /// # Errors
-    /// [`Wait`]; the buffers of what was started then hold anything, and stay under way.
+    /// The run was aborted, or a rank did not arrive in time. The started messages stay in flight,
+    /// and their buffers have undefined content.
     pub fn complete(&mut self) -> Result<(), Wait> {
         self.wait_while(None, |all| !all.busy.is_empty())
     }
@@ -190,8 +193,8 @@ impl Messages {
         }
     }
 
-    /// Waits while something is `unfinished`; meanwhile moves on whatever was started. If it takes too long,
-    /// `peer` is missing, or all who are busy.
+    /// Waits while `unfinished` returns true, and makes progress on all started messages meanwhile.
+    /// If it takes too long, `peer` is reported as missing, or all busy peers.
     fn wait_while(
         &mut self,
         peer: Option<usize>,
@@ -200,7 +203,8 @@ impl Messages {
         loop {
             advance(&mut self.peers, &mut self.busy);
             if !unfinished(self) {
-                // What it waited for may have come after the look above: who is idle by now is not busy.
+                // The message may have arrived after the last poll: a peer that is idle by now is
+                // not busy.
                 advance(&mut self.peers, &mut self.busy);
                 return Ok(());
             }
@@ -216,7 +220,7 @@ impl Messages {
     }
 }
 
-/// Does what can be done now with those of `peers` who are `busy`. Whether there was anything.
+/// Makes progress with the `busy` ones of `peers`. Returns whether there was any.
 #[inline]
 fn advance(peers: &mut [Peer], busy: &mut Vec<usize>) -> bool {
     let mut moved = false;

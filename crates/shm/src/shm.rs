@@ -1,5 +1,5 @@
 //! Memory that the ranks of one host share: control words, small messages, every rank's buffers.
-//! Not algorithms: nothing here knows what a collective is.
+//! Not algorithms: nothing here depends on collectives.
 
 mod buffers;
 mod control;

@@ -146,13 +146,13 @@ fn operate(
         Shape { collective, counts, ranks, root, traffic: &traffic, element_bytes: element };
     let pattern = Pattern { seed: trial.seed, datatype: trial.datatype, op: trial.op, ranks };
     let base = trial.unalign * element;
-    let strided = |stride| Region { buffer: Buffer::Proof, offset: base, stride: stride * element };
+    let strided = |stride| Region { buffer: Buffer::Check, offset: base, stride: stride * element };
     let (send, recv) = if trial.in_place {
         (strided(counts.send_in_place_stride), strided(counts.recv_in_place_stride))
     } else {
         (Region { buffer: Buffer::Send, offset: base, stride: 0 }, strided(0))
     };
-    comm.own(Buffer::Proof, 0, room).fill(POISON);
+    comm.own(Buffer::Check, 0, room).fill(POISON);
     let at = send.offset + rank * send.stride;
     let bytes = shape.send_elements(rank) * element;
     pattern::fill(comm.own(send.buffer, at, bytes), &pattern, shape.input(rank));

@@ -23,7 +23,7 @@
 //!    however sure it is: launch conditions alone move results by that much.
 //!
 //! A difference that passes 1.00 by the shown interval and fails here is not "same" either. It
-//! is "cannot tell", with the reason. The price is power, which more launches buy back.
+//! is "inconclusive", with the reason. The price is power, which more launches buy back.
 //!
 //! # What no rule on two lists can do
 //!
@@ -68,7 +68,7 @@ const LARGEST_LOG: f64 = 700.0;
 /// Each value is one launch's median time, in any unit shared by both sides. Each list must be
 /// *in launch order*: a sorted list looks like a trend, and nothing will be found. With fewer
 /// than [`FEWEST_LAUNCHES`] on a side, or a time that is not a positive finite number, the
-/// verdict is [`Verdict::CannotTell`].
+/// verdict is [`Verdict::Inconclusive`].
 #[must_use]
 pub fn compare(baseline: &[f64], candidate: &[f64], rule: &Rule) -> Comparison {
     let (Some(a), Some(b)) = (logs(baseline), logs(candidate)) else {
@@ -113,7 +113,7 @@ impl Evidence {
         let matters = self.log_ratio.abs() >= rule.smallest_effect.max(0.0).ln_1p();
         if matters && !self.guard.contains(1.0) {
             return match (self.outlives_trend, self.log_ratio > 0.0) {
-                (false, _) => Verdict::CannotTell(Reason::Trend),
+                (false, _) => Verdict::Inconclusive(Reason::Trend),
                 (true, true) => Verdict::Slower,
                 (true, false) => Verdict::Faster,
             };
@@ -124,7 +124,7 @@ impl Evidence {
         if narrow && (crosses_one || !matters) {
             return Verdict::Same;
         }
-        Verdict::CannotTell(if crosses_one || !matters {
+        Verdict::Inconclusive(if crosses_one || !matters {
             Reason::TooNoisy { half_width: (self.interval.high - self.interval.low) / 2.0 }
         } else {
             Reason::NotEstablished { stretch: self.stretch }

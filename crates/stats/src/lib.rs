@@ -56,7 +56,7 @@ mod tests {
             assert_eq!(drift(&samples), None);
             assert_eq!(summarise(&samples), None);
             let verdict = compare(&samples, &samples, &Rule::default()).verdict;
-            assert_eq!(verdict, Verdict::CannotTell(Reason::UnusableTimes));
+            assert_eq!(verdict, Verdict::Inconclusive(Reason::UnusableTimes));
         }
     }
 }

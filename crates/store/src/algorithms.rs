@@ -1,4 +1,5 @@
-//! The cache of measured algorithm tables: one JSON file in the cache folder, an entry a machine.
+//! The cache of measured algorithm tables: one JSON file in the cache folder, with one entry a
+//! machine.
 //! Not the measuring: ranks do that, once for each collective and number of ranks.
 
 use std::{
@@ -11,21 +12,21 @@ use anyhow::{Context, Result};
 use busbw_core::{algorithm::Table, record::Machine};
 use serde::{Deserialize, Serialize};
 
-/// What was measured on one machine.
+/// The tables that were measured on one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// Processor.
     pub cpu: String,
-    /// Cores that the ranks could use: with fewer than ranks, other things are fast.
+    /// Cores that the ranks could use: with fewer cores than ranks, other algorithms are fast.
     pub cores: usize,
-    /// Version of the program, whose algorithms these are.
+    /// Version of the program whose algorithms these are.
     pub busbw: String,
     /// A table for each collective and number of ranks.
     pub tables: Vec<Table>,
 }
 
 impl Measured {
-    /// Nothing measured on `machine` yet.
+    /// No tables for `machine` yet.
     fn nothing(machine: &Machine) -> Measured {
         Measured {
             cpu: machine.cpu.model.clone(),
@@ -40,25 +41,25 @@ impl Measured {
     }
 }
 
-/// `$XDG_CACHE_HOME/busbw/algorithms.json`, or what takes its place.
+/// `$XDG_CACHE_HOME/busbw/algorithms.json`, or its default.
 ///
 /// # Errors
-/// Without a cache folder.
+/// There is no cache folder.
 pub fn path() -> Result<PathBuf> {
     let cache = dirs::cache_dir()
         .context("there is no cache folder for measured algorithms: set HOME or XDG_CACHE_HOME")?;
     Ok(cache.join("busbw").join("algorithms.json"))
 }
 
-/// What was measured on `machine` before. A file that cannot be read, or that another version wrote
-/// differently, counts as nothing: it is measured again.
+/// The tables that were measured on `machine` before. A file that cannot be read, or that another
+/// version wrote differently, counts as empty: the tables are measured again.
 pub fn measured(machine: &Machine) -> Measured {
     let nothing = Measured::nothing(machine);
     all().into_iter().find(|entry| entry.is_like(&nothing)).unwrap_or(nothing)
 }
 
-/// Keeps a table for `machine`, in place of the one that it had, unless that reaches further: another
-/// run may have measured at the same time.
+/// Stores a table for `machine`, in place of the one that it had, unless that covers larger sizes:
+/// another run may have measured at the same time.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -74,7 +75,7 @@ pub fn keep(machine: &Machine, table: Table) -> Result<()> {
     })
 }
 
-/// Forgets what was measured on `machine` for `ranks` ranks.
+/// Removes what was measured on `machine` for `ranks` ranks.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -82,17 +83,17 @@ pub fn forget(machine: &Machine, ranks: usize) -> Result<()> {
     change(machine, |tables| tables.retain(|table| table.ranks != ranks))
 }
 
-/// More than any number of machines needs; a longer file is none of ours.
-const MOST_BYTES: u64 = 16 << 20;
+/// More bytes than the tables of any number of machines need: a longer file is not one of ours.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Everything in the file but entries and tables that make no sense: the file may be anything, and
-/// one bad entry says nothing about the others.
+/// Everything in the file but invalid entries and tables: the file may contain anything, and one
+/// bad entry does not make the others invalid.
 fn all() -> Vec<Measured> {
     let text = path().ok().and_then(|path| {
-        // A pipe would be waited for.
+        // Not a pipe, whose reader would wait.
         let file = fs::metadata(&path).ok()?.is_file().then(|| fs::File::open(&path).ok())??;
         let mut text = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text).ok()?;
         Some(text)
     });
     sound(&text.unwrap_or_default())
@@ -128,7 +129,8 @@ fn change(machine: &Machine, change: impl FnOnce(&mut Vec<Table>)) -> Result<()>
     entries.push(mine);
     let write = || -> Result<()> {
         fs::create_dir_all(folder)?;
-        // Another run may read it at this moment: it gets the old file or the new one, whole.
+        // Another run may read the file at this moment: the rename gives it the old one or the new
+        // one, complete.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(&serde_json::to_vec_pretty(&entries)?)?;
         file.persist(&path)?;

@@ -1,22 +1,23 @@
-//! The part of the environment that belongs in a record: what changes results, secrets masked.
-//! Nothing else of it is ever written down.
+//! The part of the environment that belongs in a record: variables that change results, with
+//! secrets masked.
+//! Nothing else of the environment is ever written.
 
 use std::collections::BTreeMap;
 
-/// Prefixes of variables that change results.
-const KEPT: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
+/// Prefixes of the variables that change results.
+const KEPT_PREFIXES: [&str; 6] = ["NCCL_", "RCCL_", "UCX_", "OMPI_", "CUDA_", "BUSBW_"];
 
-/// Parts of names whose values are nobody else's business.
+/// Parts of the names of variables with secret values.
 const SECRETS: [&str; 8] =
     ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "KEY", "CREDENTIAL"];
 
-/// What stands for a masked value.
+/// The replacement of a masked value.
 const MASK: &str = "***";
 
-/// The variables that matter, of all of them.
+/// The variables of `all` that change results.
 pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
     variables
-        .filter(|(name, _)| KEPT.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|(name, _)| KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, value)| {
             let value = shown(&name, &value);
             (name, value)
@@ -24,12 +25,12 @@ pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMa
         .collect()
 }
 
-/// A variable's value as it may be seen: masked when its name says that it is secret.
+/// A variable's value as it may be shown: masked when its name says that it is secret.
 pub fn shown(name: &str, value: &str) -> String {
     if is_secret(name) { MASK.to_owned() } else { masked(value) }
 }
 
-/// A partition key of InfiniBand (NCCL_IB_PKEY, UCX_IB_PKEY) is a number that everyone may know.
+/// A partition key of InfiniBand (NCCL_IB_PKEY, UCX_IB_PKEY) is a public number.
 fn is_secret(name: &str) -> bool {
     let name = name.replace("_PKEY", "");
     SECRETS.iter().any(|part| name.contains(part))

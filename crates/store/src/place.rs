@@ -15,7 +15,7 @@ use super::reader;
 /// Extension of records.
 const EXTENSION: &str = "jsonl";
 
-/// `$XDG_DATA_HOME/busbw/runs`, or what takes its place.
+/// `$XDG_DATA_HOME/busbw/runs`, or its default.
 fn folder() -> Result<PathBuf> {
     Ok(data_folder()?.join("runs"))
 }
@@ -27,10 +27,10 @@ fn data_folder() -> Result<PathBuf> {
     Ok(data.join("busbw"))
 }
 
-/// A path for the result of sweep `id`, its folder made.
+/// A path for the result of sweep `id`; creates its folder.
 ///
 /// # Errors
-/// Without a data folder, or when it cannot be made.
+/// There is no data folder, or it cannot be created.
 pub fn new_result_path(id: &str) -> Result<PathBuf> {
     let folder = data_folder()?.join("sweeps");
     fs::create_dir_all(&folder)
@@ -38,10 +38,10 @@ pub fn new_result_path(id: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{id}.json")))
 }
 
-/// A path for the record of run `id`, its folder made.
+/// A path for the record of run `id`; creates its folder.
 ///
 /// # Errors
-/// Without a data folder, or when it cannot be made.
+/// There is no data folder, or it cannot be created.
 pub fn new_path(id: &str) -> Result<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder)
@@ -49,10 +49,11 @@ pub fn new_path(id: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{id}.{EXTENSION}")))
 }
 
-/// The record that `name` means: a file, the id of a run, the start of one, or the newest run.
+/// The record that `name` selects: a file, the id of a run, the beginning of one, or the newest
+/// run.
 ///
 /// # Errors
-/// When there is none, or several.
+/// No record matches, or several do.
 pub fn find(name: Option<&Path>) -> Result<PathBuf> {
     let Some(name) = name else { return newest() };
     if name.is_file() {
@@ -90,15 +91,16 @@ fn newest() -> Result<PathBuf> {
 /// The newest records, at most `count`, the oldest of them first.
 ///
 /// # Errors
-/// Without a data folder.
+/// There is no data folder.
 pub fn last(count: usize) -> Result<Vec<PathBuf>> {
     let mut paths = records()?;
     paths.sort_by_cached_key(|path| age(path));
     Ok(paths.split_off(paths.len().saturating_sub(count)))
 }
 
-/// When a run began, as its record says it: copies and late writes do not make it newer. A file that does
-/// not say it stands where it was last written. Runs of one second are in the order of writing.
+/// When a run began, as its record says: copies and late writes do not make it newer. A file that
+/// does not say it is sorted by its last write. Runs of the same second are in the order of
+/// writing.
 fn age(path: &Path) -> (Option<DateTime>, Option<SystemTime>) {
     let written = fs::metadata(path).and_then(|about| about.modified()).ok();
     let began = reader::started(path).and_then(|text| text.parse().ok());
@@ -113,7 +115,7 @@ fn records() -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        // Opening a pipe would wait for its writer.
+        // Opening a pipe would block until somebody writes.
         .filter(|path| path.extension().is_some_and(|e| e == EXTENSION) && path.is_file())
         .collect();
     paths.sort();

@@ -1,5 +1,5 @@
-//! Reading a record back, as lines or folded. A record whose writer was killed has no end, and its
-//! last line may be cut: what is whole is kept.
+//! Reads a record back, as lines or folded. A record whose writer was killed has no end, and its
+//! last line may be cut: complete lines are kept.
 //! Not finding it (`place`).
 
 use std::{
@@ -13,8 +13,8 @@ use busbw_core::record::{End, Folded, Line, Run, SCHEMA};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// A record's first line names every rank's device: so much of it is looked at, bytes.
-const LONGEST_HEAD: u64 = 64 << 20;
+/// The most bytes of a record's first line that are read: it names every rank's device.
+const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 /// Why a record cannot be read.
 #[derive(Debug, Error)]
@@ -24,7 +24,7 @@ pub enum ReadError {
     File {
         /// Its path.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line.
@@ -45,7 +45,7 @@ pub enum ReadError {
         /// The file.
         path: String,
     },
-    /// A record from the future.
+    /// A record of a newer schema.
     #[error("{path} has schema {found}; this busbw reads up to {SCHEMA}: use a newer one")]
     Newer {
         /// The file.
@@ -55,11 +55,11 @@ pub enum ReadError {
     },
 }
 
-/// When the run of a record began, as it says; only its first line is read.
+/// When the run of a record began, as it says. Reads the first line only.
 pub(super) fn started(path: &Path) -> Option<String> {
     let mut first = Vec::new();
     let file = BufReader::new(File::open(path).ok()?);
-    file.take(LONGEST_HEAD).read_until(b'\n', &mut first).ok()?;
+    file.take(MAX_HEAD_BYTES).read_until(b'\n', &mut first).ok()?;
     let head: Head = serde_json::from_slice(&first).ok()?;
     head.started.or_else(|| head.run.and_then(|run| run.started))
 }
@@ -67,7 +67,7 @@ pub(super) fn started(path: &Path) -> Option<String> {
 /// Reads a record in either form.
 ///
 /// # Errors
-/// [`ReadError`].
+/// The file cannot be read, a line is invalid, or the schema is newer.
 pub fn read(path: &Path) -> Result<Folded, ReadError> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
@@ -75,10 +75,10 @@ pub fn read(path: &Path) -> Result<Folded, ReadError> {
     parse(&text, &name)
 }
 
-/// Reads the text of a record in either form; `name` is for errors.
+/// Parses the text of a record in either form; `name` is for errors.
 ///
 /// # Errors
-/// [`ReadError`].
+/// A line is invalid, or the schema is newer.
 pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     let refuse = |line: usize, why: String| ReadError::Line { path: name.to_owned(), line, why };
     if text.is_empty() {
@@ -117,7 +117,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     Ok(Folded { run, library, mpi: mpi.into_values().collect(), net, paths, rows, end })
 }
 
-/// Enough of a first line to tell the two forms and the schema.
+/// The fields of a first line that tell the two forms and the schema apart.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<u64>,

@@ -1,5 +1,5 @@
-//! Writing a record: one line at a time, each in one write, the last one synced to disk. A record
-//! without a line was never one: its file goes away again.
+//! Writes a record: one line at a time, each in one write, the last one synced to disk. A file
+//! without a line is removed.
 //! Not what is in a line.
 
 use std::{
@@ -16,7 +16,7 @@ use busbw_core::record::Line;
 pub struct Writer {
     file: File,
     path: PathBuf,
-    /// Whether the file is ours alone and holds nothing.
+    /// Whether this writer created the file and it is still empty.
     vacant: bool,
 }
 
@@ -51,7 +51,7 @@ impl Writer {
         Ok(Writer { file, path: path.to_owned(), vacant })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -59,7 +59,7 @@ impl Writer {
     /// Appends a line.
     ///
     /// # Errors
-    /// A full disk, for example.
+    /// The line cannot be written: a full disk, for example.
     pub fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("cannot serialise a line of the record")?;
         text.push(b'\n');
@@ -90,7 +90,7 @@ mod tests {
         fs::write(&path, "earlier").unwrap();
         drop(Writer::create(&path).unwrap());
         assert!(path.exists());
-        // Such as /dev/null, which is nobody's to remove.
+        // A file such as /dev/null must not be removed.
         drop(Writer::create(Path::new("/dev/null")).unwrap());
         assert!(Path::new("/dev/null").exists());
     }

@@ -24,11 +24,11 @@ fn run(ranks: usize, times: &[f64]) -> Measurement {
         }
     };
     let mut run = Measurement {
-        ranks: Some(Known::said(ranks)),
+        ranks: Some(Known::stated(ranks)),
         rows: times.iter().enumerate().map(row).collect(),
         ..Measurement::default()
     };
-    run.test.collective = Some(Known::said(Collective::AllReduce));
+    run.test.collective = Some(Known::stated(Collective::AllReduce));
     run
 }
 
@@ -41,7 +41,7 @@ fn matching(a: &[Measurement], b: &[Measurement], history: &[f64]) -> Matching {
 fn one_launch_a_side_tells_nothing_without_history() {
     let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &[]);
     let [row] = &found.rows[..] else { panic!("{found:?}") };
-    assert!(matches!(row.verdict, Verdict::CannotTell(Reason::TooFewLaunches { .. })));
+    assert!(matches!(row.verdict, Verdict::Inconclusive(Reason::TooFewLaunches { .. })));
     assert!((row.speed - 0.5).abs() < 1e-9 && row.interval.is_none());
     // Nobody knows better: a gate takes the figure as it is.
     assert!(row.is_below(0.95) && !row.is_below(0.4));
@@ -50,7 +50,7 @@ fn one_launch_a_side_tells_nothing_without_history() {
     assert_eq!((found.rows[0].verdict, found.rows[0].basis), (Verdict::Slower, Basis::History(20)));
     let noisy: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 1.0 } else { 2.5 }).collect();
     let found = matching(&[run(8, &[10.0])], &[run(8, &[20.0])], &noisy);
-    assert!(matches!(found.rows[0].verdict, Verdict::CannotTell(_)));
+    assert!(matches!(found.rows[0].verdict, Verdict::Inconclusive(_)));
     assert!(!found.rows[0].is_below(0.95), "noise explains it");
 }
 
@@ -139,7 +139,7 @@ fn all_launches_of_a_width_count_and_hosts_are_the_axis() {
     // Where one does not tell its hosts, ranks are the axis.
     let mut unknown = runs.clone();
     unknown[4].hosts = None;
-    unknown[4].ranks = Some(Known::said(4));
+    unknown[4].ranks = Some(Known::stated(4));
     let scaled = scale(&unknown);
     let ranks: Vec<usize> = scaled[0].steps.iter().map(|step| step.width.ranks).collect();
     assert_eq!(ranks, [4, 8, 8]);

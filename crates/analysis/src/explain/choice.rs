@@ -5,24 +5,25 @@ use busbw_core::quantity::{list, rate};
 use busbw_hardware::limits::{self, Algorithm, Candidate, Limit, Possible};
 use serde::Serialize;
 
-/// Bounds within this part of each other are the same in a sentence.
-const SAME: f64 = 0.01;
+/// Bounds that differ by less than this share (1 %) count as equal.
+const EQUAL_BOUNDS_SHARE: f64 = 0.01;
 
-/// The algorithm whose limit a result is held against.
+/// The algorithm whose limit applies to a result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
-    /// It.
+    /// Which algorithm.
     pub algorithm: Algorithm,
-    /// How it is known.
+    /// Why this one.
     pub basis: Basis,
     /// Algorithms that the machine could run and whose bound the result does not exceed.
     pub explained_by: Vec<Algorithm>,
-    /// Algorithms whose bound the result exceeds, so that they did not run; these bounds, GB/s.
+    /// Algorithms whose bound the result exceeds, so that they did not run, with that bound in GB/s.
     pub excluded: Vec<(Algorithm, f64)>,
-    /// Of those that explain it, the ones of which NCCL expects far less; how much, GB/s.
+    /// Algorithms that explain the result but for which NCCL expects far less, with that busbw in GB/s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlikely: Vec<(Algorithm, f64)>,
-    /// Where none explains it as far as the machine is known: those that would, and if what is true.
+    /// Where no algorithm explains the result on the machine as known: those that would, each with the
+    /// condition that must hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<(Algorithm, String)>,
 }
@@ -31,48 +32,48 @@ pub struct Choice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// NCCL's own lines name it for this size.
-    Said,
+    /// NCCL's log names it for this size.
+    Logged,
     /// Only it, or others with the same bound, explains the result.
     OnlyExplanation,
     /// It has the lowest bound of those that explain the result and are not unlikely.
     LowestBound,
-    /// It explains the result if something is true that nothing says.
+    /// It explains the result only under a condition that no source confirms.
     Conditional,
     /// None explains it; this one has the highest bound.
     Exceeded,
 }
 
-/// The candidate whose bound counts, and why; `said` is what NCCL's lines name.
+/// The candidate whose bound applies, and why; `logged` is the algorithm that NCCL's log names.
 pub(super) fn choose(
     candidates: &[Candidate],
-    said: Option<Algorithm>,
+    logged: Option<Algorithm>,
     busbw: f64,
 ) -> Option<(&Limit, Choice)> {
     let explained_by = limits::explaining(candidates, busbw);
     let possible = || candidates.iter().filter(|one| one.possible == Possible::Yes);
     let excluded = possible().filter_map(|one| {
         let bound = one.limit.payload.as_ref().filter(|bound| bound.exceeded_by(busbw))?;
-        // The line rate is what people know; where that would allow it, what packets carry does not.
+        // People know the line rate; the payload bound is named only where the line rate allows the result.
         let line = one.limit.line.as_ref()?.busbw;
         Some((one.limit.algorithm, if busbw > line { line } else { bound.busbw }))
     });
     let mut choice = Choice {
         algorithm: Algorithm::Ring,
-        basis: Basis::Said,
+        basis: Basis::Logged,
         excluded: excluded.collect(),
         unlikely: Vec::new(),
         conditions: Vec::new(),
         explained_by,
     };
     let named = |wanted| candidates.iter().find(|one| one.limit.algorithm == wanted);
-    let chosen = if let Some(said) = said.and_then(named) {
-        &said.limit
+    let chosen = if let Some(logged) = logged.and_then(named) {
+        &logged.limit
     } else if choice.explained_by.is_empty() {
         choice.conditions = limits::conditional(candidates, busbw);
         choice.basis = Basis::Conditional;
         let conditional = choice.conditions.iter().filter_map(|(algorithm, _)| named(*algorithm));
-        match lowest(conditional.map(|one| &one.limit).collect()).first() {
+        match by_bound(conditional.map(|one| &one.limit).collect()).first() {
             Some(lowest) => *lowest,
             None => {
                 choice.basis = Basis::Exceeded;
@@ -83,13 +84,13 @@ pub(super) fn choose(
         }
     } else {
         let left = choice.explained_by.iter().filter_map(|one| Some(&named(*one)?.limit));
-        let (likely, rest) = apart(left.collect(), busbw);
+        let (likely, rest) = split_unlikely(left.collect(), busbw);
         choice.unlikely = rest;
         let first = *likely.first()?;
         let same = likely.iter().all(|one| {
-            bound(one) <= bound(first).map(|most| most * (1.0 + SAME))
+            bound(one) <= bound(first).map(|most| most * (1.0 + EQUAL_BOUNDS_SHARE))
                 && bound(one).is_some()
-                && one.culprit == first.culprit
+                && one.bottleneck == first.bottleneck
         });
         let only = (same || likely.len() == 1) && choice.unlikely.is_empty();
         choice.basis = if only { Basis::OnlyExplanation } else { Basis::LowestBound };
@@ -103,32 +104,33 @@ fn bound(limit: &Limit) -> Option<f64> {
     limit.payload.as_ref().map(|bound| bound.busbw)
 }
 
-/// By their bounds; of equal ones the ring's first: it is what most people think of.
-fn lowest(mut limits: Vec<&Limit>) -> Vec<&Limit> {
+/// Sorted by bound, lowest first; of equal bounds Ring comes first.
+fn by_bound(mut limits: Vec<&Limit>) -> Vec<&Limit> {
     let figure = |limit: &Limit| bound(limit).unwrap_or(f64::INFINITY);
     let ring = |limit: &Limit| limit.algorithm != Algorithm::Ring;
     limits.sort_by(|a, b| figure(a).total_cmp(&figure(b)).then(ring(a).cmp(&ring(b))));
     limits
 }
 
-/// Those that may well have run, and those of which NCCL expects far less; all, where it does of all.
-fn apart(limits: Vec<&Limit>, busbw: f64) -> (Vec<&Limit>, Vec<(Algorithm, f64)>) {
-    let outdone = |limit: &&Limit| limit.expects.as_ref().is_some_and(|e| e.outdone_by(busbw));
-    let (unlikely, likely): (Vec<&Limit>, Vec<&Limit>) = limits.into_iter().partition(outdone);
+/// Splits off the algorithms for which NCCL expects far less than the result; where that is all of
+/// them, none is split off.
+fn split_unlikely(limits: Vec<&Limit>, busbw: f64) -> (Vec<&Limit>, Vec<(Algorithm, f64)>) {
+    let unlikely = |limit: &&Limit| limit.expects.as_ref().is_some_and(|e| e.is_far_below(busbw));
+    let (unlikely, likely): (Vec<&Limit>, Vec<&Limit>) = limits.into_iter().partition(unlikely);
     if likely.is_empty() {
-        return (lowest(unlikely), Vec::new());
+        return (by_bound(unlikely), Vec::new());
     }
     let expects = |limit: &&Limit| Some((limit.algorithm, limit.expects.as_ref()?.high));
     let unlikely = unlikely.iter().filter_map(expects).collect();
-    (lowest(likely), unlikely)
+    (by_bound(likely), unlikely)
 }
 
 impl Choice {
-    /// Whose limit it is, in brackets behind the figure.
+    /// The algorithm in brackets behind the limit's figure.
     pub(super) fn brief(&self) -> String {
         let name = self.algorithm.name();
         match self.basis {
-            Basis::Said => format!("{name}, as NCCL says"),
+            Basis::Logged => format!("{name}, by NCCL's log"),
             Basis::OnlyExplanation if !self.explained_by.is_empty() => names(&self.explained_by),
             Basis::OnlyExplanation | Basis::Exceeded => name.to_owned(),
             Basis::LowestBound => format!("if {name} ran"),
@@ -139,59 +141,70 @@ impl Choice {
         }
     }
 
-    /// What the result tells of algorithms; nothing where NCCL says which one it was.
-    pub(super) fn told(&self) -> String {
-        if matches!(self.basis, Basis::Said | Basis::Exceeded) {
+    /// What the result says about algorithms; empty where NCCL's log names the algorithm.
+    pub(super) fn describe(&self) -> String {
+        if matches!(self.basis, Basis::Logged | Basis::Exceeded) {
             return String::new();
         }
         let only = self.only();
-        let mut told =
-            only.map_or(String::new(), |only| format!(" It is {}: {only}.", self.above()));
+        let mut text =
+            only.map_or(String::new(), |only| format!(" The result is {}: {only}.", self.above()));
         let name = self.algorithm.name();
         let not = |one: &&Algorithm| **one != self.algorithm && !self.is_unlikely(**one);
         let others: Vec<Algorithm> = self.explained_by.iter().filter(not).copied().collect();
         if !self.unlikely.is_empty() {
             let unlikely: Vec<Algorithm> = self.unlikely.iter().map(|(one, _)| *one).collect();
             let most = self.unlikely.iter().map(|(_, expects)| *expects).fold(0.0, f64::max);
-            told.push_str(&format!(
-                " NCCL expects no more than {} GB/s of {}: {} is likelier, but only the log can tell.",
+            text.push_str(&format!(
+                " NCCL expects no more than {} GB/s of {}, so {} is likelier. NCCL's TUNING log would show which ran.",
                 rate(most),
                 names(&unlikely),
                 names(&[&[self.algorithm], others.as_slice()].concat()),
             ));
         } else if self.basis == Basis::LowestBound {
-            told.push_str(&format!(
-                " That is if {name} ran; {} would be possible as well, and the log would tell.",
-                names(&others)
+            text.push_str(&format!(
+                " Assumes the {name} algorithm; {} {} possible as well. Rerun with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING to decide.",
+                list(&names_of(&others), "and"),
+                if others.len() == 1 { "is" } else { "are" }
             ));
         }
-        told
+        text
     }
 
     /// `only Tree or NVLSTree explains it`, where the result excludes others.
     pub(super) fn only(&self) -> Option<String> {
-        if self.excluded.is_empty() || self.basis == Basis::Said {
+        if self.excluded.is_empty() || self.basis == Basis::Logged {
             return None;
         }
         if self.basis == Basis::Conditional {
-            let told: Vec<String> = conditions(&self.conditions)
+            let each: Vec<String> = conditions(&self.conditions)
                 .iter()
                 .map(|(of, why)| format!("{of} if {why}"))
                 .collect();
-            return Some(format!("only {} explains it; nothing says so", list(&told, "or")));
+            return Some(format!(
+                "only {} explains it; no source says whether that holds",
+                list(&each, "or")
+            ));
         }
         let some = !self.explained_by.is_empty();
         some.then(|| format!("only {} explains it", names(&self.explained_by)))
     }
 
-    /// What else would explain the result, if what is true that nothing says.
-    pub(super) fn unless(&self, candidates: &[Candidate], busbw: f64) -> Option<String> {
+    /// Algorithms that would also explain the result under a condition that no source confirms.
+    pub(super) fn conditional_alternatives(
+        &self,
+        candidates: &[Candidate],
+        busbw: f64,
+    ) -> Option<String> {
         let open = limits::conditional(candidates, busbw);
-        let told: Vec<String> =
+        let each: Vec<String> =
             conditions(&open).iter().map(|(of, why)| format!("{of} if {why}")).collect();
-        let known = matches!(self.basis, Basis::Said | Basis::Conditional);
-        (!known && !told.is_empty()).then(|| {
-            format!("as far as the machine is known; {} would as well", list(&told, "and"))
+        let known = matches!(self.basis, Basis::Logged | Basis::Conditional);
+        (!known && !each.is_empty()).then(|| {
+            format!(
+                "as far as the machine is known; {} would explain it as well",
+                list(&each, "and")
+            )
         })
     }
 
@@ -211,7 +224,7 @@ impl Choice {
     }
 }
 
-/// Each condition once, with the algorithms that it is for.
+/// Each condition once, with the algorithms that need it.
 fn conditions(all: &[(Algorithm, String)]) -> Vec<(String, &str)> {
     let mut grouped: Vec<(Vec<Algorithm>, &str)> = Vec::new();
     for (algorithm, why) in all {
@@ -225,15 +238,18 @@ fn conditions(all: &[(Algorithm, String)]) -> Vec<(String, &str)> {
 
 /// `Tree or NVLSTree`.
 fn names(algorithms: &[Algorithm]) -> String {
-    let names: Vec<&str> = algorithms.iter().map(|algorithm| algorithm.name()).collect();
-    list(&names, "or")
+    list(&names_of(algorithms), "or")
+}
+
+fn names_of(algorithms: &[Algorithm]) -> Vec<&'static str> {
+    algorithms.iter().map(|algorithm| algorithm.name()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use busbw_core::Collective;
     use busbw_hardware::{
-        limits::{Placement, candidates},
+        limits::{RankPlacement, candidates},
         machine::ready,
     };
 
@@ -241,7 +257,7 @@ mod tests {
 
     fn chosen(name: &str, collective: Collective, nodes: usize, each: usize, busbw: f64) -> Choice {
         let machine = ready::ready(name).unwrap();
-        let all = candidates(&machine, collective, &Placement::new(nodes, each));
+        let all = candidates(&machine, collective, &RankPlacement::new(nodes, each));
         choose(&all, None, busbw).unwrap().1
     }
 
@@ -251,7 +267,7 @@ mod tests {
         let gather = chosen("dgx-h100", Collective::AllGather, 1, 8, 363.5);
         assert_eq!(gather.algorithm, Algorithm::Ring);
         assert_eq!(gather.unlikely[0].0, Algorithm::Nvls);
-        assert!(gather.told().contains("Ring is likelier"), "{}", gather.told());
+        assert!(gather.describe().contains("Ring is likelier"), "{}", gather.describe());
         // Two GPUs: NVLS is slower than a ring there, and no release but the newest has it.
         let two = chosen("dgx-h100", Collective::ReduceScatter, 1, 2, 200.0);
         assert_eq!((two.algorithm, two.basis), (Algorithm::Ring, Basis::OnlyExplanation));
@@ -261,7 +277,11 @@ mod tests {
     fn switches_that_may_reduce_are_a_condition() {
         let above = chosen("dgx-h100", Collective::AllReduce, 4, 8, 450.0);
         assert_eq!(above.basis, Basis::Conditional);
-        assert!(above.told().contains("if the switches reduce (SHARP)"), "{}", above.told());
+        assert!(
+            above.describe().contains("if the switches reduce (SHARP)"),
+            "{}",
+            above.describe()
+        );
         assert!(above.brief().contains("if the switches reduce"), "{}", above.brief());
         let never = chosen("dgx-h100", Collective::AllReduce, 4, 8, 5000.0);
         assert_eq!(never.basis, Basis::Exceeded);

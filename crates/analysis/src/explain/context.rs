@@ -1,8 +1,8 @@
-//! A run with everything that rules look at: its settled speed, its machine, its limit.
-//! Not what is concluded.
+//! A run with everything that rules read: its measured figure, its machine, its limit.
+//! Not the conclusions (`rules`).
 
 use busbw_hardware::{
-    limits::{self, Candidate, Judgement, Verdict},
+    limits::{self, Bottleneck, Candidate, Judgement},
     machine::is_amd,
 };
 use busbw_library_logs::nccl::NcclFacts;
@@ -17,39 +17,39 @@ use super::{
 };
 use busbw_core::quantity::bytes;
 
-/// The settled speed is looked for among sizes down to this part of the largest.
-const LARGEST_SIZES: u64 = 8;
+/// The measured figure is the best of the sizes from this fraction (1/8) of the largest size on.
+const LARGE_SIZES_DIVISOR: u64 = 8;
 
-/// Sizes up to this one take the time that an operation takes at least.
-const SMALL: u64 = 1024;
+/// Up to this size the time is that of starting the operation: the latency floor.
+const LATENCY_FLOOR_BYTES: u64 = 1024;
 
-/// What was measured.
+/// The figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// Bytes.
+    /// Size of the message, bytes.
     pub size: u64,
-    /// Bus bandwidth, or the bandwidth of a test that knows one only, GB/s: the mean of the places
-    /// that mean something, of the best of the largest sizes.
+    /// Bus bandwidth (the bandwidth of tests that have only one), GB/s: of the best of the largest
+    /// sizes, the mean of in place and out of place where both are valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busbw: Option<f64>,
     /// The same, Gb/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busbw_gbit: Option<f64>,
-    /// Algorithm bandwidth there, GB/s.
+    /// Algorithm bandwidth at that size, GB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algbw: Option<f64>,
-    /// Time there, microseconds.
+    /// Time at that size, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<f64>,
-    /// The best of all sizes where it is another one: size and GB/s.
+    /// The best of all sizes, where that is another size: bytes and GB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<(u64, f64)>,
 }
 
-/// A run and what surrounds it.
+/// A run, and what is known about it: the input of every rule.
 pub(super) struct Context<'a> {
     pub run: &'a Measurement,
-    /// All runs that are explained together.
+    /// All runs that are explained together; some rules compare two of them.
     pub all: &'a [Measurement],
     pub measured: Option<Measured>,
     pub machine: Option<Known>,
@@ -60,7 +60,7 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(run: &'a Measurement, hardware: &Hardware, all: &'a [Measurement]) -> Self {
-        let measured = settled(run);
+        let measured = measured_figure(run);
         let machine = hardware.of(run);
         let candidates = match (&machine, run.collective()) {
             (Some(known), Some(collective)) if run.test.figure == Figure::Bandwidths => {
@@ -84,12 +84,12 @@ impl<'a> Context<'a> {
         (context.ceiling, context.judgement) = limit::of(&context);
         if context.machine.as_ref().is_some_and(|known| !known.contradictions.is_empty()) {
             let missing = vec!["the machine that the run was on (--machine, --nodes)".to_owned()];
-            context.judgement.verdict = Verdict::Unknown { missing };
+            context.judgement.bottleneck = Bottleneck::Unknown { missing };
         }
         context
     }
 
-    /// Measured busbw at the settled size, GB/s.
+    /// Measured busbw, GB/s.
     pub(super) fn busbw(&self) -> Option<f64> {
         self.measured.as_ref()?.busbw
     }
@@ -104,8 +104,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The command that runs this test again with options, or says so where busbw has none like it.
-    pub(super) fn again(&self, options: &str) -> String {
+    /// The busbw command that repeats this test with `options`; a phrase where busbw has no such test.
+    pub(super) fn repeat_command(&self, options: &str) -> String {
         match self.run.collective() {
             Some(collective) => format!("busbw {} {options}", collective.name()),
             None => "the same test several times".to_owned(),
@@ -116,7 +116,7 @@ impl<'a> Context<'a> {
         self.run.library.iter()
     }
 
-    /// What was run, in a few words.
+    /// The test, its ranks, hosts and devices, in a few words.
     pub(super) fn subject(&self) -> String {
         let mut words = self.run.test_name().to_owned();
         if self.run.test.collective.is_some_and(|known| known.origin == Origin::Deduced) {
@@ -161,13 +161,15 @@ impl<'a> Context<'a> {
     pub(super) fn assumed(&self) -> Vec<String> {
         let mut assumed = Vec::new();
         if self.run.group().is_some() && self.ceiling.is_some() {
-            let alone = "the other groups of the run, which ran at the same time, took no share of its links";
+            let alone = "the other groups, which ran at the same time, did not use its links";
             assumed.push(alone.to_owned());
         }
         if let Some(memory) = self.run.test.memory
             && memory.origin == Origin::FileName
         {
-            assumed.push("where the buffers are: taken from the file's name".to_owned());
+            assumed.push(
+                "the buffers' memory (host or device): taken from the file's name".to_owned(),
+            );
         }
         if let Some(machine) = &self.machine {
             assumed.extend(machine.assumed.iter().cloned());
@@ -179,17 +181,17 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn missing(&self) -> Vec<String> {
-        match &self.judgement.verdict {
-            // Statistics have no figure to hold against a limit.
-            Verdict::Unknown { missing } if self.run.source.form != Form::NetStats => {
+        match &self.judgement.bottleneck {
+            // Statistics of the net plugin have no figure that a limit could apply to.
+            Bottleneck::Unknown { missing } if self.run.source.form != Form::NetStats => {
                 missing.clone()
             }
             _ => Vec::new(),
         }
     }
 
-    /// Rows with both their halves' speed, of sizes that moved something.
-    pub(super) fn moving_rows(&self) -> impl Iterator<Item = &'a Row> {
+    /// Rows of sizes above 0: those that moved bytes.
+    pub(super) fn nonempty_rows(&self) -> impl Iterator<Item = &'a Row> {
         self.run.rows.iter().filter(|row| row.size > 0)
     }
 }
@@ -209,22 +211,22 @@ pub(super) fn by_mpi(run: &Measurement) -> bool {
     run.options.get("backend").is_some_and(|backend| backend == "mpi")
 }
 
-/// Times of sizes too small for their bytes to count, microseconds.
+/// Times of the sizes up to [`LATENCY_FLOOR_BYTES`], microseconds.
 pub(super) fn small_times(run: &Measurement) -> Vec<f64> {
     // Where no byte moves a collective does not even start.
     let starts = |size| size > 0 || run.collective().is_none();
-    let small = run.rows.iter().filter(|row| row.size <= SMALL && starts(row.size));
+    let small = run.rows.iter().filter(|row| row.size <= LATENCY_FLOOR_BYTES && starts(row.size));
     small.filter_map(|row| row.out_of_place.as_ref()?.time_us).collect()
 }
 
-/// What an operation takes however small it is, microseconds, if enough small sizes were measured.
-pub(super) fn start_us(run: &Measurement) -> Option<f64> {
+/// The latency floor: the median time of small sizes, microseconds. None with fewer than 3 of them.
+pub(super) fn latency_floor_us(run: &Measurement) -> Option<f64> {
     let times = small_times(run);
     let several = times.len() >= 3 && run.test.figure != Figure::PointToPoint;
     stats::median(&times).filter(|_| several)
 }
 
-/// The mean busbw (or bandwidth) of a row's halves that mean something.
+/// The mean busbw (or bandwidth) of a row's valid placements, GB/s.
 pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
     let speeds: Vec<f64> = run
         .halves(row)
@@ -234,19 +236,20 @@ pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
     (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
 }
 
-/// The mean of a figure over a row's halves that mean something.
+/// The mean of a figure over a row's valid placements.
 fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Half) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn settled(run: &Measurement) -> Option<Measured> {
+fn measured_figure(run: &Measurement) -> Option<Measured> {
     let speeds = || run.rows.iter().filter_map(|row| Some((row, row_speed(run, row)?)));
     let best = |a: &(&Row, f64), b: &(&Row, f64)| a.1.total_cmp(&b.1);
     let largest = run.rows.iter().map(|row| row.size).max()?;
-    let settled = speeds().filter(|(row, _)| row.size >= largest / LARGEST_SIZES).max_by(best);
-    let Some((row, speed)) = settled else {
-        // A test of latency: what its smallest message takes.
+    let best_large =
+        speeds().filter(|(row, _)| row.size >= largest / LARGE_SIZES_DIVISOR).max_by(best);
+    let Some((row, speed)) = best_large else {
+        // A latency test: the figure is the time of its smallest message.
         let row = run
             .rows
             .iter()
@@ -273,7 +276,7 @@ fn settled(run: &Measurement) -> Option<Measured> {
     })
 }
 
-/// A size in a sentence.
+/// `at 1 MiB`.
 pub(super) fn at(size: u64) -> String {
     format!("at {}", bytes(size))
 }

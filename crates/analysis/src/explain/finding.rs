@@ -1,25 +1,25 @@
-//! What stands out in a run, as data.
+//! A finding about a run, as data.
 //! Not the rules that find it (`rules`).
 
 use serde::Serialize;
 
-/// How grave a finding is. The order is that in which findings are told.
+/// How severe a finding is. Findings are printed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
+pub enum Severity {
     /// The figures are wrong, or are not what they seem.
     Wrong,
-    /// It costs performance.
+    /// Performance is lost.
     Slow,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
-/// How sure a cause is.
+/// How certain a cause is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The data says it.
+    /// The data shows it.
     Certain,
     /// The data fits, and little else would.
     Likely,
@@ -38,39 +38,39 @@ impl Confidence {
     }
 }
 
-/// One thing that stands out.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule that found it.
     pub rule: &'static str,
-    /// How grave it is.
-    pub weight: Weight,
-    /// What it is.
+    /// How severe it is.
+    pub severity: Severity,
+    /// The cause.
     pub cause: String,
-    /// What it is concluded from.
+    /// The evidence for it.
     pub evidence: Vec<String>,
-    /// How sure that is.
+    /// How certain the cause is.
     pub confidence: Confidence,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// The command that would confirm it.
+    /// The command that would confirm the cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
 }
 
 impl Finding {
-    /// A finding without advice.
+    /// A finding without evidence and advice.
     pub fn new(
         rule: &'static str,
-        weight: Weight,
+        severity: Severity,
         confidence: Confidence,
         cause: impl Into<String>,
     ) -> Finding {
         let cause = cause.into();
         Finding {
             rule,
-            weight,
+            severity,
             cause,
             evidence: Vec::new(),
             confidence,
@@ -79,18 +79,18 @@ impl Finding {
         }
     }
 
-    /// What it is concluded from.
+    /// Adds a piece of evidence.
     pub fn evidence(mut self, evidence: impl Into<String>) -> Finding {
         self.evidence.push(evidence.into());
         self
     }
 
-    /// What to do.
+    /// Sets what to do.
     pub fn remedy(self, remedy: impl Into<String>) -> Finding {
         Finding { remedy: Some(remedy.into()), ..self }
     }
 
-    /// The command that would confirm it.
+    /// Sets the command that would confirm the cause.
     pub fn confirm(self, confirm: impl Into<String>) -> Finding {
         Finding { confirm: Some(confirm.into()), ..self }
     }

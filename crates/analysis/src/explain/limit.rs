@@ -3,93 +3,113 @@
 //! Not the bounds and thresholds (`busbw_hardware::limits`), and not the choice of the algorithm (`choice`).
 
 use busbw_hardware::{
-    limits::{self, Algorithm, Judgement, Limit, Load, Resource, Verdict},
+    limits::{self, Algorithm, Bottleneck, Judgement, Limit, Load, Resource},
     machine::Machine,
 };
-use busbw_library_logs::nccl::Way;
+use busbw_library_logs::nccl::Execution;
 use busbw_logs::measurement::{Figure, Memory};
 use serde::Serialize;
 
 use super::{
     choice::{self, Basis, Choice},
-    context::{Context, by_mpi, on_processors, start_us},
+    context::{Context, by_mpi, latency_floor_us, on_processors},
     rules,
 };
 
-/// What the hardware allows.
+/// The rate of a link that a limit is computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateKind {
+    /// What packets carry: the line rate less framing.
+    Payload,
+    /// What the wire carries, packet headers included.
+    LineRate,
+}
+
+impl RateKind {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RateKind::Payload => "payload",
+            RateKind::LineRate => "line rate",
+        }
+    }
+}
+
+/// The busbw that the hardware allows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ceiling {
-    /// busbw, GB/s: payload, or line where there is no payload figure.
+    /// busbw, GB/s: at payload rates, or at line rates where the payload rate is not known.
     pub busbw: f64,
     /// The same, Gb/s.
     pub busbw_gbit: f64,
-    /// `payload` or `line`: which of the two it is.
-    pub figure: &'static str,
+    /// Which of the two rates `busbw` is at.
+    pub rate: RateKind,
     /// busbw at line rates, GB/s.
-    pub line: f64,
-    /// What NCCL expects, GB/s: an expectation, not a limit.
+    pub line_busbw: f64,
+    /// busbw that NCCL's own model expects, GB/s: an expectation, not a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nccl_expects: Option<f64>,
     /// The algorithm whose bound this is.
     #[serde(flatten)]
     pub choice: Choice,
-    /// What sets it; of several that tie, what NCCL expects least of.
+    /// The resource that sets it; of several with equal bounds, the one that NCCL expects least of.
     pub set_by: Resource,
     /// Resources that bytes cross.
-    pub resources: Vec<Part>,
+    pub resources: Vec<CrossedResource>,
     /// Facts that were taken from the GPU's model.
     #[serde(skip)]
     pub assumed: Vec<String>,
-    /// Facts that could only lower the bound.
+    /// Facts that are not known and could only lower the bound.
     #[serde(skip)]
     pub unchecked: Vec<String>,
 }
 
-/// A resource that bytes cross.
+/// A resource that bytes cross, with its rates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
-    /// It.
+pub struct CrossedResource {
+    /// Which resource.
     pub resource: Resource,
-    /// As it is called on this machine.
+    /// Its name on this machine.
     pub name: String,
-    /// Its rate one way, GB/s: line.
-    pub line: f64,
-    /// The same less framing, where that is known.
+    /// Line rate in one direction, GB/s.
+    pub line_rate: f64,
+    /// Payload rate in one direction (line rate less framing), GB/s, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub payload: Option<f64>,
-    /// What NCCL reckons with.
+    pub payload_rate: Option<f64>,
+    /// The rate that NCCL's own model has for it, GB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nccl: Option<f64>,
-    /// busbw at which it is full, GB/s: by payload, or line where there is none.
+    pub nccl_rate: Option<f64>,
+    /// busbw at which it is full, GB/s: at the payload rate, or at the line rate where there is none.
     pub busbw: f64,
 }
 
-impl Part {
-    fn of(load: &Load, machine: &Machine, busbw: f64) -> Part {
-        Part {
+impl CrossedResource {
+    fn of(load: &Load, machine: &Machine, busbw: f64) -> CrossedResource {
+        CrossedResource {
             resource: load.resource,
             name: load.resource.name_on(machine),
-            line: load.capacity.line,
-            payload: load.capacity.payload,
-            nccl: load.capacity.nccl,
+            line_rate: load.capacity.line,
+            payload_rate: load.capacity.payload,
+            nccl_rate: load.capacity.nccl,
             busbw: load.busbw(busbw),
         }
     }
 }
 
 impl Ceiling {
-    /// A resource that bytes cross.
-    pub(super) fn part(&self, resource: Resource) -> Option<&Part> {
+    /// A resource with its rates; none where no byte crosses it.
+    pub(super) fn crossed(&self, resource: Resource) -> Option<&CrossedResource> {
         self.resources.iter().find(|part| part.resource == resource)
     }
 
-    /// What a resource is called here.
+    /// The name of a resource on this machine.
     pub(super) fn name(&self, resource: Resource) -> &str {
-        self.part(resource).map_or(resource.name(), |part| &part.name)
+        self.crossed(resource).map_or(resource.name(), |crossed| &crossed.name)
     }
 }
 
-/// The limit of a run, and what the run says about it.
+/// The limit of a run, and the judgement of its result.
 pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
     let run = context.run;
     let unknown = |missing: &[&str]| {
@@ -97,9 +117,10 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
     };
     if run.test.figure == Figure::Latency && context.measured.is_some() {
         return match run.test.memory.map(|memory| memory.value) {
-            _ if rules::memory_costs(context) => {
-                (None, Judgement { verdict: Verdict::Software, ..Judgement::unknown(Vec::new()) })
-            }
+            _ if rules::device_and_host_latency(context).is_some() => (
+                None,
+                Judgement { bottleneck: Bottleneck::Software, ..Judgement::unknown(Vec::new()) },
+            ),
             Some(Memory::Device) => {
                 unknown(&["the same test with host memory, which shows what the network takes"])
             }
@@ -115,7 +136,7 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
         return point_to_point(context, size, busbw);
     }
     if by_mpi(run) && !on_processors(run) {
-        return unknown(&["by which way MPI moved data between GPUs"]);
+        return unknown(&["which transport MPI used between GPUs"]);
     }
     let mut missing = Vec::new();
     if run.collective().is_none() {
@@ -141,14 +162,14 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
     if let Err(missing) = &machine.placement {
         return unknown(&[missing]);
     }
-    match choice::choose(&context.candidates, said_algorithm(context), busbw) {
-        Some((limit, choice)) => held(context, &machine.machine, limit, choice, size, busbw),
+    match choice::choose(&context.candidates, logged_algorithm(context), busbw) {
+        Some((limit, choice)) => judged(context, &machine.machine, limit, choice, size, busbw),
         None => unknown(&["an algorithm of NCCL for this collective"]),
     }
 }
 
-/// A result held against a limit.
-fn held(
+/// The limit and the judgement of a result by it.
+fn judged(
     context: &Context<'_>,
     machine: &Machine,
     limit: &Limit,
@@ -163,26 +184,26 @@ fn held(
         }
         return (None, Judgement::unknown(missing));
     };
-    let mut judged = limits::judge(limit, size, &[busbw], start_us(context.run));
-    if let Verdict::Unknown { missing } = &mut judged.verdict {
+    let mut judgement = limits::judge(limit, size, &[busbw], latency_floor_us(context.run));
+    if let Bottleneck::Unknown { missing } = &mut judgement.bottleneck {
         for fact in missing.iter_mut().filter(|fact| limit.assumed.contains(fact)) {
-            fact.push_str(" (assumed: nothing says so)");
+            fact.push_str(" (assumed: no source says so)");
         }
     }
-    (Some(ceiling), judged)
+    (Some(ceiling), judgement)
 }
 
-/// The algorithm that NCCL's lines name for the settled size, if they name one only.
-fn said_algorithm(context: &Context<'_>) -> Option<Algorithm> {
+/// The algorithm that NCCL's log names for the measured size, if it names only one.
+fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
     let measured = context.measured.as_ref()?;
-    match said_at(context, measured.size).as_slice() {
+    match logged_algorithms(context, measured.size).as_slice() {
         [only] => Algorithm::from_name(only),
         _ => None,
     }
 }
 
-/// Names of algorithms in TUNING lines for calls of a size.
-pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
+/// Names of the algorithms in NCCL's TUNING lines for calls of a size in bytes.
+pub(super) fn logged_algorithms(context: &Context<'_>, size: u64) -> Vec<String> {
     let wanted = context.run.collective().map(|collective| collective.name().replace('_', ""));
     // NCCL counts one rank's share where every rank has one (its count times the type's size).
     let share = match context.run.collective() {
@@ -196,8 +217,8 @@ pub(super) fn said_at(context: &Context<'_>, size: u64) -> Vec<String> {
         Some(choice.bytes) == share && choice.collective.as_ref().is_none_or(same)
     });
     let mut names: Vec<String> = choices
-        .filter_map(|choice| match &choice.way {
-            Way::Tuned { algorithm, .. } => Some(algorithm.clone()),
+        .filter_map(|choice| match &choice.execution {
+            Execution::Tuned { algorithm, .. } => Some(algorithm.clone()),
             _ => None,
         })
         .collect();
@@ -215,12 +236,20 @@ fn ceiling(machine: &Machine, limit: &Limit, choice: Choice, busbw: f64) -> Opti
     Some(Ceiling {
         busbw: payload.busbw,
         busbw_gbit: payload.busbw * 8.0,
-        figure: if framed && payload.busbw < line.busbw { "payload" } else { "line" },
-        line: line.busbw,
+        rate: if framed && payload.busbw < line.busbw {
+            RateKind::Payload
+        } else {
+            RateKind::LineRate
+        },
+        line_busbw: line.busbw,
         nccl_expects: limit.expects.as_ref().map(|expects| expects.low),
         choice,
-        set_by: limit.culprit?,
-        resources: limit.loads.iter().map(|load| Part::of(load, machine, busbw)).collect(),
+        set_by: limit.bottleneck?,
+        resources: limit
+            .loads
+            .iter()
+            .map(|load| CrossedResource::of(load, machine, busbw))
+            .collect(),
         assumed: limit.assumed.clone(),
         unchecked: limit.unchecked.clone(),
     })
@@ -248,5 +277,5 @@ fn point_to_point(context: &Context<'_>, size: u64, busbw: f64) -> (Option<Ceili
         unlikely: Vec::new(),
         conditions: Vec::new(),
     };
-    held(context, &known.machine, &limit, choice, size, busbw)
+    judged(context, &known.machine, &limit, choice, size, busbw)
 }

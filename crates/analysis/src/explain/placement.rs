@@ -2,7 +2,7 @@
 //! Not which machine it was (`hardware`), and not what it allows (`busbw_hardware::limits`).
 
 use busbw_hardware::{
-    limits::{Inside, Memory, Placement},
+    limits::{Inside, Memory, RankPlacement},
     machine::{Machine, models},
 };
 use busbw_library_logs::nccl::Communicator;
@@ -15,7 +15,7 @@ use super::context::plural;
 pub(super) struct Known {
     pub machine: Machine,
     /// Or what is missing to know it.
-    pub placement: Result<Placement, String>,
+    pub placement: Result<RankPlacement, String>,
     pub assumed: Vec<String>,
     /// What the run says otherwise than the machine that was named for it.
     pub contradictions: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
         _ => Err("the number of ranks".to_owned()),
     };
     let host = run.test.memory.is_some_and(|memory| memory.value == measurement::Memory::Host);
-    let placement = spread.map(|placement| Placement {
+    let placement = spread.map(|placement| RankPlacement {
         inside: inside(run),
         memory: if host { Memory::Host } else { Memory::Gpu },
         sockets: by_sockets(run),
@@ -59,7 +59,7 @@ fn spread(
     ranks: usize,
     nodes: Option<usize>,
     assumed: &mut Vec<String>,
-) -> Result<Placement, String> {
+) -> Result<RankPlacement, String> {
     let gpus = machine.node.gpus.max(1);
     if let Some(hosts) = nodes.or(run.hosts) {
         let counted = several_nodes(run).filter_map(|one| one.nodes).max().unwrap_or(0) as usize;
@@ -77,7 +77,7 @@ fn spread(
         if machine.node.gpus > 0 && each > gpus {
             return Err(format!("a machine of at least {each} GPUs a host"));
         }
-        return Ok(Placement::new(hosts, each));
+        return Ok(RankPlacement::new(hosts, each));
     }
     if machine.nodes == 1 && ranks > gpus {
         let needed = ranks.div_ceil(gpus);
@@ -88,9 +88,9 @@ fn spread(
         ));
         machine.nodes = needed;
     }
-    let placement = Placement::filling(machine, ranks)
+    let placement = RankPlacement::filling(machine, ranks)
         .ok_or_else(|| "how many ranks each host had (--nodes)".to_owned())?;
-    let Placement { nodes, per_node, .. } = placement;
+    let RankPlacement { nodes, per_node, .. } = placement;
     if nodes > 1 {
         assumed.push(format!("{per_node} {} on each of {nodes} hosts", plural(per_node, "rank")));
     } else if ranks > 1 {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn run(ranks: usize, hosts: Option<usize>) -> Measurement {
-        Measurement { ranks: Some(Value::said(ranks)), hosts, ..Measurement::default() }
+        Measurement { ranks: Some(Value::stated(ranks)), hosts, ..Measurement::default() }
     }
 
     fn on(name: &str, run: &Measurement, nodes: Option<usize>) -> Known {

@@ -6,30 +6,32 @@ use std::{
     io::{self, Write},
 };
 
-use busbw_hardware::limits::{Resource, Verdict};
+use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_logs::measurement::Form;
 
-use super::{Explanation, finding::Weight};
+use super::{Explanation, finding::Severity, limit::RateKind};
 use busbw_core::quantity::{bytes, list, percent, rate, time};
 
-/// Width at which lines are broken.
-const WIDTH: usize = 100;
+/// Lines are broken at this many characters.
+const LINE_WIDTH: usize = 100;
 
-/// Prints explanations. Of runs of one source of which the same is to be said, the first stands for all.
+/// Prints explanations. Runs of one source that have the same findings and bottleneck are printed
+/// once, followed by the number and lines of the others.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// `out` cannot be written.
 pub fn print_all(out: &mut impl Write, all: &[Explanation], colour: bool) -> io::Result<()> {
     let mut groups: HashMap<String, Vec<&Explanation>> = HashMap::new();
     let mut order = Vec::new();
-    for told in all {
-        let group = groups.entry(said(told)).or_default();
+    for explanation in all {
+        let key = group_key(explanation);
+        let group = groups.entry(key.clone()).or_default();
         if group.is_empty() {
-            order.push(said(told));
+            order.push(key);
         }
-        group.push(told);
+        group.push(explanation);
     }
-    for (at, group) in order.iter().filter_map(|said| groups.get(said)).enumerate() {
+    for (at, group) in order.iter().filter_map(|key| groups.get(key)).enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
@@ -37,28 +39,28 @@ pub fn print_all(out: &mut impl Write, all: &[Explanation], colour: bool) -> io:
         print(out, first, colour)?;
         if !others.is_empty() {
             writeln!(out)?;
-            wrapped(out, "  ", &more(others))?;
+            wrapped(out, "  ", &others_of_group(others))?;
         }
     }
     Ok(())
 }
 
-/// What is to be said of a run, but for its figures.
-fn said(told: &Explanation) -> String {
-    let rules: Vec<&str> = told.findings.iter().map(|one| one.rule).collect();
-    let Explanation { source, subject, culprit, standing, .. } = told;
-    format!("{} {subject} {culprit:?} {standing:?} {rules:?}", source.name)
+/// All that an explanation says except its figures: explanations with equal keys are printed once.
+fn group_key(explanation: &Explanation) -> String {
+    let rules: Vec<&str> = explanation.findings.iter().map(|one| one.rule).collect();
+    let Explanation { source, subject, bottleneck, rating, .. } = explanation;
+    format!("{} {subject} {bottleneck:?} {rating:?} {rules:?}", source.name)
 }
 
-/// Where the others are, and how fast they were.
-fn more(others: &[&Explanation]) -> String {
-    let lines: Vec<String> = others.iter().map(|told| told.source.line.to_string()).collect();
+/// The lines of the runs that are not printed, and how fast they were.
+fn others_of_group(others: &[&Explanation]) -> String {
+    let lines: Vec<String> = others.iter().map(|one| one.source.line.to_string()).collect();
     let shown: Vec<&str> = lines.iter().take(8).map(String::as_str).collect();
     let lines = match lines.len().saturating_sub(shown.len()) {
         0 => list(&shown, "and"),
         left => format!("{} and {left} more", shown.join(", ")),
     };
-    let speeds = || others.iter().filter_map(|told| told.measured.as_ref()?.busbw);
+    let speeds = || others.iter().filter_map(|one| one.measured.as_ref()?.busbw);
     let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
     let speeds = match (rate(low), rate(high)) {
         _ if high <= 0.0 => String::new(),
@@ -72,13 +74,20 @@ fn more(others: &[&Explanation]) -> String {
 /// Prints an explanation.
 ///
 /// # Errors
-/// When `out` cannot be written.
-pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Result<()> {
+/// `out` cannot be written.
+pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Result<()> {
     let bold = |text: &str| if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-    let line =
-        if told.source.line > 1 { format!(", line {}", told.source.line) } else { String::new() };
-    writeln!(out, "{}", bold(&format!("{}{line}: {}", told.source.name, told.subject)))?;
-    if let Some(measured) = &told.measured {
+    let line = if explanation.source.line > 1 {
+        format!(", line {}", explanation.source.line)
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "{}",
+        bold(&format!("{}{line}: {}", explanation.source.name, explanation.subject))
+    )?;
+    if let Some(measured) = &explanation.measured {
         let figure = match (measured.busbw, measured.time_us) {
             (Some(busbw), _) => both(busbw),
             (None, Some(us)) => time(us),
@@ -89,31 +98,38 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         });
         field(out, "measured", &format!("{figure} at {}{peak}", bytes(measured.size)))?;
     }
-    if told.source.form != Form::NetStats {
-        against_limit(out, told)?;
+    if explanation.source.form != Form::NetStats {
+        against_limit(out, explanation)?;
     }
     writeln!(out)?;
-    wrapped(out, "  ", &told.sentence)?;
-    for finding in &told.findings {
+    wrapped(out, "  ", &explanation.sentence)?;
+    for finding in &explanation.findings {
         writeln!(out)?;
-        let mark = match finding.weight {
-            Weight::Wrong => {
+        let mark = match finding.severity {
+            Severity::Wrong => {
                 if colour {
                     "\x1b[31mwrong\x1b[0m"
                 } else {
                     "wrong"
                 }
             }
-            Weight::Slow => {
+            Severity::Slow => {
                 if colour {
                     "\x1b[33mslow\x1b[0m"
                 } else {
                     "slow"
                 }
             }
-            Weight::Note => "note",
+            Severity::Note => "note",
         };
-        wrapped(out, "  ", &format!("{mark}: {} ({})", finding.cause, finding.confidence.name()))?;
+        let confidence = finding.confidence.name();
+        // Where the sentence already gives the cause, the rule's name stands here.
+        let what = if quotes(&explanation.sentence, &finding.cause) {
+            finding.rule
+        } else {
+            finding.cause.as_str()
+        };
+        wrapped(out, "  ", &format!("{mark}: {what} ({confidence})"))?;
         for evidence in &finding.evidence {
             wrapped(out, "        ", &format!("seen: {evidence}"))?;
         }
@@ -125,10 +141,13 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
         }
     }
     for (name, facts) in [
-        ("assumed", &told.assumed),
-        ("not known, and could only lower the limit", &told.unchecked),
-        ("missing", &told.missing),
+        ("assumed", &explanation.assumed),
+        ("not known, and could only lower the limit", &explanation.unchecked),
+        ("missing", &explanation.missing),
     ] {
+        let in_sentence = |fact: &&String| explanation.sentence.contains(fact.as_str());
+        let facts: Vec<&str> =
+            facts.iter().filter(|fact| !in_sentence(fact)).map(String::as_str).collect();
         if !facts.is_empty() {
             writeln!(out)?;
             wrapped(out, "  ", &format!("{name}: {}", facts.join("; ")))?;
@@ -137,14 +156,20 @@ pub fn print(out: &mut impl Write, told: &Explanation, colour: bool) -> io::Resu
     Ok(())
 }
 
-/// What the hardware allows, and how far that is.
-fn against_limit(out: &mut impl Write, told: &Explanation) -> io::Result<()> {
-    let unknown = "unknown";
-    match &told.limit {
+/// Whether a sentence contains a cause, which may begin with a capital there.
+fn quotes(sentence: &str, cause: &str) -> bool {
+    let rest = cause.char_indices().nth(1).and_then(|(at, _)| cause.get(at..));
+    rest.is_some_and(|rest| sentence.contains(rest))
+}
+
+/// The hardware's limit, the measured percentage of it, and the bottleneck. Without a limit there is no
+/// percentage, and the sentence says what is missing.
+fn against_limit(out: &mut impl Write, explanation: &Explanation) -> io::Result<()> {
+    match &explanation.limit {
         Some(limit) => {
             let by = limit.choice.brief();
-            let line = if limit.figure == "payload" {
-                format!(", line {}", rate(limit.line))
+            let line_rate = if limit.rate == RateKind::Payload {
+                format!(", line rate {}", rate(limit.line_busbw))
             } else {
                 String::new()
             };
@@ -154,41 +179,43 @@ fn against_limit(out: &mut impl Write, told: &Explanation) -> io::Result<()> {
             field(
                 out,
                 "limit",
-                &format!("{} {}{line} ({by}){expects}", both(limit.busbw), limit.figure),
+                &format!("{} {}{line_rate} ({by}){expects}", both(limit.busbw), limit.rate.name()),
             )?;
         }
-        None => field(out, "limit", unknown)?,
+        None => field(out, "limit", "unknown")?,
     }
-    field(
-        out,
-        "percent",
-        &told.percent.map_or(unknown.to_owned(), |value| format!("{} %", percent(value))),
-    )?;
-    field(out, "culprit", &culprit(told))
+    if let Some(value) = explanation.percent {
+        field(out, "percent", &format!("{} %", percent(value)))?;
+    }
+    match &explanation.bottleneck {
+        Bottleneck::Unknown { .. } if explanation.limit.is_none() => Ok(()),
+        _ => field(out, "bottleneck", &bottleneck(explanation)),
+    }
 }
 
 fn field(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
-    writeln!(out, "  {name:<9} {text}")
+    writeln!(out, "  {name:<10} {text}")
 }
 
 fn both(speed: f64) -> String {
     format!("{} GB/s ({:.0} Gb/s)", rate(speed), speed * 8.0)
 }
 
-fn culprit(told: &Explanation) -> String {
-    let name = |one: &Resource| told.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
-    match &told.culprit {
-        Verdict::SetBy { resource } => name(resource).to_owned(),
-        Verdict::NotTheLine { considered } => {
+fn bottleneck(explanation: &Explanation) -> String {
+    let name =
+        |one: &Resource| explanation.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
+    match &explanation.bottleneck {
+        Bottleneck::SetBy { resource } => name(resource).to_owned(),
+        Bottleneck::Elsewhere { considered } => {
             let names: Vec<&str> = considered.iter().map(name).collect();
             match names.as_slice() {
                 [only] => format!("not {only}"),
                 all => format!("neither {}", all.join(" nor ")),
             }
         }
-        Verdict::Software => "software".to_owned(),
-        Verdict::AboveLimit => "none: it is above the limit".to_owned(),
-        Verdict::Unknown { .. } => "unknown".to_owned(),
+        Bottleneck::Software => "software".to_owned(),
+        Bottleneck::AboveLimit => "none: the result is above the limit".to_owned(),
+        Bottleneck::Unknown { .. } => "unknown".to_owned(),
     }
 }
 
@@ -197,7 +224,7 @@ fn wrapped(out: &mut impl Write, indent: &str, text: &str) -> io::Result<()> {
     let mut line = indent.to_owned();
     let mut empty = true;
     for word in text.split(' ') {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !empty && line.chars().count() + 1 + word.chars().count() > LINE_WIDTH {
             writeln!(out, "{line}")?;
             line = format!("{indent}  ");
             empty = true;

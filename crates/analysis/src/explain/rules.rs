@@ -1,5 +1,5 @@
-//! What may stand out in a run: one file for each rule, each a pure function of the run.
-//! Not their order in a report, which their weight decides.
+//! The rules: one file for each, each a pure function from a run to findings.
+//! Not their order in a report, which their severity decides.
 
 mod agreement;
 mod algorithm;
@@ -24,30 +24,31 @@ use super::{context::Context, finding::Finding};
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
-    let rules: [fn(&Context<'_>) -> Vec<Finding>; 18] = [
-        wrong::look,
-        failure::look,
-        copies::look,
-        agreement::look,
-        machine::look,
-        slot::look,
-        network::look,
-        carriers::look,
-        shortfall::look,
-        memory::look,
-        counters::look,
-        dips::look,
-        unsteady::look,
-        pairs::look,
-        paths::look,
-        places::look,
-        algorithm::look,
-        floor::look,
+    let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[
+        wrong::check,
+        failure::check,
+        copies::check,
+        agreement::check,
+        machine::check,
+        slot::check,
+        network::check,
+        carriers::check,
+        shortfall::check,
+        memory::check,
+        counters::check,
+        dips::check,
+        unsteady::check,
+        pairs::check,
+        paths::check,
+        places::check,
+        algorithm::check,
+        floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
 }
 
-/// Latency that software costs, shown by a run with device memory and one with host memory.
-pub(super) fn memory_costs(context: &Context<'_>) -> bool {
-    !memory::look(context).is_empty()
+/// The smallest message of a latency test in bytes, and its time with device memory and with host memory
+/// in microseconds, where the difference is software's. None where the rule `memory` finds nothing.
+pub(super) fn device_and_host_latency(context: &Context<'_>) -> Option<(u64, f64, f64)> {
+    memory::device_and_host_latency(context)
 }

@@ -10,7 +10,7 @@ use std::{
 
 use busbw_analysis::comparison::Repeated;
 
-/// What was read of a side, and what was a copy of it.
+/// The files read for a side, and the copies among them.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     read: Vec<(u64, PathBuf)>,
@@ -29,7 +29,7 @@ impl Copies {
         same.map(|(_, other)| other.display().to_string())
     }
 
-    /// A file was read.
+    /// Remembers a file that was read.
     pub(super) fn read(&mut self, path: PathBuf) {
         if let Ok(about) = fs::metadata(&path)
             && about.is_file()
@@ -39,7 +39,7 @@ impl Copies {
     }
 }
 
-/// A number that stands for the content: of files of one length, equal ones are the same file.
+/// A hash of the content. Files of equal length and hash count as equal.
 fn digest(path: &Path) -> Option<u64> {
     let mut file = BufReader::new(File::open(path).ok()?);
     let mut hasher = DefaultHasher::new();

@@ -1,5 +1,5 @@
-//! What else differs between two sides: versions, devices, options, settings. A difference in speed may come of it.
-//! Not figures.
+//! Other differences between two sides: versions, devices, options, settings. They may explain a difference in speed.
+//! Not differences of figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use busbw_core::quantity::list;
 
-/// Something that is not the same.
+/// A fact that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Difference {
-    /// What: `NCCL`, `device`, `NCCL_ALGO`.
+    /// Its name: `NCCL`, `device`, `NCCL_ALGO`.
     pub what: String,
-    /// Of the baseline.
+    /// Value of the baseline.
     pub baseline: String,
-    /// Of the other.
+    /// Value of the candidate.
     pub candidate: String,
 }
 
-/// What both sides say and what is not equal; of settings also what only one has.
+/// Facts that both sides state and that differ; settings also where only one side has them.
 pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Vec<Difference> {
     let facts: [(&str, Fact); 6] = [
         ("NCCL", |run| run.nccl.iter().cloned().collect()),
@@ -34,13 +34,13 @@ pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Ve
     let mut found: Vec<Difference> = facts
         .iter()
         .filter_map(|(what, fact)| {
-            let (a, b) = (said(baseline, *fact)?, said(candidate, *fact)?);
+            let (a, b) = (stated(baseline, *fact)?, stated(candidate, *fact)?);
             difference(what, a, b)
         })
         .collect();
     let (a, b) = (options(baseline), options(candidate));
     for (name, one) in &a {
-        // What only one side says, the other may have had as well.
+        // The other side may have used the same option without stating it.
         let other = b.get(name).cloned();
         found.extend(other.and_then(|other| difference(name, one.clone(), other)));
     }
@@ -54,20 +54,20 @@ pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Ve
     found
 }
 
-/// A setting's value; a log that does not show it does not say that it was unset, a record does.
+/// A setting's value. A record without it was measured with it unset; a log without it proves nothing.
 fn value(name: &str, of: &BTreeMap<String, String>, runs: &[Measurement]) -> Option<String> {
     let recorded = runs.iter().all(|run| run.source.form == Form::Record);
     of.get(name).cloned().or(recorded.then(|| "unset".to_owned()))
 }
 
-/// What a run says about something.
+/// A fact of a run: the set of its values.
 type Fact = fn(&Measurement) -> BTreeSet<String>;
 
 fn names(run: &Measurement, of: fn(&Device) -> &String) -> BTreeSet<String> {
     run.devices.iter().map(of).filter(|name| !name.is_empty()).cloned().collect()
 }
 
-fn said(runs: &[Measurement], fact: Fact) -> Option<String> {
+fn stated(runs: &[Measurement], fact: Fact) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(fact).collect();
     let all: Vec<String> = all.into_iter().collect();
     (!all.is_empty()).then(|| list(&all, "and"))
@@ -77,7 +77,7 @@ fn difference(what: &str, baseline: String, candidate: String) -> Option<Differe
     (baseline != candidate).then(|| Difference { what: what.to_owned(), baseline, candidate })
 }
 
-/// How the runs were measured, by the options' names.
+/// The options that the runs were measured with.
 fn options(runs: &[Measurement]) -> BTreeMap<String, String> {
     joined(runs.iter().flat_map(|run| &run.options))
 }
@@ -87,9 +87,9 @@ fn settings(runs: &[Measurement]) -> BTreeMap<String, String> {
     joined(runs.iter().flat_map(|run| &run.environment))
 }
 
-fn joined<'a>(said: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
+fn joined<'a>(stated: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, value) in said {
+    for (name, value) in stated {
         found.entry(name.clone()).or_default().insert(value.clone());
     }
     found

@@ -1,4 +1,4 @@
-//! How far launches of the same thing lie apart on this machine, by what is kept of earlier runs.
+//! The noise between launches of the same point on this machine, from records of earlier runs.
 //! Not a side of the comparison.
 
 use std::{
@@ -15,12 +15,12 @@ use busbw_stats::median;
 use super::sides::Source;
 use busbw_store as store;
 
-/// Runs that are looked at, the newest ones.
-const MOST_RUNS: usize = 400;
-/// Launches in one state of the machine that tell its usual time.
-const FEWEST_ALIKE: usize = 5;
+/// Maximum of records that are read, the newest ones.
+const MAX_RUNS_READ: usize = 400;
+/// Minimum of launches in one state of the machine before its usual time is known.
+const MIN_LAUNCHES_PER_STATE: usize = 5;
 
-/// The history of the machine that all sides ran on; read when it is first asked.
+/// The history of the machine that all sides ran on. Records are read on first use.
 pub(super) struct History {
     machine: Option<Machine>,
     compared: BTreeSet<PathBuf>,
@@ -31,7 +31,7 @@ pub(super) struct History {
 type Machine = BTreeSet<(String, String)>;
 
 impl History {
-    /// That of the machine of all sides; empty where they differ.
+    /// The history of the machine of all sides; empty where the machines differ.
     pub(super) fn new(baseline: &Source, candidates: &[Source]) -> History {
         let runs = || [baseline].into_iter().chain(candidates).flat_map(|side| &side.runs);
         let mut machines = runs().map(machine);
@@ -45,8 +45,8 @@ impl History {
         }
     }
 
-    /// Earlier launches of a point, as multiples of what was usual in their state of the machine: with
-    /// one version of NCCL and one environment.
+    /// Times of earlier launches of a point, as multiples of the median in their state of the machine
+    /// (the same plan, version of NCCL and environment).
     pub(super) fn of(&mut self, point: &Point) -> Vec<f64> {
         let Some(machine) = &self.machine else { return Vec::new() };
         let compared = &self.compared;
@@ -55,10 +55,10 @@ impl History {
     }
 }
 
-/// How it was measured, NCCL's version and the environment: what changes the usual time of a machine.
+/// Plan, NCCL's version and environment: what changes the usual time of a point on a machine.
 type State = (String, Option<String>, Vec<(String, String)>);
 
-/// Whether a run tells what is usual: complete, right, and without faults on purpose.
+/// Whether a run shows the usual time: complete, with correct data, and without injected faults.
 fn is_sound(record: &Folded) -> bool {
     record.run.plan.fault.is_none()
         && record
@@ -67,7 +67,7 @@ fn is_sound(record: &Folded) -> bool {
             .is_some_and(|end| end.status == Status::Complete && end.out_of_bounds == 0)
 }
 
-/// What of a plan changes times: backend, layout, iterations and how they run.
+/// The parts of a plan that change times: backend, layout, iterations and how they run.
 fn plan(record: &Folded) -> String {
     let plan = &record.run.plan;
     format!(
@@ -92,7 +92,7 @@ fn machine(run: &Measurement) -> Option<Machine> {
 
 fn read(wanted: &Machine, compared: &BTreeSet<PathBuf>) -> BTreeMap<Point, Vec<f64>> {
     let is_compared = |path: &Path| fs::canonicalize(path).is_ok_and(|p| compared.contains(&p));
-    let paths = store::last(MOST_RUNS).unwrap_or_default();
+    let paths = store::last(MAX_RUNS_READ).unwrap_or_default();
     let runs = paths
         .iter()
         .filter(|path| !is_compared(path))
@@ -109,7 +109,9 @@ fn read(wanted: &Machine, compared: &BTreeSet<PathBuf>) -> BTreeMap<Point, Vec<f
     for runs in states.values() {
         for (point, times) in Side::of("", runs).points {
             let launches = &times.launches_us;
-            if let Some(usual) = median(launches).filter(|_| launches.len() >= FEWEST_ALIKE) {
+            if let Some(usual) =
+                median(launches).filter(|_| launches.len() >= MIN_LAUNCHES_PER_STATE)
+            {
                 found.entry(point).or_default().extend(launches.iter().map(|time| time / usual));
             }
         }

@@ -1,5 +1,5 @@
-//! `compare --by nodes`: how a machine keeps its speed as it grows.
-//! Not two machines against each other.
+//! `compare --by nodes`: the scaling efficiency of one machine over its number of hosts.
+//! Not a comparison of two machines.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use busbw_analysis::comparison::{Point, Scaled, Width, scale};
 use busbw_core::exit::Exit;
 use serde::Serialize;
 
-use super::{SCHEMA, say, sides::Source, table};
+use super::{SCHEMA, print_remark, sides::Source, table};
 use crate::options::CompareArguments;
 use busbw_core::{
     columns::aligned,
@@ -25,24 +25,24 @@ struct Scaling<'a> {
     compare_schema: u32,
     by: &'static str,
     sides: &'a [Source],
-    /// Sides that do not say on how many hosts they ran: their axis is ranks.
+    /// Sides that do not state their number of hosts: they are ordered by ranks.
     hosts_unknown: Vec<&'a str>,
     scaled: Vec<Scaled>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gate: Option<Gate>,
 }
 
-/// Whether every point keeps its speed.
+/// Whether every point keeps its bus bandwidth.
 #[derive(Debug, Serialize)]
 struct Gate {
     fail_below: f64,
     held: bool,
-    failed: Vec<Lost>,
+    failed: Vec<BelowGate>,
 }
 
-/// A point that lost too much.
+/// A point whose efficiency is below the gate.
 #[derive(Debug, Serialize)]
-struct Lost {
+struct BelowGate {
     #[serde(flatten)]
     point: Point,
     on: Width,
@@ -53,8 +53,8 @@ struct Lost {
 pub(super) fn run(arguments: &CompareArguments, sources: &[Source]) -> Result<Exit> {
     let scaled = scale(sources.iter().flat_map(|source| &source.runs));
     if scaled.is_empty() {
-        say(
-            "nothing was compared: no point was measured on several numbers of hosts or ranks, with a bus bandwidth",
+        print_remark(
+            "nothing was compared: no point with a bus bandwidth was measured on different numbers of hosts or ranks",
         );
         return Ok(Exit::Internal);
     }
@@ -72,17 +72,17 @@ pub(super) fn run(arguments: &CompareArguments, sources: &[Source]) -> Result<Ex
         false => print(out, &scaling, arguments.markdown),
     })?;
     let Some(gate) = &scaling.gate else { return Ok(Exit::Ok) };
-    for lost in &gate.failed {
-        say(&format!("below {}: {}", gate.fail_below, sentence(lost)));
+    for below in &gate.failed {
+        print_remark(&format!("below {}: {}", gate.fail_below, sentence(below)));
     }
     Ok(if gate.held { Exit::Ok } else { Exit::Internal })
 }
 
 fn gate(least: f64, scaled: &[Scaled]) -> Gate {
     let steps = scaled.iter().flat_map(|one| one.steps.iter().map(move |step| (one, step)));
-    let failed: Vec<Lost> = steps
+    let failed: Vec<BelowGate> = steps
         .filter(|(_, step)| step.efficiency < least)
-        .map(|(one, step)| Lost {
+        .map(|(one, step)| BelowGate {
             point: one.point.clone(),
             on: step.width,
             efficiency: step.efficiency,
@@ -91,19 +91,19 @@ fn gate(least: f64, scaled: &[Scaled]) -> Gate {
     Gate { fail_below: least, held: failed.is_empty(), failed }
 }
 
-fn sentence(lost: &Lost) -> String {
-    let place = if lost.point.in_place { " in place" } else { "" };
+fn sentence(below: &BelowGate) -> String {
+    let place = if below.point.in_place { " in place" } else { "" };
     format!(
-        "{}, {}{place}: on {} {:.1} % of that bus bandwidth",
-        lost.point.case(),
-        bytes(lost.point.size),
-        on(lost.on),
-        lost.efficiency * 100.0
+        "{}, {}{place}: on {}, {:.1} % of the bus bandwidth on the fewest",
+        below.point.case(),
+        bytes(below.point.size),
+        width_name(below.on),
+        below.efficiency * 100.0
     )
 }
 
 /// `2 hosts, 16 ranks`.
-fn on(width: Width) -> String {
+fn width_name(width: Width) -> String {
     let ranks = count(width.ranks as u64, "rank");
     match width.hosts {
         Some(hosts) => format!("{}, {ranks}", count(hosts as u64, "host")),
@@ -121,13 +121,13 @@ fn print(out: &mut impl Write, scaling: &Scaling<'_>, markdown: bool) -> io::Res
     }
     for source in scaling.sides {
         writeln!(out, "{prefix}{}: {}", source.side.name, source.about)?;
-        for said in source.remarks() {
-            writeln!(out, "{prefix}{}, {said}", source.side.name)?;
+        for remark in source.remarks() {
+            writeln!(out, "{prefix}{}, {remark}", source.side.name)?;
         }
     }
     if !scaling.hosts_unknown.is_empty() {
         let names = scaling.hosts_unknown.join(", ");
-        writeln!(out, "{prefix}hosts are not known of {names}: ordered by ranks there")?;
+        writeln!(out, "{prefix}{names}: the number of hosts is not known; ordered by ranks")?;
     }
     let mut cases: Vec<String> = scaling.scaled.iter().map(|one| title_of(&one.point)).collect();
     cases.dedup();
@@ -153,7 +153,7 @@ fn print(out: &mut impl Write, scaling: &Scaling<'_>, markdown: bool) -> io::Res
     Ok(())
 }
 
-/// What a table is headed by: all of a point but size, place and ranks.
+/// The title of a table: a point without its size, placement and ranks.
 fn title_of(point: &Point) -> String {
     let case = point.case();
     let parts: Vec<&str> = case.split(", ").collect();
@@ -175,7 +175,7 @@ fn cells(rows: &[&Scaled]) -> Vec<Vec<String>> {
     widths.sort_by_key(|width| (width.hosts.filter(|_| known), width.ranks, width.hosts));
     let mut head = vec!["size".to_owned(), "place".to_owned()];
     for (number, width) in widths.iter().enumerate() {
-        head.push(on(*width));
+        head.push(width_name(*width));
         if number > 0 {
             head.push("%".to_owned());
         }

@@ -1,5 +1,5 @@
-//! Which runs the words of the command line mean: files, folders, runs of the history, references.
-//! Not what they say of each other.
+//! Resolves the sides named on the command line: files, folders, runs of the history, references.
+//! Not their comparison.
 
 use std::{
     io::{self, Write},
@@ -18,18 +18,18 @@ use busbw_core::quantity::{count, list};
 use busbw_logs::import::{self, Lines};
 use busbw_store as store;
 
-/// A side, and what it was read from.
+/// A side, and the sources it was read from.
 #[derive(Debug, Serialize)]
 pub(super) struct Source {
     #[serde(flatten)]
     pub side: Side,
-    /// What ran, in a line.
+    /// What ran, in one line.
     pub about: String,
-    /// Whether it is shipped: how far its sizes go is nobody's plan.
+    /// Whether it is a reference of the program: then sizes that the candidate lacks do not fail a gate.
     pub is_reference: bool,
-    /// What of its sources was not read.
+    /// The parts of its sources that were not read.
     pub unread: Unread,
-    /// Runs that say the same as another one.
+    /// Runs that repeat another one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeated: Vec<Repeated>,
     #[serde(skip)]
@@ -39,13 +39,13 @@ pub(super) struct Source {
 /// How much of a side's sources was not read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Unread {
-    /// Rows beyond those that are kept.
+    /// Rows beyond the maximum that is kept.
     pub rows_left_out: u64,
-    /// Runs beyond those that are kept.
+    /// Runs beyond the maximum that is kept.
     pub runs_left_out: u64,
     /// Rows that are cut or have no figures.
     pub rows_cut: u64,
-    /// Lines of no known kind.
+    /// Lines that were not recognised.
     pub lines_unrecognised: u64,
     /// Records that are damaged.
     pub records_damaged: u64,
@@ -58,27 +58,27 @@ impl Unread {
         self.lines_unrecognised += lines.unrecognised;
     }
 
-    /// In words; none where all was read.
+    /// As a remark; none where everything was read.
     pub(super) fn words(&self) -> Option<String> {
-        let said: Vec<String> = [
-            (self.rows_left_out, "row", "beyond those that are kept"),
-            (self.runs_left_out, "run", "beyond those that are kept"),
+        let parts: Vec<String> = [
+            (self.rows_left_out, "row", "beyond the maximum"),
+            (self.runs_left_out, "run", "beyond the maximum"),
             (self.rows_cut, "row", "cut or without figures"),
-            (self.lines_unrecognised, "line", "of no known kind"),
+            (self.lines_unrecognised, "line", "not recognised"),
             (self.records_damaged, "record", "damaged"),
         ]
         .iter()
         .filter(|(number, ..)| *number > 0)
         .map(|(number, one, what)| format!("{} {what}", count(*number, one)))
         .collect();
-        (!said.is_empty()).then(|| format!("not read: {}", said.join(", ")))
+        (!parts.is_empty()).then(|| format!("not read: {}", parts.join(", ")))
     }
 }
 
 /// The sides in order, the baseline first.
 ///
 /// # Errors
-/// A word that means nothing, or one that cannot be read; fewer than two sides.
+/// A name is no file, run or reference, or cannot be read; there are fewer than two sides.
 pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
     let mut words = arguments.sources.clone();
     if let Some(last) = arguments.last {
@@ -99,7 +99,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
     {
         let Some((nearest, likeness)) = references::nearest(&only.runs) else {
             bail!(
-                "one side only, and no reference measured what {} did on as many ranks and hosts: name another, or one of `busbw references`",
+                "there is only one side, and no reference has the test of {} on as many ranks and hosts: name another side, or one of `busbw references`",
                 only.side.name
             );
         };
@@ -114,7 +114,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
         sources.insert(0, source);
     }
     if sources.is_empty() {
-        bail!("nothing to compare: name records, logs, folders or runs, or use --last 2");
+        bail!("there is nothing to compare: name records, logs, folders or runs, or use --last 2");
     }
     Ok(sources)
 }
@@ -153,7 +153,7 @@ fn read(word: &Path) -> Result<Source> {
                 copies.read(file.path);
             }
             Err(error) if !file.found => return Err(error.into()),
-            // Whatever else lies in a folder is none of ours, but a record that is damaged is.
+            // Other files of a folder are ignored; a damaged record is reported.
             Err(error) if is_record(&file.path) => {
                 unread.records_damaged += 1;
                 let _ = writeln!(io::stderr(), "busbw: left out: {error}");
@@ -162,7 +162,7 @@ fn read(word: &Path) -> Result<Source> {
         }
     }
     if runs.is_empty() {
-        bail!("{text}: no file in it is a log or a record");
+        bail!("{text} contains no log or record");
     }
     let mut side = source(&text, runs, unread);
     side.repeated.splice(0..0, copies.found);
@@ -176,7 +176,7 @@ fn is_record(path: &Path) -> bool {
 fn reference(name: &str) -> Result<Source> {
     let Some(found) = references::find(name) else {
         let names: Vec<&str> = references::all().iter().map(|one| one.name).collect();
-        bail!("there is no reference {name}: there are {}", list(&names, "and"));
+        bail!("there is no reference {name}; the references are {}", list(&names, "and"));
     };
     let side = source(found.name, found.runs()?, Unread::default());
     Ok(Source { is_reference: true, ..side })
@@ -199,26 +199,26 @@ fn source(name: &str, runs: Vec<Measurement>, mut unread: Unread) -> Source {
 }
 
 impl Source {
-    /// What keeps its runs from being whole.
+    /// Why its runs are not complete: failures, and rows that were left out.
     pub(super) fn incomplete(&self) -> Vec<String> {
         let failed = self.runs.iter().flat_map(|run| &run.errors);
-        let mut said: Vec<String> = failed.map(|e| format!("{}: {e}", self.side.name)).collect();
+        let mut reasons: Vec<String> = failed.map(|e| format!("{}: {e}", self.side.name)).collect();
         let left_out = self.unread.rows_left_out;
         if left_out > 0 {
-            said.push(format!(
-                "{}: {} beyond those that are kept",
+            reasons.push(format!(
+                "{}: {} beyond the maximum that is kept",
                 self.side.name,
                 count(left_out, "row")
             ));
         }
-        said
+        reasons
     }
 }
 
 impl Source {
-    /// What is to be known before its figures are: what was not read, and what was read twice.
+    /// Remarks above the table: what was not read, and what was read twice.
     pub(super) fn remarks(&self) -> Vec<String> {
-        let mut said: Vec<String> = self.unread.words().into_iter().collect();
+        let mut remarks: Vec<String> = self.unread.words().into_iter().collect();
         let (out, kept): (Vec<&Repeated>, Vec<&Repeated>) =
             self.repeated.iter().partition(|one| one.left_out);
         if let Some(first) = out.first() {
@@ -228,26 +228,26 @@ impl Source {
                 Sameness::Start => "the same start and figures",
                 Sameness::Figures | Sameness::FewFigures => "the same figures in every row",
             };
-            said.push(format!(
-                "{} left out as read before ({} is {}: {why})",
+            remarks.push(format!(
+                "{} left out as duplicates ({} is {}: {why})",
                 count(out.len() as u64, "run"),
                 first.name,
                 first.of
             ));
         }
         if let Some(first) = kept.first() {
-            said.push(format!(
-                "{} with the figures of another one, and counted: too few rows tell whether it is the same launch ({} and {})",
+            remarks.push(format!(
+                "{} with the figures of another one, counted as separate launches: too few rows to know ({} and {})",
                 count(kept.len() as u64, "run"),
                 first.name,
                 first.of
             ));
         }
-        said
+        remarks
     }
 }
 
-/// Lets sides that do not say their ranks take those of the others, and says so.
+/// Gives sides that do not state their ranks those of the other sides. Returns a remark for each.
 pub(super) fn agree_on_ranks(sources: &mut [Source]) -> Vec<String> {
     let mut remarks = Vec::new();
     for at in 0..sources.len() {
@@ -255,7 +255,7 @@ pub(super) fn agree_on_ranks(sources: &mut [Source]) -> Vec<String> {
             let theirs = sources[other].side.clone();
             if let Some(ranks) = sources[at].side.assume_ranks_of(&theirs) {
                 remarks.push(format!(
-                    "{} does not say its ranks: {ranks} are assumed, as of {}",
+                    "{} does not state its ranks: {ranks} are assumed, as in {}",
                     sources[at].side.name, theirs.name
                 ));
             }

@@ -16,8 +16,8 @@ use busbw_core::{
     quantity::{bytes, count, rate, time},
 };
 
-/// Points of one side alone that are named.
-const NAMED: usize = 3;
+/// Maximum of points and tables that are listed by name.
+const MAX_LISTED: usize = 3;
 
 /// Prints all comparisons.
 pub(super) fn print(
@@ -46,10 +46,10 @@ pub(super) fn print(
 }
 
 fn remarks(out: &mut impl Write, prefix: &str, letter: &str, side: &Source) -> io::Result<()> {
-    side.remarks().iter().try_for_each(|said| writeln!(out, "{prefix}{letter}, {said}"))
+    side.remarks().iter().try_for_each(|remark| writeln!(out, "{prefix}{letter}, {remark}"))
 }
 
-/// A side's letters: A to Z, AA to AZ, and so on.
+/// The letter of a side: A to Z, then AA to AZ, and so on.
 pub(super) fn letter(number: usize) -> String {
     let last = char::from(b'A' + (number % 26) as u8);
     match number / 26 {
@@ -101,7 +101,7 @@ fn against(
         [("A", &one.matching.only_baseline), (letter, &one.matching.only_candidate)]
     {
         if !points.is_empty() {
-            writeln!(out, "{prefix}only in {side}: {}", alone(points))?;
+            writeln!(out, "{prefix}only in {side}: {}", list_points(points))?;
         }
     }
     Ok(())
@@ -137,7 +137,7 @@ fn verdict(row: &Matched) -> &'static str {
         Verdict::Same => "same",
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::CannotTell(_) => "cannot tell",
+        Verdict::Inconclusive(_) => "inconclusive",
     }
 }
 
@@ -159,21 +159,24 @@ pub(super) fn as_markdown(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// How many of each verdict, and why the launches do not tell where they do not.
+/// The number of each verdict, and the most frequent reason for inconclusive ones.
 fn summary(rows: &[Matched]) -> String {
+    if rows.is_empty() {
+        return "no point in common".to_owned();
+    }
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows {
         *counts.entry(verdict(row)).or_default() += 1;
-        if let Verdict::CannotTell(reason) = row.verdict {
-            // Figures within the reasons differ from row to row.
+        if let Verdict::Inconclusive(reason) = row.verdict {
+            // The reason up to its figures, which differ from row to row.
             let text = reason.to_string();
             let short = text.split(" (").next().unwrap_or(&text).to_owned();
             *reasons.entry(short).or_default() += 1;
         }
     }
     let counted: Vec<String> =
-        ["WRONG data", "WRONG data in A", "same", "faster", "slower", "cannot tell"]
+        ["WRONG data", "WRONG data in A", "same", "faster", "slower", "inconclusive"]
             .iter()
             .filter_map(|word| Some(format!("{} {word}", counts.get(word)?)))
             .collect();
@@ -188,33 +191,33 @@ fn summary(rows: &[Matched]) -> String {
     text
 }
 
-/// Points by number, the first of them by name.
-pub(super) fn alone(points: &[Point]) -> String {
-    let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
-    let more = if points.len() > NAMED { ", …" } else { "" };
+/// The number of points, with the first of them by name.
+pub(super) fn list_points(points: &[Point]) -> String {
+    let named: Vec<String> = points.iter().take(MAX_LISTED).map(point_name).collect();
+    let more = if points.len() > MAX_LISTED { ", …" } else { "" };
     format!("{} ({}{more})", count(points.len() as u64, "point"), named.join("; "))
 }
 
-/// The figures of a side, for people who look for what it shares with another.
-pub(super) fn held(points: &[Point]) -> String {
+/// The tables of a side with their sizes: what it could share with another side.
+pub(super) fn describe_tables(points: &[Point]) -> String {
     let mut cases: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for point in points {
         let (least, most) = cases.entry(point.case()).or_insert((point.size, point.size));
         (*least, *most) = ((*least).min(point.size), (*most).max(point.size));
     }
-    let more = cases.len().saturating_sub(NAMED);
+    let more = cases.len().saturating_sub(MAX_LISTED);
     let case = |(case, (least, most)): (String, (u64, u64))| match least == most {
         true => format!("{case}, {}", bytes(least)),
         false => format!("{case}, {} to {}", bytes(least), bytes(most)),
     };
-    let mut said: Vec<String> = cases.into_iter().take(NAMED).map(case).collect();
+    let mut tables: Vec<String> = cases.into_iter().take(MAX_LISTED).map(case).collect();
     if more > 0 {
-        said.push(count(more as u64, "more table"));
+        tables.push(count(more as u64, "more table"));
     }
-    if said.is_empty() { "no figure".to_owned() } else { said.join(" and ") }
+    if tables.is_empty() { "no figure".to_owned() } else { tables.join(" and ") }
 }
 
-fn place(point: &Point) -> String {
+fn point_name(point: &Point) -> String {
     let place = if point.in_place { " in place" } else { "" };
     format!("{}, {}{place}", point.case(), bytes(point.size))
 }
@@ -223,7 +226,7 @@ fn launches(number: usize) -> String {
     if number == 1 { "1 launch".to_owned() } else { format!("{number} launches") }
 }
 
-/// A point that missed a gate.
+/// A point with its ratio and interval, for a gate's message.
 pub(super) fn sentence(row: &Matched) -> String {
     let interval = match row.interval {
         Some(interval) => format!(" ({:.3} to {:.3})", interval.low, interval.high),
@@ -232,5 +235,5 @@ pub(super) fn sentence(row: &Matched) -> String {
             format!(", from {} against {}", launches(b), launches(a))
         }
     };
-    format!("{}: {:.3} times as fast{interval}", place(&row.point), row.speed)
+    format!("{}: {:.3} times as fast{interval}", point_name(&row.point), row.speed)
 }

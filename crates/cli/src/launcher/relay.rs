@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
-    record::{End, Line, Said, Status},
+    record::{End, LibraryFacts, Line, Status},
 };
 
 use crate::options::BenchArguments;
@@ -103,10 +103,14 @@ impl Reader {
                 let outputs = Outputs::relayed(files, &run.plan, arguments.output())?;
                 self.outputs.insert(outputs).begin(*run)?
             }
-            (Ok(Line::Library(facts)), Some(outputs)) => outputs.library(Said::Nccl(facts))?,
-            (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(Said::Mpi(facts))?,
-            (Ok(Line::Net(facts)), Some(outputs)) => outputs.library(Said::Net(facts))?,
-            (Ok(Line::Paths(stats)), Some(outputs)) => outputs.library(Said::Paths(stats))?,
+            (Ok(Line::Library(facts)), Some(outputs)) => {
+                outputs.library(LibraryFacts::Nccl(facts))?
+            }
+            (Ok(Line::Mpi(facts)), Some(outputs)) => outputs.library(LibraryFacts::Mpi(facts))?,
+            (Ok(Line::Net(facts)), Some(outputs)) => outputs.library(LibraryFacts::Net(facts))?,
+            (Ok(Line::Paths(stats)), Some(outputs)) => {
+                outputs.library(LibraryFacts::Paths(stats))?
+            }
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
                 self.end = Some(*end);

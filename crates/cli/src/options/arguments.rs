@@ -39,14 +39,9 @@ pub enum Binding {
     None,
 }
 
-/// `--proof`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+/// `--proof`, to hold the GPU's work against the host's; without it the GPU does both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Proof {
-    /// The GPU fills and verifies.
-    #[default]
-    Gpu,
-    /// The host fills and verifies.
-    Host,
     /// The host fills, the GPU verifies.
     HostFills,
     /// The GPU fills, the host verifies.
@@ -265,8 +260,8 @@ pub struct BenchArguments {
     pub latency: bool,
 
     /// Where GPU buffers are filled and verified
-    #[arg(long, value_name = "WHO", default_value = "gpu", hide = true)]
-    pub proof: Proof,
+    #[arg(long, value_name = "WHO", hide = true)]
+    pub proof: Option<Proof>,
     /// Inject a fault
     #[arg(long, value_name = "SPEC", hide = true)]
     pub fault: Option<Fault>,

@@ -1,7 +1,7 @@
 //! Which command was meant: by the name the program was called by, and by the first word.
 //! Not getopt's habits (`getopt`), nor the meaning of a benchmark's options (`arguments`, `planning`).
 
-use busbw_core::hidden_commands::{AGENT, FINGERPRINT, PARTNER, RANK, RULE, SIEVE, TIED};
+use busbw_core::hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, TIED};
 use std::ffi::OsString;
 
 use busbw_core::{Benchmark, Collective, messages::Messages, plan::Style};
@@ -81,7 +81,7 @@ pub enum Command {
     /// Start the processes of a host, as the busbw at the other end of stdin says.
     Agent,
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
-    Sieve,
+    LogFilter,
     /// Walk one rule of `plugin check`.
     PluginRule {
         /// Which.
@@ -150,7 +150,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         }
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
-        SIEVE => Command::Sieve,
+        LOG_FILTER => Command::LogFilter,
         RULE => Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") },
         PARTNER => Command::PluginPartner { asked: text(matches, "asked") },
         TIED => {
@@ -263,7 +263,7 @@ fn grammar() -> Grammar {
         .subcommand(transports)
         .subcommand(Grammar::new(FINGERPRINT).hide(true).arg(rank))
         .subcommand(Grammar::new(AGENT).hide(true))
-        .subcommand(Grammar::new(SIEVE).hide(true))
+        .subcommand(Grammar::new(LOG_FILTER).hide(true))
         .subcommand(Grammar::new(RULE).hide(true).args([required("name"), required("asked")]))
         .subcommand(Grammar::new(PARTNER).hide(true).arg(required("asked")))
         .subcommand(Grammar::new(TIED).hide(true).arg(command))

@@ -17,7 +17,7 @@ mod waivers;
 use busbw_core::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{Average, BackendChoice, Blocking, Messaging, Plan, Sampling, Seating, Step, Style},
+    plan::{Average, BackendChoice, Blocking, Messaging, Plan, RankLayout, Sampling, Step, Style},
 };
 
 use self::{
@@ -212,12 +212,12 @@ pub fn plan(
     if let Some(fault) = a.fault.filter(|f| f.rank.max(f.peer.unwrap_or(0)) >= ranks) {
         return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
     }
-    let seating = match backend {
-        BackendChoice::Fake(_) => Seating::Alone,
-        BackendChoice::Nccl(_) if !ours => Seating::Threads,
-        BackendChoice::Mpi => Seating::Launched,
-        _ if launched.is_some() => Seating::Launched,
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => Seating::Processes,
+    let rank_layout = match backend {
+        BackendChoice::Fake(_) => RankLayout::Alone,
+        BackendChoice::Nccl(_) if !ours => RankLayout::Threads,
+        BackendChoice::Mpi => RankLayout::Launched,
+        _ if launched.is_some() => RankLayout::Launched,
+        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => RankLayout::Processes,
     };
     let plan = Plan {
         benchmark,
@@ -228,7 +228,7 @@ pub fn plan(
         threads,
         devices,
         launched: processes,
-        seating,
+        rank_layout,
         bind: gpus.is_some() && a.bind == Binding::Numa,
         first_device: launcher::first_device(
             environment,
@@ -293,7 +293,7 @@ pub fn plan(
         Some(osu) => osu::complete(osu, plan)?,
         None => plan,
     };
-    if let Some(driver) = plan.torn_driver() {
+    if let Some(driver) = plan.thread_spanning_communicators() {
         return Err(BadOption::new(format!(
             "NCCL_TESTS_SPLIT puts GPUs of thread {driver} into different communicators, whose times one thread cannot tell apart: use -t {ranks} -g 1, or {} without _perf, which starts a process for each GPU",
             plan.program.trim_end_matches("_perf")

@@ -19,12 +19,6 @@ pub struct ShowArguments {
     /// Draw busbw over size, as wide as the terminal
     #[arg(long, conflicts_with_all = ["csv", "json"])]
     pub plot: bool,
-    /// Write busbw over size as a drawing for a document
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["csv", "json", "plot"])]
-    pub svg: Option<PathBuf>,
-    /// Overwrite the drawing if it is there
-    #[arg(long, requires = "svg")]
-    pub force: bool,
 }
 
 /// Options of `busbw algorithms`.

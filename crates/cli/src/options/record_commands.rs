@@ -99,7 +99,7 @@ Examples:
 
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
 are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
-launches of the same on this machine; else \"cannot tell\". Ratios are of speeds: 1.05 is 5 % faster than the baseline.
+launches of the same on this machine; else \"inconclusive\" with what is missing. Ratios are of speeds: 1.05 is 5 % faster than the baseline.
 --fail-below counts what launches or history call slower, and takes fewer than 4 launches as they are. It fails as well
 where a point of the baseline is missing, data are wrong, or a run did not complete; what noise hides it names.
 Examples:

@@ -1,5 +1,6 @@
-//! `busbw plugin check`: a net plugin against what NCCL expects of it (docs/net.md), each rule in a process of
-//! its own, so that one that hangs or crashes fails that rule and no other.
+//! `busbw plugin check`: tests a net plugin against what NCCL expects of it (docs/net.md). Each
+//! rule runs in a process of its own, so that a plugin that hangs or crashes fails that rule and no
+//! other.
 //! Not the rules (`rules`).
 
 mod child;
@@ -24,40 +25,40 @@ use busbw_core::printable::Printable;
 use busbw_render::answer;
 use busbw_runner::backend::net::Wanted;
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
-pub enum Verdict {
-    /// It is kept.
+pub enum RuleOutcome {
+    /// The plugin keeps the rule.
     Pass,
-    /// It is broken, and how.
+    /// The plugin breaks the rule, and how.
     Fail(String),
-    /// It says nothing about this plugin, and why.
+    /// The rule does not apply to this plugin, and why.
     Waived(String),
 }
 
-impl Verdict {
+impl RuleOutcome {
     fn words(&self) -> (&'static str, Option<&str>) {
         match self {
-            Verdict::Pass => ("pass", None),
-            Verdict::Fail(why) => ("fail", Some(why)),
-            Verdict::Waived(why) => ("waived", Some(why)),
+            RuleOutcome::Pass => ("pass", None),
+            RuleOutcome::Fail(why) => ("fail", Some(why)),
+            RuleOutcome::Waived(why) => ("waived", Some(why)),
         }
     }
 }
 
-/// A rule and what came of it.
+/// A rule and its outcome.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct RuleResult {
     rule: &'static str,
     what: &'static str,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: RuleOutcome,
 }
 
-/// Everything, as `--json` prints it.
+/// All outcomes, as `--json` prints them.
 #[derive(Debug, Serialize)]
-struct Findings {
+struct CheckReport {
     plugin: String,
     path: String,
     versions: Vec<u32>,
@@ -65,13 +66,13 @@ struct Findings {
     passed: usize,
     failed: usize,
     waived: usize,
-    rules: Vec<Finding>,
+    rules: Vec<RuleResult>,
 }
 
 /// Checks a plugin.
 ///
 /// # Errors
-/// A plugin that cannot be loaded, or rules that there are not.
+/// The plugin cannot be loaded, or a named rule does not exist.
 pub fn run(arguments: &CheckArguments) -> Result<Exit> {
     for name in &arguments.rule {
         if !RULES.iter().any(|rule| rule.name == name) {
@@ -87,7 +88,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         .map_err(|why| ExitError::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
     let chosen =
         |name: &str| arguments.rule.is_empty() || arguments.rule.iter().any(|rule| rule == name);
-    let mut findings = Findings {
+    let mut findings = CheckReport {
         plugin: described.name.clone(),
         path: asked.word.clone(),
         versions: described.versions.clone(),
@@ -103,11 +104,11 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
     for rule in RULES.iter().filter(|rule| chosen(rule.name)) {
         let verdict = child::judge(rule.name, &asked);
         match verdict {
-            Verdict::Pass => findings.passed += 1,
-            Verdict::Fail(_) => findings.failed += 1,
-            Verdict::Waived(_) => findings.waived += 1,
+            RuleOutcome::Pass => findings.passed += 1,
+            RuleOutcome::Fail(_) => findings.failed += 1,
+            RuleOutcome::Waived(_) => findings.waived += 1,
         }
-        let finding = Finding { rule: rule.name, what: rule.what, verdict };
+        let finding = RuleResult { rule: rule.name, what: rule.what, verdict };
         if !arguments.json {
             say(&line(&finding));
         }
@@ -117,13 +118,13 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         let text = serde_json::to_string_pretty(&findings)?;
         answer::answer(|out, _| writeln!(out, "{text}"))?;
     } else {
-        let Findings { passed, failed, waived, .. } = findings;
+        let CheckReport { passed, failed, waived, .. } = findings;
         say(&format!("# {passed} passed, {failed} failed, {waived} waived\n"));
     }
     Ok(if findings.failed == 0 { Exit::Ok } else { Exit::Internal })
 }
 
-fn head(findings: &Findings) -> String {
+fn head(findings: &CheckReport) -> String {
     let versions: Vec<String> = findings.versions.iter().map(|v| format!("v{v}")).collect();
     format!(
         "# net plugin {} ({}), tables {}; checked by v{}\n",
@@ -134,15 +135,15 @@ fn head(findings: &Findings) -> String {
     )
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &RuleResult) -> String {
     let (word, why) = finding.verdict.words();
     let why = why.map_or_else(String::new, |why| format!("\n        {why}"));
     format!("{word:<7} {:<22} {}{why}\n", finding.rule, finding.what)
 }
 
-/// Lines come as they are known: a rule may take seconds.
+/// Lines are printed as they are known: a rule may take seconds.
 fn say(text: &str) {
     let mut out = Printable::new(io::stdout().lock(), false);
-    // Whoever reads may have gone; the exit code is still to come.
+    // If the reader has gone, the exit code still counts.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,16 +1,16 @@
-//! What the page shows, as data: the page embeds it, and every sentence, chart and table is made from it.
+//! The data of the page. The page embeds it as JSON; every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
 use busbw_core::pairs::Pairs;
 use serde::{Deserialize, Serialize};
 
-/// Version of this form.
-pub const SCHEMA: u32 = 1;
+/// Version of the data that the page embeds.
+pub const SCHEMA: u32 = 2;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of this form.
+    /// [`SCHEMA`].
     pub report_schema: u32,
     /// The page's title.
     pub title: String,
@@ -20,11 +20,11 @@ pub struct Report {
     pub busbw: String,
     /// Whether names and addresses were replaced.
     pub redacted: bool,
-    /// What was measured, on what: as much as the sources say.
+    /// What was measured, and on what, as far as the sources say.
     pub subject: String,
     /// The verdict: a sentence or a few.
     pub verdict: Vec<String>,
-    /// What was not read of the sources.
+    /// What of the sources was not read.
     pub unread: Vec<String>,
     /// Runs, in the order of the sources.
     pub runs: Vec<Run>,
@@ -32,11 +32,11 @@ pub struct Report {
     pub sweeps: Vec<Sweep>,
     /// Matrices of pairs.
     pub pairs: Vec<Pairs>,
-    /// What charts draw over sizes, and what the table of all rows lists.
+    /// What the charts over sizes draw and the table of all rows lists.
     pub series: Vec<Series>,
 }
 
-/// One run: what it was, and what is to be said of it.
+/// One run: what ran, and its explanation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Its short name, the same as that of its series.
@@ -45,9 +45,9 @@ pub struct Run {
     pub source: String,
     /// What was run.
     pub subject: String,
-    /// Settled figure, such as `371.42 GB/s at 8 GiB`; none without figures.
+    /// The measured figure, such as `371.42 GB/s at 8 GiB`; none without figures.
     pub measured: Option<String>,
-    /// What the hardware allows, in words; none where it cannot be told.
+    /// The hardware's limit, in words; none where it is not known.
     pub limit: Option<String>,
     /// Measured over limit, percent.
     pub percent: Option<f64>,
@@ -55,17 +55,17 @@ pub struct Run {
     pub wrong: Option<u64>,
     /// Whether every row was measured; none where the source does not say.
     pub complete: Option<bool>,
-    /// The sentence about it.
+    /// The explanation in one sentence or a few.
     pub sentence: String,
-    /// What stands out, the gravest first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// What was taken for granted.
+    /// Facts that were assumed.
     pub assumed: Vec<String>,
-    /// What is not known and would tell more.
+    /// Facts that are missing and would allow a better explanation.
     pub missing: Vec<String>,
-    /// What is not known and could only lower the limit.
+    /// Facts that are not known and could only lower the limit.
     pub unchecked: Vec<String>,
-    /// What was said about a failure, word for word.
+    /// Messages about a failure, word for word.
     pub errors: Vec<String>,
     /// The machine.
     pub machine: Vec<Fact>,
@@ -75,33 +75,34 @@ pub struct Run {
     pub environment: Vec<Fact>,
     /// Ranks and their devices.
     pub devices: Vec<Device>,
-    /// The command that gives it again, with its environment; none where the source does not show it.
+    /// The command that repeats the run, with its environment; none where the source does not show it.
     pub command: Option<String>,
 }
 
-/// Something with a name.
+/// A named value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     /// Its name.
     pub name: String,
-    /// It, with its unit.
+    /// The value, with its unit.
     pub value: String,
 }
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How grave it is: `wrong`, `slow` or `note`.
-    pub weight: String,
-    /// What it is.
+    /// `wrong`, `slow` or `note`.
+    #[serde(alias = "weight")]
+    pub severity: String,
+    /// The cause.
     pub cause: String,
-    /// How sure that is.
+    /// How certain the cause is: `certain`, `likely` or `possible`.
     pub confidence: String,
-    /// What it is concluded from.
+    /// The evidence for it.
     pub evidence: Vec<String>,
     /// What to do.
     pub remedy: Option<String>,
-    /// The command that would confirm it.
+    /// The command that would confirm the cause.
     pub confirm: Option<String>,
 }
 
@@ -148,7 +149,7 @@ pub struct Row {
     /// Root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<i64>,
-    /// In place; else out of place, or of a program that knows no places.
+    /// Whether it is in place. False for out of place, and for programs without the two placements.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_place: bool,
     /// One operation's time, microseconds.
@@ -171,12 +172,12 @@ pub struct Row {
     pub algorithm: Option<String>,
 }
 
-/// A horizontal line of bus bandwidth.
+/// A horizontal line in a chart: a bus bandwidth to compare with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// What it is.
     pub kind: LineKind,
-    /// What sets it, or who says so.
+    /// The resource that sets it, or the source of it.
     pub by: String,
     /// GB/s.
     pub busbw: f64,
@@ -188,9 +189,9 @@ pub struct Line {
 pub enum LineKind {
     /// What packets carry at most.
     Payload,
-    /// What the wire carries, heads of packets among it.
+    /// What the wire carries, packet headers included.
     Line,
-    /// What NCCL expects of it: no limit.
+    /// What NCCL expects: not a limit.
     Expected,
 }
 
@@ -209,19 +210,19 @@ pub struct Sweep {
     pub figure: String,
     /// Launches of each environment that were asked for.
     pub launches: u32,
-    /// The sentence about what is fastest, where launches allow one.
+    /// The sentence about the fastest environment, where there are enough launches.
     pub sentence: Option<String>,
-    /// The environment that others are multiples of.
+    /// The environment that the others are compared with.
     pub baseline: Option<String>,
-    /// What was tried.
+    /// The environments that were tried.
     pub environments: Vec<Environment>,
-    /// A row a size.
+    /// One row for each size.
     pub sizes: Vec<SweepRow>,
     /// The command line.
     pub invocation: String,
 }
 
-/// An environment and what became of it.
+/// An environment, and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Its short name.
@@ -229,15 +230,16 @@ pub struct Environment {
     /// `NAME=VALUE …`.
     pub settings: String,
     /// `measured`, `proven`, …, `waived` or `failed`.
-    pub fate: String,
-    /// What ran, in NCCL's words, and who says so; or why nothing ran.
+    #[serde(alias = "fate")]
+    pub status: String,
+    /// The transport that ran, in NCCL's words, with the evidence; or why nothing ran.
     pub why: Option<String>,
 }
 
-/// What environments gave at a size.
+/// The figures of all environments at one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepRow {
-    /// The size, and what else tells it from other rows.
+    /// The size, and what else distinguishes the row.
     pub label: String,
     /// A cell for each environment.
     pub cells: Vec<Option<Cell>>,
@@ -250,9 +252,9 @@ pub struct Cell {
     pub value: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// Times as fast as the baseline.
+    /// How many times as fast as the baseline.
     pub multiple: Option<f64>,
-    /// `faster`, `slower`, `same`, or `not decided`.
+    /// The verdict: `faster`, `slower`, `same`, or `inconclusive`.
     pub against: Option<String>,
     /// Percent of what the hardware allows.
     pub percent: Option<f64>,

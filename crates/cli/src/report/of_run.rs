@@ -1,13 +1,15 @@
 //! From a run and its explanation to what the page shows of it.
 //! Not the judging (`explain`).
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use busbw_logs::measurement::{Form, Half, Measurement};
 use busbw_stats::median_interval;
 
 use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
-use busbw_analysis::explain::{Ceiling, Confidence, Explanation, Finding as Found, Weight};
+use busbw_analysis::explain::{
+    Ceiling, Confidence, Explanation, Finding as Found, RateKind, Severity,
+};
 use busbw_core::quantity::{bytes, rate, time};
 use busbw_store as store;
 
@@ -59,7 +61,12 @@ pub(super) fn run(name: &str, run: &Measurement, told: &Explanation) -> Run {
         measured: measured(told),
         limit: told.limit.as_ref().map(|limit| {
             let by = limit.choice.algorithm.name();
-            format!("{} GB/s {}, {by} through {}", rate(limit.busbw), limit.figure, set_by(limit))
+            format!(
+                "{} GB/s {}, {by} through {}",
+                rate(limit.busbw),
+                limit.rate.name(),
+                set_by(limit)
+            )
         }),
         percent: told.percent,
         wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
@@ -92,14 +99,14 @@ fn measured(told: &Explanation) -> Option<String> {
 }
 
 fn finding(found: &Found) -> Finding {
-    let weight = match found.weight {
-        Weight::Wrong => "wrong",
-        Weight::Slow => "slow",
-        Weight::Note => "note",
+    let severity = match found.severity {
+        Severity::Wrong => "wrong",
+        Severity::Slow => "slow",
+        Severity::Note => "note",
     };
     let confidence: Confidence = found.confidence;
     Finding {
-        weight: weight.to_owned(),
+        severity: severity.to_owned(),
         cause: sentence(&found.cause),
         confidence: confidence.name().to_owned(),
         evidence: found.evidence.clone(),
@@ -226,12 +233,9 @@ fn reproduce(run: &Measurement, command: &str) -> String {
 }
 
 /// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+pub(super) fn quoted(word: &str) -> Cow<'_, str> {
+    // Only a zero byte cannot be quoted, and no word of a command line has one.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
 /// What charts draw of a run.
@@ -275,12 +279,12 @@ fn set_by(limit: &Ceiling) -> &str {
 fn lines(told: &Explanation) -> Vec<Line> {
     let Some(limit) = &told.limit else { return Vec::new() };
     let by = format!("{}, {}", limit.choice.algorithm.name(), set_by(limit));
-    let framed = limit.figure == "payload";
+    let framed = limit.rate == RateKind::Payload;
     let mut lines = Vec::new();
     if framed {
         lines.push(Line { kind: LineKind::Payload, by: by.clone(), busbw: limit.busbw });
     }
-    lines.push(Line { kind: LineKind::Line, by: by.clone(), busbw: limit.line });
+    lines.push(Line { kind: LineKind::Line, by: by.clone(), busbw: limit.line_busbw });
     if let Some(busbw) = limit.nccl_expects {
         lines.push(Line {
             kind: LineKind::Expected,

@@ -47,7 +47,7 @@ pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
 }
 
 fn environment(tried: &Tried) -> Environment {
-    let (fate, why) = match (&tried.waived, &tried.failed, &tried.transport) {
+    let (status, why) = match (&tried.waived, &tried.failed, &tried.transport) {
         (Some(reason), ..) => ("waived".to_owned(), Some(reason.clone())),
         (None, Some(failed), _) => {
             ("failed".to_owned(), Some(format!("exit {}: {}", failed.exit, failed.reason)))
@@ -64,7 +64,7 @@ fn environment(tried: &Tried) -> Environment {
         (None, None, None) if tried.launches == 0 => ("not run".to_owned(), None),
         (None, None, None) => ("measured".to_owned(), None),
     };
-    Environment { name: tried.name.clone(), settings: tried.settings(), fate, why }
+    Environment { name: tried.name.clone(), settings: tried.settings(), status, why }
 }
 
 fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
@@ -104,7 +104,7 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
             Verdict::Same => "same",
-            Verdict::CannotTell(_) => "not decided",
+            Verdict::Inconclusive(_) => "inconclusive",
         });
         Some(Cell {
             value,

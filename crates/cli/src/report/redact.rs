@@ -19,18 +19,18 @@ use super::{Report, Sources};
 pub(super) use learn::Names;
 
 /// Words of the program itself, which readers of the page compare with.
-const OWN_WORDS: [&str; 6] = ["kind", "unit", "weight", "fate", "confidence", "figure"];
+const OWN_WORDS: [&str; 6] = ["kind", "unit", "severity", "status", "confidence", "figure"];
 
 /// Of a text so much is read for names that its measurements do not keep, bytes.
 const LOOKED_AT: u64 = 1 << 20;
 
 /// Names that the sources hold.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Names);
+pub(crate) struct KnownNames(Names);
 
-impl Known {
+impl KnownNames {
     /// Hosts of devices and machines, as the sources list them, and this machine's own.
-    pub fn of(sources: &Sources) -> Known {
+    pub fn of(sources: &Sources) -> KnownNames {
         let mut names = Names::default();
         for run in &sources.runs {
             run.devices.iter().for_each(|device| names.host(&device.host));
@@ -51,7 +51,7 @@ impl Known {
                 names.user(&user);
             }
         }
-        Known(names)
+        KnownNames(names)
     }
 
     /// What a log says beside its measurements: lines that are not kept may name whom others mention.
@@ -81,7 +81,7 @@ impl Known {
 ///
 /// # Errors
 /// Only when the report's own form is broken.
-pub(crate) fn redacted(mut report: Report, known: &Known) -> Result<Report> {
+pub(crate) fn redacted(mut report: Report, known: &KnownNames) -> Result<Report> {
     for run in &mut report.runs {
         // Folders tell of users and projects.
         run.source = file_name(&run.source).to_owned();

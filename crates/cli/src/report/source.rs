@@ -87,7 +87,7 @@ impl Sources {
 
 /// The text of results: of a sweep's folder, or of a file of JSON that begins as one.
 fn result_text(path: &Path) -> io::Result<Option<String>> {
-    let result = path.join(sweep::RESULT);
+    let result = path.join(sweep::RESULT_FILE);
     let path = if result.is_file() { &result } else { path };
     let is_json =
         path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");

@@ -1,28 +1,28 @@
-//! Which environment is best, at each size and over all: said only where intervals allow.
-//! Not comparisons with a baseline: those are the cells'.
+//! Which environment is best, at each size and over all: named only where intervals allow it.
+//! Not comparisons with a baseline: those are in the cells.
 
 use busbw_stats::{Comparison, Rule, Verdict, compare};
 
 use super::outcome::{Outcome, SizeRow};
 
-/// What is best at one size.
+/// The best environment at one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Best {
-    /// This environment: every other one is slower.
+    /// This environment: all others are slower.
     One(usize),
-    /// One of these: the fastest, and those that are not shown to be slower.
+    /// One of these: the fastest, and those that are not significantly slower.
     Several(Vec<usize>),
     /// There is nothing to compare.
     Unknown,
 }
 
-/// How the launches of two environments stand to each other.
+/// How the launches of two environments compare.
 fn compared(row: &SizeRow, a: usize, b: usize) -> Option<Comparison> {
     let cell = |number: usize| row.cells.get(number).and_then(Option::as_ref);
     Some(compare(&cell(a)?.launches_us, &cell(b)?.launches_us, &Rule::default()))
 }
 
-/// What is best at one size.
+/// The best environment at one size.
 pub(super) fn at(row: &SizeRow) -> Best {
     let measured = || {
         let cells = row.cells.iter().enumerate();
@@ -44,7 +44,7 @@ pub(super) fn at(row: &SizeRow) -> Best {
     Best::Several(all)
 }
 
-/// The environment that is nowhere slower than another, and faster than each of them somewhere.
+/// The environment that is nowhere slower than another, and faster than each of them at some size.
 pub(super) fn overall(outcome: &Outcome) -> Option<usize> {
     let numbers = 0..outcome.environments.len();
     let has_run = |number: &usize| {
@@ -62,7 +62,7 @@ pub(super) fn overall(outcome: &Outcome) -> Option<usize> {
     others.iter().copied().find(best)
 }
 
-/// The closing sentence; none where there is nothing to compare.
+/// The closing sentence; `None` where there is nothing to compare.
 pub fn sentence(outcome: &Outcome) -> Option<String> {
     let name = |number: &usize| -> &str {
         outcome.environments.get(*number).map_or("?", |environment| &environment.name)

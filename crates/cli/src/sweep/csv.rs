@@ -4,13 +4,14 @@
 use busbw_stats::Verdict;
 
 use super::outcome::Outcome;
+use busbw_render::lines;
 
 /// The heading.
 const HEADING: &str = "environment,settings,size,case,launches,time_us,low_us,high_us,algbw,busbw,batches,iterations,multiple,verdict,asked,proven,note\n";
 
-/// All cells; an environment without any has one line that says why.
+/// All cells. An environment without a cell has one line with the reason.
 pub fn csv(outcome: &Outcome) -> String {
-    let mut text = HEADING.to_owned();
+    let mut records = Vec::new();
     for (number, environment) in outcome.environments.iter().enumerate() {
         let failed = environment.failed.as_ref().map(|failed| format!("failed: {}", failed.reason));
         let waived = environment.waived.as_ref().map(|reason| format!("waived: {reason}"));
@@ -18,8 +19,8 @@ pub fn csv(outcome: &Outcome) -> String {
         let (asked, proven) = environment.transport.as_ref().map_or_else(Default::default, |t| {
             (t.asked.clone(), format!("{}: {}", t.verdict.word(), t.found))
         });
-        let first = [environment.name.clone(), environment.settings()];
-        let last = [asked, proven, note];
+        let first = vec![environment.name.clone(), environment.settings()];
+        let last = vec![asked, proven, note];
         let cells = outcome.rows.iter().filter_map(|row| Some((row, row.cell(number)?)));
         let mut any = false;
         for (row, cell) in cells {
@@ -29,7 +30,7 @@ pub fn csv(outcome: &Outcome) -> String {
                 .map_or_else(Default::default, |i| (i.low.to_string(), i.high.to_string()));
             let ratio = cell.against.and_then(|against| against.ratio);
             let verdict = cell.against.map_or("", |against| word(&against.verdict));
-            let middle = [
+            let middle = vec![
                 row.size.to_string(),
                 row.case.join(" "),
                 cell.launches_us.len().to_string(),
@@ -43,14 +44,13 @@ pub fn csv(outcome: &Outcome) -> String {
                 ratio.map_or_else(String::new, |ratio| (1.0 / ratio).to_string()),
                 verdict.to_owned(),
             ];
-            text.push_str(&line(first.iter().chain(&middle).chain(&last)));
+            records.push([first.clone(), middle, last.clone()].concat());
         }
         if !any {
-            let middle = vec![String::new(); 12];
-            text.push_str(&line(first.iter().chain(&middle).chain(&last)));
+            records.push([first, vec![String::new(); 12], last].concat());
         }
     }
-    text
+    HEADING.to_owned() + &lines(&records)
 }
 
 fn word(verdict: &Verdict) -> &'static str {
@@ -58,14 +58,6 @@ fn word(verdict: &Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "same",
-        Verdict::CannotTell(_) => "undecided",
+        Verdict::Inconclusive(_) => "undecided",
     }
-}
-
-fn line<'a>(fields: impl Iterator<Item = &'a String>) -> String {
-    let quoted = fields.map(|field| match field.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.clone(),
-    });
-    quoted.collect::<Vec<_>>().join(",") + "\n"
 }

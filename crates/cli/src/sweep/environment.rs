@@ -1,4 +1,4 @@
-//! Environments to compare: the product of all `-x` lists.
+//! The environments to compare: the product of all `-x` lists.
 //! Not starting anything in them (`launch`).
 
 use std::fmt;
@@ -6,14 +6,14 @@ use std::fmt;
 use busbw_store as store;
 
 /// The most environments of one sweep: more is a mistake in a list, or a job of days.
-pub const MOST: usize = 256;
+pub const MAX_ENVIRONMENTS: usize = 256;
 
-/// What one job runs under, besides what the user's environment says.
+/// The environment of a job, in addition to the user's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     /// Its short name, a column's heading.
     pub name: String,
-    /// Variables that are set or taken away.
+    /// Variables that are set or removed.
     pub variables: Vec<Variable>,
     /// Options of the benchmark that belong to it.
     pub options: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Environment {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its value; none where it is not to be set.
+    /// Its value; `None` where the variable is removed.
     pub value: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Variable {
 /// All combinations of the lists, the last list's values changing fastest.
 ///
 /// # Errors
-/// What is no `NAME=VALUE,…`, and too many combinations.
+/// An option is not `NAME=VALUE,…`, or there are too many combinations.
 pub fn product(lists: &[String]) -> Result<Vec<Environment>, String> {
     let mut variables: Vec<(String, Vec<Option<String>>)> = Vec::new();
     for list in lists {
@@ -63,8 +63,10 @@ pub fn product(lists: &[String]) -> Result<Vec<Environment>, String> {
         }
     }
     let many = variables.iter().try_fold(1_usize, |many, (_, v)| many.checked_mul(v.len()));
-    let Some(many) = many.filter(|many| *many <= MOST) else {
-        return Err(format!("the -x lists have more than {MOST} combinations: shorten them"));
+    let Some(many) = many.filter(|many| *many <= MAX_ENVIRONMENTS) else {
+        return Err(format!(
+            "the -x lists have more than {MAX_ENVIRONMENTS} combinations: shorten them"
+        ));
     };
     let environment = |number: usize| {
         let mut rest = number;
@@ -101,7 +103,7 @@ fn read(list: &str) -> Result<(String, Vec<Option<String>>), String> {
             other => values[last].push(other),
         }
     }
-    // NCCL takes an empty value for none at all (src/misc/param.cc), so it stands for that.
+    // NCCL treats an empty value like an unset variable (src/misc/param.cc), so it stands for that.
     let value = |text: String| (!text.is_empty() && text != "unset").then_some(text);
     Ok((name.to_owned(), values.into_iter().map(value).collect()))
 }
@@ -155,7 +157,7 @@ mod tests {
         #[test]
         fn no_list_is_too_odd(lists in prop::collection::vec(".{0,40}", 0..4)) {
             if let Ok(environments) = product(&lists) {
-                prop_assert!(!environments.is_empty() && environments.len() <= MOST);
+                prop_assert!(!environments.is_empty() && environments.len() <= MAX_ENVIRONMENTS);
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Ctrl-C and its kin while launches follow each other: heard, so that what was measured can be shown.
-//! Not passed on here: a launch that did not hear is told by `launch`.
+//! Catches Ctrl-C and other terminating signals during a sweep, so that the results so far can be
+//! printed.
+//! Not forwarding them: `launch` signals a launch that did not get one.
 
 use std::sync::{
     Arc,
@@ -11,19 +12,19 @@ use signal_hook::iterator::Signals;
 
 use busbw_runner::signals;
 
-/// Hears signals that end a run.
+/// Counts signals that end a run.
 #[derive(Debug, Clone, Default)]
 pub struct Interruption(Arc<AtomicUsize>);
 
 impl Interruption {
-    /// Takes them from now on.
+    /// Catches them from now on.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// The handlers cannot be installed.
     pub fn watch() -> Result<Interruption> {
         let mut signals = Signals::new(signals::terminating()).context("cannot take signals")?;
-        let heard = Interruption::default();
-        let told = heard.clone();
+        let interruption = Interruption::default();
+        let told = interruption.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -32,15 +33,15 @@ impl Interruption {
                 }
             })
             .context("cannot start a thread for signals")?;
-        Ok(heard)
+        Ok(interruption)
     }
 
-    /// Whether one came.
-    pub fn heard(&self) -> bool {
+    /// Whether one arrived.
+    pub fn is_interrupted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether another came after it.
+    /// Whether another one arrived after it.
     pub fn insists(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1
     }

@@ -1,4 +1,4 @@
-//! One launch of the job: the program itself, started afresh in an environment, with a record of its own.
+//! One launch of the job: this program, started in an environment, with a record of its own.
 //! Not when, and not how often (`turns`).
 
 use busbw_core::environment::SWEPT;
@@ -21,32 +21,33 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Environment, interruption::Interruption};
 use busbw_store as store;
 
-/// How often it is looked whether a launch has ended.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long a launch may take to hear by itself of a signal that went to its whole group.
-const HEARS: Duration = Duration::from_millis(300);
+/// Time between two checks whether a launch has ended.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a launch may take to react to a signal that its whole process group got, before it gets
+/// one of its own.
+const SIGNAL_GRACE: Duration = Duration::from_millis(300);
 /// How long an interrupted launch may take to end.
-const ENDS: Duration = Duration::from_secs(8);
-/// Bytes of its stderr that are kept: the end, where the reason stands.
-const KEPT: usize = 8 << 10;
+const EXIT_TIMEOUT: Duration = Duration::from_secs(8);
+/// Bytes of its stderr that are kept: the end, which has the reason.
+const STDERR_TAIL_BYTES: usize = 8 << 10;
 
-/// A launch that is over.
+/// A finished launch.
 #[derive(Debug)]
 pub struct Launch {
-    /// Where its record is.
+    /// The path of its record.
     pub path: PathBuf,
-    /// Its record, as far as it came.
+    /// Its record, as far as it was written.
     pub record: Option<Folded>,
-    /// From its start to its end.
+    /// Seconds from its start to its end.
     pub took: Duration,
-    /// Its exit code, and why it failed; none where it did not.
+    /// Its exit code and the reason, if it failed.
     pub failure: Option<(u8, String)>,
 }
 
 /// Runs `words` in `environment`, with a record at `path`.
 ///
 /// # Errors
-/// When no process can be started.
+/// The process cannot be started.
 pub fn run(
     words: &[OsString],
     environment: &Environment,
@@ -77,8 +78,8 @@ pub fn run(
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
     let failure = match code {
-        // It was killed here, since it did not end in time or the user insisted.
-        None if interruption.heard() => {
+        // It was killed here: it did not end in time, or the user interrupted twice.
+        None if interruption.is_interrupted() => {
             Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
         }
         code => failure(code, record.as_ref(), &said),
@@ -86,7 +87,7 @@ pub fn run(
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
 
-/// Waits for the end; its exit code, or none where a signal ended it.
+/// Waits for the end. Returns the exit code, or `None` where a signal ended it.
 fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>> {
     let mut signalled = None;
     let mut told = false;
@@ -94,33 +95,33 @@ fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>>
         if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
             return Ok(status.code());
         }
-        if interruption.heard() {
+        if interruption.is_interrupted() {
             let since = *signalled.get_or_insert_with(Instant::now);
-            if !told && since.elapsed() > HEARS {
+            if !told && since.elapsed() > SIGNAL_GRACE {
                 told = true;
                 let pid = Pid::from_child(child);
                 let _ = kill_process(pid, Signal::INT);
             }
-            if since.elapsed() > ENDS || interruption.insists() {
+            if since.elapsed() > EXIT_TIMEOUT || interruption.insists() {
                 let _ = child.kill();
             }
         }
-        thread::sleep(LOOK);
+        thread::sleep(EXIT_POLL_INTERVAL);
     }
 }
 
-/// The end of what comes.
+/// Keeps the last bytes of a stream.
 fn tail(mut from: impl Read) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 1 << 12]);
     while let Ok(len @ 1..) = from.read(&mut piece) {
         kept.extend_from_slice(&piece[..len]);
-        let more = kept.len().saturating_sub(KEPT);
+        let more = kept.len().saturating_sub(STDERR_TAIL_BYTES);
         kept.drain(..more);
     }
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Why it failed, if it did: what its record says, or its last words.
+/// Why it failed, if it did: the reason in its record, or its last lines on stderr.
 fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8, String)> {
     let end = record.and_then(|record| record.end.as_ref());
     let complete = end.is_some_and(|end| end.status == Status::Complete);
@@ -158,6 +159,6 @@ mod tests {
         let (code, why) = failure(Some(5), None, said).unwrap();
         assert_eq!((code, why.as_str()), (5, "--backend nccl cannot run here"));
         assert_eq!(failure(None, None, "").unwrap().1, "it ended without a word");
-        assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), KEPT);
+        assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), STDERR_TAIL_BYTES);
     }
 }

@@ -1,5 +1,6 @@
-//! The result of a sweep as data: environments, and for each size a cell of each, with every launch's time.
-//! All output comes from it, and it can be read back. Not how it looks (`table`, `csv`).
+//! The result of a sweep as data: environments, and for each size one cell of each, with every
+//! launch's time. All output is made from it, and it can be read back.
+//! Not its layout (`table`, `csv`).
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -17,7 +18,7 @@ use busbw_store as store;
 /// Version of this form.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that came out.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Version of this form.
@@ -32,13 +33,14 @@ pub struct Outcome {
     pub args: Vec<String>,
     /// The benchmark, such as `all_reduce_perf`.
     pub program: String,
-    /// What ran, as far as a launch got: `8 ranks on 8 × NVIDIA H200 of host vm, nccl 2.28.9`.
+    /// The hardware and library, as far as a launch reported them: `8 ranks on 8 × NVIDIA H200 of
+    /// host vm, nccl 2.28.9`.
     pub on: String,
-    /// What cells are shown as.
+    /// The unit of the cells.
     pub show: Show,
-    /// The environment that the others are compared with, counted from 0.
+    /// The index of the baseline environment, counted from 0.
     pub baseline: Option<usize>,
-    /// Launches of each environment that were asked for.
+    /// Launches of each environment that were requested.
     pub launches: u32,
     /// Seconds that were allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,37 +50,37 @@ pub struct Outcome {
     /// Whether it was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// What was tried.
+    /// The environments.
     pub environments: Vec<Tried>,
-    /// What was measured, a size each.
+    /// The results, one row a size.
     pub rows: Vec<SizeRow>,
 }
 
-/// An environment and what became of it.
+/// An environment and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Its short name.
     pub name: String,
-    /// Variables, secrets masked; none where it is not set.
+    /// Variables, secrets masked; `null` where one is removed.
     pub variables: BTreeMap<String, Option<String>>,
     /// Options of the benchmark that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Launches that are over.
+    /// Finished launches.
     pub launches: usize,
-    /// Records of its launches, where they are kept.
+    /// Paths of the records of its launches, where they are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<PathBuf>,
-    /// Whether time did not allow all launches.
+    /// Whether the time limit did not allow all launches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
     /// Why it failed, and the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
-    /// Why it was not even started.
+    /// Why it was waived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waived: Option<String>,
-    /// Which transport it was to be, and which it was.
+    /// Its transport: requested and found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
 }
@@ -104,35 +106,35 @@ pub struct SizeRow {
     pub cells: Vec<Option<Cell>>,
 }
 
-/// What was measured of a size in an environment, out of place.
+/// The result of a size in an environment, out of place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Each launch's median time of one operation, microseconds, in the order of the launches.
     pub launches_us: Vec<f64>,
-    /// The median of these.
+    /// The median of these times.
     pub time_us: f64,
-    /// Its 95 % interval; there is none of fewer than 6 launches.
+    /// Its 95 % interval; there is none with fewer than 6 launches.
     pub interval_us: Option<Interval>,
     /// Algorithm bandwidth, GB/s.
     pub algbw: f64,
     /// Bus bandwidth, GB/s; of messages the same as `algbw`.
     pub busbw: f64,
-    /// Batches of each launch, and iterations of each batch: the fewest.
+    /// Batches of each launch, and iterations of each batch: the smallest number of any launch.
     pub batches: usize,
     /// See `batches`.
     pub iterations: u32,
-    /// Whether time did not allow all of them.
+    /// Whether the time limit did not allow all of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// How its launches stand to those of the baseline: ratios are of times.
+    /// How its launches compare with the baseline's: ratios are of times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Comparison>,
-    /// What the hardware allows, GB/s of bus bandwidth, where that is known.
+    /// The limit of the hardware, GB/s of bus bandwidth, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
 }
 
-/// Puts together what launches measured.
+/// Combines the launches' results.
 pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
     let mut found: BTreeMap<u64, Vec<Vec<Measured<'_>>>> = BTreeMap::new();
     for (number, turn) in turns.iter().enumerate() {
@@ -158,7 +160,7 @@ pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
         }
         rows.push(SizeRow { size: first.size, case, cells });
     }
-    // Where all rows are of one case, its name says nothing.
+    // If all rows are of one case, its name is left out.
     if rows.windows(2).all(|pair| pair[0].case == pair[1].case) {
         rows.iter_mut().for_each(|row| row.case.clear());
     }
@@ -172,7 +174,7 @@ struct Measured<'a> {
     plan: &'a Plan,
 }
 
-/// One environment's launches of one row.
+/// The launches of one environment for one row.
 fn cell(launches: &[Measured<'_>]) -> Option<Cell> {
     let halves: Vec<(&Half, &Plan, u64)> = launches
         .iter()
@@ -182,7 +184,7 @@ fn cell(launches: &[Measured<'_>]) -> Option<Cell> {
     let launches_us: Vec<f64> = halves.iter().map(|(half, ..)| half.time_us).collect();
     let time_us = median(&launches_us)?;
     let (first, ..) = halves.first()?;
-    // Bandwidth is bytes over time, whatever the bytes were.
+    // Bandwidth is bytes over time: the ratio of bytes cancels out.
     let faster = first.time_us / time_us;
     let busbw = if first.messages.is_some() { first.algbw } else { first.busbw };
     let iterations = |(half, plan, size): &(&Half, &Plan, u64)| {
@@ -219,7 +221,7 @@ fn compare_with(baseline: Option<usize>, cells: &mut [Option<Cell>]) {
 }
 
 impl Tried {
-    /// What became of an environment; `records` says whether they are kept.
+    /// The status of an environment; `records` says whether they are kept.
     pub fn of(environment: &Environment, turns: &Turns, records: bool) -> Tried {
         let failed =
             turns.failure().map(|(exit, reason)| Failed { exit: *exit, reason: reason.clone() });
@@ -233,7 +235,7 @@ impl Tried {
         }
     }
 
-    /// An environment in which nothing was started.
+    /// An environment without launches.
     pub fn untried(environment: &Environment) -> Tried {
         let shown = environment.variables.iter().map(|variable| {
             let shown = |value: &String| store::shown(&variable.name, value);
@@ -252,7 +254,7 @@ impl Tried {
         }
     }
 
-    /// `NAME=VALUE …`, as it may be seen.
+    /// `NAME=VALUE …`, with secrets masked.
     pub fn settings(&self) -> String {
         let told = self.variables.iter().map(|(name, value)| match value {
             Some(value) => format!("{name}={value}"),
@@ -263,10 +265,10 @@ impl Tried {
     }
 }
 
-/// The text of a kept result, read back.
+/// Parses a stored result.
 ///
 /// # Errors
-/// Why it is none.
+/// The text is not a result, or its schema is newer.
 pub fn read(text: &str) -> Result<Outcome, String> {
     let outcome: Outcome = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if outcome.sweep_schema > SCHEMA {

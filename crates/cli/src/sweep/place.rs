@@ -1,5 +1,6 @@
-//! Where the records of launches and the result of a sweep go: a folder of the user's, the data folder, or
-//! nowhere. Not their form.
+//! Where the records of launches and the result of a sweep are stored: the user's folder, the data
+//! folder, or a temporary one.
+//! Not their form.
 
 use std::{
     fs,
@@ -16,71 +17,75 @@ use busbw_core::exit::ExitError;
 use busbw_runner::outputs;
 use busbw_store as store;
 
-/// The result's file in a folder of the user's.
-pub const RESULT: &str = "result.json";
+/// The result's file name in a folder that the user named.
+pub const RESULT_FILE: &str = "result.json";
 
-/// A place for files.
+/// A folder for records.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// The user's folder.
     Folder(PathBuf),
-    /// The data folder, under names that begin with this.
+    /// The data folder, under names with this prefix.
     Store(String),
-    /// Nowhere for long.
-    Nowhere(TempDir),
+    /// A folder that is removed at the end.
+    Temporary(TempDir),
 }
 
-impl Place {
-    /// The place that was asked for, made.
+impl Destination {
+    /// The requested folder, created.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub(crate) fn find(turns: &TurnArguments, prepared: &Prepared, command: &str) -> Result<Place> {
+    /// It cannot be created.
+    pub(crate) fn find(
+        turns: &TurnArguments,
+        prepared: &Prepared,
+        command: &str,
+    ) -> Result<Destination> {
         if let Some(folder) = &turns.record {
             fs::create_dir_all(folder).map_err(|error| {
                 let text = format!("--record {}: it is to be a folder: {error}", folder.display());
                 ExitError::new(Exit::Usage, text)
             })?;
-            return Ok(Place::Folder(folder.clone()));
+            return Ok(Destination::Folder(folder.clone()));
         }
         if !turns.no_record && prepared.keeps_record() {
             let id = outputs::run_id(&format!("{command}-{}", prepared.program()));
             match store::new_path(&id) {
-                Ok(_) => return Ok(Place::Store(id)),
+                Ok(_) => return Ok(Destination::Store(id)),
                 Err(error) => say(&format!("no record is kept: {error:#}")),
             }
         }
         let folder = TempDir::new().context("cannot make a folder for records of launches")?;
-        Ok(Place::Nowhere(folder))
+        Ok(Destination::Temporary(folder))
     }
 
-    /// Whether files stay.
+    /// Whether files are kept.
     pub(crate) fn is_kept(&self) -> bool {
-        !matches!(self, Place::Nowhere(_))
+        !matches!(self, Destination::Temporary(_))
     }
 
-    /// The record of an environment's launch, counted from 0.
+    /// The path for the record of an environment's launch, counted from 0.
     pub(crate) fn of_launch(&self, environment: &str, launch: u32) -> Result<PathBuf> {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let name: String = environment.chars().map(plain).collect();
         let name = format!("{name}-{}", launch + 1);
         let inside = |folder: &Path| folder.join(format!("{name}.jsonl"));
         match self {
-            Place::Folder(folder) => Ok(inside(folder)),
-            Place::Store(id) => store::new_path(&format!("{id}-{name}")),
-            Place::Nowhere(folder) => Ok(inside(folder.path())),
+            Destination::Folder(folder) => Ok(inside(folder)),
+            Destination::Store(id) => store::new_path(&format!("{id}-{name}")),
+            Destination::Temporary(folder) => Ok(inside(folder.path())),
         }
     }
 
-    /// Keeps the result, and says where.
+    /// Stores the result, and prints its path.
     ///
     /// # Errors
-    /// When it cannot be written where the user said.
+    /// The path that the user named cannot be written.
     pub(crate) fn keep(&self, outcome: &Outcome) -> Result<()> {
         let path = match self {
-            Place::Folder(folder) => folder.join(RESULT),
-            Place::Store(id) => store::new_result_path(id)?,
-            Place::Nowhere(_) => return Ok(()),
+            Destination::Folder(folder) => folder.join(RESULT_FILE),
+            Destination::Store(id) => store::new_result_path(id)?,
+            Destination::Temporary(_) => return Ok(()),
         };
         let text = serde_json::to_string(outcome).context("cannot write the result as JSON")?;
         fs::write(&path, text + "\n")

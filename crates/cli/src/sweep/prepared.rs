@@ -1,4 +1,5 @@
-//! The job before its first launch: its words are read once here, so that a mistake in them is told at once.
+//! The job before its first launch: its options are parsed once here, so that a mistake in them is
+//! reported at once.
 //! Not the plan that runs: every launch makes its own.
 
 use std::ffi::OsString;
@@ -25,10 +26,10 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads the benchmark's words.
+    /// Parses the benchmark's options.
     ///
     /// # Errors
-    /// What cannot be used, here or in every launch.
+    /// An option cannot be used, here or in every launch.
     pub(crate) fn new(turns: &TurnArguments) -> Result<Prepared> {
         let usage = |text: String| ExitError::new(Exit::Usage, text);
         let benchmark = turns.benchmark().map_err(usage)?;
@@ -79,22 +80,22 @@ impl Prepared {
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 
-    /// Whether a launcher is to start the ranks, be it on this machine.
+    /// Whether a launcher starts the ranks, even if on this machine.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
 
-    /// What is measured.
+    /// The benchmark.
     pub(crate) fn benchmark(&self) -> Benchmark {
         self.benchmark
     }
 
-    /// What cells show of it.
+    /// The unit of the cells.
     pub(crate) fn show(&self) -> Show {
         self.show
     }
 
-    /// What a launch in the user's own environment would run.
+    /// The plan of a launch in the user's own environment.
     pub(crate) fn plan(&self) -> &Plan {
         &self.request.plan
     }
@@ -104,12 +105,12 @@ impl Prepared {
         &self.request.plan.program
     }
 
-    /// Whether it would keep a record.
+    /// Whether a launch would keep a record.
     pub(crate) fn keeps_record(&self) -> bool {
         self.request.record != RecordPlace::None
     }
 
-    /// Whether the user limits waits.
+    /// Whether the user limits waits (`-T`).
     pub(crate) fn has_patience(&self) -> bool {
         self.arguments.timeout.is_some()
     }
@@ -124,7 +125,7 @@ impl Prepared {
         self.plan().size_count().saturating_mul(self.plan().sweeps().len() as u64)
     }
 
-    /// What it would run on.
+    /// The backend.
     pub(crate) fn ranks(&self) -> String {
         if self.is_elsewhere {
             return "ranks of a launcher".to_owned();

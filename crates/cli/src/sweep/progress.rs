@@ -1,5 +1,6 @@
-//! What is said while launches follow each other: a bar on a terminal, a line a launch elsewhere, and every
-//! remark of theirs once. Not results.
+//! Progress while launches follow each other: a bar on a terminal, one line a launch elsewhere, and
+//! every remark of the launches once.
+//! Not results.
 
 use std::io::{self, IsTerminal};
 
@@ -16,7 +17,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many environments and launches of each; `told` was said already.
+    /// For this number of environments, and of launches of each; remarks in `told` are not printed
+    /// again.
     pub(super) fn new(environments: usize, launches: u32, told: Vec<String>) -> Progress {
         let all = environments as u64 * u64::from(launches);
         let bar = ProgressBar::new(all);
@@ -27,7 +29,7 @@ impl Progress {
         Progress { bar, is_seen: io::stderr().is_terminal(), all, told }
     }
 
-    /// A launch, counted from 0, is over.
+    /// A launch, counted from 0, has finished.
     pub(super) fn launched(&mut self, environment: &str, launch: u32, over: &Launch) {
         self.bar.inc(1);
         let took = over.took.as_secs_f64();
@@ -58,7 +60,7 @@ impl Progress {
         self.bar.suspend(|| say(text));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

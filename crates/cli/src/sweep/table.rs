@@ -13,7 +13,7 @@ use super::{
 use crate::options::Show;
 use busbw_core::columns::aligned;
 
-/// The whole table, with a line for each environment above it, and the closing sentence below.
+/// The complete table: a line for each environment above it, the closing sentence below it.
 pub fn table(outcome: &Outcome) -> String {
     let mut text = head(outcome);
     for (number, environment) in outcome.environments.iter().enumerate() {
@@ -28,7 +28,7 @@ pub fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// The first line: what was measured how.
+/// The first line: benchmark, hardware and number of launches.
 pub fn head(outcome: &Outcome) -> String {
     let is_messages = Messages::from_name(&outcome.program).is_some();
     let what = match outcome.show {
@@ -54,10 +54,11 @@ pub fn head(outcome: &Outcome) -> String {
     text
 }
 
-/// Of how many launches the figures are, in each column that has some, and whether that allows an interval.
+/// The number of launches behind the figures of each column, and whether that number allows an
+/// interval.
 fn launches(outcome: &Outcome) -> String {
     let cells = |number| outcome.rows.iter().filter_map(move |row| row.cell(number));
-    // Columns with as many launches, by number; an interrupted launch has the first rows only.
+    // Columns by their number of launches; an interrupted launch has the first rows only.
     let mut groups: BTreeMap<Reverse<(usize, usize)>, Vec<&str>> = BTreeMap::new();
     for (number, environment) in outcome.environments.iter().enumerate() {
         let counts = || cells(number).map(|cell| cell.launches_us.len());
@@ -88,7 +89,7 @@ fn launches(outcome: &Outcome) -> String {
     format!("{of}, {interval}")
 }
 
-/// What became of an environment, where it is not all as it should be.
+/// The status of an environment, unless it is complete.
 fn fate(environment: &Tried, wanted: u32) -> String {
     match (&environment.waived, &environment.failed) {
         (Some(reason), _) => format!("\n#    WAIVED: {reason}"),
@@ -130,7 +131,7 @@ pub fn cells(outcome: &Outcome) -> String {
     aligned(&lines)
 }
 
-/// What stands below: cut sizes, time, the best.
+/// The lines below: cut sizes, time, the best environment.
 pub fn foot(outcome: &Outcome) -> String {
     let mut text = String::from("#\n");
     for (number, environment) in outcome.environments.iter().enumerate() {
@@ -158,12 +159,12 @@ pub fn foot(outcome: &Outcome) -> String {
 }
 
 impl SizeRow {
-    /// An environment's cell, where there is one.
+    /// An environment's cell, if it has one.
     pub fn cell(&self, number: usize) -> Option<&Cell> {
         self.cells.get(number)?.as_ref()
     }
 
-    /// The size, and what else tells this row from others.
+    /// The size, and what else distinguishes this row.
     pub fn label(&self) -> String {
         let case: Vec<&str> =
             self.case.iter().map(String::as_str).filter(|s| !s.is_empty()).collect();
@@ -174,7 +175,7 @@ impl SizeRow {
     }
 }
 
-/// What a cell shows.
+/// The text of a cell.
 pub fn figure(show: Show, cell: &Cell) -> String {
     let value = match show {
         Show::Busbw => cell.busbw,
@@ -197,13 +198,13 @@ fn half_width(cell: &Cell) -> Option<String> {
     Some(format!("{:.1}", width * 100.0))
 }
 
-/// `1.32+`: so many times as fast as the baseline, and whether that is sure.
+/// `1.32+`: the speed-up over the baseline, and whether it is significant.
 pub fn multiple(comparison: &Comparison) -> String {
     let sign = match comparison.verdict {
         Verdict::Faster => "+",
         Verdict::Slower => "-",
         Verdict::Same => "=",
-        Verdict::CannotTell(_) => "?",
+        Verdict::Inconclusive(_) => "?",
     };
     comparison.ratio.map_or("-".to_owned(), |ratio| format!("{}{sign}", digits(1.0 / ratio)))
 }

@@ -1,5 +1,6 @@
-//! Launches in turns, A B C C B A: whatever drifts on the machine meets every environment alike. And the time
-//! that they may take together: it cuts batches and iterations, then launches, never sizes.
+//! Runs launches in turns, A B C C B A, so that drift of the machine affects every environment
+//! alike. Keeps them within a time limit: it cuts batches and iterations, then launches, never
+//! sizes.
 //! Not one launch (`launch`), and not what the launches mean (`outcome`).
 
 use std::{ffi::OsString, path::PathBuf, time::Instant};
@@ -14,13 +15,13 @@ use super::{
     launch::{self, Launch},
 };
 
-/// Seconds that one wait may take in a launch whose user has set no limit: an environment in which ranks
-/// never find each other must not hold up the others.
-const PATIENCE_S: u64 = 600;
-/// The same where time is limited.
-const LIMITED_PATIENCE_S: u64 = 120;
+/// The limit of one wait in a launch without `-T`, in seconds: an environment in which ranks never
+/// find each other must not hold up the others.
+const WAIT_LIMIT_S: u64 = 600;
+/// The same in a sweep with a time limit.
+const TIMED_WAIT_LIMIT_S: u64 = 120;
 
-/// What is to be run.
+/// The job.
 #[derive(Debug)]
 pub struct Job {
     /// The benchmark and its options.
@@ -35,32 +36,32 @@ pub struct Job {
     pub time: Option<f64>,
 }
 
-/// One environment's launches.
+/// The launches of one environment.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// Those that are over, in their order.
+    /// The finished ones, in their order.
     pub launches: Vec<Launch>,
-    /// Whether time did not allow all.
+    /// Whether the time limit did not allow all.
     pub cut: bool,
-    /// Seconds for each row, where time is limited.
+    /// Seconds for each row, with a time limit.
     row_time: Option<f64>,
 }
 
 impl Turns {
-    /// How it failed, if it did.
+    /// The failure, if there was one.
     pub fn failure(&self) -> Option<&(u8, String)> {
         let broken = |(code, _): &&(u8, String)| *code != Exit::Interrupted.code();
         self.launches.iter().filter_map(|launch| launch.failure.as_ref()).find(broken)
     }
 
-    /// How long the next launch will take, going by the last.
+    /// Expected seconds of the next launch: those of the last one.
     fn expected(&self) -> f64 {
         self.launches.last().map_or(0.0, |launch| launch.took.as_secs_f64())
     }
 }
 
-/// Seconds that are kept for others: an environment with enough launches for a comparison yields to those
-/// that need less time for theirs.
+/// Seconds reserved for others: an environment with enough launches for a comparison yields to
+/// those that still need some.
 fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
     let Some(turns) = all.get(number).filter(|turns| turns.launches.len() >= FEWEST_LAUNCHES)
     else {
@@ -73,11 +74,11 @@ fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
     cheaper.map(|other| other.expected() * rest(other)).sum()
 }
 
-/// Runs all of them: `path` names the record of an environment's launch, both counted from 0, and `done`
-/// hears of each launch that is over.
+/// Runs all of them. `path` returns the record's path for an environment's launch, both counted
+/// from 0, and `done` is called after each launch.
 ///
 /// # Errors
-/// When no process can be started, or `path` finds no place.
+/// No process can be started, or `path` fails.
 pub fn take(
     job: &Job,
     environments: &[Environment],
@@ -93,7 +94,7 @@ pub fn take(
             order.reverse();
         }
         for (place, number) in order.iter().copied().enumerate() {
-            if interruption.heard() {
+            if interruption.is_interrupted() {
                 return Ok(all);
             }
             let reserved = reserved(&all, number, job.launches);
@@ -105,7 +106,7 @@ pub fn take(
                 continue;
             }
             let mut words = job.words.clone();
-            let mut patience = PATIENCE_S;
+            let mut patience = WAIT_LIMIT_S;
             if let Some(limit) = job.time {
                 let left = limit - begun.elapsed().as_secs_f64();
                 if round > 0 && turns.expected() > left - reserved {
@@ -117,7 +118,7 @@ pub fn take(
                 turns.afford(left / rest.max(1) as f64, job.rows);
                 let row_time = turns.row_time.unwrap_or(limit);
                 words.extend(["--row-time".into(), format!("{row_time:.3}").into()]);
-                patience = LIMITED_PATIENCE_S;
+                patience = TIMED_WAIT_LIMIT_S;
             }
             if !job.has_patience {
                 words.extend(["-T".into(), patience.to_string().into()]);
@@ -132,16 +133,16 @@ pub fn take(
 }
 
 impl Turns {
-    /// Sets the seconds of a row so that a launch fits into `share` seconds. Sizes grow by a factor, so
-    /// that the largest few rows take nearly all of the time.
+    /// Sets the seconds of a row so that a launch fits into `share` seconds. Sizes grow by a
+    /// factor, so the largest few rows take nearly all of the time.
     fn afford(&mut self, share: f64, rows: u64) {
-        const LEAST: f64 = 0.005;
-        let share = share.max(LEAST);
+        const MIN_ROW_S: f64 = 0.005;
+        let share = share.max(MIN_ROW_S);
         let row_time = match (self.row_time, self.launches.last()) {
             (None, _) | (_, None) => share / (rows as f64 / 4.0).max(2.5),
             (Some(before), Some(last)) => before * (share / last.took.as_secs_f64()).min(1.0),
         };
-        self.row_time = Some(row_time.max(LEAST));
+        self.row_time = Some(row_time.max(MIN_ROW_S));
     }
 }
 

@@ -1,28 +1,28 @@
-//! The second witness: what devices counted, held against what had to move.
-//! Not which ranks it was, nor by whose word.
+//! Evidence from devices' byte counters, compared with the bytes that had to move.
+//! Not which ranks moved them, and not NCCL's log.
 
 use super::{
-    evidence::{Says, Witness},
+    evidence::{EvidenceSource, Support},
     moved::Moved,
-    profile::{Scope, Way},
+    profile::{Scope, TransportKind},
 };
 use busbw_core::quantity::decimal_bytes as bytes;
 
-/// From here on a device carried the data: reduction in switches halves what a ring would move, and nothing
-/// does with less.
-const CARRIED: f64 = 0.5;
-/// Below this it did not: what ranks tell each other is less.
-const IDLE: f64 = 0.05;
-/// Below so many bytes nothing follows: what ranks, and everybody else on the host, tell each other
-/// meanwhile is as much.
-const LEAST: f64 = 16e6;
+/// From this share of the required bytes on, a device carried the data: reduction in switches
+/// halves what a ring would move, and nothing needs less.
+const CARRIED_SHARE: f64 = 0.5;
+/// Below this share it did not carry the data: the ranks' control traffic is less.
+const IDLE_SHARE: f64 = 0.05;
+/// With fewer required bytes nothing follows: control traffic, and other programs of the host, move
+/// as much meanwhile.
+const MIN_REQUIRED_BYTES: f64 = 16e6;
 
-/// What devices counted, for or against a way. Of ranks within nodes the network says nothing: it carries
-/// what goes between these.
-pub(super) fn counted(way: &Way, scope: Scope, moved: &Moved) -> Witness {
-    if moved.required < LEAST {
-        let words = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
-        return Witness::silent(&words);
+/// The evidence of the counters for a transport. The network's counters are no evidence for ranks
+/// within nodes: they count the traffic between nodes.
+pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> EvidenceSource {
+    if moved.required < MIN_REQUIRED_BYTES {
+        let detail = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
+        return EvidenceSource::no_data(&detail);
     }
     let busiest = moved.busiest().filter(|_| scope != Scope::Within);
     let of = |name: &str, bytes_moved: u64| {
@@ -30,72 +30,83 @@ pub(super) fn counted(way: &Way, scope: Scope, moved: &Moved) -> Witness {
     };
     let judged = |name: &str, amount: u64| {
         let part = moved.part(amount);
-        let says = if part >= CARRIED {
-            Says::Yes
-        } else if part < IDLE {
-            Says::No
+        let support = if part >= CARRIED_SHARE {
+            Support::Confirms
+        } else if part < IDLE_SHARE {
+            Support::Contradicts
         } else {
-            Says::Silent
+            Support::NoData
         };
-        Witness { says, words: of(name, amount) }
+        EvidenceSource { support, detail: of(name, amount) }
     };
-    match (way, moved.nvlink) {
-        (Way::P2p, Some(nvlink)) => {
-            let witness = judged("NVLink", nvlink);
-            if witness.says == Says::No {
+    match (kind, moved.nvlink) {
+        (TransportKind::P2p, Some(nvlink)) => {
+            let source = judged("NVLink", nvlink);
+            if source.support == Support::Contradicts {
                 // Peers reach each other over PCIe as well, which nobody counts.
-                let network = busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED);
-                let says = if network { Says::No } else { Says::Silent };
-                return Witness { says, words: witness.words };
+                let network =
+                    busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED_SHARE);
+                let support = if network { Support::Contradicts } else { Support::NoData };
+                return EvidenceSource { support, detail: source.detail };
             }
-            witness
+            source
         }
         // Bytes over NVLink do not tell who reduced them, nor where the peer was.
-        (Way::Nvls | Way::Mnnvl, Some(nvlink)) => match judged("NVLink", nvlink) {
-            against @ Witness { says: Says::No, .. } => against,
-            other => Witness::silent(&format!("{}, which P2P moves as well", other.words)),
-        },
-        (Way::P2p | Way::Nvls | Way::Mnnvl, None) => Witness::silent("NVLink was not read"),
-        (Way::Shm, nvlink) => {
+        (TransportKind::Nvls | TransportKind::Mnnvl, Some(nvlink)) => {
+            match judged("NVLink", nvlink) {
+                against @ EvidenceSource { support: Support::Contradicts, .. } => against,
+                other => {
+                    EvidenceSource::no_data(&format!("{}, which P2P moves as well", other.detail))
+                }
+            }
+        }
+        (TransportKind::P2p | TransportKind::Nvls | TransportKind::Mnnvl, None) => {
+            EvidenceSource::no_data("NVLink was not read")
+        }
+        (TransportKind::Shm, nvlink) => {
             let most = busiest.map_or(0, |(_, amount)| amount).max(nvlink.unwrap_or(0));
-            if moved.part(most) >= CARRIED {
+            if moved.part(most) >= CARRIED_SHARE {
                 let (name, amount) = match busiest {
                     Some((name, amount)) if amount == most => (name, amount),
                     _ => ("NVLink", most),
                 };
-                return Witness { says: Says::No, words: of(name, amount) };
+                return EvidenceSource { support: Support::Contradicts, detail: of(name, amount) };
             }
             // Idle devices do not tell host memory from PCIe: neither is counted.
-            Witness::silent("no device counts host memory")
+            EvidenceSource::no_data("no device counts host memory")
         }
-        (Way::Socket(device), _) => {
+        (TransportKind::Socket(device), _) => {
             // Between addresses of one host the kernel takes lo.
             let names = [device.as_str(), "lo"];
             let read = names.iter().filter_map(|name| Some((*name, moved.over(name)?)));
             let Some((name, amount)) = read.max_by_key(|(_, amount)| *amount) else {
-                return Witness::silent("the interface was not read");
+                return EvidenceSource::no_data("the interface was not read");
             };
             match judged(name, amount) {
                 // The one that was not read may have carried it.
-                against @ Witness { says: Says::No, .. }
+                against @ EvidenceSource { support: Support::Contradicts, .. }
                     if names.iter().any(|name| moved.over(name).is_none()) =>
                 {
-                    Witness { says: Says::Silent, ..against }
+                    EvidenceSource { support: Support::NoData, ..against }
                 }
-                witness => witness,
+                source => source,
             }
         }
-        (Way::Rdma { device, port }, _) => {
+        (TransportKind::Rdma { device, port }, _) => {
             let port = format!("{device}/{port}");
             let Some(amount) = moved.over(&port) else {
-                return Witness::silent("the port was not read");
+                return EvidenceSource::no_data("the port was not read");
             };
-            let witness = judged(&port, amount);
+            let source = judged(&port, amount);
             // Within one adapter bytes need not pass its port.
-            let says = if witness.says == Says::No { Says::Silent } else { witness.says };
-            Witness { says, ..witness }
+            let support = if source.support == Support::Contradicts {
+                Support::NoData
+            } else {
+                source.support
+            };
+            EvidenceSource { support, ..source }
         }
-        _ => Witness::silent("nothing that counts this was read"),
+        _ => EvidenceSource::no_data("nothing that counts this was read"),
     }
 }
 
@@ -117,60 +128,68 @@ mod tests {
 
     #[test]
     fn counters_speak_for_what_they_count() {
-        let socket = Way::Socket("eth0".to_owned());
-        let rdma = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
-        for (way, counters, says) in [
-            (&Way::P2p, moved(Some(980), &[("lo", 3)]), Says::Yes),
+        let socket = TransportKind::Socket("eth0".to_owned());
+        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        for (kind, counters, support) in [
+            (&TransportKind::P2p, moved(Some(980), &[("lo", 3)]), Support::Confirms),
             // Half of a ring's bytes are enough where switches reduce, and P2P would move them as well.
-            (&Way::Nvls, moved(Some(570), &[]), Says::Silent),
-            (&Way::Nvls, moved(Some(10), &[]), Says::No),
-            (&Way::P2p, moved(None, &[]), Says::Silent),
+            (&TransportKind::Nvls, moved(Some(570), &[]), Support::NoData),
+            (&TransportKind::Nvls, moved(Some(10), &[]), Support::Contradicts),
+            (&TransportKind::P2p, moved(None, &[]), Support::NoData),
             // Over PCIe, possibly.
-            (&Way::P2p, moved(Some(0), &[("lo", 3)]), Says::Silent),
-            (&Way::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Says::No),
+            (&TransportKind::P2p, moved(Some(0), &[("lo", 3)]), Support::NoData),
+            (&TransportKind::P2p, moved(Some(0), &[("mlx5_0/1", 1200)]), Support::Contradicts),
             // It may have been PCIe.
-            (&Way::Shm, moved(Some(0), &[("lo", 3)]), Says::Silent),
-            (&Way::Shm, moved(None, &[("lo", 3)]), Says::Silent),
-            (&Way::Shm, moved(Some(900), &[]), Says::No),
-            (&Way::Shm, moved(Some(0), &[("lo", 1001)]), Says::No),
-            (&socket, moved(Some(0), &[("lo", 1010)]), Says::Yes),
-            (&socket, moved(Some(0), &[("eth0", 1010), ("lo", 1)]), Says::Yes),
-            (&socket, moved(Some(0), &[("lo", 10)]), Says::No),
-            (&socket, moved(Some(0), &[("lo", 200)]), Says::Silent),
-            (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Says::Yes),
-            (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Says::Silent),
+            (&TransportKind::Shm, moved(Some(0), &[("lo", 3)]), Support::NoData),
+            (&TransportKind::Shm, moved(None, &[("lo", 3)]), Support::NoData),
+            (&TransportKind::Shm, moved(Some(900), &[]), Support::Contradicts),
+            (&TransportKind::Shm, moved(Some(0), &[("lo", 1001)]), Support::Contradicts),
+            (&socket, moved(Some(0), &[("lo", 1010)]), Support::Confirms),
+            (&socket, moved(Some(0), &[("eth0", 1010), ("lo", 1)]), Support::Confirms),
+            (&socket, moved(Some(0), &[("lo", 10)]), Support::Contradicts),
+            (&socket, moved(Some(0), &[("lo", 200)]), Support::NoData),
+            (&rdma, moved(Some(0), &[("mlx5_0/1", 1010)]), Support::Confirms),
+            (&rdma, moved(Some(0), &[("mlx5_1/1", 1010)]), Support::NoData),
         ] {
-            let witness = counted(way, Scope::All, &counters);
-            assert_eq!(witness.says, says, "{way:?} {counters:?}: {}", witness.words);
+            let source = evidence(kind, Scope::All, &counters);
+            assert_eq!(source.support, support, "{kind:?} {counters:?}: {}", source.detail);
         }
         // Between nodes the network is to be busy, whatever runs within them.
         let busy = moved(Some(0), &[("lo", 1001)]);
-        assert_eq!(counted(&Way::Shm, Scope::Within, &busy).says, Says::Silent);
-        assert_eq!(counted(&Way::P2p, Scope::Within, &busy).says, Says::Silent);
-        assert_eq!(counted(&Way::Shm, Scope::Within, &moved(Some(800), &[])).says, Says::No);
+        assert_eq!(evidence(&TransportKind::Shm, Scope::Within, &busy).support, Support::NoData);
+        assert_eq!(evidence(&TransportKind::P2p, Scope::Within, &busy).support, Support::NoData);
+        assert_eq!(
+            evidence(&TransportKind::Shm, Scope::Within, &moved(Some(800), &[])).support,
+            Support::Contradicts
+        );
     }
 
     /// Of a job of small sizes the ranks' own talk is as much as the data.
     #[test]
     fn few_bytes_tell_nothing() {
         let little = Moved { required: 8.1e3, nvlink: Some(0), ..moved(Some(0), &[("lo", 24)]) };
-        for way in [Way::P2p, Way::Nvls, Way::Shm, Way::Socket("eth0".to_owned())] {
-            assert_eq!(counted(&way, Scope::All, &little).says, Says::Silent, "{way:?}");
+        for kind in [
+            TransportKind::P2p,
+            TransportKind::Nvls,
+            TransportKind::Shm,
+            TransportKind::Socket("eth0".to_owned()),
+        ] {
+            assert_eq!(evidence(&kind, Scope::All, &little).support, Support::NoData, "{kind:?}");
         }
     }
 
     /// A device that was not read is no device that was idle.
     #[test]
     fn what_was_not_read_says_nothing() {
-        let socket = Way::Socket("eth0".to_owned());
-        let rdma = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let socket = TransportKind::Socket("eth0".to_owned());
+        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
         for read in [vec![], vec!["lo"], vec!["eth0"]] {
             let moved = Moved {
                 read: read.iter().map(|name| (*name).to_owned()).collect(),
                 ..moved(Some(0), &[])
             };
-            assert_eq!(counted(&socket, Scope::All, &moved).says, Says::Silent, "{read:?}");
-            assert_eq!(counted(&rdma, Scope::All, &moved).says, Says::Silent, "{read:?}");
+            assert_eq!(evidence(&socket, Scope::All, &moved).support, Support::NoData, "{read:?}");
+            assert_eq!(evidence(&rdma, Scope::All, &moved).support, Support::NoData, "{read:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Which transport ran: what NCCL's log names and what devices counted, judged against what was asked for.
-//! Two witnesses, each of whom says only what it saw: `log` and `counters`.
+//! Which transport ran: the transports that NCCL's log names and the bytes that devices counted, compared
+//! with the transport that was requested. Two independent sources of evidence: `log` and `counters`.
+//! Not how either source is read.
 
 use busbw_core::{plan::BackendChoice, record::Folded};
 use serde::{Deserialize, Serialize};
@@ -7,28 +8,28 @@ use serde::{Deserialize, Serialize};
 use super::{
     counters, log,
     moved::Moved,
-    profile::{Profile, Scope, Way},
+    profile::{Profile, Scope, TransportKind},
 };
 
-/// What was asked for, and what is known of what ran.
+/// The requested transport, and the evidence of what ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// What was asked for.
+    /// The requested transport.
     pub asked: String,
     /// Between which ranks.
     pub scope: Scope,
-    /// What ran, in NCCL's words; empty where nothing did.
+    /// What ran, as NCCL's log names it; empty where nothing ran.
     pub found: String,
-    /// The judgement.
-    pub verdict: Verdict,
-    /// What NCCL's log says.
-    pub log: Witness,
-    /// What counters say.
-    pub counters: Witness,
-    /// The rule by which NCCL chose another, or why nothing is proven.
+    /// The conclusion from both sources.
+    pub verdict: Conclusion,
+    /// The evidence in NCCL's log.
+    pub log: EvidenceSource,
+    /// The evidence in devices' byte counters.
+    pub counters: EvidenceSource,
+    /// The rule by which NCCL chose another transport, or why nothing is proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Bytes, where they were counted.
+    /// Bytes moved, where they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,
     /// Percent of the limit at the largest size, or why there is none.
@@ -40,151 +41,163 @@ pub struct Transport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Percent {
-    /// So much of it.
+    /// The percentage.
     Known(f64),
     /// Why it is not known.
     Unknown(String),
 }
 
-/// One witness.
+/// One source of evidence: NCCL's log, or devices' counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Witness {
-    /// Whether it speaks for what was asked for, against it, or neither.
-    pub says: Says,
-    /// Its words.
-    pub words: String,
+pub struct EvidenceSource {
+    /// Whether it supports that the requested transport ran.
+    #[serde(alias = "says")]
+    pub support: Support,
+    /// What the source contains, in words.
+    #[serde(alias = "words")]
+    pub detail: String,
 }
 
-/// For or against.
+/// Whether a source supports that the requested transport ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Says {
-    /// It was this.
-    Yes,
-    /// In part.
-    Partly,
-    /// It was not.
-    No,
-    /// It cannot tell.
-    Silent,
+#[serde(rename_all = "snake_case")]
+pub enum Support {
+    /// The requested transport ran.
+    #[serde(alias = "yes")]
+    Confirms,
+    /// It ran between some ranks, another one between others.
+    #[serde(alias = "partly")]
+    Partial,
+    /// Another transport ran.
+    #[serde(alias = "no")]
+    Contradicts,
+    /// The source cannot tell.
+    #[serde(alias = "silent")]
+    NoData,
 }
 
-/// What follows.
+/// The conclusion from both sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It ran, and a witness says so.
+pub enum Conclusion {
+    /// It ran: at least one source confirms it, and none contradicts.
     Proven,
-    /// Some ranks used it, others another.
+    /// Some ranks used it, others used another transport.
     Mixed,
-    /// NCCL took another.
+    /// NCCL used another transport.
     Replaced,
-    /// The witnesses contradict each other.
-    Doubted,
-    /// Nobody says anything.
+    /// The sources contradict each other.
+    #[serde(alias = "doubted")]
+    Conflicting,
+    /// Neither source has data.
     Unproven,
 }
 
-impl Verdict {
-    /// In one word.
+impl Conclusion {
+    /// The conclusion as one word of the table.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Proven => "proven",
-            Verdict::Mixed => "mixed",
-            Verdict::Replaced => "REPLACED",
-            Verdict::Doubted => "DOUBTED",
-            Verdict::Unproven => "unproven",
+            Conclusion::Proven => "proven",
+            Conclusion::Mixed => "mixed",
+            Conclusion::Replaced => "REPLACED",
+            Conclusion::Conflicting => "CONFLICTING",
+            Conclusion::Unproven => "unproven",
         }
     }
 }
 
 impl Transport {
-    /// Judges an environment's launches.
+    /// Draws the conclusion from the records of an environment's launches on `nodes` nodes.
     pub fn judge(profile: &Profile, records: &[&Folded], nodes: usize) -> Transport {
         let moved = Moved::of(records, profile.scope, nodes);
-        let (found, log) = match &profile.way {
-            Way::Host => own_memory(records),
-            _ => log::heard(profile, records, nodes),
+        let (found, log) = match &profile.kind {
+            TransportKind::Host => own_memory(records),
+            _ => log::evidence(profile, records, nodes),
         };
         let counters = moved.as_ref().map_or_else(
-            || Witness::silent("no counters"),
-            |moved| counters::counted(&profile.way, profile.scope, moved),
+            || EvidenceSource::no_data("no counters"),
+            |moved| counters::evidence(&profile.kind, profile.scope, moved),
         );
-        let verdict = match (log.says, counters.says) {
-            (Says::Yes, Says::No) => Verdict::Doubted,
-            (Says::Yes, _) | (Says::Silent, Says::Yes) => Verdict::Proven,
-            (Says::Partly, _) => Verdict::Mixed,
-            (Says::No, Says::Yes) | (Says::Silent, Says::No) => Verdict::Doubted,
-            (Says::No, _) => Verdict::Replaced,
-            (Says::Silent, _) => Verdict::Unproven,
+        let verdict = match (log.support, counters.support) {
+            (Support::Confirms, Support::Contradicts) => Conclusion::Conflicting,
+            (Support::Confirms, _) | (Support::NoData, Support::Confirms) => Conclusion::Proven,
+            (Support::Partial, _) => Conclusion::Mixed,
+            (Support::Contradicts, Support::Confirms) | (Support::NoData, Support::Contradicts) => {
+                Conclusion::Conflicting
+            }
+            (Support::Contradicts, _) => Conclusion::Replaced,
+            (Support::NoData, _) => Conclusion::Unproven,
         };
         let why = match verdict {
-            Verdict::Replaced | Verdict::Mixed => rule(&profile.way, &found),
-            Verdict::Unproven => Some(format!("{}; {}", log.words, counters.words)),
-            Verdict::Doubted => Some(format!("NCCL's log: {}; {}", log.words, counters.words)),
-            Verdict::Proven => None,
+            Conclusion::Replaced | Conclusion::Mixed => rule(&profile.kind, &found),
+            Conclusion::Unproven => Some(format!("{}; {}", log.detail, counters.detail)),
+            Conclusion::Conflicting => {
+                Some(format!("NCCL's log: {}; {}", log.detail, counters.detail))
+            }
+            Conclusion::Proven => None,
         };
         let (asked, scope) = (profile.name().to_owned(), profile.scope);
         Transport { asked, scope, found, verdict, log, counters, why, moved, limit: None }
     }
 
-    /// Who proved it: `log`, `counters`, both.
+    /// The sources that confirm it: `log`, the counters' text, or both.
     pub fn by(&self) -> String {
-        let log = (self.log.says == Says::Yes).then_some(match self.asked.as_str() {
-            "shm" if self.found == OWN => "busbw itself",
+        let log = (self.log.support == Support::Confirms).then_some(match self.asked.as_str() {
+            "shm" if self.found == HOST_TRANSPORT => "busbw itself",
             _ => "log",
         });
-        let counters = (self.counters.says == Says::Yes).then(|| self.counters.words.clone());
+        let counters =
+            (self.counters.support == Support::Confirms).then(|| self.counters.detail.clone());
         let named = [log.map(str::to_owned), counters];
         let named: Vec<String> = named.into_iter().flatten().collect();
         if named.is_empty() { "-".to_owned() } else { named.join(" + ") }
     }
 }
 
-impl Witness {
-    /// One that cannot tell, and why.
-    pub(super) fn silent(words: &str) -> Witness {
-        Witness { says: Says::Silent, words: words.to_owned() }
+impl EvidenceSource {
+    /// A source without data, and why.
+    pub(super) fn no_data(detail: &str) -> EvidenceSource {
+        EvidenceSource { support: Support::NoData, detail: detail.to_owned() }
     }
 }
 
-/// What the host backend uses.
-const OWN: &str = "shared memory";
+/// The transport of the host backend.
+const HOST_TRANSPORT: &str = "shared memory";
 
-/// The host backend is this program: it knows what it does.
-fn own_memory(records: &[&Folded]) -> (String, Witness) {
+/// The host backend's own evidence: busbw itself moves the bytes.
+fn own_memory(records: &[&Folded]) -> (String, EvidenceSource) {
     let host = |record: &&&Folded| record.run.plan.backend == BackendChoice::Host;
     if records.iter().filter(host).count() == records.len() && !records.is_empty() {
-        let words = "the host backend has nothing else".to_owned();
-        return (OWN.to_owned(), Witness { says: Says::Yes, words });
+        let detail = "the host backend has nothing else".to_owned();
+        return (HOST_TRANSPORT.to_owned(), EvidenceSource { support: Support::Confirms, detail });
     }
-    (String::new(), Witness::silent("a cost model: nothing moves"))
+    (String::new(), EvidenceSource::no_data("a cost model: nothing moves"))
 }
 
-/// By which rule NCCL took another way.
-fn rule(way: &Way, found: &str) -> Option<String> {
+/// The rule by which NCCL chose another transport.
+fn rule(kind: &TransportKind, found: &str) -> Option<String> {
     let has = |word: &str| found.contains(word);
-    let text = match way {
-        Way::Socket(_) if has("NET/IB") => {
+    let text = match kind {
+        TransportKind::Socket(_) if has("NET/IB") => {
             "IB or RoCE wins over sockets, whatever NCCL_SOCKET_IFNAME says: it names the interface of sockets, and does not choose them"
         }
-        Way::Socket(_) if has("NET/Socket") => {
+        TransportKind::Socket(_) if has("NET/Socket") => {
             "without IB the fastest interface wins, unless exactly one is named"
         }
-        Way::Socket(_) | Way::Rdma { .. } if has("NET/") => {
+        TransportKind::Socket(_) | TransportKind::Rdma { .. } if has("NET/") => {
             "a net plugin wins over NCCL's own networks, unless NCCL_NET names one of these"
         }
-        Way::Plugin(_) if has("NET/") => {
+        TransportKind::Plugin(_) if has("NET/") => {
             "a plugin that does not load, or finds no device, is passed over: then IB or RoCE, then sockets"
         }
-        Way::Socket(_) | Way::Rdma { .. } | Way::Plugin(_) => {
+        TransportKind::Socket(_) | TransportKind::Rdma { .. } | TransportKind::Plugin(_) => {
             "within a node P2P wins over SHM, and SHM over the network"
         }
-        Way::Shm if has("P2P") => "within a node P2P wins over SHM",
-        Way::P2p | Way::Shm if has("SHM") || has("NET/") => {
+        TransportKind::Shm if has("P2P") => "within a node P2P wins over SHM",
+        TransportKind::P2p | TransportKind::Shm if has("SHM") || has("NET/") => {
             "what a pair of ranks cannot have is passed over: P2P without peer access, SHM without a common /dev/shm; then the next way is taken"
         }
-        Way::Nvls | Way::CollNet => {
+        TransportKind::Nvls | TransportKind::CollNet => {
             "what a communicator has not set up is passed over, and rings and trees stay"
         }
         _ => return None,
@@ -198,10 +211,10 @@ mod tests {
 
     #[test]
     fn rules_name_who_wins() {
-        let eno2 = Way::Socket("eno2".to_owned());
+        let eno2 = TransportKind::Socket("eno2".to_owned());
         assert!(rule(&eno2, "NET/IB/GDRDMA (mlx5_0)").unwrap().starts_with("IB or RoCE wins"));
         assert!(rule(&eno2, "P2P/CUMEM").unwrap().starts_with("within a node P2P"));
-        assert!(rule(&Way::P2p, "SHM/direct").unwrap().contains("peer access"));
-        assert_eq!(rule(&Way::Default, "x"), None);
+        assert!(rule(&TransportKind::P2p, "SHM/direct").unwrap().contains("peer access"));
+        assert_eq!(rule(&TransportKind::Default, "x"), None);
     }
 }

@@ -1,5 +1,6 @@
-//! What this machine has for transports: interfaces, RDMA ports, GPUs, and what the user's environment says.
-//! Not which transports follow from it (`profile`).
+//! The facts about this machine that transports depend on: interfaces, RDMA ports, GPUs, and the
+//! user's environment.
+//! Not which transports follow from them (`profile`).
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -8,7 +9,7 @@ use busbw_core::{Benchmark, plan::BackendChoice};
 use crate::{options::TransportsArguments, sweep::Prepared};
 use busbw_host::machine::{self, Root};
 
-/// The machine and the job, as far as transports go.
+/// The machine and the job, as far as transports depend on them.
 #[derive(Debug, Clone)]
 pub struct Here {
     /// Whether NCCL moves the bytes.
@@ -17,7 +18,7 @@ pub struct Here {
     pub benchmark: Benchmark,
     /// Ranks.
     pub ranks: usize,
-    /// Nodes that this host poses as.
+    /// Virtual nodes of this host (`--virtual-nodes`).
     pub nodes: usize,
     /// Whether GPUs can be in multicast groups.
     pub multicast: Option<bool>,
@@ -25,9 +26,9 @@ pub struct Here {
     pub interfaces: Vec<Interface>,
     /// RDMA ports.
     pub ports: Vec<Port>,
-    /// NCCL_* of the environment.
+    /// NCCL_* variables of the environment.
     pub variables: BTreeMap<String, String>,
-    /// Names that the user wrote.
+    /// Transports that the user named.
     pub wanted: Vec<String>,
     /// The user's plugin.
     pub net_plugin: Option<PathBuf>,
@@ -38,7 +39,7 @@ pub struct Here {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Why NCCL would not take it.
+    /// Why NCCL would not use it.
     pub why_not: Option<String>,
 }
 
@@ -65,7 +66,7 @@ impl Port {
 }
 
 impl Here {
-    /// Looks at the machine under `root` for a job.
+    /// Reads the machine under `root` for a job.
     pub fn look(root: &Root, prepared: &Prepared, arguments: &TransportsArguments) -> Here {
         let plan = prepared.plan();
         let own =
@@ -87,32 +88,34 @@ impl Here {
         }
     }
 
-    /// Whether the user asked for it by this very name.
+    /// Whether the user named it in full.
     pub(super) fn is_wanted(&self, name: &str) -> bool {
         self.wanted.iter().any(|wanted| wanted == name)
     }
 
-    /// Why not, when the environment sets a variable to something other than 0.
+    /// The reason against it, if the environment sets a variable to something other than 0.
     pub(super) fn is_on(&self, name: &str) -> Option<String> {
         let value = self.variables.get(name)?;
         (!matches!(value.trim(), "" | "0")).then(|| left_so(name, value))
     }
 
-    /// Why not, when the environment sets a variable to one of these.
+    /// The reason against it, if the environment sets a variable to one of these values.
     pub(super) fn is_set_to(&self, name: &str, values: &[&str]) -> Option<String> {
         let value = self.variables.get(name)?;
         values.contains(&value.trim()).then(|| left_so(name, value))
     }
 
-    /// Why not, when the environment's list of algorithms, or of others behind `^`, leaves one out.
+    /// The reason against it, if the environment's list of algorithms leaves one out, or excludes
+    /// it behind `^`.
     pub(super) fn chooses_without(&self, name: &str, word: &str) -> Option<String> {
         let value = self.variables.get(name).filter(|value| !value.is_empty())?;
         let named = value.to_ascii_lowercase().contains(word);
         (named == value.contains('^')).then(|| left_so(name, value))
     }
 
-    /// Why not, when the environment's list of devices leaves one out: prefixes, or names behind `=`; `^`
-    /// turns the list round (nccl's src/misc/utils.cc, parseStringList, matchIfList).
+    /// The reason against it, if the environment's list of devices leaves one out: prefixes, or
+    /// names behind `=`; `^` inverts the list (nccl's src/misc/utils.cc, parseStringList,
+    /// matchIfList).
     pub(super) fn leaves_out(&self, name: &str, device: &str) -> Option<String> {
         let value = self.variables.get(name).filter(|value| !value.is_empty())?;
         let (turned, list) = value.strip_prefix('^').map_or((false, value.as_str()), |l| (true, l));
@@ -129,7 +132,7 @@ impl Here {
         (self.ranks < 2).then(|| "one rank: nothing goes from one to another".to_owned())
     }
 
-    /// Why nothing goes within a node.
+    /// Why no rank has a peer within its node.
     pub(super) fn lone_ranks(&self) -> Option<String> {
         let why = match self.benchmark.messages() {
             _ if self.nodes < 2 => return None,
@@ -150,8 +153,8 @@ fn left_so(name: &str, value: &str) -> String {
     format!("{name}={value} is set in the environment, and left so")
 }
 
-/// Interfaces that run and have an address, in NCCL's order (src/misc/socket.cc, ncclFindInterfaces): ib*,
-/// others, docker*, lo, virbr*.
+/// Interfaces that are up and have an address, in NCCL's order (src/misc/socket.cc,
+/// ncclFindInterfaces): ib*, others, docker*, lo, virbr*.
 fn interfaces(root: &Root) -> Vec<Interface> {
     let route = root.text("proc/net/route").unwrap_or_default();
     let six = root.text("proc/net/if_inet6").unwrap_or_default();

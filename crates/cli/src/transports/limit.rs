@@ -3,12 +3,12 @@
 
 use busbw_ffi::nvml;
 use busbw_hardware::{
-    limits::{Algorithm, Candidate, Inside, Placement, Possible, candidates},
+    limits::{Algorithm, Candidate, Inside, Possible, RankPlacement, candidates},
     machine::Machine,
     topology::{System, machine_of_system},
 };
 
-use super::{here::Here, profile::Way};
+use super::{here::Here, profile::TransportKind};
 use busbw_host::{machine::Root, topo};
 
 /// This host.
@@ -17,11 +17,11 @@ pub fn this_host() -> System {
     topo::read(&Root::system(), driver.as_ref())
 }
 
-/// A host as limits need it: over verbs, with the port alone that was named, since NICs of a host need not
-/// be alike.
-pub fn machine(host: &System, way: &Way) -> Machine {
+/// A host as the limits need it. Over verbs only the named port counts, since the NICs of a host
+/// may differ.
+pub fn machine(host: &System, kind: &TransportKind) -> Machine {
     let mut host = host.clone();
-    if let Way::Rdma { device, port } = way {
+    if let TransportKind::Rdma { device, port } = kind {
         for function in &mut host.devices {
             function.nets.retain(|net| net.name == *device && net.port == Some(*port));
         }
@@ -33,7 +33,7 @@ pub fn machine(host: &System, way: &Way) -> Machine {
 ///
 /// # Errors
 /// Why there is none.
-pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
+pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, String> {
     if here.nodes > 1 {
         let text = "nodes of one host meet in its memory, and what of their bytes crosses which link is not known";
         return Err(text.to_owned());
@@ -43,20 +43,23 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
             format!("limits are of collectives: none is known for {}", here.benchmark.name());
         return Err(text);
     };
-    let inside = match way {
-        Way::P2p | Way::Nvls | Way::Default => Inside::Best,
-        Way::Shm => Inside::HostMemory,
-        Way::Rdma { .. } | Way::Socket(_) => Inside::Network,
-        Way::Mnnvl | Way::CollNet => return Err("one host has no part of it".to_owned()),
-        Way::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
-        Way::Host => return Err("no GPU is in it".to_owned()),
+    let inside = match kind {
+        TransportKind::P2p | TransportKind::Nvls | TransportKind::Default => Inside::Best,
+        TransportKind::Shm => Inside::HostMemory,
+        TransportKind::Rdma { .. } | TransportKind::Socket(_) => Inside::Network,
+        TransportKind::Mnnvl | TransportKind::CollNet => {
+            return Err("one host has no part of it".to_owned());
+        }
+        TransportKind::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
+        TransportKind::Host => return Err("no GPU is in it".to_owned()),
     };
-    let sockets = matches!(way, Way::Socket(_));
-    let placement = Placement { inside, sockets, ..Placement::new(1, here.ranks) };
+    let sockets = matches!(kind, TransportKind::Socket(_));
+    let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };
     let fits = |candidate: &Candidate| {
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
-        // NCCL may choose it by itself; the other transports switch it off.
-        let is_meant = *way == Way::Default || in_switch == (*way == Way::Nvls);
+        // NCCL may choose it by itself; the other transports disable it.
+        let is_meant =
+            *kind == TransportKind::Default || in_switch == (*kind == TransportKind::Nvls);
         !matches!(candidate.possible, Possible::No(_)) && is_meant
     };
     let candidates: Vec<Candidate> =
@@ -72,7 +75,7 @@ pub fn limit(machine: &Machine, here: &Here, way: &Way) -> Result<f64, String> {
             names => format!("not known of this host: {}", names.join(", ")),
         }
     };
-    // One without a bound might be faster than all others.
+    // An algorithm without a bound might be faster than all others.
     let all: Option<Vec<f64>> = candidates.iter().map(bound).collect();
     all.and_then(|all| all.into_iter().reduce(f64::max)).ok_or_else(missing)
 }
@@ -107,19 +110,19 @@ mod tests {
     #[test]
     fn ways_of_a_host_of_eight() {
         let machine = ready("dgx-h200").expect("built in");
-        let of = |way: &Way| limit(&machine, &here(Collective::AllReduce, 8), way);
+        let of = |kind: &TransportKind| limit(&machine, &here(Collective::AllReduce, 8), kind);
         let near = |got: Result<f64, String>, want: f64| (got.unwrap() / want - 1.0).abs() < 1e-9;
-        assert!(near(of(&Way::P2p), 450.0));
+        assert!(near(of(&TransportKind::P2p), 450.0));
         // Each GPU sends S, and an eighth more: NVLink over 1 + 1/8, and busbw is 7/4 of that.
-        assert!(near(of(&Way::Nvls), 700.0));
+        assert!(near(of(&TransportKind::Nvls), 700.0));
         // A ring through host memory crosses each GPU's PCIe 5.0 x16 both ways.
-        let shm = of(&Way::Shm).unwrap();
+        let shm = of(&TransportKind::Shm).unwrap();
         assert!((50.0..64.0).contains(&shm), "{shm}");
         // NCCL chooses among all of them.
-        assert!(near(of(&Way::Default), 700.0));
-        // Bytes between sockets of one host stay in its memory, and leave and reach GPUs as those of shm do:
-        // no NIC counts, whatever the machine has.
-        assert!(near(of(&Way::Socket("eth0".to_owned())), shm));
+        assert!(near(of(&TransportKind::Default), 700.0));
+        // Bytes between sockets of one host stay in its memory, and go to and from GPUs as those of
+        // shm do: no NIC counts, whatever the machine has.
+        assert!(near(of(&TransportKind::Socket("eth0".to_owned())), shm));
         let unknown = Machine {
             node: busbw_hardware::machine::Node {
                 nvlink: None,
@@ -128,11 +131,11 @@ mod tests {
             },
             ..machine.clone()
         };
-        assert!(limit(&unknown, &here(Collective::AllReduce, 8), &Way::Shm).is_err());
+        assert!(limit(&unknown, &here(Collective::AllReduce, 8), &TransportKind::Shm).is_err());
     }
 
-    /// Of unlike NICs the one that was named counts, not their average: of one adapter its slot, since GPUs
-    /// that share it meet inside.
+    /// With unlike NICs the named one counts, not their average. Of one adapter its slot counts,
+    /// since GPUs that share it meet inside.
     #[test]
     fn an_adapter_has_its_own_slot() {
         let text = include_str!("../../../hardware/tests/data/topology/mi350x8.xml");
@@ -148,12 +151,12 @@ mod tests {
         }
         let port = |(device, net): (usize, usize)| {
             let name = host.devices[device].nets[net].name.clone();
-            Way::Rdma { device: name, port: 1 }
+            TransportKind::Rdma { device: name, port: 1 }
         };
-        let of = |way: &Way| {
-            let machine = machine(&host, way);
+        let of = |kind: &TransportKind| {
+            let machine = machine(&host, kind);
             assert_eq!(machine.node.nics.iter().map(|nics| nics.count).sum::<usize>(), 1);
-            limit(&machine, &here(Collective::AllReduce, 8), way).unwrap()
+            limit(&machine, &here(Collective::AllReduce, 8), kind).unwrap()
         };
         let ratio = of(&port(ports[1])) / of(&port(ports[0]));
         assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");

@@ -1,4 +1,5 @@
-//! The first witness: between which ranks NCCL's log names which way, and which algorithms rows name.
+//! Evidence from NCCL's log: the transport it names between each pair of ranks, and the algorithms
+//! of rows.
 //! Not whether bytes went there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,47 +8,56 @@ use busbw_core::record::Folded;
 use busbw_library_logs::nccl::{Mapping, NcclFacts, PluginState, Transport as Via};
 
 use super::{
-    evidence::{Says, Witness},
-    profile::{Profile, Scope, Way},
+    evidence::{EvidenceSource, Support},
+    profile::{Profile, Scope, TransportKind},
 };
 
-/// What NCCL's log says of the ranks in question, over all launches. What it does not say proves nothing:
-/// a launch, a rank, a device or an algorithm that is not named leaves it silent.
-pub(super) fn heard(profile: &Profile, records: &[&Folded], nodes: usize) -> (String, Witness) {
-    // A launch without a row has measured nothing that would have to be proven.
+/// The evidence of NCCL's log for the ranks in question, over all launches. A launch, a rank, a
+/// device or an algorithm that the log does not name leaves it without data: what is absent proves
+/// nothing.
+pub(super) fn evidence(
+    profile: &Profile,
+    records: &[&Folded],
+    nodes: usize,
+) -> (String, EvidenceSource) {
+    // A launch without a row has measured nothing.
     let measured = records.iter().filter(|record| !record.rows.is_empty());
-    let launches: Vec<(BTreeSet<String>, Witness)> =
+    let launches: Vec<(BTreeSet<String>, EvidenceSource)> =
         measured.map(|record| of_launch(profile, record, nodes)).collect();
     let found: BTreeSet<&str> =
         launches.iter().flat_map(|(names, _)| names).map(String::as_str).collect();
     let found = found.into_iter().collect::<Vec<_>>().join(", ");
-    let all = || launches.iter().map(|(_, witness)| witness);
-    let any = |says| all().any(|witness| witness.says == says);
-    let says = match (any(Says::Yes), any(Says::No), any(Says::Silent)) {
-        _ if any(Says::Partly) => Says::Partly,
-        (true, true, _) => Says::Partly,
-        (_, true, _) => Says::No,
-        (_, _, true) => Says::Silent,
-        (true, ..) => Says::Yes,
-        (false, ..) => return (found, Witness::silent("nothing was measured")),
+    let all = || launches.iter().map(|(_, source)| source);
+    let any = |support| all().any(|source| source.support == support);
+    let support = match (any(Support::Confirms), any(Support::Contradicts), any(Support::NoData)) {
+        _ if any(Support::Partial) => Support::Partial,
+        (true, true, _) => Support::Partial,
+        (_, true, _) => Support::Contradicts,
+        (_, _, true) => Support::NoData,
+        (true, ..) => Support::Confirms,
+        (false, ..) => return (found, EvidenceSource::no_data("nothing was measured")),
     };
-    let spoken = all().find(|witness| witness.says == says).or_else(|| all().next());
-    let words = spoken.map_or_else(String::new, |witness| witness.words.clone());
-    (found, Witness { says, words })
+    let spoken = all().find(|source| source.support == support).or_else(|| all().next());
+    let detail = spoken.map_or_else(String::new, |source| source.detail.clone());
+    (found, EvidenceSource { support, detail })
 }
 
-/// One launch: the names of the ways that ran, and what follows.
-fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<String>, Witness) {
+/// The evidence of one launch, and the names of the transports that ran.
+fn of_launch(
+    profile: &Profile,
+    record: &Folded,
+    nodes: usize,
+) -> (BTreeSet<String>, EvidenceSource) {
     let facts: Vec<&NcclFacts> = record.library.iter().collect();
     if facts.is_empty() {
-        return (BTreeSet::new(), Witness::silent("NCCL's log is not in the record"));
+        return (BTreeSet::new(), EvidenceSource::no_data("NCCL's log is not in the record"));
     }
     let algorithms = Algorithms::of(record);
-    if let Way::Nvls | Way::CollNet = profile.way {
-        return (algorithms.names.clone(), algorithms.witness(&profile.way, &facts));
+    if let TransportKind::Nvls | TransportKind::CollNet = profile.kind {
+        return (algorithms.names.clone(), algorithms.source(&profile.kind, &facts));
     }
     let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
-    // A connection's two ends may be told in two logs: what counts is which ways a pair has.
+    // Two logs may each hold one end of a connection: only the pair's transports count.
     let mut pairs: BTreeMap<(u32, u32), BTreeSet<&Via>> = BTreeMap::new();
     for pair in facts.iter().flat_map(|facts| &facts.pairs) {
         let Some(to) = pair.to.filter(|to| stage.has(pair.from, *to)) else { continue };
@@ -58,35 +68,37 @@ fn of_launch(profile: &Profile, record: &Folded, nodes: usize) -> (BTreeSet<Stri
     }
     let networks = Networks::of(&facts);
     let names = pairs.values().flatten().map(|via| networks.named(via)).collect();
-    let silent = |why: &str| Witness::silent(why);
+    let silent = |why: &str| EvidenceSource::no_data(why);
     if pairs.is_empty() {
         return (names, silent("NCCL's log names no connection between these ranks"));
     }
     let fits: Vec<Fit> =
-        pairs.values().flatten().map(|via| networks.fit(&profile.way, via)).collect();
+        pairs.values().flatten().map(|via| networks.fit(&profile.kind, via)).collect();
     let any = |fit| fits.contains(&fit);
-    // In-switch reduction beside the connections would carry the data instead.
+    // In-switch reduction, set up beside the connections, would carry the data instead.
     let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
     let buffers = facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0));
     let list = names.iter().map(String::as_str).collect::<Vec<&str>>().join(", ");
-    let words = format!("{list} between {} pairs of ranks", pairs.len());
-    let witness = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
-        (false, true, false) => Witness { says: Says::No, words },
-        (_, true, _) => Witness { says: Says::Partly, words },
-        _ if switched => Witness { says: Says::Partly, words },
-        (_, _, true) => silent(&format!("{words}; which device or plugin is not told")),
+    let detail = format!("{list} between {} pairs of ranks", pairs.len());
+    let source = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
+        (false, true, false) => EvidenceSource { support: Support::Contradicts, detail },
+        (_, true, _) => EvidenceSource { support: Support::Partial, detail },
+        _ if switched => EvidenceSource { support: Support::Partial, detail },
+        (_, _, true) => silent(&format!("{detail}; which device or plugin is not told")),
         _ if buffers && algorithms.unnamed > 0 => silent(&format!(
-            "{words}; NVLS is set up as well, and rows do not name their algorithm"
+            "{detail}; NVLS is set up as well, and rows do not name their algorithm"
         )),
         _ => match stage.unnamed(&pairs) {
-            0 => Witness { says: Says::Yes, words },
-            some => silent(&format!("{words}; nothing is said of {some} of {} ranks", stage.ranks)),
+            0 => EvidenceSource { support: Support::Confirms, detail },
+            some => {
+                silent(&format!("{detail}; nothing is said of {some} of {} ranks", stage.ranks))
+            }
         },
     };
-    (names, witness)
+    (names, source)
 }
 
-/// Which pairs of ranks are in question.
+/// Whether a pair of ranks is in question.
 struct Stage {
     scope: Scope,
     nodes: usize,
@@ -107,7 +119,7 @@ impl Stage {
         }
     }
 
-    /// Ranks that no pair names; of pairs between nodes, ranks of nodes that none names.
+    /// Ranks that no pair names; for pairs between nodes, ranks of nodes that none names.
     fn unnamed(&self, pairs: &BTreeMap<(u32, u32), BTreeSet<&Via>>) -> usize {
         let named: BTreeSet<usize> =
             pairs.keys().flat_map(|(from, to)| [*from as usize, *to as usize]).collect();
@@ -141,43 +153,48 @@ impl Algorithms {
     }
 
     /// NVLS and SHARP are algorithms: rows name them.
-    fn witness(&self, way: &Way, facts: &[&NcclFacts]) -> Witness {
-        let start = if *way == Way::Nvls { "NVLS" } else { "COLLNET" };
+    fn source(&self, kind: &TransportKind, facts: &[&NcclFacts]) -> EvidenceSource {
+        let start = if *kind == TransportKind::Nvls { "NVLS" } else { "COLLNET" };
         let fitting = self.names.iter().filter(|name| name.starts_with(start)).count();
-        let set_up = match way {
-            Way::Nvls => facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0)),
+        let set_up = match kind {
+            TransportKind::Nvls => {
+                facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0))
+            }
             _ => facts
                 .iter()
                 .flat_map(|f| &f.transports)
                 .any(|e| matches!(e.transport, Via::CollNet { .. })),
         };
         let found = self.names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let says = match fitting {
-            _ if self.names.is_empty() => return Witness::silent("no row names its algorithm"),
-            0 => Says::No,
-            some if some < self.names.len() => Says::Partly,
-            _ if self.unnamed > 0 => {
-                let words = format!("algorithms {found}; {} rows name none", self.unnamed);
-                return Witness::silent(&words);
+        let support = match fitting {
+            _ if self.names.is_empty() => {
+                return EvidenceSource::no_data("no row names its algorithm");
             }
-            // The buffers' line and the choice belong together; the choice is the stronger one.
-            _ => Says::Yes,
+            0 => Support::Contradicts,
+            some if some < self.names.len() => Support::Partial,
+            _ if self.unnamed > 0 => {
+                let detail = format!("algorithms {found}; {} rows name none", self.unnamed);
+                return EvidenceSource::no_data(&detail);
+            }
+            // The line about buffers and the choice belong together; the choice is the stronger
+            // evidence.
+            _ => Support::Confirms,
         };
         let buffers = if set_up { "set up" } else { "no word of buffers" };
-        Witness { says, words: format!("algorithms {found}; {buffers}") }
+        EvidenceSource { support, detail: format!("algorithms {found}; {buffers}") }
     }
 }
 
-/// Whether a way is the one that was asked for.
+/// Whether a transport in the log is the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Yes,
     No,
-    /// The kind is right; which device or library it is, nobody says.
+    /// The kind is right; the log does not name the device or library.
     Untold,
 }
 
-/// What NCCL says of networks: their devices, and plugins that were loaded.
+/// NCCL's log lines about networks: their devices, and plugins that were loaded.
 struct Networks<'a> {
     /// By network, as `Socket`.
     devices: BTreeMap<&'a str, BTreeSet<(&'a str, Option<u32>)>>,
@@ -201,7 +218,8 @@ impl<'a> Networks<'a> {
         all
     }
 
-    /// A way's name without what differs from channel to channel, with the network's devices.
+    /// A transport's name without the parts that differ from channel to channel, with the network's
+    /// devices.
     fn named(&self, via: &Via) -> String {
         let (name, network) = match via {
             Via::P2p { .. } | Via::Shm { .. } => return via.to_string(),
@@ -218,24 +236,24 @@ impl<'a> Networks<'a> {
         }
     }
 
-    /// Whether NCCL's way is the one that was asked for: of sockets and verbs over the device that was
-    /// named and no other, of plugins by the one that was named.
-    fn fit(&self, way: &Way, via: &Via) -> Fit {
+    /// Whether NCCL's transport is the requested one: for sockets and verbs over the named device
+    /// and no other, for plugins by the named one.
+    fn fit(&self, kind: &TransportKind, via: &Via) -> Fit {
         let only = |network: &str, is: &dyn Fn(&str, Option<u32>) -> bool| {
             let Some(devices) = self.devices.get(network) else { return Fit::Untold };
             if devices.iter().all(|(name, port)| is(name, *port)) { Fit::Yes } else { Fit::No }
         };
-        let fits = match (way, via) {
-            (Way::Default, _) => true,
-            (Way::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
-            (Way::P2p, Via::P2p { .. }) | (Way::Shm, Via::Shm { .. }) => true,
-            (Way::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
+        let fits = match (kind, via) {
+            (TransportKind::Default, _) => true,
+            (TransportKind::Mnnvl, Via::P2p { mapping, .. }) => *mapping == Mapping::Mnnvl,
+            (TransportKind::P2p, Via::P2p { .. }) | (TransportKind::Shm, Via::Shm { .. }) => true,
+            (TransportKind::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
                 return only("Socket", &|name, _| name == device);
             }
-            (Way::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
+            (TransportKind::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
                 return only("IB", &|name, of| name == device && of.is_none_or(|of| of == *port));
             }
-            (Way::Plugin(file), Via::Net { plugin, .. })
+            (TransportKind::Plugin(file), Via::Net { plugin, .. })
                 if plugin != "IB" && plugin != "Socket" =>
             {
                 let loaded =
@@ -256,13 +274,13 @@ mod tests {
 
     use Fit::{No, Untold, Yes};
 
-    /// How the connections that a log's lines tell of fit.
-    fn fits(way: &Way, lines: &[&str]) -> Vec<Fit> {
+    /// How the connections in a log fit a request.
+    fn fits(kind: &TransportKind, lines: &[&str]) -> Vec<Fit> {
         let log: String =
             lines.iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}\n")).collect();
         let facts = parse(&log);
         let networks = Networks::of(&[&facts]);
-        facts.transports.iter().map(|ends| networks.fit(way, &ends.transport)).collect()
+        facts.transports.iter().map(|ends| networks.fit(kind, &ends.transport)).collect()
     }
 
     #[test]
@@ -272,39 +290,42 @@ mod tests {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
         let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
-        assert_eq!(fits(&Way::P2p, &[p2p]), [Yes]);
-        assert_eq!(fits(&Way::P2p, &[shm]), [No]);
-        assert_eq!(fits(&Way::Shm, &[p2p]), [No]);
-        assert_eq!(fits(&Way::Shm, &[shm]), [Yes]);
-        assert_eq!(fits(&Way::Mnnvl, &[p2p]), [No]);
-        let eno2 = Way::Socket("eno2".to_owned());
+        assert_eq!(fits(&TransportKind::P2p, &[p2p]), [Yes]);
+        assert_eq!(fits(&TransportKind::P2p, &[shm]), [No]);
+        assert_eq!(fits(&TransportKind::Shm, &[p2p]), [No]);
+        assert_eq!(fits(&TransportKind::Shm, &[shm]), [Yes]);
+        assert_eq!(fits(&TransportKind::Mnnvl, &[p2p]), [No]);
+        let eno2 = TransportKind::Socket("eno2".to_owned());
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [Yes]);
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [No]);
         assert_eq!(fits(&eno2, &[ib]), [No]);
-        let hca = Way::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let hca = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [Yes]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [No]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:2/RoCE [RO]; OOB a:1<0>", ib]), [No]);
-        let ours = Way::Plugin("libx.so".to_owned());
+        let ours = TransportKind::Plugin("libx.so".to_owned());
         assert_eq!(fits(&ours, &["NET/Plugin: Loaded net plugin busbw (v8)", plugin]), [Yes]);
         assert_eq!(fits(&ours, &[socket]), [No]);
     }
 
-    /// A device or a plugin that no line names may be another one.
+    /// A device or plugin that no line names may be another one.
     #[test]
     fn what_is_not_told_is_not_proven() {
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";
         let ib = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA";
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
-        assert_eq!(fits(&Way::Socket("eno2".to_owned()), &[socket]), [Untold]);
-        assert_eq!(fits(&Way::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]), [Untold]);
-        let ours = Way::Plugin("libx.so".to_owned());
+        assert_eq!(fits(&TransportKind::Socket("eno2".to_owned()), &[socket]), [Untold]);
+        assert_eq!(
+            fits(&TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]),
+            [Untold]
+        );
+        let ours = TransportKind::Plugin("libx.so".to_owned());
         assert_eq!(fits(&ours, &[plugin]), [Untold]);
         let other = "NET/Plugin: Loaded net plugin other (v8)";
         assert_eq!(fits(&ours, &[other, plugin]), [Untold]);
     }
 
-    /// A ring of four of which the log names one connection says nothing of the others.
+    /// A ring of four with one connection in the log: nothing is known of the others.
     #[test]
     fn ranks_that_are_not_named_are_not_proven() {
         let via =

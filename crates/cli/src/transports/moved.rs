@@ -1,5 +1,5 @@
-//! What devices counted over an environment's launches, next to what must have moved.
-//! Not what follows from it (`evidence`).
+//! The bytes that devices counted over an environment's launches, and the bytes that had to move.
+//! Not what follows from them (`evidence`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use super::{profile::Scope, required};
 /// Bytes over all rows of all launches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Moved {
-    /// The least that had to move between the ranks in question.
+    /// The smallest number of bytes that had to move between the ranks in question.
     pub required: f64,
-    /// What left all GPUs over NVLink; none where it was not read.
+    /// Bytes that left all GPUs over NVLink; `None` where it was not read.
     pub nvlink: Option<u64>,
-    /// What each network device moved in its busier direction.
+    /// Bytes that each network device moved in its busier direction.
     pub network: BTreeMap<String, u64>,
-    /// Network devices that were read in every launch: of others nothing is known.
+    /// Network devices that were read in every launch: nothing is known of others.
     pub read: BTreeSet<String>,
 }
 
-/// The least that ranks in question receive in one operation.
+/// The smallest number of bytes that the ranks in question receive in one operation.
 fn of_ranks(collective: Collective, row: &Row, scope: Scope, nodes: usize) -> f64 {
     let received = |ranks, groups| required::received(collective, row.size, ranks, groups);
     match scope {
@@ -38,12 +38,12 @@ fn of_ranks(collective: Collective, row: &Row, scope: Scope, nodes: usize) -> f6
 }
 
 impl Moved {
-    /// Adds up; none where no counters were read, or somebody reset one.
+    /// Adds the counters of all launches; `None` where none were read, or one was reset.
     pub fn of(records: &[&Folded], scope: Scope, nodes: usize) -> Option<Moved> {
         let mut all = Moved::default();
         let mut any = false;
         let mut nvlink = Some(0);
-        // A launch without a row has nothing that was counted.
+        // A launch without a row has no counts.
         for record in records.iter().filter(|record| !record.rows.is_empty()) {
             let counted = record.run.counted.as_ref()?;
             let is_read = |kind| counted.devices.values().any(|other| *other == kind);
@@ -60,7 +60,7 @@ impl Moved {
                     Benchmark::Collective(collective) => {
                         of_ranks(collective, row, scope, nodes) * required::operations(row, plan)
                     }
-                    // Of pairs within nodes there are none: `Here::lone_ranks`.
+                    // `Here::lone_ranks` waives pairs within nodes where there are none.
                     Benchmark::Messages(test) => required::exchanged(test, row, plan),
                     Benchmark::Pairs => continue,
                 };
@@ -86,17 +86,17 @@ impl Moved {
         (any && all.required > 0.0).then_some(all)
     }
 
-    /// What a device moved, as a part of what was required.
+    /// A device's bytes as a share of the required bytes.
     pub fn part(&self, bytes: u64) -> f64 {
         bytes as f64 / self.required
     }
 
-    /// What a network device moved; none where it was not read.
+    /// A network device's bytes; `None` where it was not read.
     pub fn over(&self, device: &str) -> Option<u64> {
         self.read.contains(device).then(|| self.network.get(device).copied().unwrap_or(0))
     }
 
-    /// The network device that moved most.
+    /// The network device that moved most bytes.
     pub fn busiest(&self) -> Option<(&str, u64)> {
         let most = self.network.iter().max_by_key(|(_, moved)| **moved)?;
         Some((most.0, *most.1))

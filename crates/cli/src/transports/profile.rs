@@ -1,5 +1,5 @@
-//! Named transports: the environment that selects each on this machine, and what is to be proven of it.
-//! Or why it cannot run here. Not the proof (`evidence`).
+//! Named transports: the environment that selects each on this machine, or why it cannot run here.
+//! Not the evidence of what ran (`evidence`).
 
 use busbw_core::Collective;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::here::{Here, Interface};
 use crate::sweep::{Environment, Variable};
 
-/// By which way bytes are to go.
+/// The kind of a transport.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum TransportKind {
     /// From GPU to GPU, within a host.
     P2p,
-    /// The same between hosts: NVLink that spans them.
+    /// The same between hosts: NVLink that spans them (MNNVL).
     Mnnvl,
-    /// NVLink's switches reduce and multiply.
+    /// NVLink's switches reduce and multicast (NVLS).
     Nvls,
-    /// Host memory that processes share.
+    /// Shared host memory (SHM).
     Shm,
     /// NCCL's sockets, over this interface.
     Socket(String),
@@ -25,57 +25,57 @@ pub enum Way {
     Rdma {
         /// Such as mlx5_0; empty where there is none.
         device: String,
-        /// From 1.
+        /// Number, from 1.
         port: u32,
     },
     /// A net plugin.
     Plugin(String),
-    /// A network that reduces.
+    /// A network that reduces (SHARP).
     CollNet,
-    /// Whatever the library takes by itself.
+    /// NCCL's own choice.
     Default,
-    /// busbw's own memory of the host backend.
+    /// The shared memory of the host backend.
     Host,
 }
 
-/// Between which ranks.
+/// The pairs of ranks in question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// All of them.
+    /// All pairs.
     All,
-    /// Those of one node.
+    /// Pairs within a node.
     Within,
-    /// Those of different nodes.
+    /// Pairs between nodes.
     Between,
 }
 
-/// A transport to try.
+/// A transport to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Its name, and what its environment sets.
     pub environment: Environment,
-    /// What is to be proven.
-    pub way: Way,
-    /// Of which ranks.
+    /// The kind that is to be confirmed.
+    pub kind: TransportKind,
+    /// The pairs of ranks that it is for.
     pub scope: Scope,
     /// Why it cannot run here.
     pub waived: Option<String>,
 }
 
 impl Profile {
-    fn new(name: &str, way: Way, scope: Scope, variables: &[(&str, &str)]) -> Profile {
+    fn new(name: &str, kind: TransportKind, scope: Scope, variables: &[(&str, &str)]) -> Profile {
         let variable = |(name, value): &(&str, &str)| Variable {
             name: (*name).to_owned(),
             value: Some((*value).to_owned()),
         };
         let variables = variables.iter().map(variable).collect();
         let environment = Environment { name: name.to_owned(), variables, options: Vec::new() };
-        Profile { environment, way, scope, waived: None }
+        Profile { environment, kind, scope, waived: None }
     }
 
-    fn waived(name: &str, way: Way, why: impl Into<String>) -> Profile {
-        Profile { waived: Some(why.into()), ..Profile::new(name, way, Scope::All, &[]) }
+    fn waived(name: &str, kind: TransportKind, why: impl Into<String>) -> Profile {
+        Profile { waived: Some(why.into()), ..Profile::new(name, kind, Scope::All, &[]) }
     }
 
     fn unless(mut self, why: Option<String>) -> Profile {
@@ -88,19 +88,19 @@ impl Profile {
         &self.environment.name
     }
 
-    /// Whether a user who writes `word` means it: its name, or its family.
+    /// Whether `word` selects it: its name, or its family.
     pub fn is_meant(&self, word: &str) -> bool {
         let family = self.name().split(':').next().unwrap_or("");
         word == self.name() || word == family
     }
 }
 
-/// Whatever is not to be measured: the in-switch reduction would hide the ways below it.
+/// Settings that disable in-switch reduction, which would hide the transports below it.
 const NO_NVLS: (&str, &str) = ("NCCL_NVLS_ENABLE", "0");
 const NO_P2P: (&str, &str) = ("NCCL_P2P_DISABLE", "1");
 const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
 
-/// Every transport, those that cannot run here with the reason, fastest first.
+/// Every transport, fastest first; those that cannot run here have the reason.
 pub fn profiles(here: &Here) -> Vec<Profile> {
     if !here.is_nccl {
         return on_host(here);
@@ -108,12 +108,12 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
     let within = if here.nodes > 1 { Scope::Within } else { Scope::All };
     let mut all = vec![
         nvls(here),
-        Profile::new("p2p", Way::P2p, within, &[NO_NVLS])
+        Profile::new("p2p", TransportKind::P2p, within, &[NO_NVLS])
             .unless(here.is_on("NCCL_P2P_DISABLE"))
             .unless(here.is_set_to("NCCL_P2P_LEVEL", &["LOC", "0"]))
             .unless(here.lone_ranks()),
         mnnvl(),
-        Profile::new("shm", Way::Shm, within, &[NO_NVLS, NO_P2P])
+        Profile::new("shm", TransportKind::Shm, within, &[NO_NVLS, NO_P2P])
             .unless(here.is_on("NCCL_SHM_DISABLE"))
             .unless(here.lone_ranks()),
     ];
@@ -121,7 +121,7 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
     all.extend(sockets(here));
     all.push(sharp(here));
     all.extend(plugin(here));
-    all.push(Profile::new("default", Way::Default, Scope::All, &[]));
+    all.push(Profile::new("default", TransportKind::Default, Scope::All, &[]));
     for profile in &mut all {
         if here.nodes > 1 {
             let option = ["--virtual-nodes".to_owned(), here.nodes.to_string()];
@@ -132,16 +132,16 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
     all
 }
 
-/// What the host backend has.
+/// The transport of the host backend.
 fn on_host(here: &Here) -> Vec<Profile> {
     let nodes = (here.nodes > 1).then(|| "the host backend knows no nodes".to_owned());
     let gpus = "the host backend moves memory; this needs GPUs";
-    let mut all = vec![Profile::new("shm", Way::Host, Scope::All, &[]).unless(nodes)];
-    all.extend(["p2p", "nvls"].map(|name| Profile::waived(name, Way::P2p, gpus)));
+    let mut all = vec![Profile::new("shm", TransportKind::Host, Scope::All, &[]).unless(nodes)];
+    all.extend(["p2p", "nvls"].map(|name| Profile::waived(name, TransportKind::P2p, gpus)));
     let later = "between processes by TCP comes with the net backend: --backend net";
-    all.push(Profile::waived("net", Way::Socket("lo".to_owned()), later));
+    all.push(Profile::waived("net", TransportKind::Socket("lo".to_owned()), later));
     if here.net_plugin.is_some() {
-        all.push(Profile::waived("plugin", Way::Plugin(String::new()), gpus));
+        all.push(Profile::waived("plugin", TransportKind::Plugin(String::new()), gpus));
     }
     for profile in &mut all {
         profile.waived = here.alone().or(profile.waived.take());
@@ -154,8 +154,8 @@ fn nvls(here: &Here) -> Profile {
         here.benchmark.collective(),
         Some(Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
     );
-    // NCCL_NVLS_ENABLE is not set: 2, its default, means where it is possible.
-    Profile::new("nvls", Way::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
+    // NCCL_NVLS_ENABLE stays unset: its default, 2, uses NVLS where it is possible.
+    Profile::new("nvls", TransportKind::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
         .unless(here.chooses_without("NCCL_ALGO", "nvls"))
@@ -167,10 +167,10 @@ fn nvls(here: &Here) -> Profile {
 }
 
 fn mnnvl() -> Profile {
-    Profile::waived("mnnvl", Way::Mnnvl, "one host: NVLink between hosts needs two")
+    Profile::waived("mnnvl", TransportKind::Mnnvl, "one host: NVLink between hosts needs two")
 }
 
-/// What makes NCCL take the network: between nodes it has nothing else.
+/// Settings that make NCCL use the network within a node: between nodes it has nothing else.
 fn over_the_network(here: &Here) -> (Scope, Vec<(&'static str, &'static str)>) {
     match here.nodes {
         0 | 1 => (Scope::All, vec![NO_NVLS, NO_P2P, NO_SHM]),
@@ -187,7 +187,11 @@ fn rdma(here: &Here) -> Vec<Profile> {
                 true => "there is no RDMA device",
                 false => "no RDMA port is of this kind",
             };
-            all.push(Profile::waived(family, Way::Rdma { device: String::new(), port: 0 }, why));
+            all.push(Profile::waived(
+                family,
+                TransportKind::Rdma { device: String::new(), port: 0 },
+                why,
+            ));
         }
         all.extend(ports().map(|port| {
             let (scope, mut set) = over_the_network(here);
@@ -198,10 +202,10 @@ fn rdma(here: &Here) -> Vec<Profile> {
                 1 => format!("{family}:{}", port.device),
                 _ => format!("{family}:{}:{}", port.device, port.number),
             };
-            let way = Way::Rdma { device: port.device.clone(), port: port.number };
+            let kind = TransportKind::Rdma { device: port.device.clone(), port: port.number };
             let down = (!port.active)
                 .then(|| format!("port {}/{} is {}", port.device, port.number, port.state));
-            Profile::new(&name, way, scope, &set)
+            Profile::new(&name, kind, scope, &set)
                 .unless(here.is_on("NCCL_IB_DISABLE"))
                 .unless(here.leaves_out("NCCL_IB_HCA", &port.device))
                 .unless(down)
@@ -226,14 +230,18 @@ fn sockets(here: &Here) -> Vec<Profile> {
                 first.unwrap_or("?")
             )
         });
-        Profile::new(&name, Way::Socket(interface.name.clone()), scope, &set)
+        Profile::new(&name, TransportKind::Socket(interface.name.clone()), scope, &set)
             .unless(interface.why_not.clone())
             .unless(here.leaves_out("NCCL_SOCKET_IFNAME", &interface.name))
             .unless(same)
     };
     let all: Vec<Profile> = here.interfaces.iter().map(profile).collect();
     match all.is_empty() {
-        true => vec![Profile::waived("socket", Way::Socket(String::new()), "no network interface")],
+        true => vec![Profile::waived(
+            "socket",
+            TransportKind::Socket(String::new()),
+            "no network interface",
+        )],
         false => all,
     }
 }
@@ -243,7 +251,7 @@ fn sharp(here: &Here) -> Profile {
     let infiniband = here.ports.iter().any(|port| !port.ethernet && port.active);
     let why =
         (!infiniband).then(|| "no active InfiniBand port: SHARP is in its switches".to_owned());
-    Profile::new("sharp", Way::CollNet, Scope::All, &set)
+    Profile::new("sharp", TransportKind::CollNet, Scope::All, &set)
         .unless(why)
         .unless((here.nodes < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
         .unless(here.benchmark.messages().map(|test| format!("{} reduces nothing", test.name())))
@@ -259,7 +267,7 @@ fn plugin(here: &Here) -> Option<Profile> {
     let shown = path.to_string_lossy();
     set.push(("NCCL_NET_PLUGIN", &shown));
     let missing = (!path.is_file()).then(|| format!("{} is no file", path.display()));
-    Some(Profile::new("plugin", Way::Plugin(file), scope, &set).unless(missing))
+    Some(Profile::new("plugin", TransportKind::Plugin(file), scope, &set).unless(missing))
 }
 
 #[cfg(test)]
@@ -315,7 +323,7 @@ mod tests {
         }
     }
 
-    /// What a user has switched off stays off.
+    /// Transports that a user has disabled stay disabled.
     #[test]
     fn nothing_is_switched_on_again() {
         for (variable, value, names) in [
@@ -355,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Two transports of one name would write each other's records.
+    /// Two transports of one name would overwrite each other's records.
     #[test]
     fn every_port_has_its_own_name() {
         let mut here = Here::rehearsal(8).with_rdma();

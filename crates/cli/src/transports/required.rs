@@ -1,5 +1,6 @@
-//! How many bytes must go from one group of ranks to another, whatever algorithm runs: what counters are held
-//! against. Not what a ring or a tree moves.
+//! The number of bytes that must go from one group of ranks to another, with any algorithm: the
+//! reference for the counters.
+//! Not what a ring or a tree moves.
 
 use busbw_core::{
     Collective,
@@ -8,18 +9,19 @@ use busbw_core::{
     record::{Half, Row},
 };
 
-/// The least bytes that all groups together receive from other groups in one operation of `size` bytes (the
-/// size column), where `ranks` are dealt out evenly to `groups`.
+/// The smallest number of bytes that all groups together receive from other groups in one operation
+/// of `size` bytes (the size column), with `ranks` distributed evenly over `groups`.
 ///
-/// A group must get what it lacks and cannot make: partial sums of others, their blocks, the root's data.
-/// With each rank a group of its own these are the bytes behind busbw (nccl-tests doc/PERFORMANCE.md).
+/// A group must receive what it lacks and cannot compute: partial sums of others, their blocks, the
+/// root's data. With one rank a group these are the bytes behind busbw (nccl-tests
+/// doc/PERFORMANCE.md).
 pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) -> f64 {
     let (size, n, k) = (size as f64, ranks as f64, groups as f64);
     if groups < 2 || ranks < groups {
         return 0.0;
     }
     match collective {
-        // Reduced and handed out again, each over the groups' cut.
+        // Reduced, and distributed again: each crosses the groups' cut.
         Collective::AllReduce => 2.0 * size * (k - 1.0),
         Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
             size * (k - 1.0)
@@ -33,7 +35,7 @@ pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) 
     }
 }
 
-/// Operations that were run while a row's counters were read: timed ones, those that settle, checks.
+/// Operations that ran while a row's counters were read: timed ones, warm-up, checks.
 pub fn operations(row: &Row, plan: &Plan) -> f64 {
     let of_half = |half: &Half| {
         let iterations = half.fewer_iterations.unwrap_or(plan.iterations);
@@ -45,8 +47,8 @@ pub fn operations(row: &Row, plan: &Plan) -> f64 {
     row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()
 }
 
-/// The bytes of messages, timed and untimed, that pairs of ranks exchanged while a row's counters were read.
-/// Checks come on top.
+/// The bytes of messages, timed and untimed, that pairs of ranks exchanged while a row's counters
+/// were read, without those of checks.
 pub fn exchanged(test: Messages, row: &Row, plan: &Plan) -> f64 {
     let pairs = plan.pairs(test).len();
     let (asked, untimed) = plan.loops(row.size);
@@ -65,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// With a group a rank it is busbw's numerator.
+    /// With one rank a group it is busbw's numerator.
     #[test]
     fn every_rank_for_itself_is_busbw() {
         for collective in [

@@ -1,15 +1,16 @@
-//! Transports as tables: what was asked and proven, then sizes. Not the figures' origin (`evidence`).
+//! Transports as tables: requested and confirmed ones, then sizes.
+//! Not the figures' origin (`evidence`).
 
 use std::fmt::Write;
 
-use super::evidence::{Percent, Transport, Verdict};
+use super::evidence::{Conclusion, Percent, Transport};
 use crate::sweep::{Outcome, cells, digits, figure, foot, head, multiple};
 use busbw_core::columns::aligned;
 
-/// Everything.
+/// The complete text.
 pub fn table(outcome: &Outcome) -> String {
     let mut text = head(outcome);
-    text.push_str(&proofs(outcome));
+    text.push_str(&evidence_lines(outcome));
     text.push_str(&notes(outcome));
     text.push_str("#\n");
     text.push_str(&cells(outcome));
@@ -18,7 +19,7 @@ pub fn table(outcome: &Outcome) -> String {
 }
 
 /// A line for each transport, with its figure at the largest size.
-fn proofs(outcome: &Outcome) -> String {
+fn evidence_lines(outcome: &Outcome) -> String {
     let largest = outcome.rows.last();
     let at = largest.map_or("-".to_owned(), |row| format!("at {}", row.label()));
     let mut heading = vec!["asked".to_owned(), "verdict".to_owned(), "ran".to_owned()];
@@ -54,7 +55,7 @@ fn percent(transport: Option<&Transport>) -> String {
     }
 }
 
-/// What the lines above cannot hold: settings, reasons, rules.
+/// Details of the lines above: settings, reasons, rules.
 fn notes(outcome: &Outcome) -> String {
     let mut text = "#\n".to_owned();
     for environment in &outcome.environments {
@@ -80,14 +81,14 @@ fn notes(outcome: &Outcome) -> String {
         };
         let why = found.why.as_deref().unwrap_or("");
         match found.verdict {
-            Verdict::Proven => {}
-            Verdict::Replaced => {
+            Conclusion::Proven => {}
+            Conclusion::Replaced => {
                 let _ = writeln!(text, "#    asked for {name}, got {}: {why}", found.found);
             }
-            Verdict::Mixed => {
+            Conclusion::Mixed => {
                 let _ = writeln!(text, "#    not only {name}, but {}: {why}", found.found);
             }
-            Verdict::Doubted | Verdict::Unproven => {
+            Conclusion::Conflicting | Conclusion::Unproven => {
                 let _ = writeln!(text, "#    {}: {why}", found.verdict.word());
             }
         }

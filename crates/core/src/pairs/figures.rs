@@ -1,5 +1,5 @@
-//! What a verdict is reached from: figures of ordered pairs, each with its class and its samples.
-//! Not the matrix that is shown, and not yet an opinion.
+//! The input of a verdict: figures of ordered pairs, each with its class and its samples.
+//! Not the matrix that is shown, and not a verdict.
 
 use thiserror::Error;
 
@@ -17,10 +17,10 @@ pub struct Cell {
     pub class: usize,
     /// Median of its samples, in the unit of the figures.
     pub median: f64,
-    /// Standard deviation of one sample as a part of the median, estimated from few samples; none
-    /// from a single one.
+    /// Standard deviation of one sample relative to the median, estimated from few samples; `None`
+    /// with a single one.
     pub spread: Option<f64>,
-    /// How many samples, each of another pass through the schedule.
+    /// Number of samples, each of another pass through the schedule.
     pub samples: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct Figures {
 /// Why figures cannot be judged.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum BadFigures {
-    /// No such rank, class, or a rank to itself.
+    /// A rank or class that does not exist, or a rank with itself.
     #[error(
         "the figure of rank {from} to rank {to} in class {class} belongs to no pair of the {ranks} ranks and {classes} classes"
     )]
@@ -52,7 +52,7 @@ pub enum BadFigures {
         /// How many classes.
         classes: usize,
     },
-    /// A figure that is no speed and no time.
+    /// A figure that is not positive.
     #[error("rank {from} to rank {to} has the figure {value}: a speed or a time is above 0")]
     Value {
         /// The sender.
@@ -64,21 +64,21 @@ pub enum BadFigures {
     },
 }
 
-/// Classes of pairs where nothing but their hosts is known: the first.
+/// The first class where only the hosts of ranks are known.
 pub const WITHIN_HOSTS: &str = "within hosts";
-/// The second.
+/// The second one.
 pub const BETWEEN_HOSTS: &str = "between hosts";
 
-/// How much wider the median absolute deviation of 2, 3 … samples is taken, because it is too small
-/// on average (Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly Robust Estimators of
-/// Scale", COMPSTAT 1992, section 2.1).
-const FEW: [f64; 8] = [1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107];
+/// Factors for the median absolute deviation of 2, 3 … samples, which is too small on average
+/// (Croux and Rousseeuw, "Time-Efficient Algorithms for Two Highly Robust Estimators of Scale",
+/// COMPSTAT 1992, section 2.1).
+const SMALL_SAMPLE_FACTORS: [f64; 8] = [1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107];
 
-/// From a median absolute deviation to the standard deviation of normal noise.
-const NORMAL: f64 = 1.4826;
+/// The factor from a median absolute deviation to the standard deviation of normal noise.
+const NORMAL_FACTOR: f64 = 1.4826;
 
 impl Cell {
-    /// From its samples; none without any, or if one is not above 0.
+    /// From its samples; `None` without any, or if one is not above 0.
     pub fn of(from: usize, to: usize, class: usize, samples: &[f64]) -> Option<Cell> {
         let logs: Vec<f64> = samples.iter().map(|sample| sample.ln()).collect();
         let median = median(samples).filter(|_| logs.iter().all(|log| log.is_finite()))?;
@@ -90,7 +90,7 @@ impl Figures {
     /// `hosts` is the host of each rank, `classes` the names of classes.
     ///
     /// # Errors
-    /// [`BadFigures`].
+    /// A cell has a rank or class that does not exist, or a figure that is not positive.
     pub fn new(
         unit: Unit,
         hosts: Vec<usize>,
@@ -109,10 +109,11 @@ impl Figures {
         Ok(Figures { unit, hosts, classes, cells })
     }
 
-    /// Of samples of pairs, with the two classes that hosts make. Pairs without samples are left out.
+    /// From samples of pairs, with the two classes that hosts make. Pairs without samples are left
+    /// out.
     ///
     /// # Errors
-    /// [`BadFigures`].
+    /// A cell has a rank that does not exist, or a figure that is not positive.
     pub fn by_hosts<'a>(
         unit: Unit,
         hosts: Vec<usize>,
@@ -152,8 +153,8 @@ impl Figures {
         &self.cells
     }
 
-    /// Logarithm of the time that a cell stands for, up to a constant: more is slower, and what a
-    /// class has in common is a sum.
+    /// Logarithm of a cell's time, up to a constant: larger is slower, and what a class has in
+    /// common is a sum.
     pub(super) fn slowness(&self, cell: &Cell) -> f64 {
         if self.unit.more_is_better() { -cell.median.ln() } else { cell.median.ln() }
     }
@@ -164,10 +165,10 @@ pub(super) fn scale(values: &[f64]) -> Option<f64> {
     let n = values.len();
     let wider = match n {
         0 | 1 => return None,
-        2..=9 => FEW.get(n - 2).copied().unwrap_or(1.0),
+        2..=9 => SMALL_SAMPLE_FACTORS.get(n - 2).copied().unwrap_or(1.0),
         _ => n as f64 / (n as f64 - 0.8),
     };
-    mad(values).map(|mad| NORMAL * wider * mad)
+    mad(values).map(|mad| NORMAL_FACTOR * wider * mad)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Figures as levels of classes, slowed by subjects, and noise: what is left when some are named.
-//! Not who is to be named.
+//! The model of the figures: levels of classes, slowness of subjects, and noise. Computes the
+//! residuals when some subjects are named.
+//! Not which subjects are named.
 
 use super::{
     figures::{Figures, scale},
@@ -7,20 +8,21 @@ use super::{
 };
 use busbw_stats::median;
 
-/// Cells are never taken to be surer than this, as a part of their figure: two buffers of one size
-/// differ by as much.
-const SUREST: f64 = 0.003;
+/// The smallest relative error that a cell is assumed to have: two buffers of one size differ by as
+/// much.
+const MIN_CELL_ERROR: f64 = 0.003;
 
-/// The fewest cells whose differences tell how much noise there is between cells.
-const FEWEST: usize = 5;
+/// The fewest cells from which the noise between cells is estimated.
+const MIN_CELLS: usize = 5;
 
-/// A median's standard error for normal noise, over that of the mean.
-const OF_MEDIAN: f64 = 1.2533;
+/// A median's standard error under normal noise, relative to that of the mean.
+const MEDIAN_ERROR_FACTOR: f64 = 1.2533;
 
-/// What a median absolute deviation knows, in terms of a standard deviation from as many values.
-const EFFICIENCY: f64 = 0.37;
+/// Information of a median absolute deviation, relative to a standard deviation from as many
+/// values.
+const SPREAD_EFFICIENCY: f64 = 0.37;
 
-/// Every figure as a logarithm of time, and what is known of the noise before anybody is named.
+/// Every figure as a logarithm of time, and the noise before any subject is named.
 pub(super) struct Field {
     /// The slowness of each cell.
     pub slowness: Vec<f64>,
@@ -28,25 +30,25 @@ pub(super) struct Field {
     pub class: Vec<usize>,
     /// How many classes there are.
     pub classes: usize,
-    /// Whether slowness of two subjects adds up, as times do; else the slower one counts.
+    /// Whether the slowness of two subjects adds up, as times do; else the slower one counts.
     pub adds: bool,
     /// Standard deviation of each class's cells by their samples alone, and its degrees of freedom.
     by_samples: Vec<Option<(f64, f64)>>,
 }
 
-/// What subjects explain.
+/// The fit of named subjects.
 pub(super) struct Fit {
-    /// The level of each class: the median slowness of cells that nobody slows.
+    /// The level of each class: the median slowness of cells that no subject slows.
     pub levels: Vec<f64>,
-    /// Of each subject, its slowness in each class.
+    /// The slowness of each subject in each class.
     pub effects: Vec<Vec<f64>>,
-    /// The same beyond what others explain of all its cells.
+    /// The same beyond what other subjects explain of all its cells.
     pub beyond: Vec<Vec<f64>>,
     /// How many subjects slow each cell.
     pub named: Vec<usize>,
-    /// What is left of each cell.
+    /// The residual of each cell.
     pub rest: Vec<f64>,
-    /// Noise of a cell by class, and its degrees of freedom; none where it cannot be known.
+    /// Noise of a cell by class, and its degrees of freedom; `None` where it is unknown.
     pub noise: Vec<Option<(f64, f64)>>,
 }
 
@@ -57,10 +59,10 @@ impl Field {
             let of_class = || cells.iter().filter(move |cell| cell.class == class);
             let spreads: Vec<f64> = of_class().filter_map(|cell| cell.spread).collect();
             let counts: Vec<f64> = of_class().map(|cell| (cell.samples.max(1)) as f64).collect();
-            let freedom: f64 = counts.iter().map(|count| EFFICIENCY * (count - 1.0)).sum();
+            let freedom: f64 = counts.iter().map(|count| SPREAD_EFFICIENCY * (count - 1.0)).sum();
             // Of two samples, the median is their mean.
             let (spread, count) = (median(&spreads)?, median(&counts)?);
-            let error = if count > 2.0 { OF_MEDIAN } else { 1.0 } / count.sqrt();
+            let error = if count > 2.0 { MEDIAN_ERROR_FACTOR } else { 1.0 } / count.sqrt();
             Some((spread * error, freedom))
         });
         Field {
@@ -72,7 +74,7 @@ impl Field {
         }
     }
 
-    /// What `subjects` explain.
+    /// Fits `subjects`.
     pub fn fit(&self, subjects: &[&Candidate]) -> Fit {
         let mut slowed_by = vec![Vec::new(); self.slowness.len()];
         for (number, subject) in subjects.iter().enumerate() {
@@ -94,7 +96,7 @@ impl Field {
         }
         let mut beyond = effects.clone();
         for (number, class, places) in shared {
-            // Others slow all of its cells: it has what they leave.
+            // Other subjects slow all of its cells: it gets the rest.
             let others = |at: usize| {
                 let others = slowed_by[at].iter().filter(|other| **other != number);
                 self.together(others.map(|other| effects[*other][class]))
@@ -122,7 +124,7 @@ impl Field {
         Fit { levels, effects, beyond, named, rest, noise }
     }
 
-    /// What several subjects make of one cell.
+    /// The slowness of one cell under several subjects.
     fn together(&self, effects: impl Iterator<Item = f64>) -> f64 {
         match self.adds {
             true => effects.map(|effect| effect.exp() - 1.0).sum::<f64>().ln_1p(),
@@ -139,19 +141,20 @@ impl Field {
         of(false).or_else(|| of(true)).unwrap_or(0.0)
     }
 
-    /// The larger of what samples within cells say, and what the cells that nobody slows do.
+    /// The larger of two estimates: from samples within cells, and from the cells that no subject
+    /// slows.
     fn noise(&self, class: usize, rest: &[f64], named: &[usize]) -> Option<(f64, f64)> {
         let healthy: Vec<f64> = (0..rest.len())
             .filter(|at| self.class[*at] == class && named[*at] == 0)
             .map(|at| rest[at])
             .collect();
-        let between = scale(&healthy).filter(|_| healthy.len() >= FEWEST);
-        let between = between.map(|scale| (scale, EFFICIENCY * (healthy.len() - 1) as f64));
+        let between = scale(&healthy).filter(|_| healthy.len() >= MIN_CELLS);
+        let between = between.map(|scale| (scale, SPREAD_EFFICIENCY * (healthy.len() - 1) as f64));
         let (noise, freedom) = match (self.by_samples[class], between) {
             (Some((a, some)), Some((b, more))) => (a.max(b), some + more),
             (one, other) => one.or(other)?,
         };
-        Some((noise.max(SUREST), freedom.max(1.0)))
+        Some((noise.max(MIN_CELL_ERROR), freedom.max(1.0)))
     }
 
     /// Noise of each class while nobody is named yet, by the fast cells alone: as many as half of
@@ -163,9 +166,9 @@ impl Field {
             let values: Vec<f64> = at.map(|at| self.slowness[at]).collect();
             let low = busbw_stats::quantile(&values, 0.05)?;
             let fast = (busbw_stats::quantile(&values, 0.25)? - low) / 1.28;
-            let fast = Some(fast).filter(|_| values.len() >= 2 * FEWEST);
+            let fast = Some(fast).filter(|_| values.len() >= 2 * MIN_CELLS);
             let by_samples = self.by_samples[class].map(|(noise, _)| noise);
-            Some(by_samples.into_iter().chain(fast).reduce(f64::max)?.max(SUREST))
+            Some(by_samples.into_iter().chain(fast).reduce(f64::max)?.max(MIN_CELL_ERROR))
         };
         (0..self.classes).map(of_class).collect()
     }

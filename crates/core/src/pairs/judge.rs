@@ -1,6 +1,7 @@
-//! From figures to a verdict: subjects are named one by one as they explain most, then each has to
-//! stand without the others' help.
-//! Not the plan of a retest, and not the sentences. docs/pairs.md tells the method and its rates.
+//! From figures to a verdict: subjects are named one by one in the order of what they explain; then
+//! each must remain significant without the others.
+//! Not the plan of a retest, and not the sentences. docs/pairs.md describes the method and its
+//! error rates.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +10,33 @@ use super::{
     fit::{Field, Fit},
     subject::{Candidate, Subject, candidates},
     tail,
-    verdict::{Basis, Finding, Level, Rule, Unjudged, Verdict, Why},
+    verdict::{Basis, Finding, Level, PairsAssessment, Rule, Unjudged, Why},
 };
 use busbw_stats::median;
 
-/// Part of a subject's cells that have to be slow by at least half of what it is slow by.
-const MOST: f64 = 0.75;
+/// Share of a subject's cells that must be slow by at least half of the subject's own slowness.
+const MIN_SLOW_SHARE: f64 = 0.75;
 
-/// What a subject has to explain more for each class in which it is slow, in squared deviations.
-const EACH_CLASS: f64 = 9.0;
+/// What a subject must explain more for each class in which it is slow, in squared deviations.
+const CLASS_PENALTY: f64 = 9.0;
 
-/// Others that explain as much but for this, in squared deviations, are as likely: 1 to 20.
-const AS_GOOD: f64 = 6.0;
+/// Subjects whose score is within this of the best, in squared deviations, are as likely: 1 to 20.
+const TIE_MARGIN: f64 = 6.0;
 
-/// From so many subjects on that slow more than half of all cells, it is no fault of theirs.
-const TOO_MANY: usize = 3;
+/// From this many subjects on that slow more than half of all cells, none of them is at fault.
+const MAX_WIDE_SUBJECTS: usize = 3;
 
-/// The most subjects that are named; more are no outliers, but how the machine is.
-const MOST_NAMED: usize = 16;
+/// The most subjects that are named; more are no outliers, but the state of the machine.
+const MAX_NAMED: usize = 16;
 
 /// Judges figures by a rule: a first look.
-pub fn judge(figures: &Figures, rule: &Rule) -> Verdict {
+pub fn judge(figures: &Figures, rule: &Rule) -> PairsAssessment {
     Judge::new(figures, rule, candidates(figures)).verdict(Basis::FirstLook)
 }
 
-/// Judges figures of a retest by these alone. Named can be who has at least half of a suspicion's cells, and
-/// was suspected of as much as counts; suspicions that come to nothing are cleared.
-pub fn confirm(first: &Verdict, figures: &Figures, rule: &Rule) -> Verdict {
+/// Judges the figures of a retest by these alone. A subject can be named if at least half of a
+/// suspicion's cells are its own and it was suspected in as many; the other suspicions are cleared.
+pub fn confirm(first: &PairsAssessment, figures: &Figures, rule: &Rule) -> PairsAssessment {
     let hosts = figures.hosts();
     let slowed = |finding: &Finding| -> BTreeSet<usize> {
         let class = finding.class.as_ref();
@@ -75,7 +76,7 @@ fn half(cells: impl Iterator<Item = usize>, suspicion: &BTreeSet<usize>) -> bool
     shared > 0 && 2 * shared >= suspicion.len()
 }
 
-/// Of a class: its cells, those that nobody named slows, and the sum of what is left of all.
+/// One class: its cells, those that no named subject slows, and the sum of their residuals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
     cells: usize,
@@ -91,7 +92,7 @@ struct Judge<'a> {
     first_noise: Vec<Option<f64>>,
 }
 
-/// A subject that was named, and others as good.
+/// A named subject, and others that fit as well.
 struct Named {
     candidate: usize,
     rivals: Vec<usize>,
@@ -104,7 +105,7 @@ impl<'a> Judge<'a> {
         Judge { figures, field, rule, candidates, first_noise }
     }
 
-    fn verdict(&self, basis: Basis) -> Verdict {
+    fn verdict(&self, basis: Basis) -> PairsAssessment {
         let mut named = self.named();
         let (fit, chances) = loop {
             let fit = self.fit(&named);
@@ -119,7 +120,7 @@ impl<'a> Judge<'a> {
         let mut findings: Vec<Finding> =
             (0..named.len()).map(|n| self.finding(&named, n, &fit, chances[n])).collect();
         let slowed = fit.named.iter().filter(|by| **by > 0).count();
-        let disturbed = findings.len() >= TOO_MANY && 2 * slowed > fit.named.len();
+        let disturbed = findings.len() >= MAX_WIDE_SUBJECTS && 2 * slowed > fit.named.len();
         if disturbed {
             findings.clear();
         }
@@ -127,7 +128,7 @@ impl<'a> Judge<'a> {
             let order = b.confidence.total_cmp(&a.confidence);
             order.then(b.slower_percent.total_cmp(&a.slower_percent))
         });
-        Verdict {
+        PairsAssessment {
             basis,
             unit: self.figures.unit(),
             hosts: self.figures.hosts().to_vec(),
@@ -143,10 +144,10 @@ impl<'a> Judge<'a> {
         self.field.fit(&subjects)
     }
 
-    /// Names one subject after the other, each the one that explains most of what is left.
+    /// Names one subject after the other, each the one that explains most of the residuals.
     fn named(&self) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
-        while named.len() < MOST_NAMED {
+        while named.len() < MAX_NAMED {
             let fit = self.fit(&named);
             let left = self.left(&fit);
             let mut scores: Vec<(f64, usize)> = (self.candidates.iter().enumerate())
@@ -158,9 +159,9 @@ impl<'a> Judge<'a> {
             scores.sort_by(|a, b| b.0.total_cmp(&a.0));
             let Some(&(best, candidate)) = scores.first() else { break };
             let cells: BTreeSet<usize> = self.candidates[candidate].places().collect();
-            // Who has none of its cells is no alternative, but another fault.
+            // A subject without any of its cells is no alternative, but another fault.
             let rivals = (scores.iter().skip(1))
-                .take_while(|(score, _)| *score > best - AS_GOOD)
+                .take_while(|(score, _)| *score > best - TIE_MARGIN)
                 .map(|(_, rival)| *rival)
                 .filter(|rival| half(self.candidates[*rival].places(), &cells));
             named.push(Named { candidate, rivals: rivals.collect() });
@@ -168,8 +169,8 @@ impl<'a> Judge<'a> {
         named
     }
 
-    /// What a candidate explains of what is left, in squared deviations, less what it is allowed to
-    /// by its freedom; none if it cannot be it.
+    /// How much of the residuals a candidate explains, in squared deviations, less what its degrees
+    /// of freedom allow; `None` if it cannot be named.
     fn explains(&self, candidate: &Candidate, fit: &Fit, left: &[Left]) -> Option<f64> {
         let (mut sum, mut slow, mut all) = (0.0, 0, 0);
         let is_free = |at: &usize| fit.named[*at] == 0;
@@ -178,13 +179,13 @@ impl<'a> Judge<'a> {
             let noise = self.first_noise[*class]?;
             let Left { cells, healthy, rest: total } = left[*class];
             let others = cells - places.len();
-            // Somebody of the class has to be left whom nobody slows.
+            // Some cell of the class must remain that no subject slows.
             if others == 0 || healthy <= places.iter().filter(|at| is_free(at)).count() {
                 return None;
             }
             let level = total - places.iter().map(|at| fit.rest[*at]).sum::<f64>();
             let level = level / others as f64;
-            // Of two that slow a bandwidth the slower one hides the other.
+            // Of two subjects that slow a bandwidth, the slower one hides the other.
             let seen: Vec<f64> = (places.iter().filter(|at| !hidden || is_free(at)))
                 .map(|at| fit.rest[*at] - level)
                 .collect();
@@ -196,17 +197,17 @@ impl<'a> Judge<'a> {
             if effect < self.rule.smallest.ln_1p() {
                 return None;
             }
-            sum += mine * theirs / (mine + theirs) * (effect / noise).powi(2) - EACH_CLASS;
+            sum += mine * theirs / (mine + theirs) * (effect / noise).powi(2) - CLASS_PENALTY;
             slow += seen.iter().filter(|rest| **rest > effect / 2.0).count();
             all += seen.len();
         }
         let tried = self.candidates.len() as f64;
-        (slow as f64 >= MOST * all as f64)
+        (slow as f64 >= MIN_SLOW_SHARE * all as f64)
             .then_some(sum - 2.0 * tried.ln())
             .filter(|sum| *sum > 0.0)
     }
 
-    /// What is left in each class.
+    /// The residuals of each class.
     fn left(&self, fit: &Fit) -> Vec<Left> {
         let mut left = vec![Left::default(); self.field.classes];
         for (at, class) in self.field.class.iter().enumerate() {
@@ -218,8 +219,8 @@ impl<'a> Judge<'a> {
         left
     }
 
-    /// The probability that chance names anybody who looks as slow as the `n`-th; 1 if that one is
-    /// not slow enough to be called so.
+    /// The probability that chance names any subject that looks as slow as the `n`-th; 1 if that
+    /// one is not slow enough to be named.
     fn chance(&self, named: &[Named], n: usize, fit: &Fit) -> f64 {
         let candidate = &self.candidates[named[n].candidate];
         let (mut sum, mut freedom, left) = (0.0, 0.0, self.left(fit));
@@ -239,14 +240,14 @@ impl<'a> Judge<'a> {
             freedom += degrees;
         }
         let (slow, all) = self.slow_cells(candidate, n, fit);
-        if (slow as f64) < MOST * all as f64 {
+        if (slow as f64) < MIN_SLOW_SHARE * all as f64 {
             return 1.0;
         }
         let together = sum / (candidate.cells.len() as f64).sqrt();
         (tail::above(together, freedom) * self.candidates.len() as f64).min(1.0)
     }
 
-    /// Cells of the `n`-th that are slow by half of what it is, and all of its cells.
+    /// Cells of the `n`-th that are slow by half of its slowness, and all of its cells.
     fn slow_cells(&self, candidate: &Candidate, n: usize, fit: &Fit) -> (usize, usize) {
         let slow = |at: &usize| {
             let class = self.field.class[*at];
@@ -266,7 +267,7 @@ impl<'a> Judge<'a> {
         alternatives.dedup();
         alternatives.retain(|other| *other != candidate.subject);
         let (slow_cells, cells) = self.slow_cells(candidate, n, fit);
-        // The class with most of its cells speaks for it.
+        // The class with most of its cells is reported.
         let main = candidate.cells.iter().max_by_key(|(_, places)| places.len());
         let class = main.map_or(0, |(class, _)| *class);
         let effect = fit.effects[n][class];
@@ -323,7 +324,7 @@ mod tests {
     use crate::pairs::verdict::Mover;
 
     /// Bandwidths of ranks by host, of `samples` each, 20 % lower where the subject slows them.
-    fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> Verdict {
+    fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> PairsAssessment {
         let n = hosts.len();
         let mut cells = Vec::new();
         for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|(a, b)| a != b) {

@@ -11,11 +11,11 @@ use crate::{
 };
 use busbw_stats::median;
 
-/// Every sample of each ordered pair, microseconds of a message.
+/// Every sample of each ordered pair: the time of a message in microseconds.
 pub type Samples = BTreeMap<(usize, usize), Vec<f64>>;
 
 impl Unit {
-    /// What pairs are compared by.
+    /// The unit in which pairs are compared.
     pub const fn of(test: Messages) -> Unit {
         if test.is_latency() { Unit::Microseconds } else { Unit::GigabytesPerSecond }
     }
@@ -72,7 +72,7 @@ fn add_samples(half: &Half, samples: &mut Samples) {
     }
 }
 
-/// What a figure is, in a few words.
+/// The unit of a figure, in a few words.
 pub const fn what(test: Messages) -> &'static str {
     if test.is_latency() { "latency, half a round trip" } else { "bandwidth, one way" }
 }

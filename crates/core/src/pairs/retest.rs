@@ -1,6 +1,6 @@
-//! Which pairs are measured again before anybody is accused: suspects against healthy peers, and
-//! healthy ranks among each other at the same time.
-//! Not the verdict over them, which is `judge::confirm`.
+//! The pairs of the retest before a verdict names a subject: suspects with healthy peers, and
+//! healthy ranks with each other at the same time.
+//! Not the verdict, which is `judge::confirm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 use super::{
     schedule::{Schedule, in_order, shuffled},
     subject::Subject,
-    verdict::Verdict,
+    verdict::PairsAssessment,
 };
 
-/// How often a first look goes through its schedule.
+/// Passes of a first look.
 pub const FIRST_PASSES: usize = 7;
 
-/// How often a retest does: of nine samples, of which one in twenty is slow, five are slow in 1 of
+/// Passes of a retest: of nine samples, of which one in twenty is slow, five are slow in 1 of
 /// 30,000 cells.
 pub const PASSES: usize = 9;
 
-/// Healthy peers of each class that a suspect meets.
-const PEERS: usize = 8;
+/// Healthy peers of each class against which a suspect is measured again.
+const HEALTHY_PEERS: usize = 8;
 
-/// Up to so many ranks everything is measured again.
-const FEW: usize = 2 * PEERS;
+/// Up to this many ranks everything is measured again.
+const MAX_RANKS_IN_FULL: usize = 2 * HEALTHY_PEERS;
 
-/// Of so many idle ranks a peer for a control is looked for.
-const NEAR: usize = 64;
+/// Idle ranks among which a peer for a control is searched.
+const CONTROL_CANDIDATES: usize = 64;
 
-/// What is measured again.
+/// The plan of a retest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Retest {
     /// The pairs of each round.
     pub schedule: Schedule,
-    /// How often it is gone through. Each pass gives one sample of a cell.
+    /// Passes through the rounds. Each pass gives one sample of a cell.
     pub passes: usize,
 }
 
-/// What has to be measured again to tell whether the suspicions of a first look hold; none if there
-/// are none. `schedule` is that of the first look; `class` tells the class of two ranks, none where
-/// they are not to be measured.
+/// The pairs to measure again to confirm the suspicions of a first look; `None` without suspicions.
+/// `schedule` is that of the first look; `class` returns the class of two ranks, `None` where they
+/// are not measured.
 pub fn plan(
-    first: &Verdict,
+    first: &PairsAssessment,
     schedule: &Schedule,
     class: impl Fn(usize, usize) -> Option<usize>,
 ) -> Option<Retest> {
@@ -51,7 +51,7 @@ pub fn plan(
     }
     let ranks = first.hosts.len();
     let mut rounds = Rounds { class, suspects: suspects(first), ranks, rounds: Vec::new() };
-    if ranks <= FEW {
+    if ranks <= MAX_RANKS_IN_FULL {
         return Some(Retest { schedule: schedule.clone(), passes: PASSES });
     }
     for subject in subjects(first) {
@@ -64,7 +64,7 @@ pub fn plan(
     Some(Retest { schedule: Schedule { rounds }, passes: PASSES })
 }
 
-fn subjects(first: &Verdict) -> impl Iterator<Item = Subject> + '_ {
+fn subjects(first: &PairsAssessment) -> impl Iterator<Item = Subject> + '_ {
     let of = |finding: &'_ super::verdict::Finding| {
         let mut all = vec![finding.subject];
         all.extend(&finding.alternatives);
@@ -73,7 +73,7 @@ fn subjects(first: &Verdict) -> impl Iterator<Item = Subject> + '_ {
     first.findings.iter().flat_map(of)
 }
 
-fn suspects(first: &Verdict) -> BTreeSet<usize> {
+fn suspects(first: &PairsAssessment) -> BTreeSet<usize> {
     subjects(first).flat_map(|subject| subject.ranks(&first.hosts)).collect()
 }
 
@@ -93,7 +93,7 @@ struct Round {
 }
 
 impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
-    /// Puts a pair into the first round of its class where both are free, if it is in none yet.
+    /// Adds a pair to the first round of its class where both ranks are free, if it is in none yet.
     fn add(&mut self, a: usize, b: usize) {
         let Some(class) = (self.class)(a, b) else { return };
         let pair = in_order(a, b);
@@ -115,7 +115,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         round.pairs.push(pair);
     }
 
-    /// The pairs of which a suspicion speaks, where these are not simply those of its ranks.
+    /// The pairs of a suspicion, where these are not simply those of its ranks.
     fn accused(&mut self, subject: Subject, hosts: &[usize]) {
         let of = |host: usize| (0..self.ranks).filter(move |rank| hosts.get(*rank) == Some(&host));
         let (here, there): (Vec<_>, Vec<_>) = match subject {
@@ -126,19 +126,20 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
             Subject::Host { host } => (of(host).collect(), of(host).collect()),
             _ => return,
         };
-        for shift in 0..there.len().min(PEERS) {
+        for shift in 0..there.len().min(HEALTHY_PEERS) {
             for (a, b) in here.iter().zip(there.iter().cycle().skip(shift)) {
                 self.add(*a, *b);
             }
         }
     }
 
-    /// A suspect with healthy ranks of each class, drawn, so that they are of all hosts.
+    /// Pairs a suspect with healthy ranks of each class, drawn at random, so that they are of all
+    /// hosts.
     fn peers(&mut self, suspect: usize) {
         let mut left = BTreeMap::<usize, usize>::new();
         for peer in shuffled(self.ranks, suspect as u64) {
             let Some(class) = (self.class)(suspect, peer) else { continue };
-            let left = left.entry(class).or_insert(PEERS);
+            let left = left.entry(class).or_insert(HEALTHY_PEERS);
             if *left > 0 && peer != suspect && !self.suspects.contains(&peer) {
                 *left -= 1;
                 self.add(suspect, peer);
@@ -146,13 +147,13 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
         }
     }
 
-    /// Healthy ranks that would be idle are paired, so that each round has a standard beside it.
+    /// Healthy idle ranks are paired, so that each round has a control.
     fn with_controls(mut self) -> Vec<Vec<[usize; 2]>> {
         let mut known: BTreeSet<_> = self.rounds.iter().flat_map(|r| r.pairs.clone()).collect();
         for (number, round) in self.rounds.iter_mut().enumerate() {
             let free = |rank: &usize| !self.suspects.contains(rank) && !round.busy.contains(rank);
             let mut idle: Vec<usize> = (0..self.ranks).filter(free).collect();
-            // Another order in each round, so that ranks meet others.
+            // Another order in each round, so that ranks get other peers.
             let start = number % idle.len().max(1);
             idle.rotate_left(start);
             while let Some(rank) = idle.pop() {
@@ -160,7 +161,7 @@ impl<F: Fn(usize, usize) -> Option<usize>> Rounds<F> {
                     (self.class)(rank, *peer) == Some(round.class)
                         && !known.contains(&in_order(rank, *peer))
                 };
-                if let Some(at) = idle.iter().take(NEAR).position(fits) {
+                if let Some(at) = idle.iter().take(CONTROL_CANDIDATES).position(fits) {
                     let pair = in_order(rank, idle.remove(at));
                     known.insert(pair);
                     round.pairs.push(pair);

@@ -1,9 +1,10 @@
-//! Which pairs of ranks talk in which round, so that nobody is in two pairs at once.
-//! Not how a pair is measured, and not what the figures say.
+//! The pairs of each round: no rank is in two pairs at once.
+//! Not how a pair is measured, and not what the figures mean.
 //!
-//! The tournament is the circle method: ranks 0 to m-1 (m odd) sit on a circle and x meets y in
-//! round r where x + y = 2r modulo m; who would meet himself meets rank m, if there is one, or
-//! rests. Every pair meets once, in n-1 rounds for even n and n for odd n; no schedule has fewer.
+//! The tournament is the circle method: ranks 0 to m-1 (m odd) are on a circle, and x and y are
+//! paired in round r where x + y = 2r modulo m. A rank that would be paired with itself is paired
+//! with rank m, if there is one, or is idle. Every pair occurs once, in n-1 rounds for even n and n
+//! for odd n; no schedule has fewer.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +49,7 @@ impl Schedule {
                 .filter_map(|host| within.get(*host).cloned())
                 .collect();
             for shift in 0..local {
-                // A host that rests from the others uses the time for its own pairs.
+                // A host that is idle in this round uses the time for its own pairs.
                 let mut round =
                     if hosts.len() > 1 { together(&resting, shift) } else { Vec::new() };
                 for [a, b] in &pairing {
@@ -64,8 +65,8 @@ impl Schedule {
         Schedule { rounds }
     }
 
-    /// Rail by rail: only ranks of the same place in their hosts, each pair once. `hosts` are the
-    /// ranks of each host in the order of their places.
+    /// Rail by rail: only ranks with the same local rank, each pair once. `hosts` are the ranks of
+    /// each host in the order of their local ranks.
     pub fn by_rails(hosts: &[Vec<usize>]) -> Schedule {
         let numbers: Vec<usize> = (0..hosts.len()).collect();
         let rounds = tournament(&numbers).into_iter().map(|pairing| {
@@ -77,9 +78,10 @@ impl Schedule {
         Schedule { rounds: rounds.collect() }
     }
 
-    /// `peers` peers for each rank, drawn by `seed`, in as many rounds: for so many ranks that all
-    /// pairs take too long. With an odd number of ranks one rests in each round, another each time.
-    /// From two peers on every rank is connected with every other, so that all can be compared.
+    /// `peers` peers for each rank, drawn with `seed`, in as many rounds: for rank numbers whose
+    /// pairs would take too long. With an odd number of ranks one is idle in each round, another
+    /// each time. From two peers on every rank is connected with every other, so that all can be
+    /// compared.
     pub fn sample(ranks: usize, peers: usize, seed: u64) -> Schedule {
         let seats = shuffled(ranks, derive_seed(seed, 0));
         let mut rounds = tournament(&seats);

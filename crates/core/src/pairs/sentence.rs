@@ -5,10 +5,10 @@ use std::fmt;
 
 use super::{
     subject::Subject,
-    verdict::{Finding, Level, Verdict, Why},
+    verdict::{Finding, Level, PairsAssessment, Why},
 };
 
-/// A finding in words; see [`Verdict::sentence`].
+/// A finding in words; see [`PairsAssessment::sentence`].
 #[derive(Debug, Clone, Copy)]
 pub struct Sentence<'a> {
     finding: &'a Finding,
@@ -21,14 +21,15 @@ struct Names<'a> {
     hosts: &'a [usize],
 }
 
-impl Verdict {
+impl PairsAssessment {
     /// One of its findings in words. `labels` are the names of the ranks, such as `node-3 gpu 5`; a
-    /// host's name is what the labels of its ranks begin with.
+    /// host's name is the common beginning of its ranks' labels.
     pub fn sentence<'a>(&'a self, finding: &'a Finding, labels: &'a [String]) -> Sentence<'a> {
         Sentence { finding, names: Names { labels, hosts: &self.hosts } }
     }
 
-    /// All of it in words: who is slow, or that nobody is, what is normal, and what is left open.
+    /// All findings in words: the slow subjects or that there are none, the normal level, and what
+    /// is undecided.
     pub fn sentences(&self, labels: &[String]) -> Vec<String> {
         let names = Names { labels, hosts: &self.hosts };
         let mut said: Vec<String> =
@@ -210,7 +211,7 @@ mod tests {
             cells: 15,
             confidence: 0.999,
         };
-        let verdict = Verdict {
+        let verdict = PairsAssessment {
             basis: Basis::Retest,
             unit: Unit::GigabytesPerSecond,
             hosts: vec![0, 0, 1, 1],
@@ -226,7 +227,7 @@ mod tests {
             cleared: vec![Subject::Link { between: [0, 9] }],
         };
         let json = serde_json::to_string(&verdict).unwrap();
-        assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict, "{json}");
+        assert_eq!(serde_json::from_str::<PairsAssessment>(&json).unwrap(), verdict, "{json}");
         let label = |rank: usize| format!("node-{} gpu {}", rank / 2, rank % 2);
         verdict.sentences(&(0..4).map(label).collect::<Vec<_>>())
     }

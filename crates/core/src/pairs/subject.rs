@@ -1,5 +1,5 @@
-//! What can be slow: a rank as sender or receiver, a host, the path between two of either; and
-//! which cells that would slow.
+//! The subjects that can be slow: a rank as sender or receiver, a host, the path between two of
+//! either; and the cells that each would slow.
 //! Not whether it is slow.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Figures;
 
-/// What can be slow. The narrower stands first.
+/// A subject. The narrower ones come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum Subject {
@@ -24,7 +24,7 @@ pub enum Subject {
         /// The ranks, the smaller first.
         between: [usize; 2],
     },
-    /// All from a host to another.
+    /// All pairs from a host to another.
     Path {
         /// Number of the sending host.
         from: usize,
@@ -38,17 +38,17 @@ pub enum Subject {
     },
     /// A row: a rank as sender.
     Sender {
-        /// It.
+        /// The rank.
         rank: usize,
     },
     /// A column: a rank as receiver.
     Receiver {
-        /// It.
+        /// The rank.
         rank: usize,
     },
-    /// A rank, whatever it does.
+    /// A rank, in both roles.
     Rank {
-        /// It.
+        /// The rank.
         rank: usize,
     },
     /// A host as sender to others.
@@ -61,7 +61,7 @@ pub enum Subject {
         /// Its number.
         host: usize,
     },
-    /// A host, whatever its ranks do.
+    /// A host, in both roles.
     Host {
         /// Its number.
         host: usize,
@@ -69,7 +69,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Every subject that slows a pair's figure; of hosts where one has several ranks.
+    /// Every subject that slows a pair's figure; hosts only where one has several ranks.
     fn of(from: usize, to: usize, hosts: &[usize], by_host: bool) -> Vec<Subject> {
         let between = [from.min(to), from.max(to)];
         let mut all = vec![
@@ -96,7 +96,7 @@ impl Subject {
         all
     }
 
-    /// Whether a cell is of it.
+    /// Whether a cell belongs to it.
     pub fn slows(&self, from: usize, to: usize, hosts: &[usize]) -> bool {
         let host = |rank: usize| hosts.get(rank).copied();
         let (a, b) = (host(from), host(to));
@@ -116,7 +116,7 @@ impl Subject {
         }
     }
 
-    /// The ranks that it consists of.
+    /// Its ranks.
     pub fn ranks(&self, hosts: &[usize]) -> Vec<usize> {
         let of = |wanted: &[usize]| {
             let at = hosts.iter().enumerate().filter(|(_, host)| wanted.contains(host));
@@ -142,22 +142,22 @@ impl Subject {
 pub(super) struct Candidate {
     /// The narrowest of them.
     pub subject: Subject,
-    /// The only class in which it is slow, where it has cells of others too.
+    /// The only class in which it is slow, where it has cells of other classes too.
     pub only: Option<usize>,
     /// The others.
     pub alike: Vec<Subject>,
-    /// Places of their cells, by class, ascending.
+    /// Indices of their cells, by class, ascending.
     pub cells: Vec<(usize, Vec<usize>)>,
 }
 
 impl Candidate {
-    /// Places of its cells.
+    /// Indices of its cells.
     pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
         self.cells.iter().flat_map(|(_, cells)| cells).copied()
     }
 }
 
-/// Everything that the cells could accuse: each subject in each class and in all at once.
+/// Every subject that could explain slow cells: each in each class, and in all classes at once.
 pub(super) fn candidates(figures: &Figures) -> Vec<Candidate> {
     let hosts = figures.hosts();
     let mut ranks_of = BTreeMap::<usize, usize>::new();

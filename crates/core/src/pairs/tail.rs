@@ -1,14 +1,14 @@
 //! How unlikely a standardised difference is where nothing differs: Student's t.
 //! Not a test: what is done about it is the caller's.
 
-/// From so many degrees of freedom on the difference to the normal distribution is of no account.
-const MANY: f64 = 400.0;
+/// From this many degrees of freedom on the difference to the normal distribution is negligible.
+const NORMAL_FROM_DEGREES: f64 = 400.0;
 
 /// The probability of more than `t` under Student's distribution with `freedom` degrees, rounded
 /// down to whole ones and at least 1 (Abramowitz and Stegun, 26.7.3 and 26.7.4). Exact to 1e-15; below
 /// that it is 0.
 pub(super) fn above(t: f64, freedom: f64) -> f64 {
-    let degrees = freedom.clamp(1.0, MANY).floor() as u32;
+    let degrees = freedom.clamp(1.0, NORMAL_FROM_DEGREES).floor() as u32;
     let angle = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
     let odd = degrees % 2 == 1;

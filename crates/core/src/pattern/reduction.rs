@@ -34,11 +34,11 @@ mod floats;
 use bits::{Extreme, IntegerAverage, IntegerSum, Product};
 use floats::{Average, Coded, Double, Narrow};
 
-/// Lanes of a draw beyond those of the places: who is the one that is not like the others, and what
-/// it holds.
-const ROTATION: u32 = 0x4000_0000;
-const VALUE: u32 = 0x4000_0001;
-const SECOND: u32 = 0x4000_0002;
+/// Lanes of a draw beyond those of the digits: which rank differs from the others, and the value it
+/// has.
+const ROTATION_LANE: u32 = 0x4000_0000;
+const VALUE_LANE: u32 = 0x4000_0001;
+const SECOND_VALUE_LANE: u32 = 0x4000_0002;
 
 /// The reduction of one pattern, ready to be asked for elements.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +107,7 @@ struct Rotated<L> {
 impl<L: Levels> Elements for Rotated<L> {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
-        let rotated = self.rank + draw.below(ROTATION, low, self.ranks);
+        let rotated = self.rank + draw.below(ROTATION_LANE, low, self.ranks);
         let place = if rotated >= self.ranks { rotated - self.ranks } else { rotated };
         let next = place + u32::from(place < self.contributors);
         self.levels.between(draw.group(place, low), draw.group(next, low), draw.spot(low))
@@ -124,7 +124,7 @@ pub fn averages_within_two(datatype: DataType, ranks: usize) -> bool {
 /// Whether `rank` is the one of all `ranks` that is not like the others at a group.
 #[inline(always)]
 fn holds(draw: Draw, low: u32, rank: u32, ranks: u32) -> bool {
-    draw.below(ROTATION, low, ranks) == rank
+    draw.below(ROTATION_LANE, low, ranks) == rank
 }
 
 /// All bits or none.

@@ -66,19 +66,18 @@ pub struct GpuOptions {
     pub default_stream: bool,
     /// Who makes the data, and who judges it.
     #[serde(default)]
-    pub proof: ProofBy,
+    #[serde(rename = "proof")]
+    pub checked_by: CheckedBy,
 }
 
 /// Who fills buffers with the pattern, and who compares results with it: GPU and host say the same,
 /// and each can be held against the other (`--proof`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ProofBy {
+pub enum CheckedBy {
     /// The GPU does both; on GPUs that take no PTX, the host.
     #[default]
     Gpu,
-    /// The host does both.
-    Host,
     /// The host fills, the GPU verifies.
     HostFills,
     /// The GPU fills, the host verifies.

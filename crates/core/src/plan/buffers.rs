@@ -5,7 +5,7 @@ use super::{Case, Memory, Plan, Style};
 use crate::Benchmark;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
 impl Plan {
     /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
@@ -25,13 +25,13 @@ impl Plan {
     pub fn buffer_bytes(&self) -> usize {
         match self.benchmark {
             Benchmark::Collective(_) => self.data_bytes() + 8 * self.unalign,
-            Benchmark::Messages(_) | Benchmark::Pairs => self.answer_offset() + LINE,
+            Benchmark::Messages(_) | Benchmark::Pairs => self.answer_offset() + CACHE_LINE_BYTES,
         }
     }
 
     /// Whether each rank has a third buffer: into it goes the collective that is checked, so that it cannot be what an
     /// earlier one left. Messages are checked where they arrive.
-    pub fn has_proof(&self) -> bool {
+    pub fn has_check_buffer(&self) -> bool {
         self.check > 0 && self.benchmark.collective().is_some()
     }
 
@@ -57,7 +57,7 @@ impl Plan {
 
     /// Where an answer of one byte lies in the buffers of messages: in a cache line of its own.
     pub fn answer_offset(&self) -> usize {
-        self.data_bytes().next_multiple_of(LINE)
+        self.data_bytes().next_multiple_of(CACHE_LINE_BYTES)
     }
 
     /// Where MPI finds the buffers of world rank `rank`.
@@ -71,7 +71,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Collective, messages::Messages, plan::tests::small};
+    use crate::{Collective, messages::Messages};
 
     /// Successive iterations use successive parts of the buffer, within it, and come round.
     #[test]

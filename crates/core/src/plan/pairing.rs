@@ -9,7 +9,8 @@ use crate::messages::Messages;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pairing {
     /// Which pairs.
-    pub way: Way,
+    #[serde(rename = "way")]
+    pub selection: PairSelection,
     /// What is measured of each, one matrix after the other.
     pub tests: Vec<Messages>,
     /// Whether messages of a pass may be fewer than asked for, so that a pass takes no time without need.
@@ -21,7 +22,7 @@ pub struct Pairing {
 /// Which pairs of ranks talk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum PairSelection {
     /// Every one.
     All,
     /// Ranks of the same place in different hosts.

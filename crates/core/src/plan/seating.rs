@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Plan;
 
-/// How ranks are seated. Rank = (process · threads + thread) · devices + device in every way of it, where
+/// How ranks are held. Rank = (process · threads + thread) · devices + device in every way of it, where
 /// process counts those that a launcher started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Seating {
+pub enum RankLayout {
     /// A process per device with `threads` drivers of one rank each: `host`, and busbw's own names.
     #[default]
     Processes,
@@ -37,56 +37,56 @@ impl Plan {
     }
 
     /// Drivers of all processes.
-    pub fn drivers(&self) -> usize {
-        match self.seating {
-            Seating::Processes | Seating::Launched => self.ranks(),
-            Seating::Threads => self.launched * self.threads,
-            Seating::Alone => 1,
+    pub fn rank_threads(&self) -> usize {
+        match self.rank_layout {
+            RankLayout::Processes | RankLayout::Launched => self.ranks(),
+            RankLayout::Threads => self.launched * self.threads,
+            RankLayout::Alone => 1,
         }
     }
 
     /// Processes that hold ranks.
     pub fn processes(&self) -> usize {
-        match self.seating {
-            Seating::Processes => self.devices,
-            Seating::Threads | Seating::Launched => self.launched,
-            Seating::Alone => 1,
+        match self.rank_layout {
+            RankLayout::Processes => self.devices,
+            RankLayout::Threads | RankLayout::Launched => self.launched,
+            RankLayout::Alone => 1,
         }
     }
 
     /// Drivers of one process, in the order of its threads.
-    pub fn drivers_of(&self, process: usize) -> impl Iterator<Item = usize> + use<> {
-        let (drivers, processes) = (self.drivers(), self.processes().max(1));
-        let (seats, step) = match self.seating {
-            Seating::Processes => (process..drivers, processes),
-            Seating::Threads | Seating::Launched | Seating::Alone => {
-                let each = drivers / processes;
+    pub fn rank_threads_of(&self, process: usize) -> impl Iterator<Item = usize> + use<> {
+        let (threads, processes) = (self.rank_threads(), self.processes().max(1));
+        let (mine, step) = match self.rank_layout {
+            RankLayout::Processes => (process..threads, processes),
+            RankLayout::Threads | RankLayout::Launched | RankLayout::Alone => {
+                let each = threads / processes;
                 (process * each..(process + 1) * each, 1)
             }
         };
-        seats.step_by(step)
+        mine.step_by(step)
     }
 
     /// The process of a driver.
-    pub fn process(&self, driver: usize) -> usize {
+    pub fn process(&self, thread: usize) -> usize {
         let processes = self.processes().max(1);
-        match self.seating {
-            Seating::Processes => driver % processes,
-            Seating::Threads | Seating::Launched | Seating::Alone => {
-                driver / (self.drivers() / processes).max(1)
+        match self.rank_layout {
+            RankLayout::Processes => thread % processes,
+            RankLayout::Threads | RankLayout::Launched | RankLayout::Alone => {
+                thread / (self.rank_threads() / processes).max(1)
             }
         }
     }
 
     /// World ranks that a driver holds.
-    pub fn ranks_of(&self, driver: usize) -> Range<usize> {
-        let each = self.ranks() / self.drivers().max(1);
-        driver * each..(driver + 1) * each
+    pub fn ranks_of(&self, thread: usize) -> Range<usize> {
+        let each = self.ranks() / self.rank_threads().max(1);
+        thread * each..(thread + 1) * each
     }
 
     /// The driver that holds a rank.
-    pub fn driver(&self, rank: usize) -> usize {
-        rank * self.drivers() / self.ranks().max(1)
+    pub fn rank_thread(&self, rank: usize) -> usize {
+        rank * self.rank_threads() / self.ranks().max(1)
     }
 
     /// World ranks of every communicator, by the first rank of each.
@@ -109,9 +109,9 @@ impl Plan {
 
     /// A driver whose ranks belong to several communicators, if there is one: it could not time them
     /// apart.
-    pub fn torn_driver(&self) -> Option<usize> {
-        (0..self.drivers()).find(|driver| {
-            let mut colours = self.ranks_of(*driver).map(|rank| self.colour(rank));
+    pub fn thread_spanning_communicators(&self) -> Option<usize> {
+        (0..self.rank_threads()).find(|thread| {
+            let mut colours = self.ranks_of(*thread).map(|rank| self.colour(rank));
             let first = colours.next();
             colours.any(|colour| Some(colour) != first)
         })
@@ -120,66 +120,70 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::small, *};
+    use super::*;
 
-    fn plan(seating: Seating, threads: usize, devices: usize) -> Plan {
-        Plan { seating, threads, devices, ..Plan::example() }
+    fn plan(rank_layout: RankLayout, threads: usize, devices: usize) -> Plan {
+        Plan { rank_layout, threads, devices, ..Plan::example() }
     }
 
     /// Every rank sits in exactly one place, and every way back leads there.
     #[test]
     fn everybody_has_one_seat() {
-        let here = [Seating::Processes, Seating::Threads, Seating::Alone];
-        let launched = [Seating::Threads, Seating::Launched].map(|seating| (seating, 3));
-        for (seating, launched) in here.map(|seating| (seating, 1)).into_iter().chain(launched) {
+        let here = [RankLayout::Processes, RankLayout::Threads, RankLayout::Alone];
+        let launched =
+            [RankLayout::Threads, RankLayout::Launched].map(|rank_layout| (rank_layout, 3));
+        for (rank_layout, launched) in
+            here.map(|rank_layout| (rank_layout, 1)).into_iter().chain(launched)
+        {
             for (threads, devices) in (1..5).flat_map(|t| (1..5).map(move |g| (t, g))) {
-                let plan = Plan { launched, ..plan(seating, threads, devices) };
-                let mut seated = Vec::new();
+                let plan = Plan { launched, ..plan(rank_layout, threads, devices) };
+                let mut held = Vec::new();
                 for process in 0..plan.processes() {
-                    for driver in plan.drivers_of(process) {
-                        assert_eq!(plan.process(driver), process);
-                        for rank in plan.ranks_of(driver) {
-                            assert_eq!(plan.driver(rank), driver);
-                            seated.push(rank);
+                    for thread in plan.rank_threads_of(process) {
+                        assert_eq!(plan.process(thread), process);
+                        for rank in plan.ranks_of(thread) {
+                            assert_eq!(plan.rank_thread(rank), thread);
+                            held.push(rank);
                         }
                     }
                 }
-                seated.sort_unstable();
-                assert!(seated.into_iter().eq(0..plan.ranks()), "{plan:?}");
+                held.sort_unstable();
+                assert!(held.into_iter().eq(0..plan.ranks()), "{plan:?}");
             }
         }
     }
 
     #[test]
     fn as_documented() {
-        let by_process = plan(Seating::Processes, 2, 3);
-        assert_eq!((by_process.drivers(), by_process.processes()), (6, 3));
-        assert_eq!(by_process.drivers_of(1).collect::<Vec<_>>(), [1, 4]);
+        let by_process = plan(RankLayout::Processes, 2, 3);
+        assert_eq!((by_process.rank_threads(), by_process.processes()), (6, 3));
+        assert_eq!(by_process.rank_threads_of(1).collect::<Vec<_>>(), [1, 4]);
         assert_eq!(by_process.ranks_of(4), 4..5);
-        let by_thread = plan(Seating::Threads, 2, 3);
-        assert_eq!((by_thread.drivers(), by_thread.processes()), (2, 1));
+        let by_thread = plan(RankLayout::Threads, 2, 3);
+        assert_eq!((by_thread.rank_threads(), by_thread.processes()), (2, 1));
         assert_eq!(by_thread.ranks_of(1), 3..6);
-        assert_eq!(plan(Seating::Alone, 2, 3).ranks_of(0), 0..6);
-        let launched = |seating| Plan { launched: 4, ..plan(seating, 2, 3) };
-        let theirs = launched(Seating::Threads);
-        assert_eq!((theirs.ranks(), theirs.drivers(), theirs.processes()), (24, 8, 4));
+        assert_eq!(plan(RankLayout::Alone, 2, 3).ranks_of(0), 0..6);
+        let launched = |rank_layout| Plan { launched: 4, ..plan(rank_layout, 2, 3) };
+        let theirs = launched(RankLayout::Threads);
+        assert_eq!((theirs.ranks(), theirs.rank_threads(), theirs.processes()), (24, 8, 4));
         assert_eq!(
-            (theirs.drivers_of(1).collect::<Vec<_>>(), theirs.ranks_of(3)),
+            (theirs.rank_threads_of(1).collect::<Vec<_>>(), theirs.ranks_of(3)),
             (vec![2, 3], 9..12)
         );
-        let ours = launched(Seating::Launched);
-        assert_eq!((ours.drivers(), ours.processes(), ours.process(7)), (24, 4, 1));
-        assert_eq!(ours.drivers_of(3).collect::<Vec<_>>(), (18..24).collect::<Vec<_>>());
+        let ours = launched(RankLayout::Launched);
+        assert_eq!((ours.rank_threads(), ours.processes(), ours.process(7)), (24, 4, 1));
+        assert_eq!(ours.rank_threads_of(3).collect::<Vec<_>>(), (18..24).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_driver_of_two_communicators_is_found() {
-        let split = |seating, colours: &[u64]| {
-            Plan { colours: colours.to_vec(), ..plan(seating, 2, 2) }.torn_driver()
+        let split = |rank_layout, colours: &[u64]| {
+            Plan { colours: colours.to_vec(), ..plan(rank_layout, 2, 2) }
+                .thread_spanning_communicators()
         };
-        assert_eq!(split(Seating::Threads, &[0, 0, 1, 1]), None);
-        assert_eq!(split(Seating::Threads, &[0, 0, 0, 1]), Some(1));
-        assert_eq!(split(Seating::Processes, &[0, 1, 0, 1]), None);
-        assert_eq!(split(Seating::Threads, &[]), None);
+        assert_eq!(split(RankLayout::Threads, &[0, 0, 1, 1]), None);
+        assert_eq!(split(RankLayout::Threads, &[0, 0, 0, 1]), Some(1));
+        assert_eq!(split(RankLayout::Processes, &[0, 1, 0, 1]), None);
+        assert_eq!(split(RankLayout::Threads, &[]), None);
     }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, figure};
-use crate::{Benchmark, Collective, DataType, messages::Messages, pairs::verdict::Verdict};
+use crate::{Benchmark, Collective, DataType, messages::Messages, pairs::verdict::PairsAssessment};
 use busbw_stats::Summary;
 
 /// A row of the table, or the reason why there is none.
@@ -203,7 +203,7 @@ pub struct PairsFigures {
     /// What was measured of each pair.
     pub test: Messages,
     /// Whoever is slow.
-    pub verdict: Verdict,
+    pub verdict: PairsAssessment,
     /// Suspects that were measured again, and others beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retest: Option<Half>,

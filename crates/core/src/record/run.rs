@@ -135,7 +135,7 @@ pub struct Device {
 /// Memory that a run asks for, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryFigures {
-    /// Send, receive and proof buffers of one rank.
+    /// Send, receive and check buffers of one rank.
     pub buffers_per_rank: u64,
     /// Control pages shared by all ranks.
     pub control: u64,

@@ -1,4 +1,4 @@
-//! One GPU as this process uses it: its primary context, which NCCL and everything else share.
+//! One GPU as this process uses it: its primary context, which NCCL and all other libraries share.
 //! Not its memory (`memory`).
 
 use std::ffi::{CStr, c_char, c_int};
@@ -15,10 +15,10 @@ const MULTIPROCESSORS: c_int = 16;
 /// CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, of CUDA 12.1.
 const MULTICAST: c_int = 132;
 
-/// What the driver says of a GPU without a context.
+/// Facts about a GPU that need no context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Number among those that this process may use.
+    /// Number among the GPUs that this process may use.
     pub ordinal: i32,
     /// Name, such as "NVIDIA H200".
     pub name: String,
@@ -26,11 +26,12 @@ pub struct Facts {
     pub address: String,
     /// Bytes of memory.
     pub memory: u64,
-    /// Compute capability as 10 × major + minor; none on HIP.
+    /// Compute capability as 10 × major + minor; `None` on HIP.
     pub capability: Option<u32>,
-    /// Multiprocessors; none on HIP.
+    /// Multiprocessors; `None` on HIP.
     pub multiprocessors: Option<u32>,
-    /// Whether it can be in a multicast group of NVLink (NVLS); none where the driver does not know.
+    /// Whether it can be in an NVLink multicast group (NVLS); `None` where the driver does not
+    /// know.
     pub multicast: Option<bool>,
 }
 
@@ -38,7 +39,7 @@ impl Runtime {
     /// Facts of GPU `ordinal`.
     ///
     /// # Errors
-    /// [`GpuError`], among others when there is no such GPU.
+    /// There is no such GPU, or the driver refuses the call.
     pub fn facts(&self, ordinal: usize) -> Result<Facts, GpuError> {
         let ordinal = ordinal as c_int;
         let device = self.device(ordinal)?;
@@ -66,7 +67,7 @@ impl Runtime {
     /// Whether one GPU can read and write another's memory.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn can_access_peer(&self, from: usize, to: usize) -> Result<bool, GpuError> {
         let (from, to) = (self.device(from as c_int)?, self.device(to as c_int)?);
         let mut can = 0;
@@ -107,10 +108,10 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Takes GPU `ordinal` and makes it the current one of this thread.
+    /// Retains the primary context of GPU `ordinal` and makes it current on this thread.
     ///
     /// # Errors
-    /// [`GpuError`]: no such GPU, or no memory left for a context.
+    /// There is no such GPU, or no memory left for a context.
     pub fn take(runtime: &'static Runtime, ordinal: usize) -> Result<Context, GpuError> {
         let ordinal = ordinal as c_int;
         let device = runtime.device(ordinal)?;
@@ -121,10 +122,10 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the current one of this thread.
+    /// Makes it current on this thread.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn enter(&self) -> Result<(), GpuError> {
         call!(self.runtime, context_set(self.handle)).map_err(|e| e.on(self.ordinal))
     }
@@ -139,10 +140,10 @@ impl Context {
         self.runtime
     }
 
-    /// Bytes free and in all.
+    /// Bytes free, and bytes in total.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn memory(&self) -> Result<(u64, u64), GpuError> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);

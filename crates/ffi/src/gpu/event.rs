@@ -1,4 +1,4 @@
-//! An event: a place in a stream that notes when the GPU came by.
+//! An event: a time stamp that the GPU records when its stream reaches it.
 //! Not the host's clock.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{
     table::Handle,
 };
 
-/// An event that keeps time.
+/// An event with timing.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
@@ -21,10 +21,10 @@ pub struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    /// An event, not yet in any stream.
+    /// A new event, not yet recorded.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn create(context: &Arc<Context>) -> Result<Event, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();
@@ -33,19 +33,19 @@ impl Event {
         Ok(Event { context: Arc::clone(context), handle })
     }
 
-    /// Puts it into a stream, after what was enqueued so far.
+    /// Records it on a stream, after what was enqueued so far.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         call!(self.context.runtime, event_record(self.handle, stream.handle()))
             .map_err(|e| e.on(self.context.ordinal()))
     }
 
-    /// Seconds from this event to a later one; both must have been passed.
+    /// Seconds from this event to a later one; both must have completed.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn seconds_to(&self, later: &Event) -> Result<f64, GpuError> {
         let mut milliseconds = 0.0;
         call!(self.context.runtime, event_elapsed(&mut milliseconds, self.handle, later.handle))

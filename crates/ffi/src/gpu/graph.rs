@@ -10,14 +10,14 @@ use super::{
     table::Handle,
 };
 
-/// What was captured, not launchable yet.
+/// A captured graph, not launchable yet.
 #[derive(Debug)]
 pub struct Captured {
     context: Arc<Context>,
     graph: Handle,
 }
 
-/// A graph that can be launched.
+/// An instantiated graph.
 #[derive(Debug)]
 pub struct Graph {
     captured: Captured,
@@ -32,10 +32,10 @@ impl Captured {
         Captured { context: Arc::clone(context), graph }
     }
 
-    /// Makes it launchable.
+    /// Instantiates it, which makes it launchable.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn instantiate(self) -> Result<Graph, GpuError> {
         self.context.enter()?;
         let mut executable = std::ptr::null_mut();
@@ -49,7 +49,7 @@ impl Graph {
     /// Launches it on a stream of its GPU.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let context = &self.captured.context;
         call!(context.runtime, graph_launch(self.executable, stream.handle()))

@@ -1,5 +1,6 @@
-//! Memory of a GPU: allocated by the driver or by NCCL, freed when dropped, handed out as spans that
-//! stay within it. Not its contents.
+//! Memory of a GPU: allocated by the driver or by NCCL, freed when dropped, with spans that stay
+//! within it.
+//! Not its contents.
 
 use std::{ffi::c_void, fmt, sync::Arc};
 
@@ -10,7 +11,7 @@ use super::{
     table::Address,
 };
 
-/// How memory is given back, by its address.
+/// The function that frees memory, by its address.
 pub(crate) type Free = Box<dyn Fn(Address) + Send + Sync>;
 
 /// Memory of one GPU.
@@ -26,7 +27,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Bytes of a GPU's memory; they lie within the memory they were taken from.
+/// A range of a GPU's memory; it lies within the allocation that it was taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     address: Address,
@@ -44,7 +45,7 @@ impl Span {
         self.bytes
     }
 
-    /// `bytes` of it from `offset` on; none where that does not lie within.
+    /// `bytes` of it from `offset` on; `None` if that range does not lie within.
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Span> {
         let end = offset.checked_add(bytes)?;
         (end <= self.bytes).then(|| Span { address: self.address + offset as u64, bytes })
@@ -59,7 +60,7 @@ impl Memory {
     /// Allocates `bytes` on the context's GPU.
     ///
     /// # Errors
-    /// [`GpuError`]: not enough memory.
+    /// The GPU has not enough free memory.
     pub fn allocate(context: &Arc<Context>, bytes: usize) -> Result<Memory, GpuError> {
         context.enter()?;
         let mut address = 0;
@@ -72,7 +73,7 @@ impl Memory {
         Ok(Memory::adopt(context, address, bytes, Box::new(free)))
     }
 
-    /// Memory that someone allocated on the context's GPU and that `free` gives back.
+    /// Memory that a library allocated on the context's GPU and that `free` frees.
     pub(crate) fn adopt(
         context: &Arc<Context>,
         address: Address,
@@ -82,12 +83,12 @@ impl Memory {
         Memory { context: Arc::clone(context), span: Span { address, bytes }, free }
     }
 
-    /// All of it.
+    /// The complete allocation as a span.
     pub fn span(&self) -> Span {
         self.span
     }
 
-    /// The GPU that it is on.
+    /// The context of its GPU.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -106,7 +107,7 @@ impl Context {
     /// enqueued on the default stream.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn read(&self, from: Span, to: &mut [u8]) -> Result<(), GpuError> {
         self.enter()?;
         let bytes = from.bytes.min(to.len());
@@ -116,12 +117,12 @@ impl Context {
 }
 
 impl Stream {
-    /// Copies `from` into a span, as many bytes as there are in both, in the stream's order, and waits
-    /// for it: a plain copy from ordinary memory may return before it has arrived, and no other stream
-    /// than the default one waits for it (CUDA driver API, "API synchronization behavior").
+    /// Copies `from` into a span, as many bytes as there are in both, in the stream's order, and
+    /// waits for the copy. A plain copy from pageable memory may return before it has arrived, and
+    /// only the default stream waits for it (CUDA driver API, "API synchronization behavior").
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn write(&self, from: &[u8], to: Span) -> Result<(), GpuError> {
         let context = self.context();
         context.enter()?;
@@ -135,7 +136,7 @@ impl Stream {
     /// Sets every byte of a span, in the stream's order.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the copy.
     pub fn set(&self, span: Span, byte: u8) -> Result<(), GpuError> {
         self.context().enter()?;
         call!(self.context().runtime, set_bytes(span.address, byte, span.bytes, self.handle()))

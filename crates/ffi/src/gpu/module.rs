@@ -56,7 +56,7 @@ impl Module {
     /// Loads PTX text.
     ///
     /// # Errors
-    /// [`GpuError`]: among others when the driver is older than the PTX.
+    /// The driver is older than the PTX, or refuses it.
     pub fn load(context: &Arc<Context>, ptx: &CStr) -> Result<Module, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();
@@ -68,7 +68,7 @@ impl Module {
     /// The kernel called `name`.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn function(&self, name: &CStr) -> Result<Function, GpuError> {
         let mut handle = std::ptr::null_mut();
         call!(self.context.runtime, module_function(&mut handle, self.handle, name.as_ptr()))
@@ -83,7 +83,7 @@ impl Module {
     /// live memory of the stream's GPU.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub(crate) unsafe fn launch(
         &self,
         function: Function,

@@ -1,4 +1,4 @@
-//! The driver: opened, started, asked for its devices, and its errors put into words.
+//! The GPU's driver: opened, initialised, asked for its devices, and its errors as messages.
 //! Not one device (`context`).
 
 use std::{
@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::table::Table;
 use crate::library::{Library, LoadError, text};
 
-/// Whose GPUs.
+/// The vendor of the GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     /// NVIDIA: libcuda.so.1.
@@ -28,7 +28,7 @@ impl Vendor {
         }
     }
 
-    /// Its driver, in words.
+    /// The name of its driver.
     pub const fn driver(self) -> &'static str {
         match self {
             Vendor::Nvidia => "CUDA's driver",
@@ -57,11 +57,11 @@ pub struct GpuError {
 const OUT_OF_MEMORY: c_int = 2;
 /// CUDA_ERROR_UNSUPPORTED_PTX_VERSION.
 const UNSUPPORTED_PTX: c_int = 222;
-/// Ours: the library lacks the function.
+/// Our own number: the library lacks the function.
 const MISSING: c_int = -1;
 
 impl GpuError {
-    /// Whether the GPU's memory did not suffice.
+    /// Whether the GPU had not enough memory.
     pub fn is_out_of_memory(&self) -> bool {
         self.code == OUT_OF_MEMORY
     }
@@ -71,7 +71,7 @@ impl GpuError {
         self.code == UNSUPPORTED_PTX
     }
 
-    /// Of a call that was not even made.
+    /// An error of a call that was not made.
     pub fn of_ours(call: &'static str, why: &str) -> GpuError {
         GpuError {
             call,
@@ -82,13 +82,13 @@ impl GpuError {
         }
     }
 
-    /// The same error, said to be of GPU `ordinal`.
+    /// The same error, with GPU `ordinal` in its text.
     pub(super) fn on(self, ordinal: i32) -> GpuError {
         GpuError { on: format!(" on GPU {ordinal}"), ..self }
     }
 }
 
-/// The driver, open and started. It stays for the life of the process.
+/// The driver, opened and initialised. It stays loaded for the life of the process.
 #[derive(Debug)]
 pub struct Runtime {
     vendor: Vendor,
@@ -96,7 +96,7 @@ pub struct Runtime {
     pub(super) table: Table,
 }
 
-/// Calls a function of a table; a missing one is an error like a refused call.
+/// Calls a function of a table; a missing function is an error like a refused call.
 macro_rules! call {
     ($runtime:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $runtime.table.$function {
@@ -110,10 +110,11 @@ macro_rules! call {
 pub(super) use call;
 
 impl Runtime {
-    /// Opens and starts the driver at `path`, a file or a name that the system's loader resolves.
+    /// Opens and initialises the driver at `path`, a file or a name that the system's loader
+    /// resolves.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// The file cannot be opened, or it lacks a function.
     pub fn open(vendor: Vendor, path: &Path) -> Result<&'static Runtime, LoadError> {
         let library = Library::open(path)?;
         let table = Table::open(&library, vendor.column());
@@ -128,7 +129,7 @@ impl Runtime {
         Ok(Box::leak(Box::new(runtime)))
     }
 
-    /// Whose driver it is.
+    /// The vendor.
     pub fn vendor(&self) -> Vendor {
         self.vendor
     }
@@ -138,10 +139,10 @@ impl Runtime {
         self.library.path()
     }
 
-    /// The newest CUDA version that the driver knows: 1000 × major + 10 × minor.
+    /// The newest CUDA version that the driver supports: 1000 × major + 10 × minor.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn driver_version(&self) -> Result<u32, GpuError> {
         let mut version = 0;
         call!(self, driver_version(&mut version))?;
@@ -151,14 +152,14 @@ impl Runtime {
     /// How many GPUs this process may use (CUDA_VISIBLE_DEVICES counts).
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn device_count(&self) -> Result<usize, GpuError> {
         let mut count = 0;
         call!(self, device_count(&mut count))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Turns a status into a result.
+    /// Converts a status into a result.
     pub(super) fn status(&self, call: &'static str, code: c_int) -> Result<(), GpuError> {
         if code == 0 {
             return Ok(());
@@ -182,7 +183,7 @@ impl Runtime {
         }
     }
 
-    /// What the driver calls an error, from whichever of the two ways it has.
+    /// The driver's name for an error, by either of its two interfaces.
     fn words(
         &self,
         code: c_int,

@@ -1,5 +1,5 @@
-//! A stream: what is enqueued on it runs in order, while the caller goes on.
-//! Not what is enqueued.
+//! A stream: operations enqueued on it run in order, while the caller continues.
+//! Not the operations.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Stream {
     /// A stream of its own.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn create(context: &Arc<Context>) -> Result<Stream, GpuError> {
         context.enter()?;
         let mut handle = std::ptr::null_mut();
@@ -45,7 +45,7 @@ impl Stream {
         Stream { context: Arc::clone(context), handle: std::ptr::null_mut() }
     }
 
-    /// Its GPU.
+    /// The context of its GPU.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -54,10 +54,10 @@ impl Stream {
         self.handle
     }
 
-    /// Whether everything enqueued so far is done.
+    /// Whether everything enqueued so far has completed.
     ///
     /// # Errors
-    /// [`GpuError`]: what went wrong in something enqueued before.
+    /// An operation enqueued before has failed.
     pub fn is_done(&self) -> Result<bool, GpuError> {
         match call!(self.context.runtime, stream_query(self.handle)) {
             Ok(()) => Ok(true),
@@ -66,21 +66,21 @@ impl Stream {
         }
     }
 
-    /// From here on, what is enqueued is kept for a graph instead of run.
+    /// Begins a capture: enqueued operations are recorded for a graph and do not run.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn begin_capture(&self) -> Result<(), GpuError> {
         self.context.enter()?;
         call!(self.context.runtime, stream_capture(self.handle, THREAD_LOCAL))
             .map_err(|e| e.on(self.context.ordinal()))
     }
 
-    /// Ends the capture. What was captured becomes launchable by [`Captured::instantiate`], which CUDA
-    /// refuses a thread that still captures on another stream.
+    /// Ends the capture. [`Captured::instantiate`] makes its result launchable; CUDA refuses that
+    /// on a thread that still captures on another stream.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn end_capture(&self) -> Result<Captured, GpuError> {
         self.context.enter()?;
         let mut graph = std::ptr::null_mut();

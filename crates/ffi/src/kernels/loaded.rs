@@ -1,4 +1,5 @@
-//! The kernels on one GPU: loaded as they are needed, launched on its streams, what they found read.
+//! The kernels on one GPU: loaded when they are needed, launched on its streams, their results
+//! read.
 //! Not what they compute (`pattern.cu`).
 
 use std::{
@@ -15,21 +16,21 @@ use busbw_core::{
 use super::{BLOCK, Findings, Kernel, Parameters, blocks, kernel};
 use crate::gpu::{Argument, Context, Function, GpuError, Memory, Module, Span, Stream};
 
-/// The kernels on one GPU, with room for what they find.
+/// The kernels on one GPU, with memory for their results.
 #[derive(Debug)]
 pub struct Kernels {
-    /// By the kernel's name: a run needs few of them, and a driver takes its time over each.
+    /// By the kernel's name: a run needs few of them, and compiling each takes time.
     loaded: Mutex<HashMap<&'static str, (Module, Function)>>,
     findings: Memory,
     multiprocessors: u32,
 }
 
 impl Kernels {
-    /// Has the driver compile the first of them for the context's GPU; the others follow when they
-    /// are first used.
+    /// Makes the driver compile the first of them for the context's GPU; the others are compiled
+    /// when they are first used.
     ///
     /// # Errors
-    /// [`GpuError`]: among others when the driver is older than the PTX.
+    /// The driver is older than the PTX, or refuses it.
     pub fn load(context: &Arc<Context>) -> Result<Kernels, GpuError> {
         let findings = Memory::allocate(context, size_of::<Findings>())?;
         let facts = context.runtime().facts(context.ordinal() as usize)?;
@@ -39,7 +40,7 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// Hands over a kernel, loaded if it was not.
+    /// Returns a kernel, loaded if it was not.
     fn with<T>(
         &self,
         kernel: &'static Kernel,
@@ -60,7 +61,7 @@ impl Kernels {
     /// Fills `elements` elements from the start of a span. Enqueued, not waited for.
     ///
     /// # Errors
-    /// [`GpuError`]: among others when the span is too small.
+    /// The span is too small, or the driver refuses the launch.
     pub fn fill(
         &self,
         stream: &Stream,
@@ -74,20 +75,20 @@ impl Kernels {
         self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, None)
     }
 
-    /// Forgets what was found, after everything that was enqueued on `stream`, and waits for that.
+    /// Clears the results, after everything that was enqueued on `stream`, and waits for that.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn forget(&self, stream: &Stream) -> Result<(), GpuError> {
         stream.write(&Findings::NONE.to_bytes(), self.findings.span())
     }
 
-    /// Compares `elements` elements from the start of a span with what they must be. `at` is the
-    /// index of the first of them in the memory that findings speak of; floats may be `tolerance`
-    /// numbers of their type off. Enqueued; [`Kernels::found`] tells.
+    /// Compares `elements` elements from the start of a span with their expected content. `at` is
+    /// the index of the first of them that results count from; floats may be `tolerance`
+    /// representable numbers off. Enqueued; [`Kernels::found`] returns the result.
     ///
     /// # Errors
-    /// [`GpuError`]: among others when the span is too small.
+    /// The span is too small, or the driver refuses the launch.
     #[allow(clippy::too_many_arguments)]
     pub fn verify(
         &self,
@@ -105,10 +106,10 @@ impl Kernels {
         self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, findings)
     }
 
-    /// What was found since [`Kernels::forget`]; waits for nothing: the stream must be done.
+    /// The results since [`Kernels::forget`]. It does not wait: the stream must have completed.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub fn found(&self) -> Result<Mismatch, GpuError> {
         let mut bytes = [0; size_of::<Findings>()];
         self.findings.context().read(self.findings.span(), &mut bytes)?;

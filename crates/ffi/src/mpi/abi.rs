@@ -1,4 +1,4 @@
-//! What differs between MPI's three ABIs: how wide a handle is, and what the constants are.
+//! The differences between MPI's three ABIs: the width of a handle, and the constants.
 //! Not the functions (`table`), which have the same names in all of them.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::library::{Library, LoadError};
 
-/// The functions of a library, with handles as wide as it has them.
+/// The functions of a library, for its width of handles.
 #[derive(Debug)]
 pub(super) enum Abi {
     /// MPICH, Intel MPI, Cray MPICH, MVAPICH: `int`.
@@ -18,7 +18,7 @@ pub(super) enum Abi {
     Pointers(Functions<*mut c_void>),
 }
 
-/// Runs `$what` with `$functions` bound to the table, whichever it is: a branch that is always
+/// Runs `$what` with `$functions` bound to the table of the library's ABI: a branch that is always
 /// predicted.
 macro_rules! with {
     ($mpi:expr, $functions:ident => $what:expr) => {
@@ -33,12 +33,12 @@ pub(super) use with;
 /// MPI_UNDEFINED, the same in all three ABIs.
 pub(super) const UNDEFINED: c_int = -32766;
 
-/// A handle kept as a number: the bits of an `int`, or of a pointer.
+/// A handle stored as a number: the bits of an `int`, or of a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bits(pub(super) usize);
 
 impl Bits {
-    /// The handle, as wide as the function that takes it has it.
+    /// The handle, in the width of the functions that take it.
     pub(super) fn get<H: Handle>(self) -> H {
         H::of(self.0)
     }
@@ -68,12 +68,12 @@ pub(super) struct Constants {
     pub(super) shared: c_int,
 }
 
-/// MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI and 8192 in the others; MPI_MAX_ERROR_STRING 256
-/// and 512. The largest serves all.
-pub(super) const LONGEST_TEXT: usize = 8192;
+/// Bytes for any text of MPI: MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI and 8192 in the
+/// others; MPI_MAX_ERROR_STRING 256 and 512.
+pub(super) const MAX_TEXT_BYTES: usize = 8192;
 
 impl Constants {
-    /// Of MPICH and its family.
+    /// The constants of MPICH and its family.
     pub(super) fn of_mpich() -> Constants {
         Constants {
             comm_world: Bits(0x4400_0000),
@@ -103,7 +103,7 @@ impl Constants {
         }
     }
 
-    /// Of the standard ABI.
+    /// The constants of the standard ABI.
     pub(super) fn of_standard() -> Constants {
         Constants {
             comm_world: Bits(0x101),
@@ -122,10 +122,10 @@ impl Constants {
         }
     }
 
-    /// Of Open MPI: the addresses of its variables.
+    /// The constants of Open MPI: the addresses of its variables.
     ///
     /// # Errors
-    /// [`LoadError::Missing`].
+    /// The library lacks a required function or variable.
     pub(super) fn of_open_mpi(library: &Library) -> Result<Constants, LoadError> {
         let at = |name: &'static CStr| match library.address(name) {
             Some(address) => Ok(Bits(address as usize)),

@@ -1,6 +1,6 @@
-//! Whether a library takes buffers in a GPU's memory: by its own word, and by nothing else. A pointer that it
-//! does not know ends in a segmentation fault, or in a wrong result.
-//! Not where buffers are (`memory`), and not how the library moves what is in them.
+//! Whether a library accepts buffers in a GPU's memory, by its own statement alone. A library that
+//! does not know a GPU's pointer crashes, or returns a wrong result.
+//! Not where buffers are (`memory`), and not how the library moves their content.
 
 use std::ffi::{CStr, c_int};
 
@@ -10,16 +10,17 @@ use super::{
 };
 use crate::gpu::Vendor;
 
-/// MPIX_Query_cuda_support and its kin (Open MPI from 2.0, MPICH from 4.0, MVAPICH2 from 2.3.4): 0 is no.
+/// MPIX_Query_cuda_support and similar functions (Open MPI from 2.0, MPICH from 4.0, MVAPICH2 from
+/// 2.3.4): 0 is no.
 type Query = unsafe extern "C" fn() -> c_int;
-/// MPIX_GPU_query_support (MPICH from 4.0, Cray MPICH): which GPUs, and 0 in return for no.
+/// MPIX_GPU_query_support (MPICH from 4.0, Cray MPICH): the kind of GPU, and 0 in return for no.
 type QueryOf = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 
-/// What there is to ask.
+/// The questions to a library.
 trait Answers {
-    /// What a function of no arguments returns; none where the library has no such function.
+    /// The result of a function without arguments; `None` where the library has no such function.
     fn query(&self, name: &CStr) -> Option<c_int>;
-    /// Whether MPIX_GPU_query_support knows GPUs of that number; none as above.
+    /// Whether MPIX_GPU_query_support supports this kind of GPU; `None` as above.
     fn supports(&self, gpus: c_int) -> Option<bool>;
     /// Whether a variable of the environment is 1.
     fn is_set(&self, variable: &str) -> bool;
@@ -48,18 +49,19 @@ impl Answers for Mpi {
 }
 
 impl Session {
-    /// Asks the library whether it takes the memory of that vendor's GPUs; only now, since Open MPI from 5.0 on
-    /// does not know before MPI_Init.
+    /// Asks the library whether it accepts the memory of that vendor's GPUs. Call it after
+    /// MPI_Init: Open MPI from 5.0 on does not know it before.
     ///
     /// # Errors
-    /// What it said, and what to do: no, or nothing at all.
+    /// The library says no, or nothing at all: its answers, and what to do.
     pub fn takes_memory_of(&self, vendor: Vendor) -> Result<(), String> {
         let mpi = self.mpi();
         decide(mpi, mpi.implementation(), vendor).map_err(|said| refusal(mpi, vendor, &said))
     }
 }
 
-/// Every function that the library has must say yes, and without any it is no: what was said then.
+/// Every function that the library has must say yes; without any function the answer is no. Returns
+/// the answers.
 fn decide(
     answers: &impl Answers,
     implementation: Implementation,
@@ -82,7 +84,8 @@ fn decide(
     if said.is_empty() {
         return Err("it has no function that would say so".to_owned());
     }
-    // MVAPICH's function tells how it was built; whether it looks at addresses at all is this variable's.
+    // MVAPICH's function says how it was built; this variable says whether it checks addresses at
+    // all.
     if implementation == Implementation::Mvapich {
         let names = variables_of_mvapich(vendor);
         let on = names.iter().any(|name| answers.is_set(name));
@@ -94,7 +97,7 @@ fn decide(
     Err(said.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(", "))
 }
 
-/// Of MVAPICH2, and of MVAPICH from 3.0 on.
+/// For MVAPICH2, and MVAPICH from 3.0 on.
 fn variables_of_mvapich(vendor: Vendor) -> [&'static str; 2] {
     match vendor {
         Vendor::Nvidia => ["MV2_USE_CUDA", "MVP_USE_CUDA"],
@@ -131,15 +134,15 @@ mod tests {
 
     use super::*;
 
-    /// Functions with what they return, and variables that are 1.
+    /// A library's functions with their results, and variables that are 1.
     #[derive(Default)]
-    struct Says {
+    struct Mocked {
         queries: &'static [(&'static CStr, c_int)],
         supported: Option<&'static [c_int]>,
         set: &'static [&'static str],
     }
 
-    impl Answers for Says {
+    impl Answers for Mocked {
         fn query(&self, name: &CStr) -> Option<c_int> {
             self.queries.iter().find(|(known, _)| *known == name).map(|(_, answer)| *answer)
         }
@@ -155,23 +158,25 @@ mod tests {
 
     #[test]
     fn only_a_yes_is_a_yes() {
-        let cuda =
-            |answer: &'static [(&'static CStr, c_int)]| Says { queries: answer, ..Says::default() };
+        let cuda = |answer: &'static [(&'static CStr, c_int)]| Mocked {
+            queries: answer,
+            ..Mocked::default()
+        };
         let yes = &[(c"MPIX_Query_cuda_support", 1)];
         assert_eq!(decide(&cuda(yes), OpenMpi, Nvidia), Ok(()));
         let no = decide(&cuda(&[(c"MPIX_Query_cuda_support", 0)]), OpenMpi, Nvidia);
         assert_eq!(no, Err("MPIX_Query_cuda_support() is 0".to_owned()));
-        // It was asked about the other vendor's, of which it says nothing.
+        // The question was about the other vendor's GPUs, of which it has no answer.
         let silent = Err("it has no function that would say so".to_owned());
         assert_eq!(decide(&cuda(yes), OpenMpi, Amd), silent);
-        assert_eq!(decide(&Says::default(), Mpich, Nvidia), silent);
+        assert_eq!(decide(&Mocked::default(), Mpich, Nvidia), silent);
         let hip = cuda(&[(c"MPIX_Query_hip_support", 1), (c"MPIX_Query_cuda_support", 0)]);
         assert_eq!(decide(&hip, Mpich, Amd), Ok(()));
     }
 
     #[test]
     fn one_no_is_a_no() {
-        let both = |supported: &'static [c_int]| Says {
+        let both = |supported: &'static [c_int]| Mocked {
             queries: &[(c"MPIX_Query_cuda_support", 1), (c"MPIX_Query_rocm_support", 1)],
             supported: Some(supported),
             set: &[],
@@ -186,14 +191,14 @@ mod tests {
     #[test]
     fn mvapich_looks_at_addresses_only_when_told_to() {
         let built =
-            |set| Says { queries: &[(c"MPIX_Query_cuda_support", 1)], supported: None, set };
+            |set| Mocked { queries: &[(c"MPIX_Query_cuda_support", 1)], supported: None, set };
         let no = decide(&built(&["MV2_USE_ROCM"]), Mvapich, Nvidia).unwrap_err();
         assert!(no.ends_with("MV2_USE_CUDA or MVP_USE_CUDA is not 1"), "{no}");
         for variable in [&["MV2_USE_CUDA"], &["MVP_USE_CUDA"]] {
             assert_eq!(decide(&built(variable), Mvapich, Nvidia), Ok(()));
         }
         // The variable alone makes no library aware.
-        let only = Says { set: &["MV2_USE_CUDA"], ..Says::default() };
+        let only = Mocked { set: &["MV2_USE_CUDA"], ..Mocked::default() };
         assert!(decide(&only, Mvapich, Nvidia).is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! Memory that MPI reads or writes, kept elsewhere.
-//! Not what is in it.
+//! Memory that MPI reads or writes and that a caller owns.
+//! Not its content.
 
 use std::ffi::c_void;
 
-/// Bytes at an address.
+/// A range of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer {
     address: *mut c_void,
@@ -14,8 +14,9 @@ impl Buffer {
     /// `bytes` from `address` on.
     ///
     /// # Safety
-    /// They must be there, and nobody else may use them, while any operation on the buffer goes on: from
-    /// [`Requests::send`] or [`Requests::recv`] to the wait that succeeds, and for ever after one that
+    /// They must exist, and not be used otherwise, while any operation on the buffer is in flight:
+    /// from [`Requests::send`] or [`Requests::recv`] to the wait that succeeds, and for ever after
+    /// a failed wait.
     /// did not.
     ///
     /// [`Requests::send`]: super::Requests::send
@@ -24,7 +25,7 @@ impl Buffer {
         Buffer::at(address, bytes)
     }
 
-    /// Without bytes the address is null: Rust's addresses of nothing are small numbers, and 1 is
+    /// Without bytes the address is null: Rust's dangling addresses are small numbers, and 1 is
     /// MPI_IN_PLACE in two of the ABIs.
     fn at(address: *mut c_void, bytes: usize) -> Buffer {
         Buffer { address: if bytes == 0 { std::ptr::null_mut() } else { address }, bytes }
@@ -35,7 +36,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// `bytes` of it from `offset` on; none where that does not lie within.
+    /// `bytes` of it from `offset` on; `None` if that range does not lie within.
     #[inline]
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Buffer> {
         let end = offset.checked_add(bytes)?;
@@ -51,9 +52,9 @@ impl Buffer {
 /// One side of a collective: a buffer of its own, or MPI_IN_PLACE, where the standard allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// This one.
+    /// A buffer.
     Buffer(Buffer),
-    /// The other side's.
+    /// MPI_IN_PLACE: the other side's buffer.
     InPlace,
 }
 

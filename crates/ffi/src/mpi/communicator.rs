@@ -1,4 +1,4 @@
-//! One rank of a communicator: who it is, and parts of it by host or colour.
+//! One rank of a communicator: its number, the size, and sub-communicators by host or colour.
 //! Not its operations (`operation`, `exchange`).
 
 use std::{ffi::c_int, rc::Rc};
@@ -10,14 +10,14 @@ use super::{
     table::Handle,
 };
 
-/// One rank of a communicator, on the thread that joined.
+/// One rank of a communicator, on the thread that called MPI_Init.
 #[derive(Debug)]
 pub struct Communicator {
     pub(super) joined: Rc<Held>,
     pub(super) handle: Bits,
     rank: usize,
     ranks: usize,
-    /// Whether it was made here and is to be freed.
+    /// Whether it was created here and must be freed.
     owned: bool,
 }
 
@@ -37,12 +37,12 @@ impl Communicator {
         Ok(Communicator { joined, handle, rank, ranks, owned })
     }
 
-    /// This rank.
+    /// The number of this rank.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
@@ -52,10 +52,10 @@ impl Communicator {
         self.joined.mpi
     }
 
-    /// The ranks that share memory with this one, in the order of their ranks here. All take part.
+    /// The ranks that share memory with this one, in rank order. Collective.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn of_host(&self) -> Result<Communicator, MpiError> {
         let (mpi, constants) = (self.joined.mpi, &self.joined.mpi.constants);
         let key = self.rank as c_int;
@@ -68,14 +68,14 @@ impl Communicator {
         Communicator::of(Rc::clone(&self.joined), new, true)
     }
 
-    /// The ranks of the same colour, in the order of `key`; none for a rank without a colour. All take
-    /// part. A colour is at most 2^31 - 1.
+    /// The ranks of the same colour, in the order of `key`; `None` for a rank without a colour.
+    /// Collective. A colour is at most 2^31 - 1.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn split(&self, colour: Option<u32>, key: i32) -> Result<Option<Communicator>, MpiError> {
         let (mpi, constants) = (self.joined.mpi, &self.joined.mpi.constants);
-        // What is too large becomes negative, which MPI refuses.
+        // A larger colour becomes negative, which MPI refuses.
         let number = colour.map_or(UNDEFINED, |colour| c_int::try_from(colour).unwrap_or(-1));
         let new = with!(mpi, functions => {
             let mut new = Handle::of(constants.comm_null.0);
@@ -88,10 +88,10 @@ impl Communicator {
         Communicator::of(Rc::clone(&self.joined), new, true).map(Some)
     }
 
-    /// Gives it back; all of its ranks take part. The world stays.
+    /// Frees it. Collective. The world stays.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn free(self) -> Result<(), MpiError> {
         if !self.owned {
             return Ok(());

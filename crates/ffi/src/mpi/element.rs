@@ -1,4 +1,4 @@
-//! What is moved and reduced, as MPI takes it: element types, counts, operators.
+//! Element types, counts and operators as MPI takes them.
 //! Not memory: `buffer` is.
 
 use std::ffi::c_int;
@@ -39,13 +39,13 @@ pub enum Element {
     Byte,
 }
 
-/// Something that MPI has not; the words say what and why.
+/// A feature that MPI lacks: its name and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotPossible(pub String);
 
 impl Element {
-    /// Every one.
+    /// All types.
     pub const ALL: [Element; 10] = [
         Element::Int8,
         Element::Uint8,
@@ -59,7 +59,7 @@ impl Element {
         Element::Byte,
     ];
 
-    /// Bytes of one.
+    /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
             Element::Int8 | Element::Uint8 | Element::Char | Element::Byte => 1,
@@ -68,10 +68,10 @@ impl Element {
         }
     }
 
-    /// The one to reduce elements of `datatype` as.
+    /// The type for reductions of elements of `datatype`.
     ///
     /// # Errors
-    /// [`NotPossible`]: MPI has no such type.
+    /// MPI has no such type.
     pub fn reduced(datatype: DataType) -> Result<Element, NotPossible> {
         Element::of(datatype).ok_or_else(|| {
             NotPossible(format!(
@@ -81,7 +81,7 @@ impl Element {
         })
     }
 
-    /// The one to move `count` elements of `datatype` as, and how many of them: bytes where MPI does not
+    /// The type for moving `count` elements of `datatype`, and the count: bytes where MPI does not
     /// know the type.
     pub fn moved(datatype: DataType, count: usize) -> (Element, usize) {
         let bytes = (Element::Byte, count.saturating_mul(datatype.bytes()));
@@ -128,10 +128,10 @@ impl Mpi {
     }
 }
 
-/// So many elements of a type, in the words of one library: worked out ahead of the timed calls.
+/// A number of elements of a type, prepared for one library ahead of the timed calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Elements {
-    /// The type of what is counted.
+    /// The type that is counted.
     pub(super) datatype: Bits,
     pub(super) count: usize,
     /// Whether the count needs the functions that end in `_c`.
@@ -139,18 +139,18 @@ pub struct Elements {
     /// The type and number of elements, where `datatype` holds several of them.
     pub(super) base: Bits,
     pub(super) base_count: usize,
-    /// The largest count that MPI is told.
+    /// The largest count that is passed to MPI.
     pub(super) most: usize,
     element: Element,
 }
 
 impl Elements {
-    /// Bytes of all.
+    /// Bytes of all elements.
     pub fn bytes(&self) -> usize {
         self.base_count * self.element.bytes()
     }
 
-    /// Whether one of what is counted holds several elements, so that MPI cannot reduce it.
+    /// Whether one counted type holds several elements, so that MPI cannot reduce it.
     pub(super) fn gathered(&self) -> bool {
         self.count != self.base_count
     }
@@ -173,20 +173,21 @@ pub struct Blocks {
 }
 
 impl Communicator {
-    /// `count` elements as this library takes them. Up to 2^31 - 1 that is the count itself; beyond, the
-    /// functions of MPI 4 with large counts, or, in a library without them, elements that each hold
-    /// several (MPI_Type_contiguous), or one that holds all (MPI_Type_create_struct), made once and kept
-    /// until the end: [`Communicator::elements_within`].
+    /// `count` elements as this library takes them. Up to 2^31 - 1 that is the count itself.
+    /// Beyond, the functions of MPI 4 with large counts are used or, in a library without them,
+    /// types that each hold several elements (MPI_Type_contiguous), or one that holds all
+    /// (MPI_Type_create_struct). Types are created once and kept until the end:
+    /// [`Communicator::elements_within`].
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn elements(&self, element: Element, count: usize) -> Result<Elements, MpiError> {
         let most = c_int::MAX as usize;
         let large = if count > most { self.elements_of_large_count(element, count) } else { None };
         large.map_or_else(|| self.elements_within(element, count, most), Ok)
     }
 
-    /// The same by way of large counts, however small the count is; none where the library has none.
+    /// The same with large counts, however small the count is; `None` where the library has none.
     pub fn elements_of_large_count(&self, element: Element, count: usize) -> Option<Elements> {
         let has = with!(self.joined.mpi, functions => functions.send_c.is_some());
         let bytes = count.checked_mul(element.bytes())?;
@@ -202,11 +203,12 @@ impl Communicator {
         })
     }
 
-    /// The same with no count above `most`: elements that each hold several, or a single one, in a message
-    /// as large. Reductions of them are made in pieces, and [`Communicator::reduce_scatter`] refuses them.
+    /// The same with no count above `most`: types that each hold several elements, or a single one,
+    /// in a message of the same size. Reductions of them run in pieces, and
+    /// [`Communicator::reduce_scatter`] refuses them.
     ///
     /// # Errors
-    /// [`MpiError`]: more bytes than memory can have.
+    /// There are more bytes than memory can have, or MPI refuses the type.
     pub fn elements_within(
         &self,
         element: Element,
@@ -234,8 +236,8 @@ impl Communicator {
     /// Blocks of `counts[r]` elements for rank `r` at `displacements[r]`.
     ///
     /// # Errors
-    /// [`MpiError`]: not one of each for every rank, or too many elements for a library without large
-    /// counts.
+    /// There is not one count and one displacement for every rank, or there are too many elements
+    /// for a library without large counts.
     pub fn blocks(
         &self,
         element: Element,
@@ -291,7 +293,7 @@ impl Communicator {
         })
     }
 
-    /// A type of all elements, of `bytes` bytes each: so many times a unit, and the rest behind them.
+    /// A type of all elements, of `bytes` bytes each: a number of units, and the rest behind them.
     fn unequal(&self, base: Bits, bytes: usize, parts: Parts) -> Result<Bits, MpiError> {
         let units = self.contiguous(base, parts.unit)?;
         self.made(base, parts, || {
@@ -309,7 +311,7 @@ impl Communicator {
         })
     }
 
-    /// A type that was made before, or is now.
+    /// A type from the cache, created if it is missing.
     fn made(
         &self,
         base: Bits,
@@ -335,7 +337,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of the smallest unit of which there are `most` at most, a power of two: whole MiB leave no rest.
+    /// The smallest unit, a power of two, of which there are at most `most`: whole MiB leave no
+    /// rest.
     fn of(count: usize, most: usize) -> Parts {
         let unit = count.div_ceil(most.max(1)).next_power_of_two();
         Parts { unit, whole: count / unit, rest: count % unit }

@@ -1,7 +1,7 @@
-//! Messages between two ranks that wait at once. A blocking call waits for ever when its peer has died:
-//! timed loops accept that, because whoever watches the ranks ends the process; everything else uses
+//! Blocking messages between two ranks. A blocking call waits for ever when its peer has died.
+//! Timed loops accept that, because the supervisor ends the process; all other code uses
 //! [`Requests`](super::Requests) with a deadline.
-//! Not messages under way (`requests`).
+//! Not messages in flight (`requests`).
 
 use std::ffi::{c_int, c_void};
 
@@ -13,8 +13,8 @@ use super::{
     table::name_of,
 };
 
-/// Calls a function that takes counts, or the one for large counts; `$n` makes an argument of either
-/// type of a count.
+/// Calls a function that takes `int` counts, or its variant for large counts; `$n` converts a count
+/// to either type.
 macro_rules! counted {
     (
         $mpi:expr, $large:expr, $function:ident / $large_function:ident,
@@ -39,12 +39,12 @@ macro_rules! counted {
 }
 pub(super) use counted;
 
-/// Whose message is received.
+/// The source of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// This rank's.
     Rank(usize),
-    /// The first one's (MPI_ANY_SOURCE).
+    /// Any rank (MPI_ANY_SOURCE).
     Any,
 }
 
@@ -58,13 +58,13 @@ impl Source {
     }
 }
 
-/// A rank as MPI takes it; one that no `int` holds is no rank of any communicator either.
+/// A rank as MPI takes it; a number beyond `int` is no rank of any communicator.
 #[inline]
 pub(super) fn number(rank: usize) -> c_int {
     c_int::try_from(rank).unwrap_or(c_int::MAX)
 }
 
-/// The buffer's address, if it has so many bytes.
+/// The buffer's address, if it has at least this number of bytes.
 #[inline]
 pub(super) fn fits(
     entry: &'static str,
@@ -78,7 +78,7 @@ pub(super) fn fits(
     Err(MpiError::of_no_call(name_of(entry), why))
 }
 
-/// The side's address, if it has so many bytes, or MPI_IN_PLACE.
+/// The side's address, if it has at least this number of bytes, or MPI_IN_PLACE.
 #[inline]
 pub(super) fn side(
     mpi: &Mpi,
@@ -96,7 +96,7 @@ impl Communicator {
     /// MPI_Send.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn send(
         &self,
@@ -112,10 +112,10 @@ impl Communicator {
         ))
     }
 
-    /// MPI_Recv. A message that is longer is an error; a shorter one is not noticed.
+    /// MPI_Recv. A longer message is an error; a shorter one is not noticed.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn recv(
         &self,
@@ -132,10 +132,10 @@ impl Communicator {
         ))
     }
 
-    /// MPI_Sendrecv of as many elements each way, with one tag.
+    /// MPI_Sendrecv of the same number of elements in each direction, with one tag.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// The buffer is smaller than the message, or MPI refuses the call.
     #[inline]
     pub fn send_recv(
         &self,

@@ -1,5 +1,5 @@
-//! What libraries are known to do wrong, by version: such calls are not made.
-//! Not what a library lacks (`library`, `element`).
+//! Known bugs of libraries, by version: the affected calls are not made.
+//! Not features that a library lacks (`library`, `element`).
 
 use super::library::Implementation;
 
@@ -11,7 +11,7 @@ const CRASHING_REDUCE: std::ops::RangeInclusive<Version> = (4, 0, 0)..=(4, 1, 1)
 /// The first version of Open MPI without open-mpi/ompi#13883: #14249 is in 5.0.11; 4.1 is not corrected.
 const SOUND_REDUCE_SCATTER: Version = (5, 0, 11);
 
-/// One library's.
+/// The bugs of one library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Faults {
     /// An MPI_Reduce in place of more than 2 KiB whose root is not rank 0 ends with a segmentation fault
@@ -23,7 +23,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Those of the library that calls itself so.
+    /// The bugs of the library with this version text.
     pub(super) fn of(implementation: Implementation, text: &str) -> Faults {
         let mpich = (implementation == Implementation::Mpich)
             .then(|| version(text, "MPICH Version:"))
@@ -38,7 +38,7 @@ impl Faults {
     }
 }
 
-/// The version that follows these words in what a library says of itself.
+/// The version after these words in a library's version text.
 fn version(text: &str, words: &str) -> Option<Version> {
     let (_, rest) = text.split_once(words)?;
     let word = rest.split_whitespace().next()?;
@@ -79,7 +79,7 @@ mod tests {
             (OpenMpi, "Open MPI v5.0.10, package: x", (false, true)),
             (OpenMpi, "Open MPI v5.0.11, package: x", (false, false)),
             (OpenMpi, "Open MPI v6.0.0, package: x", (false, false)),
-            // Spectrum MPI has numbers of its own.
+            // Spectrum MPI has its own version numbers.
             (OpenMpi, "Spectrum MPI v10.4", (false, false)),
         ] {
             assert_eq!(of(implementation, text), want, "{text}");

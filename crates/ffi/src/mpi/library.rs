@@ -1,5 +1,5 @@
-//! The library itself: opened, its ABI told, its version, its errors in words.
-//! Not the ranks that it joins (`session`).
+//! The library itself: opened, its ABI detected, its version, its errors as messages.
+//! Not the ranks (`session`).
 
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -10,16 +10,16 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    abi::{Abi, Constants, LONGEST_TEXT, with},
+    abi::{Abi, Constants, MAX_TEXT_BYTES, with},
     faults::Faults,
     table::{Functions, name_of},
 };
 use crate::library::{Library, LoadError};
 
-/// Whose MPI it is.
+/// The family of an MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Implementation {
-    /// Open MPI and what is made of it (HPC-X, Spectrum MPI).
+    /// Open MPI and its derivatives (HPC-X, Spectrum MPI).
     OpenMpi,
     /// MPICH.
     Mpich,
@@ -29,7 +29,7 @@ pub enum Implementation {
     Cray,
     /// MVAPICH.
     Mvapich,
-    /// Another one of the standard ABI.
+    /// Another one with the standard ABI.
     Other,
 }
 
@@ -47,8 +47,8 @@ impl fmt::Display for Implementation {
 }
 
 impl Implementation {
-    /// By what MPI_Get_library_version says: "Open MPI v4.1.4, …", "MPICH Version:\t4.0.2",
-    /// "Intel(R) MPI Library 2021.…", "MPI VERSION    : CRAY MPICH version 8.…", "MVAPICH2 Version…".
+    /// From the text of MPI_Get_library_version: "Open MPI v4.1.4, …", "MPICH Version:\t4.0.2",
+    /// "Intel(R) MPI Library 2021.…", "MPI VERSION : CRAY MPICH version 8.…", "MVAPICH2 Version…".
     fn told_by(text: &str) -> Implementation {
         let said = [
             // Cray's and MVAPICH's texts name MPICH, too.
@@ -69,27 +69,27 @@ impl Implementation {
     }
 }
 
-/// A call that MPI refused.
+/// A failed MPI call.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{call} failed: {text}")]
 pub struct MpiError {
     /// The function.
     pub call: &'static str,
-    /// Its error code, or -1 where it was not even called.
+    /// Its error code, or -1 where it was not called.
     pub code: i32,
     /// MPI_Error_string's text.
     pub text: String,
 }
 
 impl MpiError {
-    /// Of a call that was not made.
+    /// An error of a call that was not made.
     #[cold]
     pub(super) fn of_no_call(call: &'static str, why: String) -> MpiError {
         MpiError { call, code: -1, text: why }
     }
 }
 
-/// MPI, open. It stays for the life of the process.
+/// MPI, open. It stays loaded for the life of the process.
 #[derive(Debug)]
 pub struct Mpi {
     library: Library,
@@ -101,13 +101,13 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Opens MPI at `path`, a file or a name that the system's loader resolves. It is opened for all
-    /// (RTLD_GLOBAL): Open MPI opens its own components later, and these resolve their symbols against
-    /// libmpi and its kin without naming them. It is never closed: MPI_Finalize leaves threads, exit
-    /// handlers and mapped memory behind.
+    /// Opens MPI at `path`, a file or a name that the system's loader resolves. Its symbols are
+    /// global (RTLD_GLOBAL): Open MPI opens its own components later, and these resolve their
+    /// symbols against libmpi without naming it. It is never closed: MPI_Finalize leaves threads,
+    /// exit handlers and mapped memory behind.
     ///
     /// # Errors
-    /// [`LoadError`]: not there, no MPI, or one of an ABI that is none of the three.
+    /// The file does not exist, is no MPI, or has an ABI that is none of the three.
     pub fn open(path: &Path) -> Result<&'static Mpi, LoadError> {
         let library = Library::open_for_all(path)?;
         let broken = |why: String| LoadError::Broken { path: path.display().to_string(), why };
@@ -122,7 +122,7 @@ impl Mpi {
         } else if told.is_of_mpich() {
             (Abi::Ints(Functions::open(&library)?), Constants::of_mpich(), told)
         } else {
-            // Its handles would be guesses.
+            // Handles of an unknown ABI would be guesses.
             return Err(broken(format!(
                 "it calls itself {:?}, which has neither Open MPI's ABI, nor MPICH's, nor that of MPI 5: name \
                  another with --mpi",
@@ -143,7 +143,7 @@ impl Mpi {
         self.library.path()
     }
 
-    /// Whose it is.
+    /// Its family.
     pub fn implementation(&self) -> Implementation {
         self.implementation
     }
@@ -154,12 +154,13 @@ impl Mpi {
         line.split_whitespace().collect::<Vec<&str>>().join(" ")
     }
 
-    /// All of its own version: of MPICH how it was configured, too, with the device that carries data.
+    /// The complete text of its version: MPICH's includes its configuration, with the device that
+    /// carries data.
     pub fn version_text(&self) -> &str {
         &self.version_text
     }
 
-    /// The version of the standard that it follows, such as (3, 1).
+    /// The version of the standard that it implements, such as (3, 1).
     pub fn standard(&self) -> (u32, u32) {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both are ints; it may be called before MPI_Init.
@@ -181,7 +182,7 @@ impl Mpi {
 
     #[cold]
     fn error(&self, entry: &'static str, code: c_int) -> MpiError {
-        let mut text = vec![0_u8; LONGEST_TEXT];
+        let mut text = vec![0_u8; MAX_TEXT_BYTES];
         let mut length = 0;
         // SAFETY: the text has room for what any of the ABIs writes.
         let told = with!(self, functions => unsafe {
@@ -217,7 +218,7 @@ fn version_text(library: &Library) -> Result<String, LoadError> {
             library: "MPI of version 3",
         });
     };
-    let mut text = vec![0_u8; LONGEST_TEXT];
+    let mut text = vec![0_u8; MAX_TEXT_BYTES];
     let mut length = 0;
     // SAFETY: the text has room for what any of the ABIs writes.
     unsafe { version(text.as_mut_ptr().cast(), &mut length) };

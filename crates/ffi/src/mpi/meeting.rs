@@ -1,11 +1,12 @@
-//! Whether the ranks that a launcher started met in MPI, or ended up alone: from what the launcher says
-//! and what MPI says. Not how either is asked.
+//! Whether the processes that a launcher started are one MPI_COMM_WORLD, or each a world of its
+//! own: compares the launcher's numbers with MPI's.
+//! Not how either is read.
 
 use std::fmt;
 
 use super::library::Implementation;
 
-/// Who started this process.
+/// The launcher of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Launcher {
     /// Open MPI's mpirun (OMPI_COMM_WORLD_SIZE).
@@ -14,7 +15,7 @@ pub enum Launcher {
     Hydra,
     /// srun (SLURM_NTASKS).
     Slurm,
-    /// Another one, such as torchrun, which starts processes and no MPI.
+    /// Another one, such as torchrun, which starts processes without MPI.
     Other,
 }
 
@@ -29,23 +30,23 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// A launcher's idea of this process.
+/// This process in the launcher's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
-    /// Which one.
+    /// The launcher.
     pub by: Launcher,
     /// This process's number.
     pub rank: usize,
-    /// How many it started.
+    /// The number of processes that it started.
     pub ranks: usize,
 }
 
-/// MPI's idea of it.
+/// This process in MPI's numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined {
-    /// Whose library.
+    /// The library's family.
     pub implementation: Implementation,
-    /// Its file.
+    /// The library's file.
     pub path: String,
     /// This process's rank in MPI_COMM_WORLD.
     pub rank: usize,
@@ -53,19 +54,19 @@ pub struct Joined {
     pub ranks: usize,
 }
 
-/// What the two ideas come to.
+/// The result of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meeting {
     /// They agree, or there is no launcher and no other rank.
     Whole,
-    /// The launcher started several, and MPI has this one alone: copies instead of ranks.
+    /// The launcher started several processes, and each is alone in MPI: copies instead of ranks.
     Alone(Started, Joined),
-    /// MPI has several ranks, but others than the launcher says.
+    /// MPI has several ranks, but not those of the launcher.
     Other(Started, Joined),
 }
 
 impl Meeting {
-    /// Compares them.
+    /// Compares the two.
     pub fn of(started: Option<Started>, joined: Joined) -> Meeting {
         match started {
             Some(s) if joined.ranks == 1 && s.ranks > 1 => Meeting::Alone(s, joined),
@@ -111,7 +112,7 @@ impl fmt::Display for Meeting {
     }
 }
 
-/// What to do about ranks that are alone.
+/// The remedy for processes that are alone.
 fn cure(launcher: Launcher, implementation: Implementation) -> String {
     let of_open_mpi = implementation == Implementation::OpenMpi;
     match launcher {
@@ -142,10 +143,10 @@ fn cure(launcher: Launcher, implementation: Implementation) -> String {
     }
 }
 
-/// Whether what all processes of a launcher say, as (rank, size), is one world: each rank once.
+/// Whether the (rank, size) pairs of all processes of a launcher are one world: each rank once.
 ///
 /// # Errors
-/// What it is instead.
+/// They are not: what is wrong.
 pub fn one_world(said: &[(usize, usize)]) -> Result<(), String> {
     let processes = said.len();
     if processes > 1 && said.iter().all(|one| *one == (0, 1)) {

@@ -1,6 +1,6 @@
-//! Memory for one buffer of a rank, of this process or of its GPU: there before anything is timed, and never
-//! given back while MPI may still write to it.
-//! Not what is in it, and not whether MPI takes a GPU's memory (`awareness`).
+//! Memory for one buffer of a rank, in this process or on its GPU: allocated before anything is
+//! timed, and never freed while MPI may still write to it.
+//! Not its content, and not whether MPI accepts a GPU's memory (`awareness`).
 
 use std::{io, mem::ManuallyDrop, sync::Arc};
 
@@ -12,7 +12,8 @@ use crate::gpu::{self, Context, GpuError, Span, Stream};
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// One buffer. It stays for the life of the process: a message that was never completed may come later.
+/// One buffer. It stays allocated for the life of the process: a message that was never completed
+/// may arrive later.
 #[derive(Debug)]
 pub(super) struct Memory {
     address: *mut u8,
@@ -20,12 +21,12 @@ pub(super) struct Memory {
     gpu: Option<OnGpu>,
 }
 
-/// What is needed for memory of a GPU besides its address.
+/// The parts of a GPU's memory besides its address.
 #[derive(Debug)]
 struct OnGpu {
     memory: ManuallyDrop<gpu::Memory>,
     stream: Stream,
-    /// What was copied from it, or is about to be copied there: only we look at it.
+    /// A host copy of its content: only we read it.
     copy: Vec<u8>,
 }
 
@@ -42,10 +43,10 @@ impl OnGpu {
 }
 
 impl Memory {
-    /// `bytes` zeros, every page of them touched by the calling thread, so that they lie near it.
+    /// `bytes` zeros. The calling thread touches every page, so that they lie near it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the mapping.
     pub(super) fn new(bytes: usize) -> io::Result<Memory> {
         let whole = bytes.max(1).next_multiple_of(PAGE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
@@ -65,10 +66,10 @@ impl Memory {
         Ok(Memory { address, bytes, gpu: None })
     }
 
-    /// `bytes` on the context's GPU, with anything in them.
+    /// `bytes` on the context's GPU, uninitialised.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     pub(super) fn on(context: &Arc<Context>, bytes: usize) -> Result<Memory, GpuError> {
         let memory = ManuallyDrop::new(gpu::Memory::allocate(context, bytes)?);
         let address = memory.span().pointer().cast();
@@ -76,7 +77,7 @@ impl Memory {
         Ok(Memory { address, bytes, gpu: Some(OnGpu { memory, stream, copy: Vec::new() }) })
     }
 
-    /// Whether it is a GPU's.
+    /// Whether it is on a GPU.
     pub(super) fn is_on_gpu(&self) -> bool {
         self.gpu.is_some()
     }
@@ -90,16 +91,16 @@ impl Memory {
         whole.part(offset, len)
     }
 
-    /// `len` bytes from `offset` on, to look at; of a GPU's memory a copy.
+    /// `len` bytes from `offset` on, to read; a copy of a GPU's memory.
     ///
     /// # Safety
-    /// No operation of MPI on this memory may be under way.
+    /// No operation of MPI on this memory may be in flight.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     ///
     /// # Panics
-    /// When they do not lie within, a bug of the caller.
+    /// They do not lie within: a bug of the caller.
     pub(super) unsafe fn look(&mut self, offset: usize, len: usize) -> Result<&[u8], GpuError> {
         let Some(gpu) = &mut self.gpu else {
             // SAFETY: the caller's promise.
@@ -113,16 +114,16 @@ impl Memory {
         Ok(copy)
     }
 
-    /// Has `fill` write all of `len` bytes from `offset` on.
+    /// Calls `fill` to write all of `len` bytes from `offset` on.
     ///
     /// # Safety
-    /// No operation of MPI on this memory may be under way.
+    /// No operation of MPI on this memory may be in flight.
     ///
     /// # Errors
-    /// [`GpuError`].
+    /// The GPU's driver refuses the call.
     ///
     /// # Panics
-    /// When they do not lie within, a bug of the caller.
+    /// They do not lie within: a bug of the caller.
     pub(super) unsafe fn write(
         &mut self,
         offset: usize,

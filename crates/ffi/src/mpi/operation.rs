@@ -1,5 +1,5 @@
-//! The collectives. Each waits, for ever when a rank has died: whoever watches the ranks ends the
-//! process. Every buffer holds what the operation needs, or it is refused here: MPI itself does not know.
+//! The collectives. Each waits for ever when a rank has died; the supervisor then ends the process.
+//! The size of every buffer is checked here: MPI itself does not know it.
 //! Not which collective a benchmark needs.
 
 use std::ffi::{c_int, c_void};
@@ -16,14 +16,14 @@ use super::{
     session::call,
 };
 
-/// Elements of a piece of a reduction that is too large for one call.
-const PIECE: usize = 1 << 30;
+/// The most elements of one MPI call: a larger reduction runs in pieces.
+const MAX_REDUCED_ELEMENTS: usize = 1 << 30;
 
 impl Communicator {
     /// The library's operator.
     ///
     /// # Errors
-    /// [`NotPossible`]: it has none for averages and sums of scaled elements.
+    /// MPI has no operator for averages and sums of scaled elements.
     pub fn operator(&self, op: ReduceOp) -> Result<Operator, NotPossible> {
         self.joined.mpi.operator(op)
     }
@@ -31,7 +31,7 @@ impl Communicator {
     /// MPI_Barrier.
     ///
     /// # Errors
-    /// [`MpiError`], as of every operation below.
+    /// As of every operation below: a buffer is too small, or MPI refuses the call.
     #[inline]
     pub fn barrier(&self) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -41,7 +41,7 @@ impl Communicator {
     /// MPI_Bcast: every rank gets the root's buffer.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn broadcast(
         &self,
@@ -56,11 +56,11 @@ impl Communicator {
         ))
     }
 
-    /// Whether [`Communicator::reduce`] may be in place at that root: every rank asks before, and gets
-    /// the same answer.
+    /// Whether [`Communicator::reduce`] is possible in place with that root. All ranks must ask
+    /// before, and get the same answer.
     ///
     /// # Errors
-    /// [`NotPossible`]: MPICH 4.0 to 4.1.1 would end with a segmentation fault.
+    /// MPICH 4.0 to 4.1.1 would end with a segmentation fault.
     pub fn may_reduce_in_place(&self, root: usize) -> Result<(), NotPossible> {
         let mpi = self.joined.mpi;
         if root == 0 || !mpi.faults.only_rank_0_reduces_in_place {
@@ -76,7 +76,7 @@ impl Communicator {
     /// [`Communicator::may_reduce_in_place`]; `recv` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn reduce(
         &self,
@@ -112,7 +112,7 @@ impl Communicator {
     /// MPI_Allreduce: every rank gets the reduction of all. In place is every rank's send side.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_reduce(
         &self,
@@ -138,7 +138,7 @@ impl Communicator {
         ))
     }
 
-    /// A reduction that MPI cannot make in one call, piece by piece.
+    /// A reduction that MPI cannot run in one call, piece by piece.
     #[cold]
     fn in_pieces(
         &self,
@@ -149,7 +149,7 @@ impl Communicator {
     ) -> Result<(), MpiError> {
         let (total, bytes) = (elements.base_count, elements.element_bytes());
         // Counts that a caller made small for a test make small pieces.
-        let piece = PIECE.min(elements.most);
+        let piece = MAX_REDUCED_ELEMENTS.min(elements.most);
         for start in (0..total).step_by(piece.max(1)) {
             let at = start * bytes;
             let from = match send {
@@ -162,10 +162,10 @@ impl Communicator {
         Ok(())
     }
 
-    /// Whether [`Communicator::reduce_scatter`] can have shares of so many elements.
+    /// Whether [`Communicator::reduce_scatter`] is possible for shares of `elements`.
     ///
     /// # Errors
-    /// [`NotPossible`]: more than a library without large counts can count.
+    /// A library without large counts cannot count them.
     pub fn may_reduce_scatter(&self, elements: Elements) -> Result<(), NotPossible> {
         if !elements.gathered() {
             return Ok(());
@@ -206,7 +206,7 @@ impl Communicator {
     /// every rank's send side, with its part where it belongs in `recv`.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_gather(&self, send: Side, recv: Buffer, elements: Elements) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -222,7 +222,7 @@ impl Communicator {
     /// place is every rank's send side.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_to_all(&self, send: Side, recv: Buffer, elements: Elements) -> Result<(), MpiError> {
         let mpi = self.joined.mpi;
@@ -237,7 +237,7 @@ impl Communicator {
     /// MPI_Alltoallv: the same with blocks of different sizes.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn all_to_all_v(
         &self,
@@ -281,7 +281,7 @@ impl Communicator {
     /// root's send side; `recv` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn gather(
         &self,
@@ -305,7 +305,7 @@ impl Communicator {
     /// is the root's receive side; `send` counts at the root only.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// A buffer is smaller than the operation needs, or MPI refuses the call.
     #[inline]
     pub fn scatter(
         &self,

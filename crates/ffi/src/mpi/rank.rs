@@ -1,5 +1,6 @@
-//! A rank with buffers of its own: messages and collectives between parts of them. It owns both, so that
-//! nothing can touch what MPI uses. They lie in memory of the process, or of a GPU where the library takes it.
+//! A rank with buffers of its own: messages and collectives between parts of them. It owns both, so
+//! that nothing can touch memory that MPI uses. Buffers are in memory of the process, or of a GPU
+//! where the library accepts that.
 //! Not buffers of others (`buffer`).
 
 mod collectives;
@@ -20,18 +21,18 @@ use super::{
 };
 use crate::gpu::{Context, GpuError};
 
-/// The tag of every message: between two ranks there is one conversation.
+/// The tag of every message: two ranks use only one.
 const TAG: i32 = 1;
 
 /// Which of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// What it sends.
+    /// The send buffer.
     Send,
-    /// What it receives; in place, what it sends as well.
+    /// The receive buffer; in place, the send buffer as well.
     Recv,
-    /// Where the result goes that is verified.
-    Proof,
+    /// The check buffer: the result that is verified.
+    Check,
 }
 
 /// A part of a buffer.
@@ -39,64 +40,66 @@ pub enum Which {
 pub struct Part {
     /// Which buffer.
     pub which: Which,
-    /// Where it begins, bytes.
+    /// Offset in bytes.
     pub offset: usize,
-    /// How long it is, bytes.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// Why an operation did not come to its end.
+/// Why an operation failed.
 #[derive(Debug, Error)]
 pub enum RankError {
-    /// MPI refused.
+    /// An MPI call failed.
     #[error(transparent)]
     Mpi(#[from] MpiError),
-    /// MPI has no such thing.
+    /// MPI lacks the feature.
     #[error(transparent)]
     NotPossible(#[from] NotPossible),
-    /// Messages were still under way.
+    /// Messages were still in flight.
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// A GPU's driver refused.
+    /// The GPU's driver refused.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// The library does not say that it takes buffers in a GPU's memory.
+    /// The library does not say that it accepts buffers in a GPU's memory.
     #[error("{0}")]
     NotAware(String),
     /// There is no memory for buffers.
     #[error("cannot make buffers: {0}")]
     Memory(#[from] io::Error),
-    /// A part does not lie within its buffer, a bug of the caller.
+    /// A part does not lie within its buffer: a bug of the caller.
     #[error("{} bytes at {} do not lie within the {:?} buffer", .0.bytes, .0.offset, .0.which)]
     Outside(Part),
 }
 
-/// A rank of MPI_COMM_WORLD and its buffers, on the thread that joined.
+/// A rank of MPI_COMM_WORLD and its buffers, on the thread that called MPI_Init.
 #[derive(Debug)]
 pub struct Rank {
-    // Before the session: both hold on to it.
+    // Declared before the session, to be dropped first: both use it.
     requests: Requests,
     world: Communicator,
     session: Session,
     send: Memory,
     recv: Memory,
-    proof: Memory,
-    /// The last number of bytes, and how the library takes it: a test sends as many again and again.
+    check: Memory,
+    /// The last number of bytes, and how the library takes it: a test sends the same number again
+    /// and again.
     last: Option<(usize, Elements)>,
-    /// Whether something was begun and never completed: the buffers are MPI's for ever.
+    /// Whether an operation was started and never completed: MPI may then use the buffers for ever.
     lost: bool,
 }
 
-/// Where a result comes from: a part of a buffer, or the part where it goes.
+/// The source of a result: a part of a buffer, or its destination.
 pub type Input = Option<Part>;
 
 impl Rank {
-    /// A rank with buffers of `bytes` each, of which `window` messages may be under way each way. They are on
-    /// `gpu` if there is one: the current context of this thread since before [`Session::join`], where most
-    /// libraries look for it.
+    /// A rank with buffers of `bytes` each, with up to `window` messages in flight in each
+    /// direction. They are on `gpu` if there is one: the current context of this thread since
+    /// before [`Session::join`], where most libraries look for it.
     ///
     /// # Errors
-    /// [`RankError`]: among others, [`RankError::NotAware`].
+    /// The library does not accept GPU memory ([`RankError::NotAware`]), or there is not enough
+    /// memory.
     pub fn new(
         session: Session,
         bytes: usize,
@@ -116,9 +119,9 @@ impl Rank {
         };
         let world = session.world()?;
         let requests = Requests::new(&world, 2 * window.max(1));
-        let proof = memory(if verified { bytes } else { 1 })?;
+        let check = memory(if verified { bytes } else { 1 })?;
         let (send, recv) = (memory(bytes)?, memory(bytes)?);
-        Ok(Rank { requests, world, session, send, recv, proof, last: None, lost: false })
+        Ok(Rank { requests, world, session, send, recv, check, last: None, lost: false })
     }
 
     /// The library.
@@ -136,10 +139,10 @@ impl Rank {
         self.world.ranks()
     }
 
-    /// Leaves MPI with all others; only after everything was completed.
+    /// Calls MPI_Finalize with all other ranks; only after everything was completed.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn finalize(self) -> Result<(), MpiError> {
         let Rank { requests, world, session, .. } = self;
         drop((requests, world));
@@ -150,7 +153,7 @@ impl Rank {
         match which {
             Which::Send => &self.send,
             Which::Recv => &self.recv,
-            Which::Proof => &self.proof,
+            Which::Check => &self.check,
         }
     }
 
@@ -159,33 +162,33 @@ impl Rank {
         self.memory(part.which).part(part.offset, part.bytes).ok_or(RankError::Outside(part))
     }
 
-    /// The buffer, to be used by us.
+    /// The buffer, for our own use.
     fn own(&mut self, which: Which) -> &mut Memory {
         assert!(self.requests.open() == 0 && !self.lost, "our buffers, with messages under way");
         match which {
             Which::Send => &mut self.send,
             Which::Recv => &mut self.recv,
-            Which::Proof => &mut self.proof,
+            Which::Check => &mut self.check,
         }
     }
 
-    /// A part to look at; of a GPU's memory a copy.
+    /// A part, to read; a copy of a GPU's memory.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
-    /// When messages are under way, or the part does not lie within its buffer: bugs of the caller.
+    /// Messages are in flight, or the part does not lie within its buffer: bugs of the caller.
     pub fn look(&mut self, part: Part) -> Result<&[u8], RankError> {
         // SAFETY: collectives and blocking messages are over when they return, and of others none is
         // under way.
         Ok(unsafe { self.own(part.which).look(part.offset, part.bytes) }?)
     }
 
-    /// Has `fill` write all of a part.
+    /// Calls `fill` to write all of a part.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
     /// As [`Rank::look`].
@@ -194,10 +197,10 @@ impl Rank {
         Ok(unsafe { self.own(part.which).write(part.offset, part.bytes, fill) }?)
     }
 
-    /// Flips one bit of the first byte of a part, on purpose.
+    /// Flips one bit of the first byte of a part: an injected fault.
     ///
     /// # Errors
-    /// [`RankError::Gpu`].
+    /// The GPU's driver refuses the copy.
     ///
     /// # Panics
     /// As [`Rank::look`].
@@ -221,7 +224,7 @@ impl Rank {
     /// MPI_Send of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -231,7 +234,7 @@ impl Rank {
     /// MPI_Recv of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -241,7 +244,7 @@ impl Rank {
     /// MPI_Isend of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn start_send(&mut self, to: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -251,7 +254,7 @@ impl Rank {
     /// MPI_Irecv of bytes.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn start_recv(&mut self, from: usize, part: Part) -> Result<(), RankError> {
         let (buffer, elements) = (self.buffer(part)?, self.bytes(part)?);
@@ -261,7 +264,7 @@ impl Rank {
     /// MPI_Isend of messages of `bytes` each, one at each offset.
     ///
     /// # Errors
-    /// [`RankError`]: those before the one that failed are under way.
+    /// A call failed: the messages before it are in flight.
     #[inline]
     pub fn start_sends(
         &mut self,
@@ -281,7 +284,7 @@ impl Rank {
     /// MPI_Irecv of messages of `bytes` each, one at each offset.
     ///
     /// # Errors
-    /// [`RankError`]: those before the one that failed are under way.
+    /// A call failed: the messages before it are in flight.
     #[inline]
     pub fn start_recvs(
         &mut self,
@@ -298,10 +301,10 @@ impl Rank {
         Ok(())
     }
 
-    /// MPI_Waitall, or with a deadline the same by looking.
+    /// MPI_Waitall or, with a deadline, the same by polling.
     ///
     /// # Errors
-    /// [`RankError`]: after a deadline the rank is of no further use.
+    /// MPI reports an error, or the deadline passes: the rank cannot be used afterwards.
     #[inline]
     pub fn complete(
         &mut self,
@@ -317,7 +320,7 @@ impl Rank {
     /// MPI_Sendrecv.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn exchange(
         &mut self,
@@ -330,10 +333,10 @@ impl Rank {
         Ok(self.world.send_recv(send, recv, elements, TAG)?)
     }
 
-    /// The same with bytes, as many each way.
+    /// The same with bytes, the same number in each direction.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn exchange_bytes(
         &mut self,
@@ -344,13 +347,14 @@ impl Rank {
         self.exchange(send, recv, elements)
     }
 
-    /// Copies a part of a buffer to a part of another, as large; a GPU's memory by a message to ourselves.
+    /// Copies a part of a buffer to a part of another of the same size; in a GPU's memory by a
+    /// message to ourselves.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     ///
     /// # Panics
-    /// When messages are under way, or both are of one buffer: bugs of the caller.
+    /// Messages are in flight, or both parts are of one buffer: bugs of the caller.
     pub fn copy(&mut self, from: Part, to: Part) -> Result<(), RankError> {
         assert!(from.which != to.which && from.bytes == to.bytes, "{from:?} to {to:?}");
         if self.memory(from.which).is_on_gpu() {

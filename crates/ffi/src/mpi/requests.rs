@@ -1,5 +1,6 @@
-//! Messages under way: started without waiting, and waited for together, with or without a deadline.
-//! Not those that wait at once (`exchange`).
+//! Messages in flight: started without waiting, and waited for together, with or without a
+//! deadline.
+//! Not blocking ones (`exchange`).
 
 use std::{
     ffi::c_int,
@@ -19,16 +20,16 @@ use super::{
     session::{Held, call},
 };
 
-/// How many looks at the requests there are between two at the clock and the abort check: one look takes
-/// some 20 to 200 ns, the clock as long.
-const LOOKS: u32 = 64;
-/// From here on other threads get the core between looks.
-const PATIENT: Duration = Duration::from_millis(1);
+/// Polls of the requests between two checks of the clock and the abort flag: one poll takes 20 to
+/// 200 ns, the clock as long.
+const POLLS_PER_CLOCK_CHECK: u32 = 64;
+/// After this time other threads get the core between polls.
+const YIELD_AFTER: Duration = Duration::from_millis(1);
 
-/// Why a wait ended without success. The requests are still under way: their buffers must stay.
+/// Why a wait ended without success. The requests are still in flight: their buffers must stay.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WaitError {
-    /// MPI refused.
+    /// An MPI call failed.
     #[error(transparent)]
     Mpi(#[from] MpiError),
     /// The deadline passed.
@@ -37,7 +38,7 @@ pub enum WaitError {
         /// How many were waited for.
         open: usize,
     },
-    /// The check said so.
+    /// `given_up` returned true.
     #[error("the run was given up while {open} messages were under way")]
     Aborted {
         /// How many were waited for.
@@ -45,28 +46,28 @@ pub enum WaitError {
     },
 }
 
-/// The place of the handle of that number.
+/// The address of the handle of that number.
 fn slot<H>(base: *mut usize, at: usize) -> *mut H {
     base.cast::<H>().wrapping_add(at)
 }
 
-/// Sends and receives that were started. The list has room for as many as it was made for, so that
-/// starting one allocates nothing; dropped, it leaves them under way.
+/// Started sends and receives. The list has room for a fixed number, so that starting one allocates
+/// nothing. When it is dropped, its requests stay in flight.
 #[derive(Debug)]
 pub struct Requests {
     joined: Rc<Held>,
-    /// Handles one after the other, as wide as the library has them; a word is wide enough for either.
+    /// Handles one after the other, in the library's width; a word is wide enough for either.
     handles: Vec<usize>,
     open: usize,
 }
 
 impl Requests {
-    /// Room for `most` at a time.
+    /// Room for `most` requests.
     pub fn new(communicator: &Communicator, most: usize) -> Requests {
         Requests { joined: Rc::clone(&communicator.joined), handles: vec![0; most], open: 0 }
     }
 
-    /// How many are under way.
+    /// The number of requests in flight.
     pub fn open(&self) -> usize {
         self.open
     }
@@ -82,7 +83,7 @@ impl Requests {
     /// MPI_Isend.
     ///
     /// # Errors
-    /// [`MpiError`]: among others, that there is no room.
+    /// The list has no room, or MPI refuses the call.
     #[inline]
     pub fn send(
         &mut self,
@@ -112,7 +113,7 @@ impl Requests {
     /// MPI_Irecv.
     ///
     /// # Errors
-    /// [`MpiError`]: among others, that there is no room.
+    /// The list has no room, or MPI refuses the call.
     #[inline]
     pub fn recv(
         &mut self,
@@ -143,7 +144,7 @@ impl Requests {
     /// MPI_Waitall: for ever, when a peer has died.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     #[inline]
     pub fn wait_all(&mut self) -> Result<(), MpiError> {
         let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
@@ -153,10 +154,10 @@ impl Requests {
         Ok(())
     }
 
-    /// MPI_Testall: whether all are done; the list is then empty.
+    /// MPI_Testall: whether all are complete; the list is then empty.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     #[inline]
     pub fn all_done(&mut self) -> Result<bool, MpiError> {
         let (mpi, base) = (self.joined.mpi, self.handles.as_mut_ptr());
@@ -169,11 +170,11 @@ impl Requests {
         Ok(done != 0)
     }
 
-    /// Waits for all until `deadline`, or until `given_up` says so. It looks at the requests without a
-    /// pause, as MPI_Waitall does, and lets other threads have the core between looks after 1 ms.
+    /// Waits for all until `deadline`, or until `given_up` returns true. It polls the requests
+    /// without a pause, as MPI_Waitall does, and yields the core between polls after 1 ms.
     ///
     /// # Errors
-    /// [`WaitError`].
+    /// The deadline passes, `given_up` returns true, or MPI reports an error.
     pub fn wait_all_until(
         &mut self,
         deadline: Instant,
@@ -181,7 +182,7 @@ impl Requests {
     ) -> Result<(), WaitError> {
         let mut began = None;
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS_PER_CLOCK_CHECK {
                 if self.all_done()? {
                     return Ok(());
                 }
@@ -194,7 +195,7 @@ impl Requests {
             if now >= deadline {
                 return Err(WaitError::Late { open: self.open });
             }
-            if now - began > PATIENT {
+            if now - began > YIELD_AFTER {
                 std::thread::yield_now();
             }
         }

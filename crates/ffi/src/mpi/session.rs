@@ -16,19 +16,19 @@ use super::{
     library::{Mpi, MpiError},
 };
 
-/// Whether this process has joined: it does so once, with one MPI.
+/// Whether this process has called MPI_Init: it does so once, with one MPI.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Which threads may call MPI.
+/// The threads that may call MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Threads {
-    /// There is one.
+    /// The process has one thread.
     Single,
-    /// The one that joined.
+    /// The thread that called MPI_Init.
     Funneled,
-    /// One at a time.
+    /// Any thread, one at a time.
     Serialized,
-    /// All at once.
+    /// Any threads at once.
     Multiple,
 }
 
@@ -42,16 +42,16 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// What a process that joined has in common with its communicators.
+/// What a session and its communicators share.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) mpi: &'static Mpi,
-    /// Types made of others, by the other and how many of it; freed before MPI_Finalize.
+    /// Derived types, by their base and its count; freed before MPI_Finalize.
     pub(super) derived: RefCell<BTreeMap<(usize, Parts), Bits>>,
 }
 
-/// A process that takes part, on the thread that joined. Dropped, it leaves MPI as it is: a run that
-/// ends early must not wait for the others in MPI_Finalize.
+/// A process in MPI, on the thread that called MPI_Init. A drop does not call MPI_Finalize: a run
+/// that ends early must not wait for the other ranks there.
 #[derive(Debug)]
 pub struct Session {
     held: Rc<Held>,
@@ -59,12 +59,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// MPI_Init_thread: joins the other processes that the launcher started, and waits for them without
-    /// a deadline. From here on a failed call returns an error (MPI_ERRORS_RETURN); MPI_Init itself may
-    /// end the process when it fails.
+    /// MPI_Init_thread: waits for the other processes of the launcher without a deadline. From here
+    /// on a failed call returns an error (MPI_ERRORS_RETURN); MPI_Init itself may end the process
+    /// when it fails.
     ///
     /// # Errors
-    /// [`MpiError`]: it has been called in this process before, or fails.
+    /// It has been called in this process before, or fails.
     pub fn join(mpi: &'static Mpi, wanted: Threads) -> Result<Session, MpiError> {
         let (mut initialized, mut provided) = (0, 0);
         with!(mpi, functions => {
@@ -91,7 +91,7 @@ impl Session {
         Ok(Session { held: Rc::new(Held { mpi, derived }), threads })
     }
 
-    /// Which threads the library lets call it.
+    /// The threads that the library lets call it.
     pub fn threads(&self) -> Threads {
         self.threads
     }
@@ -104,7 +104,7 @@ impl Session {
     /// MPI_COMM_WORLD.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn world(&self) -> Result<Communicator, MpiError> {
         Communicator::of(Rc::clone(&self.held), self.held.mpi.constants.comm_world, false)
     }
@@ -112,7 +112,7 @@ impl Session {
     /// MPI_Finalize: waits for the other ranks, without a deadline.
     ///
     /// # Errors
-    /// [`MpiError`]: a communicator or a list of requests is still held, and could be used afterwards.
+    /// A communicator or a list of requests still exists, and could be used afterwards.
     pub fn finalize(self) -> Result<(), MpiError> {
         let Session { held, .. } = self;
         let held = Rc::try_unwrap(held).map_err(|_| {
@@ -120,7 +120,7 @@ impl Session {
             MpiError::of_no_call("MPI_Finalize", why.to_owned())
         })?;
         with!(held.mpi, functions => {
-            // MPICH complains on stderr of types that are left.
+            // MPICH complains on stderr about types that were not freed.
             for datatype in held.derived.into_inner().into_values() {
                 let mut datatype = datatype.get();
                 call!(held.mpi, functions, type_free(&mut datatype))?;
@@ -130,12 +130,12 @@ impl Session {
     }
 
     /// MPI_Abort: the library and its launcher end every rank, this one included, most of them with
-    /// `code`.
+    /// exit code `code`.
     pub fn abort(&self, code: i32) -> ! {
         let (mpi, world) = (self.held.mpi, self.held.mpi.constants.comm_world);
         let _: Result<(), MpiError> =
             with!(mpi, functions => call!(mpi, functions, abort(world.get(), code as c_int)));
-        // The standard lets it return.
+        // The standard allows it to return.
         std::process::exit(code)
     }
 }
@@ -144,7 +144,7 @@ impl Mpi {
     /// Whether MPI_Finalize has been called in this process.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// MPI refuses the call.
     pub fn is_finalized(&self) -> Result<bool, MpiError> {
         let mut finalized = 0;
         with!(self, functions => call!(self, functions, finalized(&mut finalized)))?;

@@ -1,4 +1,4 @@
-//! One rank of a communicator: made, watched, aborted, destroyed.
+//! One rank of a communicator: created, checked, aborted, destroyed.
 //! Not its operations (`operation`).
 
 use std::{ffi::c_int, sync::Arc};
@@ -10,33 +10,34 @@ use super::{
 };
 use crate::gpu::Context;
 
-/// What ranks of one communicator find each other by: 128 bytes that one of them makes and hands out.
+/// The unique id by which the ranks of a communicator find each other: 128 bytes that one rank
+/// creates and distributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId(pub [u8; 128]);
 
 impl UniqueId {
-    /// Makes one. Its maker must stay until every rank has joined.
+    /// Creates one. The process that creates it must live until every rank has joined.
     ///
     /// # Errors
-    /// [`NcclError`]: no network interface to listen on.
+    /// There is no network interface to listen on.
     pub fn make(nccl: &Nccl) -> Result<UniqueId, NcclError> {
         let mut id = RawId([0; 128]);
         call!(nccl, unique_id(&mut id))?;
         Ok(UniqueId(id.0))
     }
 
-    /// From the bytes that another rank handed out.
+    /// From the bytes that another rank distributed.
     pub fn from_bytes(bytes: &[u8]) -> Option<UniqueId> {
         bytes.try_into().ok().map(UniqueId)
     }
 }
 
-/// How a communicator is getting on.
+/// The state of a communicator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing went wrong.
+    /// No operation has failed.
     Well,
-    /// An operation under way has failed.
+    /// An enqueued operation has failed.
     Failed(NcclError),
 }
 
@@ -57,11 +58,11 @@ pub struct Communicator {
 unsafe impl Send for Communicator {}
 
 impl Communicator {
-    /// Joins ranks on GPUs that this thread drives, as (GPU, rank): all of them in one group, so that
-    /// none waits for a later one. Returns when every rank of the communicator has joined.
+    /// Joins the ranks of this thread, as (GPU, rank): all of them in one group, so that none waits
+    /// for a later one. Returns when every rank of the communicator has joined.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn join(
         nccl: &'static Nccl,
         id: UniqueId,
@@ -85,7 +86,7 @@ impl Communicator {
                 call!(nccl, init_rank_config(handle, ranks, RawId(id.0), rank, raw.as_mut_ptr()))
             });
         }
-        // The group must end, whatever happened within.
+        // The group must end, even after an error.
         let ended = nccl.group_end();
         joined.and(ended)?;
         Ok(mine
@@ -106,20 +107,20 @@ impl Communicator {
         self.rank
     }
 
-    /// How many there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// Its GPU.
+    /// The context of its GPU.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Whether an operation under way has failed.
+    /// Whether an enqueued operation has failed.
     ///
     /// # Errors
-    /// [`NcclError`]: NCCL cannot even tell.
+    /// NCCL cannot report the state.
     pub fn progress(&self) -> Result<Progress, NcclError> {
         let mut code = 0;
         call!(self.nccl, async_error(self.handle, &mut code))?;
@@ -129,7 +130,7 @@ impl Communicator {
         })
     }
 
-    /// Gives up: operations under way end, and nothing can be enqueued any more.
+    /// Aborts it: enqueued operations end, and no more can be enqueued.
     pub fn abort(&mut self) {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
         if !handle.is_null() {

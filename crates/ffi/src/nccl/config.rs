@@ -1,4 +1,4 @@
-//! A communicator's settings, and the structures that carry them and predictions across the edge.
+//! A communicator's configuration, and the C structures for it and for predictions.
 //! Not environment variables: those are NCCL's own.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -8,19 +8,19 @@ pub const HEADER_VERSION: u32 = 23007;
 
 /// NCCL_CONFIG_UNDEF_INT.
 const UNDEFINED: c_int = c_int::MIN;
-/// The mark of an initialised ncclConfig_t.
+/// The magic number of an initialised ncclConfig_t.
 const CONFIG_MARK: c_uint = 0xcafe_beef;
-/// The mark of an initialised ncclSimInfo_t.
+/// The magic number of an initialised ncclSimInfo_t.
 const PREDICTION_MARK: c_uint = 0x7468_5283;
 
-/// What a communicator is asked for; nothing means NCCL's own default.
+/// The configuration of a communicator; `None` is NCCL's own default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Config {
     /// 0 default, 1 efficiency, 2 zero CTA (`-x`; 2.27 and later).
     pub cta_policy: Option<i32>,
-    /// Favour NVLink (2.28 and later); nccl-tests always asks for it (src/common.cu:205).
+    /// Prefer NVLink (2.28 and later); nccl-tests always sets it (src/common.cu:205).
     pub nvlink_centric: bool,
-    /// Peers that point-to-point operations address at a time (2.30 and later).
+    /// The number of peers that point-to-point operations handle at a time (2.30 and later).
     pub max_p2p_peers: Option<i32>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RawConfig {
 
 impl RawConfig {
     /// For a library of version code `library`: fields that it does not know stay unset, and the
-    /// structure says no more than its version.
+    /// structure has the library's version.
     pub(crate) fn new(config: &Config, library: u32) -> RawConfig {
         let since = |version: u32, value: Option<c_int>| {
             value.filter(|_| library >= version).unwrap_or(UNDEFINED)

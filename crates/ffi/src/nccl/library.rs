@@ -1,4 +1,4 @@
-//! The library itself: version, errors in words, groups, predictions, its log's settings.
+//! The library itself: version, error texts, groups, predictions, log level.
 //! Not a communicator.
 
 use std::{
@@ -30,7 +30,7 @@ impl fmt::Display for Version {
 /// oldest whose log is read.
 const OLDEST: Version = Version(21800);
 
-/// A call that NCCL refused.
+/// A failed NCCL call.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{call} failed: {text}{last}")]
 pub struct NcclError {
@@ -45,7 +45,7 @@ pub struct NcclError {
 }
 
 impl NcclError {
-    /// Of a call that was not even made: it would have gone beyond a buffer.
+    /// An error of a call that was not made: it would have gone beyond a buffer.
     pub fn does_not_fit(call: &'static str, bytes: usize, span: Span) -> NcclError {
         NcclError {
             call,
@@ -56,7 +56,7 @@ impl NcclError {
     }
 }
 
-/// NCCL, open. It stays for the life of the process.
+/// NCCL, open. It stays loaded for the life of the process.
 #[derive(Debug)]
 pub struct Nccl {
     library: Library,
@@ -66,7 +66,7 @@ pub struct Nccl {
     pub(super) serial: Mutex<()>,
 }
 
-/// Calls a function of the table; a missing one is an error like a refused call.
+/// Calls a function of the table; a missing function is an error like a failed call.
 macro_rules! call {
     ($nccl:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $nccl.table.$function {
@@ -83,7 +83,7 @@ impl Nccl {
     /// Opens NCCL at `path`, a file or a name that the system's loader resolves.
     ///
     /// # Errors
-    /// [`LoadError`]: not there, no NCCL, or older than 2.18.
+    /// The file does not exist, is no NCCL, or is older than 2.18.
     pub fn open(path: &Path) -> Result<&'static Nccl, LoadError> {
         let library = Library::open(path)?;
         let mut table = Table::open(&library, 0);
@@ -123,7 +123,7 @@ impl Nccl {
     /// Begins a group: what this thread enqueues until its end starts together.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn group_start(&self) -> Result<(), NcclError> {
         call!(self, group_start())
     }
@@ -131,7 +131,7 @@ impl Nccl {
     /// Ends a group.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn group_end(&self) -> Result<(), NcclError> {
         call!(self, group_end())
     }
@@ -139,19 +139,20 @@ impl Nccl {
     /// Ends a group without running it: NCCL's own prediction of its time, in microseconds.
     ///
     /// # Errors
-    /// [`NcclError`], among others before 2.22, which cannot predict.
+    /// NCCL is older than 2.22, or refuses the call.
     pub fn group_predict(&self) -> Result<f64, NcclError> {
         let mut prediction = RawPrediction::new(self.version.0);
         call!(self, group_simulate(&mut prediction))?;
         Ok(f64::from(prediction.time))
     }
 
-    /// Whether [`Nccl::group_predict`] can work.
+    /// Whether [`Nccl::group_predict`] is available.
     pub fn predicts(&self) -> bool {
         self.table.group_simulate.is_some()
     }
 
-    /// Makes NCCL read NCCL_DEBUG and its kin from the environment again; whether it can.
+    /// Makes NCCL read NCCL_DEBUG and related variables from the environment again. Returns whether
+    /// it can.
     pub fn read_debug_again(&self) -> bool {
         let _one_at_a_time = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
         match self.table.reset_debug {
@@ -164,7 +165,7 @@ impl Nccl {
         }
     }
 
-    /// NCCL's last words of this process, or nothing.
+    /// NCCL's last error text of this process, or nothing.
     pub fn last_error(&self) -> String {
         let Some(last) = self.table.last_error else { return String::new() };
         // SAFETY: a null communicator asks for the process's last error; the text is the library's.

@@ -1,5 +1,6 @@
-//! The operations, enqueued on a stream. Every span is as large as the operation needs, or it is
-//! refused here: NCCL itself does not know. Not which operation a benchmark needs.
+//! The operations, enqueued on a stream. The size of every span is checked here: NCCL itself does
+//! not know it.
+//! Not which operation a benchmark needs.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,21 +20,21 @@ const HOST_IMMEDIATE: c_int = 1;
 pub struct Operator(c_int);
 
 impl Operator {
-    /// One of the built-in ones; none for `mulsum`, which a communicator makes.
+    /// A built-in operator; `None` for `mulsum`, which a communicator creates.
     pub fn builtin(op: ReduceOp) -> Option<Operator> {
         // ncclRedOp_t numbers them in nccl-tests' order.
         (op != ReduceOp::Mulsum).then_some(Operator(op as c_int))
     }
 }
 
-/// What operations have in common.
+/// The arguments that all operations share.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation<'a> {
     /// Element type. ncclDataType_t numbers them in nccl-tests' order.
     pub datatype: DataType,
     /// The operation's count argument, in elements.
     pub count: usize,
-    /// Where it is enqueued.
+    /// The stream.
     pub stream: &'a Stream,
 }
 
@@ -63,7 +64,7 @@ impl Communicator {
     /// little-endian bytes, before it adds.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn premultiplied_sum(
         &self,
         scalar: &mut [u8; 8],
@@ -79,9 +80,9 @@ impl Communicator {
         Ok(Operator(operator))
     }
 
-    /// Gives back what [`Communicator::premultiplied_sum`] made.
+    /// Destroys an operator of [`Communicator::premultiplied_sum`].
     pub fn destroy_operator(&self, operator: Operator) {
-        // After an abort there is nothing to give it back to.
+        // After an abort the communicator has destroyed it.
         if !self.handle.is_null() {
             let _ = call!(self.nccl, operator_destroy(operator.0, self.handle));
         }
@@ -90,7 +91,7 @@ impl Communicator {
     /// Every rank gets the reduction of all.
     ///
     /// # Errors
-    /// [`NcclError`], as of every operation below.
+    /// As of every operation below: a span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_reduce(
         &self,
         send: Span,
@@ -110,7 +111,7 @@ impl Communicator {
     /// The root gets the reduction of all.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn reduce(
         &self,
         send: Span,
@@ -131,7 +132,7 @@ impl Communicator {
     /// Every rank gets the root's buffer.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn broadcast(
         &self,
         send: Span,
@@ -148,7 +149,7 @@ impl Communicator {
     /// Every rank gets its share of the reduction; `count` is a share's.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn reduce_scatter(
         &self,
         send: Span,
@@ -169,7 +170,7 @@ impl Communicator {
     /// Every rank gets the concatenation of all; `count` is one rank's.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_gather(
         &self,
         send: Span,
@@ -187,7 +188,7 @@ impl Communicator {
     /// [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn all_to_all(
         &self,
         send: Span,
@@ -204,7 +205,7 @@ impl Communicator {
     /// The root gets the concatenation of all; only where [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn gather(
         &self,
         send: Span,
@@ -223,7 +224,7 @@ impl Communicator {
     /// [`Communicator::has_own_exchanges`].
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn scatter(
         &self,
         send: Span,
@@ -244,10 +245,10 @@ impl Communicator {
         table.all_to_all.is_some() && table.gather.is_some() && table.scatter.is_some()
     }
 
-    /// Sends to a rank, which must receive as much.
+    /// Sends to a rank, which must receive the same number of elements.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn send(&self, from: Span, to: usize, operation: Operation<'_>) -> Result<(), NcclError> {
         let o = operation;
         let from = o.checked("send", from, 1)?;
@@ -258,7 +259,7 @@ impl Communicator {
     /// Receives from a rank.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// A span is smaller than the operation needs, or NCCL refuses the call.
     pub fn recv(&self, to: Span, from: usize, operation: Operation<'_>) -> Result<(), NcclError> {
         let o = operation;
         let to = o.checked("recv", to, 1)?;

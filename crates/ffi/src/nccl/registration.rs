@@ -17,7 +17,7 @@ use crate::gpu::{Context, Memory, Span};
 /// NCCL_WIN_COLL_SYMMETRIC.
 const SYMMETRIC: c_int = 1;
 
-/// Which registration a span gets.
+/// The kind of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symmetric {
     /// 1: ncclCommRegister, each rank for itself (2.19 and later).
@@ -26,13 +26,13 @@ pub enum Symmetric {
     Yes,
 }
 
-/// A registered span; deregistered when dropped, which must be before its communicator and after the
-/// group in which it was made.
+/// A registered span. It is deregistered when dropped, which must be before its communicator is
+/// dropped and after the end of the group in which it was registered.
 #[derive(Debug)]
 pub struct Registration {
     nccl: &'static Nccl,
     communicator: Handle,
-    /// Within a group NCCL writes the handle at the group's end: its place must not move.
+    /// Within a group NCCL writes the handle at the group's end: its address must not change.
     handle: NonNull<Handle>,
     kind: Symmetric,
 }
@@ -41,7 +41,7 @@ pub struct Registration {
 unsafe impl Send for Registration {}
 
 impl Nccl {
-    /// Whether it has what a registration needs.
+    /// Whether NCCL has the functions that a registration needs.
     pub fn registers(&self, kind: Symmetric) -> bool {
         match kind {
             Symmetric::No => self.table.register.is_some(),
@@ -52,7 +52,7 @@ impl Nccl {
     /// Allocates memory the way NCCL prefers it (ncclMemAlloc, 2.19 and later).
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn allocate(
         &'static self,
         context: &Arc<Context>,
@@ -68,7 +68,7 @@ impl Nccl {
         Ok(Memory::adopt(context, pointer as u64, bytes, Box::new(free)))
     }
 
-    /// Whether [`Nccl::allocate`] can work.
+    /// Whether [`Nccl::allocate`] is available.
     pub fn allocates(&self) -> bool {
         self.table.mem_alloc.is_some()
     }
@@ -79,11 +79,11 @@ impl Nccl {
 }
 
 impl Communicator {
-    /// Registers a span. With [`Symmetric::Yes`] every rank must do so with as many bytes; several
-    /// GPUs of one thread do it within a group.
+    /// Registers a span. With [`Symmetric::Yes`] every rank must do so with the same number of
+    /// bytes; several GPUs of one thread do it within a group.
     ///
     /// # Errors
-    /// [`NcclError`].
+    /// NCCL refuses the call.
     pub fn register(&self, span: Span, kind: Symmetric) -> Result<Registration, NcclError> {
         let place = Box::leak(Box::new(std::ptr::null_mut()));
         let made = Registration {

@@ -1,4 +1,5 @@
-//! The functions of a plugin's table, whichever version it has: what differs between versions ends here.
+//! The functions of a plugin's table, in any version: the differences between versions are hidden
+//! here.
 //! Not what they mean, and no memory of its own.
 
 use std::{
@@ -20,11 +21,11 @@ use nccl_plugin_abi::{
 use super::{
     NetError, Properties,
     error::{checked, present},
-    properties::Told,
+    properties::ToProperties,
 };
 use crate::library::text;
 
-/// A function that some versions have in another form.
+/// A function that differs between versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Init {
     V8(InitV8),
@@ -67,7 +68,7 @@ pub(super) enum Irecv {
     V10(IrecvV10),
 }
 
-/// A table; what a plugin left out is `None`.
+/// A table; functions that the plugin lacks are `None`.
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) name: String,
@@ -85,7 +86,7 @@ pub(super) struct Calls {
     pub(super) close_send: Option<Close>,
     pub(super) close_recv: Option<Close>,
     pub(super) close_listen: Option<Close>,
-    /// Up to v10 there is none, and that is right.
+    /// Versions up to v10 have none.
     pub(super) finalize: Option<Close>,
 }
 
@@ -132,7 +133,7 @@ impl Calls {
         }
     }
 
-    /// Starts the plugin; the context of versions that have one.
+    /// Starts the plugin; returns the context, in versions that have one.
     pub(super) fn init(&self, logger: Logger) -> Result<*mut c_void, NetError> {
         let (mut context, logger) = (std::ptr::null_mut(), Some(logger));
         let mut config = CommConfig { traffic_class: UNDEFINED };
@@ -148,18 +149,18 @@ impl Calls {
         Ok(context)
     }
 
-    /// What a device is.
+    /// The properties of a device.
     pub(super) fn properties(&self, device: c_int) -> Result<Properties, NetError> {
-        unsafe fn ask<P: Told>(
+        unsafe fn ask<P: ToProperties>(
             function: GetProperties<P>,
             device: c_int,
         ) -> Result<Properties, NetError> {
-            // NCCL's are not zeros; a plugin that leaves fields out shows them as such here.
+            // NCCL's are not zeros; fields that a plugin does not set stay zero here.
             let mut told = MaybeUninit::<P>::zeroed();
             // SAFETY: a function of the table, and a place for this version's properties.
             checked("getProperties", unsafe { function(device, told.as_mut_ptr()) })?;
             // SAFETY: numbers and pointers, for all of which zeros are values; its texts are the plugin's.
-            Ok(unsafe { told.assume_init_ref().told() })
+            Ok(unsafe { told.assume_init_ref().to_properties() })
         }
         // SAFETY: each version's own form.
         unsafe {
@@ -191,7 +192,7 @@ impl Calls {
     }
 
     /// # Safety
-    /// The handle is what a listener filled, 128 bytes.
+    /// The handle is one that a listener filled, 128 bytes.
     pub(super) unsafe fn connect(
         &self,
         context: *mut c_void,
@@ -215,7 +216,7 @@ impl Calls {
     }
 
     /// # Safety
-    /// The connection is open and sends; the memory stays as it is until the request is done.
+    /// The connection is open and sends; the memory does not change until the request is complete.
     #[inline]
     pub(super) unsafe fn isend(
         &self,
@@ -243,8 +244,8 @@ impl Calls {
     }
 
     /// # Safety
-    /// The connection is open and receives; all lists have as many entries; the memory is the plugin's until
-    /// the request is done.
+    /// The connection is open and receives; all lists have as many entries; the memory is the
+    /// plugin's until the request is complete.
     #[inline]
     pub(super) unsafe fn irecv(
         &self,
@@ -262,11 +263,11 @@ impl Calls {
         Ok(unsafe {
             match present("irecv", self.irecv)? {
                 Irecv::V8(irecv) => {
-                    let mut sizes = [0; super::connection::MOST_GROUPED];
+                    let mut sizes = [0; super::connection::MAX_GROUPED_RECEIVES];
                     for (short_one, long) in sizes.iter_mut().zip(bytes.iter()) {
                         *short_one = short("irecv", *long)?;
                     }
-                    // As NCCL does for tables that know nothing of it (src/plugin/net/net_v8.cc).
+                    // As NCCL does for tables without it (src/plugin/net/net_v8.cc).
                     if request.addr() == OPTIONAL_COMPLETION {
                         *request = std::ptr::null_mut();
                     }
@@ -276,7 +277,8 @@ impl Calls {
                     irecv(connection, count, places, sizes, tags, registered, request)
                 }
                 Irecv::V10(irecv) => {
-                    let mut profiled = [std::ptr::null_mut(); super::connection::MOST_GROUPED];
+                    let mut profiled =
+                        [std::ptr::null_mut(); super::connection::MAX_GROUPED_RECEIVES];
                     let profiled = profiled.as_mut_ptr();
                     irecv(connection, count, places, sizes, tags, registered, profiled, request)
                 }

@@ -1,4 +1,4 @@
-//! The two ends of a connection, with the requests that are open on each.
+//! The two ends of a connection, with the open requests of each.
 //! Not how connections begin (`listener`, `library`), and not which messages there are.
 
 use std::{
@@ -16,21 +16,21 @@ use super::{
     memory::{Hold, Use},
 };
 
-/// Receives of one request at most, here.
-pub(super) const MOST_GROUPED: usize = 8;
+/// The most receives of one request here.
+pub(super) const MAX_GROUPED_RECEIVES: usize = 8;
 
 /// A request of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket(usize);
 
-/// Memory that a connection may use.
+/// Memory that is registered with a connection.
 #[derive(Debug)]
 struct Registered {
     memory: Rc<Memory>,
     handle: *mut c_void,
 }
 
-/// A request that is under way.
+/// An open request.
 #[derive(Debug)]
 struct Open {
     request: *mut c_void,
@@ -38,7 +38,7 @@ struct Open {
     more: Vec<Hold>,
 }
 
-/// What both ends have in common.
+/// The state that both ends share.
 #[derive(Debug)]
 struct End {
     plugin: &'static Plugin,
@@ -70,7 +70,7 @@ impl End {
         found.map(|one| one.handle).ok_or(NetError::Misuse("memory was not registered"))
     }
 
-    /// Notes a request.
+    /// Stores a request.
     #[inline]
     fn opened(&mut self, request: *mut c_void, first: Hold, more: Vec<Hold>) -> Ticket {
         let open = Some(Open { request, _first: first, more });
@@ -86,12 +86,13 @@ impl End {
         }
     }
 
-    /// Whether a request is done, and the sizes that its plugin told, where they are asked for.
+    /// Whether a request is complete, and the sizes that the plugin reports, where they are
+    /// requested.
     #[inline]
     fn test(
         &mut self,
         ticket: Ticket,
-        sizes: Option<&mut [c_int; MOST_GROUPED]>,
+        sizes: Option<&mut [c_int; MAX_GROUPED_RECEIVES]>,
     ) -> Result<bool, NetError> {
         let place = self.open.get_mut(ticket.0);
         let place = place.ok_or(NetError::Misuse("no such request"))?;
@@ -103,7 +104,7 @@ impl End {
         // receives.
         checked("test", unsafe { test(open.request, &raw mut done, sizes) })?;
         if done != 0 {
-            // From here on its memory is ours again.
+            // Its memory may be used again.
             *place = None;
         }
         Ok(done != 0)
@@ -142,7 +143,7 @@ impl End {
     }
 }
 
-/// The end of a connection that sends. Closed as it is dropped, also with requests open.
+/// The sending end of a connection. A drop closes it, even with open requests.
 #[derive(Debug)]
 pub struct Sender(End);
 
@@ -151,18 +152,19 @@ impl Sender {
         Sender(End::new(plugin, address))
     }
 
-    /// Lets the connection use some memory, until it is closed.
+    /// Registers memory with the connection, until it is closed.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn register(&mut self, memory: &Rc<Memory>) -> Result<(), NetError> {
         self.0.register(memory)
     }
 
-    /// Begins to send a part of registered memory; nothing means: not now, ask again.
+    /// Starts to send a part of registered memory; `None` means that the plugin has no room now:
+    /// try again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     #[inline]
     pub fn isend(
         &mut self,
@@ -181,16 +183,16 @@ impl Sender {
         Ok((!request.is_null()).then(|| self.0.opened(request, hold, Vec::new())))
     }
 
-    /// Whether a request is done: then its memory can be looked at again, and its ticket is over.
+    /// Whether a request is complete: then its memory may be read again, and its ticket is invalid.
     ///
     /// # Errors
-    /// [`NetError`]; the memory stays the plugin's until the connection is closed.
+    /// The plugin reports an error; the memory stays the plugin's until the connection is closed.
     #[inline]
     pub fn test(&mut self, ticket: Ticket) -> Result<bool, NetError> {
-        self.0.test(ticket, Some(&mut [0; MOST_GROUPED]))
+        self.0.test(ticket, Some(&mut [0; MAX_GROUPED_RECEIVES]))
     }
 
-    /// The same without asking for sizes.
+    /// The same without sizes.
     ///
     /// # Errors
     /// As above.
@@ -198,15 +200,15 @@ impl Sender {
         self.0.test(ticket, None)
     }
 
-    /// Requests that are under way.
+    /// The number of open requests.
     pub fn under_way(&self) -> usize {
         self.0.under_way()
     }
 
-    /// Ends it.
+    /// Closes it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }
@@ -222,7 +224,8 @@ impl Drop for Sender {
     }
 }
 
-/// The end of a connection that receives, messages in the order of their requests. Otherwise as [`Sender`].
+/// The receiving end of a connection: messages in the order of their requests. Otherwise as
+/// [`Sender`].
 #[derive(Debug)]
 pub struct Receiver(End);
 
@@ -234,15 +237,16 @@ impl Receiver {
     /// As [`Sender::register`].
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn register(&mut self, memory: &Rc<Memory>) -> Result<(), NetError> {
         self.0.register(memory)
     }
 
-    /// Begins to receive at most so many bytes into registered memory; nothing means: not now, ask again.
+    /// Starts to receive at most this number of bytes into registered memory; `None` means that the
+    /// plugin has no room now: try again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     #[inline]
     pub fn irecv(
         &mut self,
@@ -257,10 +261,10 @@ impl Receiver {
         Ok(request.map(|request| self.0.opened(request, hold, Vec::new())))
     }
 
-    /// The same where it is all the same whether the sender hears of the end, as NCCL's LL protocols ask.
+    /// The same with optional completion, as NCCL's LL protocols use it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn irecv_quietly(
         &mut self,
         memory: &Rc<Memory>,
@@ -274,17 +278,17 @@ impl Receiver {
         Ok(request.map(|request| self.0.opened(request, hold, Vec::new())))
     }
 
-    /// Begins one request for several messages, each into the part that has its tag: at most eight, and no
-    /// more than the device's properties say.
+    /// Starts one request for several messages, each into the part with its tag: at most eight, and
+    /// no more than the device's properties allow.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn irecv_grouped(
         &mut self,
         memory: &Rc<Memory>,
         parts: &[(Range<usize>, c_int)],
     ) -> Result<Option<Ticket>, NetError> {
-        if parts.is_empty() || parts.len() > MOST_GROUPED {
+        if parts.is_empty() || parts.len() > MAX_GROUPED_RECEIVES {
             return Err(NetError::Misuse("a group is of one to eight receives"));
         }
         let mut registrations = vec![self.0.registration(memory)?; parts.len()];
@@ -324,31 +328,31 @@ impl Receiver {
         Ok((!request.is_null()).then_some(request))
     }
 
-    /// The bytes that came, when a request is done: then its memory can be looked at again, and its ticket is
-    /// over.
+    /// The received bytes, when a request is complete: then its memory may be read again, and its
+    /// ticket is invalid.
     ///
     /// # Errors
-    /// [`NetError`]; the memory stays the plugin's until the connection is closed.
+    /// The plugin reports an error; the memory stays the plugin's until the connection is closed.
     #[inline]
     pub fn test(&mut self, ticket: Ticket) -> Result<Option<usize>, NetError> {
         // NCCL's are zeros, too.
-        let mut sizes = [0; MOST_GROUPED];
+        let mut sizes = [0; MAX_GROUPED_RECEIVES];
         let done = self.0.test(ticket, Some(&mut sizes))?;
         done.then(|| size(sizes[0])).transpose()
     }
 
-    /// The bytes of each message of a group, in its order.
+    /// The received bytes of each message of a group, in its order.
     ///
     /// # Errors
     /// As above.
     pub fn test_grouped(&mut self, ticket: Ticket) -> Result<Option<Vec<usize>>, NetError> {
         let count = self.0.open.get(ticket.0).and_then(Option::as_ref).map_or(0, |o| o.more.len());
-        let mut sizes = [0; MOST_GROUPED];
+        let mut sizes = [0; MAX_GROUPED_RECEIVES];
         let done = self.0.test(ticket, Some(&mut sizes))?;
         done.then(|| sizes[..=count].iter().map(|bytes| size(*bytes)).collect()).transpose()
     }
 
-    /// Whether a request is done, without asking for sizes.
+    /// Whether a request is complete, without sizes.
     ///
     /// # Errors
     /// As above.
@@ -356,15 +360,15 @@ impl Receiver {
         self.0.test(ticket, None)
     }
 
-    /// Requests that are under way.
+    /// The number of open requests.
     pub fn under_way(&self) -> usize {
         self.0.under_way()
     }
 
-    /// Ends it.
+    /// Closes it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }
@@ -380,7 +384,7 @@ impl Drop for Receiver {
     }
 }
 
-/// A size as `test` tells it.
+/// A size as `test` reports it.
 fn size(bytes: c_int) -> Result<usize, NetError> {
     usize::try_from(bytes).map_err(|_| NetError::Wrong {
         call: "test",

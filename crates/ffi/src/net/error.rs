@@ -1,12 +1,12 @@
-//! What can go wrong with a plugin that was loaded.
-//! Not loading it (`library::LoadError`).
+//! The errors of a loaded plugin.
+//! Not those of loading it (`library::LoadError`).
 
 use nccl_plugin_abi::Status;
 use thiserror::Error;
 
 use super::{Busy, logger};
 
-/// A call that a plugin refused, or that cannot be made.
+/// A call that a plugin refused, or that is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NetError {
     /// The plugin's own code.
@@ -16,34 +16,35 @@ pub enum NetError {
         call: &'static str,
         /// ncclResult_t.
         code: i32,
-        /// What the code means.
+        /// The meaning of the code.
         text: &'static str,
-        /// What the plugin said last, behind "; it said: ", or nothing.
+        /// The plugin's last log line, behind "; it said: ", or nothing.
         said: String,
     },
-    /// It has no such function, and NCCL would not do without.
+    /// It lacks a function that NCCL requires.
     #[error("the net plugin has no {0}: the pointer in its table is null")]
     Absent(&'static str),
-    /// It said that all is well, and it is not.
+    /// It reported success with an invalid result.
     #[error("{call} of the net plugin: {text}")]
     Wrong {
         /// The function.
         call: &'static str,
-        /// What came back.
+        /// The result.
         text: String,
     },
-    /// This version of the table has no room for what is asked.
+    /// This version of the table cannot represent the request.
     #[error("{call} of the net plugin cannot take {what}")]
     TooLarge {
         /// The function.
         call: &'static str,
-        /// What, and what the most is.
+        /// The value, and the maximum.
         what: String,
     },
-    /// Memory that is used for something else.
+    /// The memory is in use.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// A request that is none of this connection's, or done already; memory that was not registered with it.
+    /// A request that is not of this connection, or complete already; memory that was not
+    /// registered with it.
     #[error("a bug of busbw: {0}")]
     Misuse(&'static str),
 }
@@ -57,12 +58,12 @@ pub(super) fn checked(call: &'static str, status: Status) -> Result<(), NetError
     Err(NetError::Refused { call, code: status.0, text: meaning(status), said })
 }
 
-/// A function that must be there.
+/// A required function.
 pub(super) fn present<F>(call: &'static str, function: Option<F>) -> Result<F, NetError> {
     function.ok_or(NetError::Absent(call))
 }
 
-/// ncclGetErrorString's words in short.
+/// ncclGetErrorString's texts, shortened.
 fn meaning(status: Status) -> &'static str {
     match status.0 {
         1 => "unhandled CUDA error (1)",

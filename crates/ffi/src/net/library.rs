@@ -1,4 +1,4 @@
-//! A plugin, open: which table of it is used, its devices, and how connections begin.
+//! An open plugin: the table that is used, its devices, and how connections begin.
 //! Not connections (`connection`).
 
 use std::{
@@ -17,10 +17,11 @@ use super::{
 };
 use crate::library::{Library, LoadError};
 
-/// Versions of the table that are known, newest first.
+/// Supported versions of the table, newest first.
 pub const VERSIONS: [u32; 5] = [12, 11, 10, 9, 8];
 
-/// What goes from a listener to whoever connects to it: plain data, of which the plugin has the say.
+/// The connection handle that a listener gives to the connecting rank: plain data that only the
+/// plugin interprets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Handle(pub [u8; HANDLE_BYTES]);
@@ -32,7 +33,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A plugin that was started. It stays for the life of the process.
+/// A plugin that was started. It stays loaded for the life of the process.
 #[derive(Debug)]
 pub struct Plugin {
     library: Library,
@@ -42,12 +43,12 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens and starts the plugin that NCCL would take for `word` in NCCL_NET_PLUGIN: a file or a name for
-    /// the loader, then `libnccl-net-<word>.so`; the newest of its tables, or that of `version`. It is to be
-    /// started once a process, as NCCL does with tables up to v10.
+    /// Opens and starts the plugin that NCCL would load for `word` in NCCL_NET_PLUGIN: a file or a
+    /// name for the loader, then `libnccl-net-<word>.so`. Uses the newest of its tables, or that of
+    /// `version`. Start it once a process, as NCCL does with tables up to v10.
     ///
     /// # Errors
-    /// [`LoadError`]: not there, no net plugin, or it refuses to start.
+    /// The file does not exist, is no net plugin, or refuses to start.
     pub fn open(word: &str, version: Option<u32>) -> Result<&'static Plugin, LoadError> {
         let library = found(word)?;
         let wanted = VERSIONS.into_iter().filter(|known| version.is_none_or(|v| v == *known));
@@ -74,32 +75,32 @@ impl Plugin {
     /// Versions of the table that a plugin's library has, newest first. Nothing is started.
     ///
     /// # Errors
-    /// [`LoadError::Refused`].
+    /// The system's loader cannot open it.
     pub fn versions(word: &str) -> Result<Vec<u32>, LoadError> {
         let library = found(word)?;
         let has = |version: &u32| table(&library, *version).is_some();
         Ok(VERSIONS.into_iter().filter(has).collect())
     }
 
-    /// The file, or what the loader was asked for.
+    /// The path that was passed to the loader.
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// Which version of the table is used.
+    /// The version of the table that is used.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// What it calls itself in NCCL's log, and what NCCL_NET chooses by.
+    /// Its name in NCCL's log, by which NCCL_NET selects it.
     pub fn name(&self) -> &str {
         &self.calls.name
     }
 
-    /// How many devices it has.
+    /// The number of its devices.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn devices(&self) -> Result<usize, NetError> {
         let devices = present("devices", self.calls.devices)?;
         let mut count: c_int = 0;
@@ -111,10 +112,10 @@ impl Plugin {
         })
     }
 
-    /// What a device is.
+    /// The properties of a device.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn properties(&self, device: usize) -> Result<Properties, NetError> {
         self.calls.properties(device as c_int)
     }
@@ -122,7 +123,7 @@ impl Plugin {
     /// Listens for one connection.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn listen(&'static self, device: usize) -> Result<(Listener, Handle), NetError> {
         let mut handle = Handle([0; HANDLE_BYTES]);
         let mut listener = std::ptr::null_mut();
@@ -138,10 +139,11 @@ impl Plugin {
         Ok((Listener::new(self, listener), handle))
     }
 
-    /// Connects to the listener of a handle, which is kept between calls: nothing yet means: ask again.
+    /// Connects to the listener of a handle, which keeps state between calls; `None` means that the
+    /// connection is not there yet: call again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn connect(
         &'static self,
         device: usize,
@@ -156,10 +158,11 @@ impl Plugin {
         Ok((!connection.is_null()).then(|| Sender::new(self, connection)))
     }
 
-    /// Ends the context that `open` began, in tables that have one; no connection may be left.
+    /// Finalises the context that `open` created, in tables that have one; no connection may be
+    /// left.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn finalize(&self) -> Result<(), NetError> {
         if self.version < 11 {
             return Ok(());
@@ -169,7 +172,7 @@ impl Plugin {
         checked("finalize", unsafe { finalize(self.context) })
     }
 
-    /// Functions that NCCL calls for memory of the host without asking whether they are there, and that are not.
+    /// The missing functions that NCCL calls for host memory without a check.
     pub fn absent(&self) -> Vec<&'static str> {
         let calls = &self.calls;
         let all = [
@@ -205,7 +208,7 @@ fn found(word: &str) -> Result<Library, LoadError> {
     }
 }
 
-/// Where a library has a table.
+/// The address of a table in a library.
 fn table(library: &Library, version: u32) -> Option<*const c_void> {
     let name = CString::new(symbol(version)).ok()?;
     let name: &CStr = &name;

@@ -1,4 +1,4 @@
-//! Who listens for one connection.
+//! A listener for one connection.
 //! Not the connection (`connection`).
 
 use std::{ffi::c_void, mem};
@@ -8,7 +8,7 @@ use super::{
     error::{checked, present},
 };
 
-/// Somebody who listens for one connection. Closed as it is dropped.
+/// A listener for one connection. A drop closes it.
 #[derive(Debug)]
 pub struct Listener {
     plugin: &'static Plugin,
@@ -20,10 +20,10 @@ impl Listener {
         Listener { plugin, address }
     }
 
-    /// The connection, if it is there: nothing yet means: ask again.
+    /// The connection, once it is there; `None` means not yet: call again.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn accept(&mut self) -> Result<Option<Receiver>, NetError> {
         let accept = present("accept", self.plugin.calls.accept)?;
         let (mut connection, mut offload) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -33,10 +33,10 @@ impl Listener {
         Ok((!connection.is_null()).then(|| Receiver::new(self.plugin, connection)))
     }
 
-    /// Ends it.
+    /// Closes it.
     ///
     /// # Errors
-    /// [`NetError`].
+    /// The plugin refuses the call.
     pub fn close(mut self) -> Result<(), NetError> {
         self.end()
     }

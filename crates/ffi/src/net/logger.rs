@@ -1,11 +1,12 @@
-//! The function that plugins write their log with, as NCCL would give it to them.
+//! The log function that plugins get, in place of NCCL's.
 //! Not what the lines mean.
 //!
-//! NCCL's function takes a format of printf's and its arguments, and Rust cannot define such a function. Ours
-//! takes six fixed arguments instead: on x86-64 and AArch64 Linux the callee of a variadic call finds the
-//! named ones, and a first pointer behind them, in the very registers where a call with as many fixed
-//! arguments puts them. So a line is the format itself, or the one text of the format "%s", which is how
-//! busbw's own plugin writes. The values in other formats are not looked at: `%d` stays `%d`.
+//! NCCL's function takes a printf format and its arguments, and Rust cannot define a variadic
+//! function. Ours takes six fixed arguments instead: on x86-64 and AArch64 Linux the callee of a
+//! variadic call finds the named arguments, and a first pointer after them, in the same registers
+//! as in a call with as many fixed arguments. So a line is the format itself, or the one text of
+//! the format "%s", which busbw's own plugin uses. The values of other formats are not read: `%d`
+//! stays `%d`.
 
 use std::{
     collections::VecDeque,
@@ -25,23 +26,23 @@ use nccl_plugin_abi::{Logger, level};
 pub struct Line {
     /// ncclDebugLogLevel.
     pub level: c_int,
-    /// What it says, without the arguments of its format.
+    /// The text, without the arguments of its format.
     pub text: String,
 }
 
-/// Lines that are kept; older ones are dropped.
-const KEPT: usize = 256;
+/// The most lines that are kept; older ones are dropped.
+const MAX_LINES: usize = 256;
 
 static LINES: Mutex<VecDeque<Line>> = Mutex::new(VecDeque::new());
 /// Lines up to this level go to stderr.
-static PASSED: AtomicI32 = AtomicI32::new(0);
+static PASSED_LEVEL: AtomicI32 = AtomicI32::new(0);
 
 /// From now on lines up to `level` (`nccl_plugin_abi::level`) also go to stderr; 0 stops that.
 pub fn pass_on(level: c_int) {
-    PASSED.store(level, Ordering::Relaxed);
+    PASSED_LEVEL.store(level, Ordering::Relaxed);
 }
 
-/// The lines since this was last asked.
+/// The lines since the last call.
 pub fn take_lines() -> Vec<Line> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
 }
@@ -52,7 +53,7 @@ pub(super) fn last_warning() -> Option<String> {
     lines.iter().rev().find(|line| line.level <= level::WARN).map(|line| line.text.clone())
 }
 
-/// What `init` is given.
+/// The log function for `init`.
 pub(super) fn logger() -> Logger {
     type Fixed =
         unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, *const c_char);
@@ -83,12 +84,12 @@ unsafe extern "C" fn take(
         format
     };
     let line = Line { level, text: text.to_string_lossy().trim_end().to_owned() };
-    if level <= PASSED.load(Ordering::Relaxed) {
-        // Without a stderr there is nobody to tell.
+    if level <= PASSED_LEVEL.load(Ordering::Relaxed) {
+        // If stderr is closed, the line is lost.
         let _ = writeln!(std::io::stderr(), "{}", line.text);
     }
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    if lines.len() == KEPT {
+    if lines.len() == MAX_LINES {
         lines.pop_front();
     }
     lines.push_back(line);

@@ -1,4 +1,4 @@
-//! Memory that requests of a plugin read and write, and that we look at in between, never at once.
+//! Memory that requests of a plugin and this process use in turns, never at once.
 //! Not the requests (`connection`).
 
 use std::{
@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Bytes of some memory that are used otherwise, or are not there.
+/// The requested bytes are in use, or do not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a bug of busbw: bytes {} to {} {why}", .bytes.start, .bytes.end)]
 pub struct Busy {
@@ -22,25 +22,25 @@ pub struct Busy {
     why: &'static str,
 }
 
-/// What uses a part.
+/// A use of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// A request that sends it.
     Sent,
     /// A request that receives there.
     Received,
-    /// Somebody here looks at it, or changes it.
+    /// This process reads or changes it.
     Looked,
 }
 
 impl Use {
-    /// Messages from one place, and messages to one place, may be under way at once.
+    /// Whether two uses may overlap: several messages may be sent from, or received into, one part.
     fn bears(self, other: Use) -> bool {
         self == other && self != Use::Looked
     }
 }
 
-/// Some memory: pages of this process, zeros at first.
+/// Memory pages of this process, zeros at first.
 #[derive(Debug)]
 pub struct Memory {
     address: *mut u8,
@@ -49,10 +49,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `bytes` zeros, every page touched by the calling thread, so that they lie near it.
+    /// `bytes` zeros. The calling thread touches every page, so that they lie near it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the mapping.
     pub fn new(bytes: usize) -> io::Result<Rc<Memory>> {
         let whole = bytes.max(1).next_multiple_of(PAGE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
@@ -72,33 +72,33 @@ impl Memory {
         Ok(Rc::new(Memory { address, bytes, used: RefCell::default() }))
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A part to look at and to change, while nobody else can use it.
+    /// A part to read and to change, exclusively.
     ///
     /// # Errors
-    /// [`Busy`]: a request uses some of it, or somebody here; or it is not there.
+    /// A request or this process uses some of it, or it does not exist.
     pub fn part(&self, bytes: Range<usize>) -> Result<Guard<'_>, Busy> {
         self.take(&bytes, Use::Looked)?;
         Ok(Guard { memory: self, bytes })
     }
 
-    /// The first byte of the whole.
+    /// The address of the first byte.
     pub(super) fn address(&self) -> *mut u8 {
         self.address
     }
 
-    /// Notes a use, if it can be.
+    /// Adds a use, if it is possible.
     fn take(&self, bytes: &Range<usize>, how: Use) -> Result<(), Busy> {
         let refused = |why| Err(Busy { bytes: bytes.clone(), why });
         if bytes.start > bytes.end || bytes.end > self.bytes {
             return refused("do not lie within the memory");
         }
         let mut used = self.used.borrow_mut();
-        // Nothing is nowhere, and in nobody's way.
+        // An empty part overlaps nothing.
         let meets = |other: &Range<usize>| other.start.max(bytes.start) < other.end.min(bytes.end);
         if used.iter().any(|(other, its)| meets(other) && !how.bears(*its)) {
             return refused("are used by a request, or looked at");
@@ -123,7 +123,7 @@ impl Drop for Memory {
     }
 }
 
-/// A part of some memory that nobody else uses.
+/// An exclusively used part.
 #[derive(Debug)]
 pub struct Guard<'m> {
     memory: &'m Memory,
@@ -154,7 +154,8 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// A part that a request uses: the memory lives, and nobody looks at the part, as long as this does.
+/// A part that a request uses: as long as this exists, the memory stays allocated and nobody reads
+/// the part.
 #[derive(Debug)]
 pub(super) struct Hold {
     memory: Rc<Memory>,
@@ -163,21 +164,21 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Takes a part for a request.
+    /// Acquires a part for a request.
     ///
     /// # Errors
-    /// [`Busy`].
+    /// Some byte of it is in use, or does not exist.
     pub(super) fn new(memory: &Rc<Memory>, bytes: Range<usize>, how: Use) -> Result<Hold, Busy> {
         memory.take(&bytes, how)?;
         Ok(Hold { memory: Rc::clone(memory), bytes, how })
     }
 
-    /// Its first byte.
+    /// Its address.
     pub(super) fn address(&self) -> *mut u8 {
         self.memory.address.wrapping_add(self.bytes.start)
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
     }

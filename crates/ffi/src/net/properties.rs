@@ -1,5 +1,5 @@
-//! What a plugin says of a device, whichever version of the table it says it by.
-//! Not whether it is true.
+//! The properties that a plugin reports of a device, in any version of the table.
+//! Not whether they are true.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ use crate::library::text;
 pub struct Properties {
     /// Its name.
     pub name: String,
-    /// Where it is in /sys; empty where it is nowhere.
+    /// Its path in /sys; empty where it has none.
     pub pci_path: String,
     /// The same for all ports of a chip.
     pub guid: u64,
@@ -28,35 +28,35 @@ pub struct Properties {
     pub port: c_int,
     /// Microseconds.
     pub latency: f32,
-    /// Connections at most.
+    /// The most connections.
     pub max_comms: c_int,
-    /// Receives of one request at most.
+    /// The most receives of one request.
     pub max_recvs: c_int,
     /// Kind of offload; 0 is the host.
     pub device_type: c_int,
-    /// Whether receives are to be flushed, whatever the GPU is (v9 on).
+    /// Whether receives must be flushed, for any GPU (v9 on).
     pub force_flush: Option<bool>,
-    /// What it consists of (v9 on).
+    /// The physical devices that it combines (v9 on).
     pub parts: Vec<c_int>,
-    /// Bytes of a message between two ranks at most (v9 on).
+    /// The largest message between two ranks, in bytes (v9 on).
     pub max_p2p_bytes: Option<usize>,
-    /// Bytes of a message of a collective at most (v9 on).
+    /// The largest message of a collective, in bytes (v9 on).
     pub max_coll_bytes: Option<usize>,
-    /// Rail and plane (v12), where it says so.
+    /// Rail and plane (v12), if it has them.
     pub rail_and_plane: Option<(i16, i16)>,
 }
 
-/// Of a table's own form.
-pub(super) trait Told {
-    /// In ours.
+/// The properties of one table version.
+pub(super) trait ToProperties {
+    /// Converts to the common form.
     ///
     /// # Safety
     /// Its texts are null, or end with a zero.
-    unsafe fn told(&self) -> Properties;
+    unsafe fn to_properties(&self) -> Properties;
 }
 
-impl Told for PropertiesV8 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV8 {
+    unsafe fn to_properties(&self) -> Properties {
         Properties {
             // SAFETY: the plugin's texts.
             name: unsafe { text(self.name) },
@@ -80,8 +80,8 @@ impl Told for PropertiesV8 {
     }
 }
 
-impl Told for PropertiesV9 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV9 {
+    unsafe fn to_properties(&self) -> Properties {
         Properties {
             // SAFETY: the plugin's texts.
             name: unsafe { text(self.name) },
@@ -105,15 +105,15 @@ impl Told for PropertiesV9 {
     }
 }
 
-impl Told for PropertiesV11 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV11 {
+    unsafe fn to_properties(&self) -> Properties {
         // SAFETY: the same texts.
-        unsafe { self.v9.told() }
+        unsafe { self.v9.to_properties() }
     }
 }
 
-impl Told for PropertiesV12 {
-    unsafe fn told(&self) -> Properties {
+impl ToProperties for PropertiesV12 {
+    unsafe fn to_properties(&self) -> Properties {
         let known = |number: i16| c_int::from(number) != UNDEFINED;
         Properties {
             // SAFETY: the plugin's texts.
@@ -139,7 +139,7 @@ impl Told for PropertiesV12 {
     }
 }
 
-/// Those that it says it has, as far as there is room.
+/// The devices that it lists, at most as many as the table has room for.
 fn parts<const N: usize>(device: &VirtualDevice<N>) -> Vec<c_int> {
     let count = usize::try_from(device.count).unwrap_or(0).min(N);
     device.devices[..count].to_vec()

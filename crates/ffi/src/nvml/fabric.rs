@@ -10,30 +10,30 @@ use nvml_wrapper_sys::bindings::{
 
 use super::Reading;
 
-/// How far registration has come: nvml.h, NVML_GPU_FABRIC_STATE_*.
+/// The state of the registration: nvml.h, NVML_GPU_FABRIC_STATE_*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FabricState {
     /// This GPU has no fabric.
     #[default]
     NotSupported,
-    /// Nobody has begun: no fabric manager runs.
+    /// Not started: no fabric manager runs.
     NotStarted,
-    /// Under way.
+    /// In progress.
     InProgress,
-    /// Done; `Fabric::failed` says whether well.
+    /// Completed; `Fabric::failed` says whether successfully.
     Completed,
 }
 
 /// The registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fabric {
-    /// How far it has come.
+    /// Its state.
     pub state: FabricState,
     /// NVML's error code of a completed registration that failed.
     pub failed: Option<u32>,
     /// The cluster; all zeros within one machine.
     pub cluster: [u8; 16],
-    /// Which GPUs of the cluster reach each other.
+    /// The clique: GPUs of the cluster that reach each other.
     pub clique: u32,
     /// NVML_GPU_FABRIC_HEALTH_MASK_* bits.
     pub health: u32,
@@ -45,7 +45,7 @@ impl Fabric {
         self.health >> shift & 0x3
     }
 
-    /// Whether the fabric says that bandwidth is degraded.
+    /// Whether the fabric reports degraded bandwidth.
     pub const fn bandwidth_degraded(&self) -> bool {
         self.field(0) == 1
     }
@@ -66,7 +66,8 @@ const fn version(size: usize, version: u32) -> u32 {
     size as u32 | version << 24
 }
 
-/// Asks for the newest form that the driver knows: drivers of the 535 branch know version 2 only.
+/// Reads the newest version of the structure that the driver supports: drivers of the 535 branch
+/// have version 2 only.
 pub(super) fn read(nvml: &Nvml, device: &Device) -> Reading<Fabric> {
     let Ok(ask) = nvml.lib().nvmlDeviceGetGpuFabricInfoV.as_ref() else {
         return Reading::Unknown("this driver's NVML has no such function".to_owned());

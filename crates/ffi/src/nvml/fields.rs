@@ -1,4 +1,5 @@
-//! NVML's field values with a scope, which the wrapper cannot ask for: counters over all NVLinks.
+//! NVML's field values with a scope, which the wrapper crate does not support: counters over all
+//! NVLinks.
 //! Not which fields mean what.
 
 use nvml_wrapper::{Device, Nvml, error::NvmlError};
@@ -8,11 +9,12 @@ use nvml_wrapper_sys::bindings::{nvmlFieldValue_t, nvmlValue_t};
 /// none (nvml.h, nvmlFieldValue_t).
 pub const ALL_LINKS: u32 = u32::MAX;
 
-/// Values of `fields`, (identifier, scope) each, as unsigned integers; none where the GPU or the driver
-/// has no such field. Identifiers from 251 on changed with driver 580.82 and are passed as they are.
+/// Values of `fields`, (identifier, scope) each, as unsigned integers; `None` where the GPU or the
+/// driver has no such field. Identifiers from 251 on changed with driver 580.82 and are passed as
+/// they are.
 ///
 /// # Errors
-/// When the GPU gives none at all, such as one that fell off the bus.
+/// The GPU has none of them, such as one that fell off the bus.
 pub fn field_values(
     nvml: &Nvml,
     device: &Device<'_>,
@@ -44,7 +46,7 @@ pub fn field_values(
     }
 }
 
-/// A value that is a number without a sign.
+/// A value that is an unsigned number.
 fn number(value: &nvmlFieldValue_t) -> Option<u64> {
     if value.nvmlReturn != 0 {
         return None;

@@ -1,4 +1,4 @@
-//! One GPU's state, asked without changing it: clocks, power, throttling, errors, links.
+//! One GPU's state, read without changing it: clocks, power, throttling, errors, links.
 //! Not a judgement of it.
 
 use nvml_wrapper::{
@@ -14,9 +14,9 @@ use nvml_wrapper::{
 
 use super::{ALL_LINKS, Fabric, NvLinkPeers, Reading, fabric, field_values, peers};
 
-/// Why clocks are lower than they could be: nvml.h, nvmlClocksThrottleReasons.
+/// Reasons for lowered clocks: nvml.h, nvmlClocksThrottleReasons.
 pub mod throttle {
-    /// Nothing runs.
+    /// The GPU is idle.
     pub const IDLE: u64 = 0x1;
     /// The application clocks are set lower.
     pub const APPLICATION_CLOCKS: u64 = 0x2;
@@ -26,11 +26,11 @@ pub mod throttle {
     pub const HARDWARE: u64 = 0x8;
     /// Other GPUs of the same boost group.
     pub const SYNC_BOOST: u64 = 0x10;
-    /// Heat, by the driver.
+    /// Thermal slowdown, by the driver.
     pub const HEAT: u64 = 0x20;
-    /// Heat, by the hardware.
+    /// Thermal slowdown, by the hardware.
     pub const HARDWARE_HEAT: u64 = 0x40;
-    /// The power supply asks for it.
+    /// The power supply's brake signal.
     pub const POWER_BRAKE: u64 = 0x80;
 }
 
@@ -47,11 +47,11 @@ pub struct Gpu {
     pub sm: Reading<u32>,
     /// Firmware on the board.
     pub vbios: Reading<String>,
-    /// SM clock now and at most, MHz.
+    /// SM clock: current and maximum, MHz.
     pub sm_mhz: Reading<u32>,
     /// See `sm_mhz`.
     pub sm_max_mhz: Reading<u32>,
-    /// Memory clock now and at most, MHz.
+    /// Memory clock: current and maximum, MHz.
     pub memory_mhz: Reading<u32>,
     /// See `memory_mhz`.
     pub memory_max_mhz: Reading<u32>,
@@ -73,28 +73,28 @@ pub struct Gpu {
     pub ecc_corrected: Reading<u64>,
     /// Memory rows that were replaced.
     pub remapped: Reading<RemappedRows>,
-    /// What the driver asks for: 0 nothing, 1 reset, 2 reboot, 3 drain peer traffic, 4 drain and reset
-    /// (nvml.h, nvmlDeviceGpuRecoveryAction_t).
+    /// The driver's recommended action: 0 none, 1 reset, 2 reboot, 3 drain peer traffic, 4 drain
+    /// and reset (nvml.h, nvmlDeviceGpuRecoveryAction_t).
     pub recovery: Reading<u64>,
-    /// PCIe generation and lanes now and at most, of the GPU and what it is plugged into.
+    /// PCIe generation and lanes, current and maximum, of the GPU and its slot.
     pub pcie: Reading<(u32, u32)>,
     /// See `pcie`.
     pub pcie_max: Reading<(u32, u32)>,
-    /// PCIe packets that were sent again.
+    /// Replayed PCIe packets.
     pub pcie_replays: Reading<u32>,
-    /// Whether the GPU is cut into instances.
+    /// Whether the GPU is partitioned into instances (MIG).
     pub mig: Reading<bool>,
-    /// Whether the driver stays loaded for it without a user.
+    /// Persistence mode: whether the driver stays loaded without a user.
     pub persistent: Reading<bool>,
     /// Its NVLinks.
     pub nvlinks: Reading<NvLinks>,
-    /// What they lead to.
+    /// The devices at their other ends.
     pub nvlink_peers: Reading<NvLinkPeers>,
     /// Registration with the NVLink fabric.
     pub fabric: Reading<Fabric>,
     /// Processes that compute on it now.
     pub processes: Reading<Vec<u32>>,
-    /// Bytes of memory in use and in all.
+    /// Bytes of memory in use, and in total.
     pub memory: Reading<(u64, u64)>,
 }
 
@@ -105,7 +105,7 @@ pub struct NvLinks {
     pub all: u32,
     /// Links that are up.
     pub up: u32,
-    /// Packets sent again and links that had to recover, over all links; none where it is not said.
+    /// Replayed packets and link recoveries, over all links; `None` where they are unknown.
     pub errors: Option<u64>,
 }
 
@@ -116,13 +116,13 @@ pub struct RemappedRows {
     pub correctable: u64,
     /// After errors that were not.
     pub uncorrectable: u64,
-    /// Whether one waits for a reset.
+    /// Whether a row remap waits for a reset.
     pub pending: bool,
     /// Whether no spare row was left.
     pub failed: bool,
 }
 
-/// Reads GPU `index`; what it does not answer is said so in its field.
+/// Reads GPU `index`; fields that cannot be read hold the reason.
 pub(super) fn read(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
     let device = nvml.device_by_index(index)?;
     Ok(Gpu {
@@ -175,7 +175,7 @@ fn pair<T>(a: Result<T, NvmlError>, b: Result<T, NvmlError>) -> Result<(T, T), N
     Ok((a?, b?))
 }
 
-/// Values of fields, in order, or the first reason why there is none.
+/// Values of fields, in order, or the first reason why one is missing.
 fn fields(device: &Device, ids: &[u32]) -> Result<Vec<u64>, NvmlError> {
     use nvml_wrapper::enums::device::SampleValue::{F64, I64, U32, U64};
     let ids: Vec<FieldId> = ids.iter().map(|id| FieldId(*id)).collect();
@@ -212,12 +212,12 @@ fn remapped(device: &Device) -> Result<RemappedRows, NvmlError> {
     })
 }
 
-/// Most links that any GPU has (nvml.h, NVML_NVLINK_MAX_LINKS, grew from 6 to 18); links that a GPU does
-/// not have answer with an error.
-pub(super) const MOST_LINKS: u32 = 36;
+/// The most NVLinks of any GPU (nvml.h, NVML_NVLINK_MAX_LINKS, grew from 6 to 18); NVML answers
+/// with an error for links that a GPU does not have.
+pub(super) const MAX_LINKS: u32 = 36;
 
-/// Replays and recoveries of all links, by field: asking for a counter of one link takes as long as
-/// asking for all (0.8 ms on an H200).
+/// Replays and recoveries of all links, by field: reading a counter of one link takes as long as
+/// reading it for all (0.8 ms on an H200).
 fn link_errors(nvml: &Nvml, device: &Device) -> Option<u64> {
     // nvml.h: NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY and _RECOVERY of Hopper; before it
     // NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL and _RECOVERY_ERROR_COUNT_TOTAL.
@@ -232,13 +232,13 @@ fn link_errors(nvml: &Nvml, device: &Device) -> Option<u64> {
 
 fn nvlinks(nvml: &Nvml, device: &Device) -> Reading<NvLinks> {
     let mut links = NvLinks::default();
-    for link in (0..MOST_LINKS).map(|link| device.link_wrapper_for(link)) {
+    for link in (0..MAX_LINKS).map(|link| device.link_wrapper_for(link)) {
         match link.is_active() {
             Ok(up) => {
                 links.all += 1;
                 links.up += u32::from(up);
             }
-            // A GPU without NVLink says so of its first one.
+            // A GPU without NVLink reports that for its first link.
             Err(NvmlError::NotSupported | NvmlError::InvalidArg) => break,
             Err(why) => return Reading::Unknown(why.to_string()),
         }

@@ -1,4 +1,4 @@
-//! What a GPU's NVLinks lead to: GPUs, NVSwitches, processors.
+//! The devices at the other ends of a GPU's NVLinks: GPUs, NVSwitches, processors.
 //! Not whether links that are down should be up.
 
 use nvml_wrapper::{
@@ -8,30 +8,30 @@ use nvml_wrapper::{
 
 use super::{
     Reading,
-    gpu::{MOST_LINKS, sysfs_address},
+    gpu::{MAX_LINKS, sysfs_address},
 };
 
-/// NVLinks of one GPU that are up, by what they lead to.
+/// The active NVLinks of one GPU, by the device at the other end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NvLinkPeers {
     /// NVLink generation as the driver counts it (nvml.h, nvmlNvlinkVersion_t).
     pub version: Option<u32>,
-    /// One entry a chip at the other end.
+    /// One entry for each device at the other end.
     pub peers: Vec<NvLinkPeer>,
 }
 
-/// A chip that NVLinks lead to.
+/// A device at the other end of NVLinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvLinkPeer {
-    /// PCI address as sysfs writes it; what a virtual machine shows is of no device.
+    /// PCI address as sysfs writes it; in a virtual machine it matches no device.
     pub address: String,
-    /// What it is.
+    /// Its kind.
     pub kind: NvLinkPeerKind,
-    /// Links to it.
+    /// Number of links to it.
     pub links: u32,
 }
 
-/// What NVLinks lead to.
+/// The kind of device at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NvLinkPeerKind {
     /// A GPU.
@@ -44,15 +44,15 @@ pub enum NvLinkPeerKind {
     Unknown,
 }
 
-/// Asks link by link; those that are down lead nowhere.
+/// Reads link by link; links that are down have no other end.
 pub(super) fn read(nvml: &Nvml, device: &Device) -> Reading<NvLinkPeers> {
     let mut found = NvLinkPeers::default();
-    for number in 0..MOST_LINKS {
+    for number in 0..MAX_LINKS {
         let link = device.link_wrapper_for(number);
         match link.is_active() {
             Ok(true) => {}
             Ok(false) => continue,
-            // A GPU without NVLink says so of its first one.
+            // A GPU without NVLink reports that for its first link.
             Err(NvmlError::NotSupported | NvmlError::InvalidArg) => break,
             Err(why) => return Reading::Unknown(why.to_string()),
         }
@@ -70,7 +70,7 @@ pub(super) fn read(nvml: &Nvml, device: &Device) -> Reading<NvLinkPeers> {
     if found.peers.is_empty() { Reading::Unsupported } else { Reading::Value(found) }
 }
 
-/// The wrapper's own function drops the answer: it hands NVML a copy to write to.
+/// The wrapper crate's own function loses the result: it passes a copy for NVML to write to.
 fn kind(nvml: &Nvml, device: &Device, link: u32) -> NvLinkPeerKind {
     let Ok(ask) = nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref() else {
         return NvLinkPeerKind::Unknown;

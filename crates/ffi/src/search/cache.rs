@@ -1,5 +1,5 @@
-//! The dynamic loader's cache, /etc/ld.so.cache: which file stands for which name.
-//! Not ldconfig: nothing is written, and hardware variants are not told apart.
+//! The dynamic loader's cache, /etc/ld.so.cache: the file of each library name.
+//! Not ldconfig: nothing is written, and hardware variants are not distinguished.
 
 const OLD: &[u8] = b"ld.so-1.7.0";
 const NEW: &[u8] = b"glibc-ld.so.cache1.1";
@@ -10,7 +10,7 @@ const ENTRY: usize = 24;
 const OLD_HEADER: usize = 16;
 const OLD_ENTRY: usize = 12;
 
-/// Name and path of every entry, in the cache's order; none of what is no cache.
+/// Name and path of every entry, in the cache's order; empty for a file that is no cache.
 pub(super) fn parse(bytes: &[u8]) -> Vec<(String, String)> {
     let Some(new) = new_part(bytes) else { return Vec::new() };
     let Some(count) = number(new, NEW.len()) else { return Vec::new() };
@@ -19,7 +19,7 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<(String, String)> {
         let (name, path) = (number(new, at.checked_add(4)?)?, number(new, at.checked_add(8)?)?);
         Some((text(new, name)?, text(new, path)?))
     };
-    // A count that lies ends with the first entry beyond the file.
+    // A wrong count ends with the first entry beyond the file.
     (0..count).map_while(entry).collect()
 }
 
@@ -33,7 +33,7 @@ fn new_part(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(end..).filter(|rest| rest.starts_with(NEW))
 }
 
-/// Four bytes of this machine's order: the loader that reads them is its own.
+/// Four bytes in this machine's byte order: its own loader reads them.
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(four.try_into().ok()?) as usize)

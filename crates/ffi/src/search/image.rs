@@ -1,4 +1,5 @@
-//! A library's file, read and not loaded: whether the loader would take it, its version, its symbols.
+//! A library's file, read and not loaded: whether the loader would accept it, its version, its
+//! symbols.
 //! Not its code.
 
 use std::{fs::File, path::Path};
@@ -10,10 +11,10 @@ use object::{
 
 use super::kind::{Kind, Mark};
 
-/// Longest version that is believed, in bytes.
-const LONGEST: usize = 64;
+/// The longest version text that is accepted, in bytes.
+const MAX_VERSION_BYTES: usize = 64;
 
-/// What a file says of itself.
+/// The facts in a library's file.
 pub(super) struct Image {
     pub(super) version: Option<String>,
     pub(super) symbols: Vec<String>,
@@ -24,13 +25,13 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 /// Reads the file; of NCCL's 400 MB only the headers and the constant text.
 ///
 /// # Errors
-/// Why the loader would not take it, as words that follow "not used:".
+/// The loader would not accept it: the reason, as words that follow "not used:".
 pub(super) fn inspect(path: &Path, kind: Kind) -> Result<Image, String> {
     let unreadable = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         _ => format!("it cannot be read: {e}"),
     };
-    // Opening a pipe would wait for a writer.
+    // Opening a pipe would block until somebody writes.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("it is no file".to_owned());
     }
@@ -81,7 +82,7 @@ fn text_at(elf: &Elf, name: &str) -> Option<String> {
 }
 
 fn first_word(bytes: &[u8]) -> Option<String> {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    let bytes = &bytes[..bytes.len().min(MAX_VERSION_BYTES)];
     let end = bytes.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(bytes.len());
     let word = std::str::from_utf8(&bytes[..end]).ok()?;
     word.starts_with(|c: char| c.is_ascii_digit()).then(|| word.to_owned())

@@ -1,5 +1,6 @@
-//! The libraries that busbw looks for: their file names, where vendors put them, and where they keep
-//! their version. A table, not a search.
+//! The libraries that busbw searches: their file names, vendors' folders, and where they keep their
+//! version.
+//! Not the search.
 
 use std::fmt;
 
@@ -20,11 +21,11 @@ pub enum Kind {
     Nvml,
     /// An MPI.
     Mpi,
-    /// What NCCL would load as its net plugin.
+    /// NCCL's net plugin.
     NetPlugin,
-    /// What NCCL would load as its tuner.
+    /// NCCL's tuner plugin.
     TunerPlugin,
-    /// What NCCL would load as its profiler.
+    /// NCCL's profiler plugin.
     ProfilerPlugin,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where a library's own file holds its version.
+/// Where a library's file holds its version.
 pub(super) enum Mark {
     /// As text that follows these words in the constant data.
     After(&'static str),
@@ -53,7 +54,7 @@ pub(super) enum Mark {
 }
 
 impl Kind {
-    /// The variable by which the user names one. NCCL's own variables name its plugins.
+    /// The variable by which the user names one. For NCCL's plugins these are NCCL's own variables.
     pub const fn variable(self) -> &'static str {
         match self {
             Kind::Nccl => "BUSBW_NCCL",
@@ -62,7 +63,7 @@ impl Kind {
             Kind::Hip => "BUSBW_HIP",
             Kind::Nvml => "BUSBW_NVML",
             Kind::Mpi => "BUSBW_MPI",
-            // These go into the file names instead: NCCL makes several of one word.
+            // These change the file names instead: NCCL makes several names of one word.
             Kind::NetPlugin | Kind::TunerPlugin | Kind::ProfilerPlugin => "",
         }
     }
@@ -133,7 +134,7 @@ impl Kind {
         }
     }
 
-    /// A program beside whose folder the library lies.
+    /// A program whose folder lies beside the library's.
     pub(super) const fn launcher(self) -> Option<&'static str> {
         match self {
             Kind::Mpi => Some("mpirun"),
@@ -150,9 +151,9 @@ impl Kind {
         }
     }
 
-    /// Where its version is. NCCL: src/init.cc VERSION_STRING, kept whole "so that running strings on
-    /// the lib can quickly reveal the version"; RCCL: the same line of its src/init.cc, with a colon
-    /// from ROCm 6 on. MPI: `nm -D` of Open MPI 4.1.4 and MPICH 4.0.2.
+    /// Where its version is. NCCL: src/init.cc VERSION_STRING, kept in one piece "so that running
+    /// strings on the lib can quickly reveal the version"; RCCL: the same line of its src/init.cc,
+    /// with a colon from ROCm 6 on. MPI: `nm -D` of Open MPI 4.1.4 and MPICH 4.0.2.
     pub(super) const fn marks(self) -> &'static [Mark] {
         match self {
             Kind::Nccl => &[Mark::After("NCCL version ")],
@@ -162,10 +163,11 @@ impl Kind {
         }
     }
 
-    /// How the symbols begin that tell what the library can do.
+    /// Prefixes of the symbols that show what the library can do.
     pub(super) const fn telling(self) -> &'static [&'static str] {
         match self {
-            // One library may hold several of them: NCCL looks for a tuner in the net plugin, too.
+            // One library may hold several of them: NCCL searches for a tuner in the net plugin,
+            // too.
             Kind::NetPlugin | Kind::TunerPlugin | Kind::ProfilerPlugin => {
                 &["ncclNetPlugin_v", "ncclCollNetPlugin_v", "ncclTunerPlugin_v", "ncclProfiler"]
             }

@@ -1,5 +1,5 @@
-//! Where the python3 on PATH keeps its packages, told from its place alone.
-//! Python itself is not asked: that would take longer than everything else in the search.
+//! The package folders of the python3 on PATH, derived from its path alone.
+//! Not asking Python: that would take longer than the rest of the search.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) fn packages(environment: &Environment, root: &Path) -> Vec<PathBuf> {
         let inside = prefix.to_string_lossy().into_owned();
         folders.extend(expand(root, &format!("{inside}/lib/python3*/site-packages")));
         folders.extend(expand(root, &format!("{inside}/lib64/python3*/site-packages")));
-        // PEP 405: an environment sees the installation behind it only where it says so.
+        // PEP 405: an environment uses its base installation only if its configuration says so.
         if let Ok(text) = std::fs::read_to_string(below(root, &prefix.join("pyvenv.cfg"))) {
             home_counts =
                 text.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| {
@@ -39,8 +39,8 @@ pub(super) fn packages(environment: &Environment, root: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The folders above `bin/python3`: as found, the one that a pyenv shim stands for, and the one that
-/// links lead to.
+/// The folders above `bin/python3`: as found, the one that a pyenv shim stands for, and the target
+/// of links.
 fn prefixes(python: &Path, environment: &Environment, root: &Path) -> Vec<PathBuf> {
     let above = |file: &Path| file.parent().and_then(Path::parent).map(Path::to_owned);
     let mut prefixes: Vec<PathBuf> = above(python).into_iter().collect();

@@ -1,9 +1,11 @@
-//! Whose launcher started this process, and where that MPI is installed: an MPI finds its ranks only
-//! under its own launcher. Told from variables and from the programs above this one; nothing is run.
+//! The launcher that started this process, and where its MPI is installed: an MPI connects its
+//! ranks only under its own launcher. Derived from variables and from the ancestors of this
+//! process.
+//! Nothing is run.
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Environment, Place, below};
+use super::{Candidate, Environment, Origin, below};
 
 /// Families of MPI whose launchers do not start each other's ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +22,12 @@ pub(super) struct Starter {
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// Processes above this one that are looked at: busbw's supervisor, a shell, a wrapper or two.
-const ABOVE: usize = 8;
+/// The most ancestors of this process that are examined: busbw's supervisor, a shell, a wrapper or
+/// two.
+const MAX_ANCESTORS: usize = 8;
 
 impl Starter {
-    /// The nearest launcher above this process; without one what its variables say.
+    /// The nearest launcher among the ancestors; without one the launcher that variables name.
     pub(super) fn find(environment: &Environment, root: &Path) -> Option<Starter> {
         let set = |name: &str| environment.get(name).is_some();
         let programs = above(root);
@@ -33,13 +36,13 @@ impl Starter {
             Some((family, program)) => {
                 Some((family, program.parent().and_then(Path::parent).map(Path::to_owned)))
             }
-            // What srun offers fits either family.
+            // srun's PMI works with either family.
             None if set("OMPI_COMM_WORLD_SIZE") => Some((Family::OpenMpi, None)),
             None if set("PMI_SIZE") && !set("SLURM_STEP_ID") => Some((Family::Mpich, None)),
             None => None,
         };
         let (family, beside) = told?;
-        // Variables by which the family is told where it lies: Open MPI's mpirun --prefix, Intel MPI.
+        // Variables with the installation folder: Open MPI's mpirun --prefix, Intel MPI.
         let variable = if family == Family::OpenMpi { "OPAL_PREFIX" } else { "I_MPI_ROOT" };
         let named = environment.get(variable).map(PathBuf::from);
         let triplet = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -49,10 +52,10 @@ impl Starter {
         Some(Starter { family, folders: folders.collect() })
     }
 
-    /// Puts copies of the other family last, behind those that could find their ranks.
+    /// Moves copies of the other family to the end, behind those that can connect their ranks.
     pub(super) fn prefer(&self, candidates: &mut [Candidate]) {
-        candidates.sort_by_key(|candidate| match candidate.place {
-            Place::Named | Place::Loaded => 0,
+        candidates.sort_by_key(|candidate| match candidate.origin {
+            Origin::Named | Origin::Loaded => 0,
             _ if family_of_library(candidate).is_none_or(|family| family == self.family) => 1,
             _ => 2,
         });
@@ -85,13 +88,13 @@ fn family_of_program(program: &Path) -> Option<Family> {
 fn above(root: &Path) -> Vec<PathBuf> {
     let parent_of = |process: &str| {
         let stat = std::fs::read_to_string(root.join("proc").join(process).join("stat")).ok()?;
-        // The name in parentheses may hold anything; the state and the parent follow it.
+        // The name in parentheses may contain any character; the state and the parent follow it.
         let (_, rest) = stat.rsplit_once(')')?;
         rest.split_whitespace().nth(1)?.parse::<u32>().ok()
     };
     let mut programs = Vec::new();
     let mut process = parent_of("self");
-    for _ in 0..ABOVE {
+    for _ in 0..MAX_ANCESTORS {
         let Some(number) = process.filter(|number| *number > 1) else { break };
         let number = number.to_string();
         let link = below(root, Path::new("/proc")).join(&number).join("exe");

@@ -33,12 +33,12 @@ impl Tree {
         &self,
         kind: Kind,
         environment: &Environment,
-    ) -> Vec<(String, Place, String, Standing)> {
+    ) -> Vec<(String, Origin, String, Standing)> {
         candidates(kind, environment, self.0.path())
             .into_iter()
             .map(|c| {
                 let version = c.version.unwrap_or_default();
-                (c.path.to_string_lossy().into_owned(), c.place, version, c.standing)
+                (c.path.to_string_lossy().into_owned(), c.origin, version, c.standing)
             })
             .collect()
     }
@@ -69,16 +69,16 @@ fn every_place_in_its_order() {
         .with("LD_LIBRARY_PATH", "/nowhere:/opt/mine")
         .with("PATH", "/bin:/usr/bin");
     let found = tree.find(Kind::Nccl, &environment);
-    let versions: Vec<(Place, &str)> = found.iter().map(|f| (f.1, f.2.as_str())).collect();
+    let versions: Vec<(Origin, &str)> = found.iter().map(|f| (f.1, f.2.as_str())).collect();
     assert_eq!(
         versions,
         [
-            (Place::Loaded, "2.26.2+cuda12.8"),
-            (Place::LibraryPath, "2.18.1+cuda12.0"),
-            (Place::Cache, "2.19.3+cuda12.3"),
-            (Place::Folder, "2.27.3+cuda12.9"),
-            (Place::Folder, "2.21.5+cuda12.4"),
-            (Place::Wheel, "2.28.9+cuda13.0"),
+            (Origin::Loaded, "2.26.2+cuda12.8"),
+            (Origin::LibraryPath, "2.18.1+cuda12.0"),
+            (Origin::Cache, "2.19.3+cuda12.3"),
+            (Origin::Folder, "2.27.3+cuda12.9"),
+            (Origin::Folder, "2.21.5+cuda12.4"),
+            (Origin::Wheel, "2.28.9+cuda13.0"),
         ]
     );
     let used: Vec<usize> = (0..found.len()).filter(|i| found[*i].3 == Standing::Used).collect();
@@ -95,15 +95,15 @@ fn the_named_one_or_none() {
     for path in ["/opt/nccl/lib/libnccl.so.2", "/opt/nccl/lib"] {
         let found = tree.find(Kind::Nccl, &named(path));
         assert_eq!(found[0].2, "2.30.7+cuda13.1", "{path}");
-        assert_eq!((found[0].1, &found[0].3), (Place::Named, &Standing::Used));
-        assert_eq!((found[1].1, &found[1].3), (Place::Folder, &Standing::Later));
+        assert_eq!((found[0].1, &found[0].3), (Origin::Named, &Standing::Used));
+        assert_eq!((found[1].1, &found[1].3), (Origin::Folder, &Standing::Later));
     }
     let found = tree.find(Kind::Nccl, &named("/opt/none/libnccl.so.2"));
     assert_eq!(found[0].3, Standing::Refused("there is no such file".to_owned()));
     assert_eq!(found[1].3, Standing::Later, "a mistake is not hidden by another copy");
     // A bare name goes to the loader.
     let found = tree.find(Kind::Nccl, &named("libnccl.so.2"));
-    assert_eq!((found[0].1, &found[0].3), (Place::Named, &Standing::Used));
+    assert_eq!((found[0].1, &found[0].3), (Origin::Named, &Standing::Used));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn one_file_under_several_names_is_one_copy() {
     tree.link("usr/local/cuda-13/lib64/libcuda.so.1", "../../../lib64/libcuda.so.580.82.07");
     let found = tree.find(Kind::Cuda, &Environment::default());
     let want =
-        ("/usr/lib64/libcuda.so.1".into(), Place::Folder, "580.82.07".into(), Standing::Used);
+        ("/usr/lib64/libcuda.so.1".into(), Origin::Folder, "580.82.07".into(), Standing::Used);
     assert_eq!(found, [want]);
 }
 
@@ -160,7 +160,7 @@ fn versions_at_a_symbol_and_files_beside_a_launcher() {
     let environment = Environment::default().with("PATH", "/home/u/ompi/bin");
     let found = candidates(Kind::Mpi, &environment, tree.0.path());
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].place, found[0].version.as_deref()), (Place::Launcher, Some("4.1.4")));
+    assert_eq!((found[0].origin, found[0].version.as_deref()), (Origin::Launcher, Some("4.1.4")));
     assert_eq!(found[0].symbols, ["ompi_mpi_comm_self"]);
 }
 

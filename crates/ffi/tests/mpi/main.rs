@@ -18,10 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a rank is to do; set by this program for the processes that a launcher starts.
-const PART: &str = "BUSBW_TEST_PART";
-/// Longest run of one launcher.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The variable that tells a test's process its part.
+const PART_VARIABLE: &str = "BUSBW_TEST_PART";
+/// The longest run of one launcher.
+const LAUNCHER_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Family {
     /// Words before the number of processes.
@@ -60,7 +60,7 @@ impl Report {
 }
 
 fn main() -> ExitCode {
-    if let Ok(part) = std::env::var(PART) {
+    if let Ok(part) = std::env::var(PART_VARIABLE) {
         return rank::run(&part);
     }
     let word = std::env::args().skip(1).find(|word| !word.starts_with('-'));
@@ -126,14 +126,14 @@ fn launch(family: &Family, library: &PathBuf, ranks: usize, part: &str) -> Resul
     let mut words = family.launcher.iter();
     let mut command = Command::new(words.next().unwrap());
     command.args(words).arg(ranks.to_string()).arg(std::env::current_exe().unwrap());
-    command.env(PART, part).env("BUSBW_MPI", library);
+    command.env(PART_VARIABLE, part).env("BUSBW_MPI", library);
     // Through files: a launcher's helpers may keep a pipe open beyond its end.
     let folder = tempfile::tempdir().unwrap();
     let (out, err) = (folder.path().join("out"), folder.path().join("err"));
     let file = |path| Stdio::from(std::fs::File::create(path).unwrap());
     command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
     let mut child = command.spawn().map_err(|e| format!("{}: {e}", family.launcher[0]))?;
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + LAUNCHER_TIMEOUT;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             break status;
@@ -142,7 +142,7 @@ fn launch(family: &Family, library: &PathBuf, ranks: usize, part: &str) -> Resul
             let _ = child.kill();
             let _ = child.wait();
             let said = [out, err].map(|p| std::fs::read_to_string(p).unwrap_or_default());
-            return Err(format!("not done after {LIMIT:?}: {}", said.concat()));
+            return Err(format!("not done after {LAUNCHER_TIMEOUT:?}: {}", said.concat()));
         }
         std::thread::sleep(Duration::from_millis(10));
     };

@@ -10,7 +10,7 @@ use busbw_ffi::{
     search::{Environment, Kind, Standing, candidates},
 };
 
-use crate::{PART, collectives, messages, started};
+use crate::{PART_VARIABLE, collectives, messages, started};
 
 /// Set for a process that is a rank in its parent's stead.
 const CHILD: &str = "BUSBW_TEST_CHILD";
@@ -40,7 +40,7 @@ pub fn run(part: &str) -> ExitCode {
 
 fn in_child() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let status = Command::new(program).env(PART, "child").env(CHILD, "1").status();
+    let status = Command::new(program).env(PART_VARIABLE, "child").env(CHILD, "1").status();
     match status {
         Ok(status) if status.success() => Ok(()),
         other => Err(format!("the child: {other:?}")),

@@ -1,11 +1,11 @@
 //! From bytes and rates to a bound: the resource that takes longest sets it.
-//! Not what a measurement says about it (`verdict`).
+//! Not what a measurement says about it (`judgement`).
 
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
 use super::loads::{self, Site};
-use super::placement::Placement;
+use super::placement::RankPlacement;
 use super::resource::{self, Capacity, Fabric, Resource};
 use super::traffic::{self, Crossing, Ranks};
 use crate::machine::Machine;
@@ -13,64 +13,65 @@ use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
 use busbw_core::bandwidth::bus_factor;
 
-/// A result above a bound by less than this part of it, or by less than what two decimals of algbw
-/// round away (0.005 GB/s times a factor of at most 2), is not above it.
-const ROUNDING: f64 = 0.005;
-const PRINTED: f64 = 0.01;
+/// A result exceeds a bound only if it is above it by more than this share plus the rounding of algbw to
+/// two decimals (0.005 GB/s times a bus factor of at most 2).
+const ROUNDING_SHARE: f64 = 0.005;
+const ROUNDING_GB_PER_S: f64 = 0.01;
 
-/// Nodes, and ranks of a node, at most: beyond that, numbers are mistakes.
-const MOST: usize = 1_000_000;
+/// Maximum of nodes, and of ranks on a node: larger numbers are mistakes.
+const MAX_NODES_OR_RANKS: usize = 1_000_000;
 
-/// Rates within this part of each other tie.
-const TIE: f64 = 0.005;
+/// Rates that differ by less than this share tie.
+const TIE_SHARE: f64 = 0.005;
 
-/// The most that bytes allow.
+/// The highest bandwidth that the busiest resource allows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// GB/s as the algbw column has it.
     pub algbw: f64,
     /// GB/s as the busbw column has it.
     pub busbw: f64,
-    /// What sets it; several tie, also where one may or may not, by bytes that are open.
+    /// The resources that set it: several where they tie, or may tie as far as their bytes are known.
     pub set_by: Vec<Resource>,
 }
 
 impl Bound {
     /// Whether a busbw in GB/s is above it by more than rounding.
     pub fn exceeded_by(&self, busbw: f64) -> bool {
-        busbw - PRINTED > self.busbw * (1.0 + ROUNDING)
+        busbw - ROUNDING_GB_PER_S > self.busbw * (1.0 + ROUNDING_SHARE)
     }
 }
 
-/// What NCCL's constants give by the same bytes. Not a limit.
+/// What NCCL's own constants predict for the same bytes. Not a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Expectation {
     /// busbw, GB/s.
     pub low: f64,
-    /// The same if rings leave a node at every GPU in turn, where that is open.
+    /// busbw if rings leave a node at every GPU in turn, GB/s, where that is not known.
     pub high: f64,
     /// What sets `low`.
     pub set_by: Vec<Resource>,
 }
 
-/// What crosses a resource.
+/// The bytes that cross a resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// What is crossed.
+    /// Which resource.
     pub resource: Resource,
-    /// Bytes per byte of the size column, in the busier direction: at least. Bounds are from these.
+    /// Minimum of bytes per byte of the size column, in the busier direction. Bounds come from these.
     pub bytes: f64,
-    /// The same, at most, where it is open which GPUs have to do with NICs.
+    /// Maximum of the same, where it is not known which GPUs use the NICs.
     pub bytes_at_most: f64,
-    /// How fast it is.
+    /// Its rates.
     pub capacity: Capacity,
-    /// busbw, GB/s, if it alone limited, at line rate.
+    /// busbw at its line rate if no other resource limited, GB/s.
     pub line_busbw: f64,
 }
 
 impl Load {
-    /// busbw, GB/s, if it alone limited and all bytes crossed it that may: at payload, or line where
-    /// there is none. A result above that shows that fewer did: then it is of the fewest.
+    /// busbw in GB/s if no other resource limited, at the payload rate (line rate where there is none),
+    /// with the maximum of bytes. A `measured` busbw above that shows that fewer bytes crossed: then the
+    /// figure is the one with the minimum.
     pub fn busbw(&self, measured: f64) -> f64 {
         let most = self.capacity.best() / self.capacity.line * self.line_busbw;
         let all = most * self.bytes / self.bytes_at_most;
@@ -78,33 +79,33 @@ impl Load {
     }
 }
 
-/// A limit, or what is missing to have one.
+/// A limit, or the facts that are missing to compute one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// The collective.
     pub collective: Collective,
-    /// How its bytes move.
+    /// The algorithm that moves its bytes.
     pub algorithm: Algorithm,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// At line rates; `None` where a fact is missing.
+    /// The bound at line rates; none where a fact is missing.
     pub line: Option<Bound>,
-    /// At payload, and line where there is no payload figure: percent is taken from this one.
+    /// The bound at payload rates (line rate where there is none): percent is of this one.
     pub payload: Option<Bound>,
-    /// What NCCL expects; `None` where it has no constants for this machine.
+    /// What NCCL expects; none where it has no constants for this machine.
     pub expects: Option<Expectation>,
-    /// What sets the limit; of several that tie at line rate, what NCCL expects least of.
-    pub culprit: Option<Resource>,
-    /// Every resource that bytes cross and whose rate is known.
+    /// The resource that sets the limit; of several that tie at line rate, the one NCCL expects least of.
+    pub bottleneck: Option<Resource>,
+    /// Every resource of known rate that bytes cross.
     pub loads: Vec<Load>,
     /// Facts without which there is no bound.
     pub missing: Vec<String>,
-    /// Facts that were taken from the GPU's model, since the machine does not say them.
+    /// Facts taken from the GPU's model, because the machine's description lacks them.
     pub assumed: Vec<String>,
-    /// Facts that are not known and were left out: they could only lower the bound.
+    /// Facts that are not known and were left out. They could only lower the bound.
     pub unchecked: Vec<String>,
-    /// Steps that depend on each other, and how many of these are between nodes; latency is not in
-    /// the bound. `None` where rings or switches leave it open.
+    /// Number of dependent steps, and how many of them are between nodes. Their latency is not in the
+    /// bound. None where it depends on rings or switches that are not known.
     pub steps: Option<[usize; 2]>,
 }
 
@@ -127,7 +128,7 @@ pub fn limit(
     machine: &Machine,
     collective: Collective,
     algorithm: Algorithm,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Limit {
     build(machine, collective, algorithm, placement, |ranks| {
         traffic::crossing(collective, algorithm, ranks)
@@ -140,7 +141,7 @@ pub fn limit_of_traffic(
     machine: &Machine,
     traffic: &Traffic,
     size: usize,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Limit {
     let (collective, algorithm) = (Collective::AllToAllV, Algorithm::Direct);
     build(machine, collective, algorithm, placement, |ranks| {
@@ -152,7 +153,7 @@ fn build(
     machine: &Machine,
     collective: Collective,
     algorithm: Algorithm,
-    placement: &Placement,
+    placement: &RankPlacement,
     crossing: impl Fn(Ranks) -> Result<Crossing, String>,
 ) -> Limit {
     let mut limit = Limit {
@@ -162,15 +163,15 @@ fn build(
         line: None,
         payload: None,
         expects: None,
-        culprit: None,
+        bottleneck: None,
         loads: Vec::new(),
         missing: Vec::new(),
         assumed: Vec::new(),
         unchecked: Vec::new(),
         steps: None,
     };
-    if placement.nodes.max(placement.per_node) > MOST {
-        limit.missing.push(format!("fewer than {MOST} nodes, and ranks of a node"));
+    if placement.nodes.max(placement.per_node) > MAX_NODES_OR_RANKS {
+        limit.missing.push(format!("fewer than {MAX_NODES_OR_RANKS} nodes, and ranks of a node"));
         return limit;
     }
     let Some(islands) = placement.islands(machine) else {
@@ -234,7 +235,7 @@ impl Limit {
         let line = bound(&|load| load.capacity.line);
         let payload = bound(&|load| load.capacity.best());
         let expects = self.expectation(factor);
-        self.culprit = culprit(&self.loads, line.as_ref(), payload.as_ref());
+        self.bottleneck = bottleneck(&self.loads, line.as_ref(), payload.as_ref());
         (self.line, self.payload, self.expects) = (line, payload, expects);
     }
 
@@ -259,14 +260,14 @@ impl Limit {
 /// GB/s of the size column at which the slowest load is full, and what that is.
 fn slowest(loads: &[Load], rate: &dyn Fn(&Load) -> f64) -> Option<(f64, Vec<Resource>)> {
     let least = loads.iter().map(|load| rate(load) / load.bytes).reduce(f64::min)?;
-    let may_set = |load: &&Load| rate(load) / load.bytes_at_most <= least * (1.0 + TIE);
+    let may_set = |load: &&Load| rate(load) / load.bytes_at_most <= least * (1.0 + TIE_SHARE);
     let tied = loads.iter().filter(may_set);
     Some((least, tied.map(|load| load.resource).collect()))
 }
 
 /// What sets the payload bound. If line rates tie, framing alone must not decide, since NVLink has
 /// no payload figure: then it is the one that NCCL expects least of.
-fn culprit(loads: &[Load], line: Option<&Bound>, payload: Option<&Bound>) -> Option<Resource> {
+fn bottleneck(loads: &[Load], line: Option<&Bound>, payload: Option<&Bound>) -> Option<Resource> {
     let tied = &line?.set_by;
     let payload = &payload?.set_by;
     let by_nccl = |resource: &&Resource| {

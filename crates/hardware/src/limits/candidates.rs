@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
 use super::bound::{Limit, limit};
-use super::placement::{Inside, Memory, Placement};
+use super::placement::{Inside, Memory, RankPlacement};
 use super::resource::sm;
 use crate::machine::{Machine, NicKind};
 use busbw_core::Collective;
@@ -35,7 +35,7 @@ pub enum Possible {
 pub fn candidates(
     machine: &Machine,
     collective: Collective,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Vec<Candidate> {
     Algorithm::ALL
         .into_iter()
@@ -76,7 +76,7 @@ fn possible(
     machine: &Machine,
     collective: Collective,
     algorithm: Algorithm,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Possible {
     let Some(islands) = placement.islands(machine) else { return Possible::Yes };
     let several = islands.count > 1;
@@ -126,7 +126,7 @@ fn no_infiniband(machine: &Machine) -> bool {
 }
 
 /// NVLS needs Hopper or later, NVSwitches, and their multicast.
-fn nvls(machine: &Machine, placement: &Placement, ranks: usize) -> Possible {
+fn nvls(machine: &Machine, placement: &RankPlacement, ranks: usize) -> Possible {
     let no = |why: &str| Possible::No(why.to_owned());
     if placement.inside != Inside::Best || placement.memory != Memory::Gpu {
         return no("GPUs do not reach each other over NVLink in this run");

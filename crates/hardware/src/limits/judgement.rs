@@ -1,221 +1,225 @@
-//! What results say about their limit: how far they are from it, and what that is put down to.
-//! Not the sentence for people, and not the proof. Every threshold of such words is here.
+//! Judges results by their limit: how close they come to it, and what the bottleneck is.
+//! Not the sentence for people, and not the evidence. All thresholds of these words are here.
 
 use serde::{Deserialize, Serialize};
 
 use super::bound::{Expectation, Limit};
 use super::resource::Resource;
 
-/// From this part of the limit on a result is at it, and of what NCCL expects, as expected.
-const AT: f64 = 0.95;
+/// From this share of the limit a result is at the limit; from this share of what NCCL expects, as expected.
+const AT_LIMIT_SHARE: f64 = 0.95;
 
-/// Healthy machines reach this part of the limit, or of what NCCL expects.
-const HEALTHY: f64 = 0.7;
+/// Healthy machines reach this share of the limit, or of what NCCL expects.
+const HEALTHY_SHARE: f64 = 0.7;
 
-/// Below this part of the limit a resource no longer explains a result.
-const FAR_BELOW: f64 = 0.5;
+/// Below this share of the limit the limiting resource no longer explains a result.
+const FAR_BELOW_SHARE: f64 = 0.5;
 
-/// An algorithm of which NCCL expects less than the result by this factor is hardly the one that ran.
-const OUTDONE: f64 = 1.1;
+/// An algorithm is unlikely to have run where the result is this many times what NCCL expects of it.
+const UNLIKELY_FACTOR: f64 = 1.1;
 
-/// Results of one machine that differ by more than this differ by their settings.
-const SETTINGS: f64 = 1.25;
+/// Results of one machine that differ by more than this factor differ because of their settings.
+const SETTINGS_FACTOR: f64 = 1.25;
 
-/// Microseconds that starting an operation takes where nobody has measured it.
-const START_US: f64 = 10.0;
+/// Latency floor of an operation where it was not measured, microseconds.
+const DEFAULT_LATENCY_FLOOR_US: f64 = 10.0;
 
-/// A result says something about links where its time is this many times that of starting.
-const STARTS: f64 = 10.0;
+/// A result rates a link only where its time is at least this many latency floors.
+const FLOORS_TO_RATE_A_LINK: f64 = 10.0;
 
-/// What results say about their limit.
+/// The judgement of results by their limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What they are put down to.
-    pub verdict: Verdict,
-    /// The best of them in percent of the limit.
+    /// What limits them.
+    #[serde(alias = "verdict")]
+    pub bottleneck: Bottleneck,
+    /// The best result, percent of the limit.
     pub percent: Option<f64>,
-    /// The same of what NCCL expects.
+    /// The best result, percent of what NCCL expects.
     pub of_expected: Option<f64>,
-    /// How far from the limit; `None` without one.
-    pub standing: Option<Standing>,
+    /// How close the best result comes to the limit; none without a limit.
+    #[serde(alias = "standing")]
+    pub rating: Option<Rating>,
 }
 
-/// What results are put down to.
+/// What limits a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
-pub enum Verdict {
+pub enum Bottleneck {
     /// The resource that sets the limit explains the result.
     SetBy {
-        /// It.
+        /// Which resource.
         resource: Resource,
     },
-    /// None of the resources explains it: they allow far more, or settings alone change it.
-    NotTheLine {
+    /// None of the resources: they allow far more, or settings alone change the result.
+    #[serde(alias = "not-the-line")]
+    Elsewhere {
         /// The resources that were considered.
         considered: Vec<Resource>,
     },
-    /// Starting operations takes much of the time: too few bytes to judge a link by.
+    /// Software: the start of operations takes much of the time, with too few bytes to rate a link.
     Software,
-    /// The result is above its limit: machine, algorithm or measurement are not what they seem.
+    /// The result is above its limit: the description of the machine, the algorithm or the result is wrong.
     AboveLimit,
-    /// Not to be told without more facts.
+    /// Unknown without more facts.
     Unknown {
-        /// What would settle it.
+        /// The facts that are missing.
         missing: Vec<String>,
     },
 }
 
-/// How far a result is from its limit.
+/// How close a result comes to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// Above it.
+pub enum Rating {
+    /// Above the limit.
     Above,
-    /// At it.
+    /// At the limit.
     At,
-    /// Below it, and what NCCL expects.
+    /// Below the limit, and at what NCCL expects.
     AsExpected,
-    /// As healthy machines are.
+    /// As close as healthy machines come.
     Healthy,
-    /// Something else takes a part.
+    /// Below: something else than the limiting resource costs a part.
     Below,
-    /// The limit explains nothing.
+    /// So far below that the limiting resource does not explain it.
     FarBelow,
 }
 
 impl Judgement {
-    /// Not to be told without facts.
+    /// A judgement without a limit: `missing` are the facts that it would need.
     pub fn unknown(missing: Vec<String>) -> Judgement {
-        let verdict = Verdict::Unknown { missing };
-        Judgement { verdict, percent: None, of_expected: None, standing: None }
+        let bottleneck = Bottleneck::Unknown { missing };
+        Judgement { bottleneck, percent: None, of_expected: None, rating: None }
     }
 }
 
 impl Expectation {
-    /// Whether a busbw in GB/s is so far above it that the algorithm is hardly the one that ran.
-    pub fn outdone_by(&self, busbw: f64) -> bool {
-        busbw > self.high * OUTDONE
+    /// Whether the expectation is so far below a busbw in GB/s that the algorithm is unlikely to have run.
+    pub fn is_far_below(&self, busbw: f64) -> bool {
+        busbw > self.high * UNLIKELY_FACTOR
     }
 }
 
-/// Judges results of one machine that differ at most in their settings; `busbw` in GB/s, `bytes` of
-/// the size column. `start_us` is what an operation takes however small it is, where that is known.
-pub fn judge(limit: &Limit, bytes: u64, busbw: &[f64], start_us: Option<f64>) -> Judgement {
+/// Judges results of one machine that differ at most in their settings. `busbw` is in GB/s, `bytes` is
+/// the size column, `latency_floor_us` the time of the smallest operations in microseconds, where known.
+pub fn judge(limit: &Limit, bytes: u64, busbw: &[f64], latency_floor_us: Option<f64>) -> Judgement {
     let rates = || busbw.iter().copied().filter(|rate| rate.is_finite());
     let (best, least) = (rates().fold(0.0, f64::max), rates().fold(f64::INFINITY, f64::min));
     let expected = limit.expects.as_ref().filter(|expects| expects.low > 0.0);
     let of_expected = expected.map(|expects| best / expects.low);
     let of_limit = limit.percent(best).map(|percent| percent / 100.0);
-    let standing = of_limit.map(|part| limit.standing(best, part, of_expected));
+    let rating = of_limit.map(|part| limit.rating(best, part, of_expected));
     Judgement {
-        verdict: limit.verdict(bytes, [least, best], standing, start_us),
+        bottleneck: limit.bottleneck_of(bytes, [least, best], rating, latency_floor_us),
         percent: of_limit.map(|part| part * 100.0),
         of_expected: of_expected.map(|part| part * 100.0),
-        standing,
+        rating,
     }
 }
 
 impl Limit {
-    fn standing(&self, busbw: f64, of_limit: f64, of_expected: Option<f64>) -> Standing {
+    fn rating(&self, busbw: f64, of_limit: f64, of_expected: Option<f64>) -> Rating {
         let at_least = |part: f64| of_limit >= part || of_expected.is_some_and(|of| of >= part);
         match of_limit {
             _ if self.payload.as_ref().is_some_and(|bound| bound.exceeded_by(busbw)) => {
-                Standing::Above
+                Rating::Above
             }
-            AT.. => Standing::At,
-            _ if at_least(AT) => Standing::AsExpected,
-            _ if at_least(HEALTHY) => Standing::Healthy,
-            FAR_BELOW.. => Standing::Below,
-            _ => Standing::FarBelow,
+            AT_LIMIT_SHARE.. => Rating::At,
+            _ if at_least(AT_LIMIT_SHARE) => Rating::AsExpected,
+            _ if at_least(HEALTHY_SHARE) => Rating::Healthy,
+            FAR_BELOW_SHARE.. => Rating::Below,
+            _ => Rating::FarBelow,
         }
     }
 
-    fn verdict(
+    fn bottleneck_of(
         &self,
         bytes: u64,
         [least, best]: [f64; 2],
-        standing: Option<Standing>,
-        start_us: Option<f64>,
-    ) -> Verdict {
+        rating: Option<Rating>,
+        latency_floor_us: Option<f64>,
+    ) -> Bottleneck {
         if bytes == 0 {
-            return Verdict::Software;
+            return Bottleneck::Software;
         }
-        let (Some(standing), Some(resource)) = (standing, self.culprit) else {
-            return Verdict::Unknown { missing: self.missing.clone() };
+        let (Some(rating), Some(resource)) = (rating, self.bottleneck) else {
+            return Bottleneck::Unknown { missing: self.missing.clone() };
         };
-        if standing == Standing::Above {
-            return Verdict::AboveLimit;
+        if rating == Rating::Above {
+            return Bottleneck::AboveLimit;
         }
         if best <= 0.0 {
-            return Verdict::Unknown { missing: vec!["a result".to_owned()] };
+            return Bottleneck::Unknown { missing: vec!["a result".to_owned()] };
         }
-        let below = matches!(standing, Standing::Below | Standing::FarBelow);
-        if below && self.too_short(bytes, best, start_us) {
-            return Verdict::Software;
+        let below = matches!(rating, Rating::Below | Rating::FarBelow);
+        if below && self.too_short(bytes, best, latency_floor_us) {
+            return Bottleneck::Software;
         }
-        if best <= least * SETTINGS && standing != Standing::FarBelow {
-            return Verdict::SetBy { resource };
+        if best <= least * SETTINGS_FACTOR && rating != Rating::FarBelow {
+            return Bottleneck::SetBy { resource };
         }
-        if best > least * SETTINGS || self.assumed.is_empty() {
+        if best > least * SETTINGS_FACTOR || self.assumed.is_empty() {
             let considered = self.loads.iter().map(|load| load.resource).collect();
-            return Verdict::NotTheLine { considered };
+            return Bottleneck::Elsewhere { considered };
         }
         let mut missing = self.assumed.clone();
         missing.push("NCCL's log (NCCL_DEBUG=INFO)".to_owned());
-        Verdict::Unknown { missing }
+        Bottleneck::Unknown { missing }
     }
 
     /// Whether starting an operation takes a good part of the time of `bytes` at a busbw.
-    fn too_short(&self, bytes: u64, busbw: f64, start_us: Option<f64>) -> bool {
+    fn too_short(&self, bytes: u64, busbw: f64, latency_floor_us: Option<f64>) -> bool {
         let (Some(at_limit), Some(percent)) = (self.time_us(bytes as f64), self.percent(busbw))
         else {
             return false;
         };
         let took = at_limit / (percent / 100.0);
-        at_limit < START_US || took < STARTS * start_us.unwrap_or(START_US)
+        at_limit < DEFAULT_LATENCY_FLOOR_US
+            || took < FLOORS_TO_RATE_A_LINK * latency_floor_us.unwrap_or(DEFAULT_LATENCY_FLOOR_US)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Algorithm, Placement, limit};
+    use crate::limits::{Algorithm, RankPlacement, limit};
     use crate::machine::ready;
     use busbw_core::Collective;
 
     /// A ring on eight H100: 450 GB/s by NVLink, of which NCCL expects 370.8.
-    fn ring(bytes: u64, busbw: f64, start_us: Option<f64>) -> (Verdict, Option<Standing>) {
+    fn ring(bytes: u64, busbw: f64, latency_floor_us: Option<f64>) -> (Bottleneck, Option<Rating>) {
         let machine = ready("dgx-h100").expect("built in");
-        let placement = Placement::new(1, 8);
+        let placement = RankPlacement::new(1, 8);
         let limit = limit(&machine, Collective::AllReduce, Algorithm::Ring, &placement);
-        let judged = judge(&limit, bytes, &[busbw], start_us);
-        (judged.verdict, judged.standing)
+        let judged = judge(&limit, bytes, &[busbw], latency_floor_us);
+        (judged.bottleneck, judged.rating)
     }
 
     #[test]
     fn from_above_the_limit_to_far_below_it() {
-        let set_by = Verdict::SetBy { resource: Resource::NvLink };
-        for (busbw, standing) in [
-            (449.0, Standing::At),
-            (370.0, Standing::AsExpected),
-            (300.0, Standing::Healthy),
-            (250.0, Standing::Below),
+        let set_by = Bottleneck::SetBy { resource: Resource::NvLink };
+        for (busbw, rating) in [
+            (449.0, Rating::At),
+            (370.0, Rating::AsExpected),
+            (300.0, Rating::Healthy),
+            (250.0, Rating::Below),
         ] {
-            assert_eq!(ring(1 << 33, busbw, None), (set_by.clone(), Some(standing)), "{busbw}");
+            assert_eq!(ring(1 << 33, busbw, None), (set_by.clone(), Some(rating)), "{busbw}");
         }
-        assert_eq!(ring(1 << 33, 460.0, None), (Verdict::AboveLimit, Some(Standing::Above)));
+        assert_eq!(ring(1 << 33, 460.0, None), (Bottleneck::AboveLimit, Some(Rating::Above)));
         let far = ring(1 << 33, 200.0, None);
-        assert_eq!(far.1, Some(Standing::FarBelow));
-        assert!(matches!(far.0, Verdict::NotTheLine { .. }), "{far:?}");
+        assert_eq!(far.1, Some(Rating::FarBelow));
+        assert!(matches!(far.0, Bottleneck::Elsewhere { .. }), "{far:?}");
     }
 
     #[test]
     fn small_messages_say_nothing_of_links() {
         // 1 MiB takes 4 us at the limit.
-        assert_eq!(ring(1 << 20, 50.0, None).0, Verdict::Software);
+        assert_eq!(ring(1 << 20, 50.0, None).0, Bottleneck::Software);
         // 64 MiB take 261 us at the limit, and 522 us here: 12 starts of 43 us.
-        assert_eq!(ring(64 << 20, 225.0, Some(60.0)).0, Verdict::Software);
-        assert!(matches!(ring(64 << 20, 224.0, Some(43.0)).0, Verdict::NotTheLine { .. }));
-        assert_eq!(ring(0, 0.0, None).0, Verdict::Software);
+        assert_eq!(ring(64 << 20, 225.0, Some(60.0)).0, Bottleneck::Software);
+        assert!(matches!(ring(64 << 20, 224.0, Some(43.0)).0, Bottleneck::Elsewhere { .. }));
+        assert_eq!(ring(0, 0.0, None).0, Bottleneck::Software);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::algorithm::Algorithm;
 use super::bound::{Limit, Load, to_busbw};
-use super::placement::{Islands, Memory, Placement};
+use super::placement::{Islands, Memory, RankPlacement};
 use super::resource::{self, Fabric, Known, Resource};
 use super::traffic::{self, Crossing, Ranks};
 use crate::machine::Machine;
@@ -12,7 +12,7 @@ use busbw_core::Collective;
 /// Where bytes cross.
 pub(super) struct Site<'a> {
     pub machine: &'a Machine,
-    pub placement: &'a Placement,
+    pub placement: &'a RankPlacement,
     pub islands: &'a Islands,
     pub fabric: Fabric,
     pub crossing: &'a Crossing,

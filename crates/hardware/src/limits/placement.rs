@@ -7,7 +7,7 @@ use crate::machine::Machine;
 
 /// Where ranks are: `per_node` on each of `nodes`, neighbours on one node first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
+pub struct RankPlacement {
     /// Nodes that hold ranks.
     pub nodes: usize,
     /// Ranks on each.
@@ -45,10 +45,10 @@ pub enum Memory {
     Host,
 }
 
-impl Placement {
+impl RankPlacement {
     /// `per_node` ranks with GPU buffers on each of `nodes`.
-    pub const fn new(nodes: usize, per_node: usize) -> Placement {
-        Placement {
+    pub const fn new(nodes: usize, per_node: usize) -> RankPlacement {
+        RankPlacement {
             nodes,
             per_node,
             inside: Inside::Best,
@@ -60,11 +60,11 @@ impl Placement {
 
     /// `ranks` that fill a machine's nodes one after the other. `None` where they would not be
     /// alike: more than there are GPUs, or a last node with fewer.
-    pub fn filling(machine: &Machine, ranks: usize) -> Option<Placement> {
+    pub fn filling(machine: &Machine, ranks: usize) -> Option<RankPlacement> {
         let gpus = machine.node.gpus.max(1);
         let nodes = ranks.div_ceil(gpus);
         let even = nodes > 0 && nodes <= machine.nodes && ranks.is_multiple_of(nodes);
-        even.then(|| Placement::new(nodes, ranks / nodes))
+        even.then(|| RankPlacement::new(nodes, ranks / nodes))
     }
 
     /// Ranks in all.
@@ -129,25 +129,25 @@ mod tests {
     #[test]
     fn domains_may_span_nodes() {
         let rack = machine(18, 4, 72);
-        let islands = Placement::new(2, 4).islands(&rack).expect("even");
+        let islands = RankPlacement::new(2, 4).islands(&rack).expect("even");
         assert_eq!((islands.count, islands.nodes, islands.ranks), (1, 2, 8));
         let alone = machine(2, 4, 4);
-        let islands = Placement::new(2, 4).islands(&alone).expect("even");
+        let islands = RankPlacement::new(2, 4).islands(&alone).expect("even");
         assert_eq!((islands.count, islands.ranks), (2, 4));
         let racks = machine(36, 4, 72);
-        assert_eq!(Placement::new(36, 4).islands(&racks).expect("even").count, 2);
-        assert_eq!(Placement::new(19, 4).islands(&racks), None);
-        assert_eq!(Placement::new(0, 4).islands(&racks), None);
+        assert_eq!(RankPlacement::new(36, 4).islands(&racks).expect("even").count, 2);
+        assert_eq!(RankPlacement::new(19, 4).islands(&racks), None);
+        assert_eq!(RankPlacement::new(0, 4).islands(&racks), None);
     }
 
     #[test]
     fn filling_a_machine() {
         let two = machine(2, 8, 8);
-        assert_eq!(Placement::filling(&two, 16), Some(Placement::new(2, 8)));
-        assert_eq!(Placement::filling(&two, 6), Some(Placement::new(1, 6)));
-        assert_eq!(Placement::filling(&two, 12), Some(Placement::new(2, 6)));
-        assert_eq!(Placement::filling(&two, 9), None);
-        assert_eq!(Placement::filling(&two, 17), None);
-        assert_eq!(Placement::filling(&two, 0), None);
+        assert_eq!(RankPlacement::filling(&two, 16), Some(RankPlacement::new(2, 8)));
+        assert_eq!(RankPlacement::filling(&two, 6), Some(RankPlacement::new(1, 6)));
+        assert_eq!(RankPlacement::filling(&two, 12), Some(RankPlacement::new(2, 6)));
+        assert_eq!(RankPlacement::filling(&two, 9), None);
+        assert_eq!(RankPlacement::filling(&two, 17), None);
+        assert_eq!(RankPlacement::filling(&two, 0), None);
     }
 }

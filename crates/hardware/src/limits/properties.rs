@@ -100,7 +100,7 @@ const RESOURCES: [Resource; 5] = [
 ];
 
 fn of(machine: &Machine, collective: Collective, algorithm: Algorithm) -> Limit {
-    limit(machine, collective, algorithm, &Placement::new(machine.nodes, machine.node.gpus))
+    limit(machine, collective, algorithm, &RankPlacement::new(machine.nodes, machine.node.gpus))
 }
 
 /// Doubles several resources.
@@ -137,10 +137,10 @@ proptest! {
                 prop_assert!(halved, "{resource}: {payload:?} {after:?}");
             }
         }
-        let culprit = before.culprit.expect("bounds have a culprit");
+        let bottleneck = before.bottleneck.expect("bounds have a bottleneck");
         let tied: Vec<Resource> =
             RESOURCES.into_iter().filter(|r| line.set_by.contains(r) || payload.set_by.contains(r)).collect();
-        prop_assert!(tied.contains(&culprit));
+        prop_assert!(tied.contains(&bottleneck));
         if let Some(faster) = doubled(&machine, &tied) {
             let after = of(&faster, collective, algorithm).payload.expect("as known as before");
             prop_assert!(after.busbw > payload.busbw * (1.0 + 1e-9), "{tied:?} {before:?} {after:?}");

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::framing;
-use super::placement::{Inside, Islands, Memory, Placement};
+use super::placement::{Inside, Islands, Memory, RankPlacement};
 use crate::machine::{GpuModel, Machine, Nics, PcieLink, models};
 
 /// A part of a machine that bytes cross.
@@ -199,14 +199,14 @@ pub(super) fn between_sockets(machine: &Machine) -> Option<Capacity> {
 
 /// The groups of NICs that carry a run: RDMA where there is any, since NCCL prefers it whatever the
 /// sockets' speed. Sockets may use any of them.
-fn carriers<'m>(machine: &'m Machine, placement: &Placement) -> Vec<&'m Nics> {
+fn carriers<'m>(machine: &'m Machine, placement: &RankPlacement) -> Vec<&'m Nics> {
     let nics = || machine.node.nics.iter().filter(|nics| nics.count > 0);
     let rdma = !placement.sockets && nics().any(|nics| nics.kind.rdma());
     nics().filter(|nics| !rdma || nics.kind.rdma()).collect()
 }
 
 /// NICs of an island that are used.
-pub(super) fn nics_used(machine: &Machine, placement: &Placement, islands: &Islands) -> usize {
+pub(super) fn nics_used(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> usize {
     let all = carriers(machine, placement).iter().map(|nics| nics.count).sum::<usize>();
     placement.nics.unwrap_or(all).min(all).saturating_mul(islands.nodes)
 }
@@ -214,14 +214,22 @@ pub(super) fn nics_used(machine: &Machine, placement: &Placement, islands: &Isla
 /// How many times fewer NICs a GPU's own share is than all of an island: NCCL sends messages of one
 /// rank to one peer over the NICs nearest to its GPU, shared out among the GPUs as near to them
 /// (`ncclTopoGetLocalNet` in src/graph/topo.cc).
-pub(super) fn nics_for_each(machine: &Machine, placement: &Placement, islands: &Islands) -> f64 {
+pub(super) fn nics_for_each(
+    machine: &Machine,
+    placement: &RankPlacement,
+    islands: &Islands,
+) -> f64 {
     let all = nics_used(machine, placement, islands);
     let gpus = machine.node.gpus.max(1).saturating_mul(islands.nodes.max(1));
     all.max(1) as f64 / all.div_ceil(gpus).max(1) as f64
 }
 
 /// All NICs of an island, and their slots.
-pub(super) fn network(machine: &Machine, placement: &Placement, islands: &Islands) -> [Known; 2] {
+pub(super) fn network(
+    machine: &Machine,
+    placement: &RankPlacement,
+    islands: &Islands,
+) -> [Known; 2] {
     let groups = carriers(machine, placement);
     let all: usize = groups.iter().map(|nics| nics.count).sum();
     if all == 0 {
@@ -267,7 +275,7 @@ pub(super) enum Fabric {
 }
 
 /// What carries bytes between ranks of one island.
-pub(super) fn fabric(machine: &Machine, placement: &Placement, islands: &Islands) -> Fabric {
+pub(super) fn fabric(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> Fabric {
     let mut nics = carriers(machine, placement).into_iter();
     if placement.memory == Memory::Host || machine.node.gpus == 0 {
         return Fabric::HostMemory;

@@ -3,7 +3,7 @@
 
 use super::communicator::{Graph, Version};
 use super::inference::{Inferred, infer};
-use crate::limits::Placement;
+use crate::limits::RankPlacement;
 use crate::machine::Machine;
 use crate::topology::NcclPath;
 use busbw_library_logs::{nccl as nccl_log, nccl::NcclFacts};
@@ -16,7 +16,7 @@ use busbw_library_logs::{nccl as nccl_log, nccl::NcclFacts};
 pub fn heard(
     facts: &NcclFacts,
     machine: &Machine,
-    placement: &Placement,
+    placement: &RankPlacement,
 ) -> Result<Inferred, Vec<String>> {
     let version = facts.versions.first().and_then(|said| Version::from_text(&said.what.text));
     let version = version.ok_or_else(|| vec!["NCCL's version, 2.18 or later".to_owned()])?;
@@ -92,14 +92,14 @@ mod tests {
         }
         let facts = parser.finish();
         let machine = ready("dgx-a100").expect("ready");
-        let got = heard(&facts, &machine, &Placement::new(1, 2)).expect("known");
+        let got = heard(&facts, &machine, &RankPlacement::new(1, 2)).expect("known");
         let comm = got.communicator;
         assert_eq!(comm.version.minor, 27);
         assert_eq!((comm.graphs.ring.channels, comm.graphs.ring.bw_inter), (11, 18.0));
         assert_eq!((comm.graphs.tree.bw_intra, comm.graphs.plain_tree), (40.0, true));
         assert_eq!(comm.channels, 22);
         assert!(got.guessed.is_empty());
-        let silent = heard(&NcclFacts::default(), &machine, &Placement::new(1, 2));
+        let silent = heard(&NcclFacts::default(), &machine, &RankPlacement::new(1, 2));
         assert_eq!(silent, Err(vec!["NCCL's version, 2.18 or later".to_owned()]));
     }
 }

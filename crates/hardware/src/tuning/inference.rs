@@ -6,7 +6,7 @@
 
 use super::communicator::{Communicator, Graph, Graphs, Version};
 use super::speeds;
-use crate::limits::Placement;
+use crate::limits::RankPlacement;
 use crate::limits::resource::{nvlink_links, sm};
 use crate::machine::Machine;
 use crate::topology::NcclPath;
@@ -26,7 +26,7 @@ pub struct Inferred {
 /// The names of the facts that are missing.
 pub fn infer(
     machine: &Machine,
-    placement: &Placement,
+    placement: &RankPlacement,
     version: Version,
 ) -> Result<Inferred, Vec<String>> {
     let node = &machine.node;

@@ -5,7 +5,7 @@ use crate::topology::NcclPath;
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::{Algorithm, Placement};
+use crate::limits::{Algorithm, RankPlacement};
 use crate::machine::{CpuVendor, Machine, NicKind, Nics, ready};
 use busbw_core::Collective;
 
@@ -138,7 +138,7 @@ fn table_of_two_nodes_of_v100() {
 }
 
 fn guess(machine: &Machine, nodes: usize, per_node: usize) -> Communicator {
-    let placement = Placement::new(nodes, per_node);
+    let placement = RankPlacement::new(nodes, per_node);
     infer(machine, &placement, Version::last_of(28)).expect("all is known").communicator
 }
 

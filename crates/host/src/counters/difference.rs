@@ -1,5 +1,5 @@
-//! What was counted from one moment to a later one.
-//! Not reading, and not what it means.
+//! The difference between two readings of the counters.
+//! Not reading, and not the meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use busbw_core::record::DeviceCounters;
 
 use super::{Count, Reading, silent};
 
-/// The devices of which there is something to say.
+/// The devices with differences to report.
 pub(super) fn difference(before: &[Reading], after: &[Reading]) -> Vec<DeviceCounters> {
     let of = |earlier: &Reading| {
         let later = after.iter().find(|r| (r.kind, &r.device) == (earlier.kind, &earlier.device));
@@ -40,8 +40,8 @@ fn device(before: &Reading, after: Option<&Reading>) -> Option<DeviceCounters> {
     (counters != nothing).then_some(counters)
 }
 
-/// By how much a counter grew, in the unit of its name; none when it ran backwards. One of 32 bits that
-/// went round lost less than half of its range: more would rather be a reset.
+/// By how much a counter grew, in the unit of its name; `None` when it ran backwards. A 32-bit
+/// counter that wrapped around grew by less than half of its range: more is taken for a reset.
 fn growth(count: &Count, end: u64) -> Option<u64> {
     const RANGE: u64 = 1 << 32;
     let steps = match end.checked_sub(count.value) {

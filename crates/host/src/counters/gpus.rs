@@ -14,9 +14,9 @@ use super::{Count, Reading, Source};
 /// A field of NVML: its identifier and its scope.
 type Field = (u32, u32);
 
-/// A counter: its name in the record, what a step of it stands for, and the fields
-/// that may have it (nvml.h, NVML_FI_DEV_*): Hopper counts NVLink's errors in others than the GPUs before
-/// it. Bytes are counted in KiB.
+/// A counter: its name in the record, the amount of one step, and the fields that may have it
+/// (nvml.h, NVML_FI_DEV_*). Hopper counts NVLink's errors in other fields than the GPUs before it.
+/// Bytes are counted in KiB.
 const COUNTERS: [(&str, u64, &[Field]); 9] = [
     ("nvlink_tx_bytes", 1024, &[(138, ALL_LINKS)]),
     ("nvlink_rx_bytes", 1024, &[(139, ALL_LINKS)]),
@@ -29,8 +29,7 @@ const COUNTERS: [(&str, u64, &[Field]); 9] = [
     ("throttled_thermal_ns", 1, &[(75, 0)]),
 ];
 
-/// Reasons for clocks below their highest that are no business of ours: nothing to do, and what
-/// somebody set.
+/// Reasons for lowered clocks that are no incident: an idle GPU, and clocks that somebody set.
 const HARMLESS: ThrottleReasons = ThrottleReasons::GPU_IDLE
     .union(ThrottleReasons::APPLICATIONS_CLOCKS_SETTING)
     .union(ThrottleReasons::DISPLAY_CLOCK_SETTING);
@@ -39,20 +38,20 @@ struct Gpu {
     nvml: &'static Nvml,
     device: Device<'static>,
     address: String,
-    /// Names and steps of the fields that it has.
+    /// Names and step sizes of the fields that this GPU has.
     names: Vec<(&'static str, u64)>,
     fields: Vec<Field>,
     xids: Option<Xids>,
 }
 
-/// Adds the GPUs at PCI addresses, once each.
+/// Adds the GPUs at these PCI addresses, each once.
 pub(super) fn find(
     addresses: &[String],
     sources: &mut Vec<Arc<dyn Source>>,
     unread: &mut Vec<Unread>,
 ) {
     let nvml: &'static Nvml = match nvml::open() {
-        // It stays open: what is read from it lives as long as the process.
+        // NVML stays open: its handles live as long as the process.
         Ok(nvml) => Box::leak(Box::new(nvml)),
         Err(error) => {
             let reason = format!("NVML cannot be opened: {error}");
@@ -64,7 +63,7 @@ pub(super) fn find(
     addresses.sort();
     addresses.dedup();
     for address in addresses {
-        // Without its function, as everywhere in the record.
+        // PCI addresses in the record have no function number.
         let full = if address.contains('.') { address.clone() } else { format!("{address}.0") };
         let gpu = nvml.device_by_pci_bus_id(full).map_err(|error| error.to_string());
         let gpu = gpu.and_then(|device| Gpu::open(nvml, device, &address, unread));
@@ -75,7 +74,7 @@ pub(super) fn find(
     }
 }
 
-/// Notes what is not read, together for all GPUs that miss the same.
+/// Notes counters that cannot be read, once for all GPUs that lack the same.
 fn miss(unread: &mut Vec<Unread>, counter: Option<&str>, device: Option<&str>, reason: String) {
     let counter = counter.map(str::to_owned);
     let devices = device.into_iter().map(str::to_owned);
@@ -89,7 +88,7 @@ fn miss(unread: &mut Vec<Unread>, counter: Option<&str>, device: Option<&str>, r
 }
 
 impl Gpu {
-    /// Finds out what a GPU counts.
+    /// Finds the counters that a GPU has.
     fn open(
         nvml: &'static Nvml,
         device: Device<'static>,
@@ -130,7 +129,7 @@ impl Source for Gpu {
             [] => Ok(Vec::new()),
             fields => nvml::field_values(self.nvml, &self.device, fields),
         };
-        // One that fell off the bus has no counts any more, but may have said why.
+        // A GPU that fell off the bus has no counters any more, but its XID may name the cause.
         let values = values.unwrap_or_default();
         let counts = self.names.iter().zip(values).filter_map(|((name, step), value)| {
             Some(Count { name, value: value?, step: *step, narrow: false })
@@ -146,7 +145,7 @@ impl Source for Gpu {
     }
 }
 
-/// What holds clocks back, in words.
+/// The reasons for lowered clocks, in words.
 fn words(reasons: ThrottleReasons) -> Vec<&'static str> {
     let known = [
         (ThrottleReasons::SW_POWER_CAP, "power cap"),

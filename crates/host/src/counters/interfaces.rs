@@ -1,5 +1,5 @@
-//! Network interfaces: bytes and errors of each, all from one file, and pauses of those that are adapters.
-//! Not RDMA, whose bytes pass the interface by.
+//! Network interfaces: bytes and errors of each, all from one file, and pause frames of adapters.
+//! Not RDMA, whose bytes bypass the interface.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ const COLUMNS: [(usize, &str); 6] = [
 
 struct Interfaces {
     root: Root,
-    /// Of adapters whose drivers count them.
+    /// Pause counters of adapters whose drivers have them.
     pauses: BTreeMap<String, Pauses>,
 }
 
@@ -69,7 +69,7 @@ impl Source for Interfaces {
     }
 }
 
-/// `eth0: 123 1 0 …`; nothing of the two lines of headings.
+/// Parses `eth0: 123 1 0 …`; `None` for the two lines of headings.
 fn line(line: &str) -> Option<Reading> {
     let (name, columns) = line.split_once(':')?;
     let columns: Vec<&str> = columns.split_whitespace().collect();

@@ -14,20 +14,20 @@ const COUNTERS: [(&str, &[&str]); 6] = [
     ("tx_pause_frames", &["tx_pause_ctrl_phy", "tx_pause_frames"]),
     ("rx_priority_pause_frames", &["rx_prio*_pause", "rx_pfc_ena_frames_pri*"]),
     ("tx_priority_pause_frames", &["tx_prio*_pause", "tx_pfc_ena_frames_pri*"]),
-    // How long the adapter was told to be silent, and told others to.
+    // For how long the adapter was paused, and for how long it paused others.
     ("rx_paused_us", &["rx_prio*_pause_duration", "rx_global_pause_duration"]),
     ("tx_paused_us", &["tx_prio*_pause_duration", "tx_global_pause_duration"]),
 ];
 
-/// One adapter's.
+/// The pause counters of one adapter.
 pub(super) struct Pauses {
     statistics: Statistics,
-    /// Counters, and the places of the values that add up to each.
+    /// Counters, and the indices of the driver's statistics that add up to each.
     places: Vec<(&'static str, Vec<usize>)>,
 }
 
 impl Pauses {
-    /// Of an interface of this machine; none where its driver counts none.
+    /// The counters of an interface of this machine; `None` where its driver has none.
     pub(super) fn of(root: &Root, interface: &str) -> Option<Pauses> {
         if *root != Root::system() {
             return None;
@@ -37,7 +37,7 @@ impl Pauses {
         (!places.is_empty()).then_some(Pauses { statistics, places })
     }
 
-    /// As they are now; nothing of an interface that is gone.
+    /// The current values; `None` if the interface is gone.
     pub(super) fn read(&self) -> Vec<Count> {
         let values = self.statistics.values().unwrap_or_default();
         let sum = |(name, places): &(&'static str, Vec<usize>)| {
@@ -48,7 +48,7 @@ impl Pauses {
     }
 }
 
-/// Where a driver's names have what adds up to our counters.
+/// The indices of the driver's statistics that add up to each counter.
 fn places(names: &[String]) -> Vec<(&'static str, Vec<usize>)> {
     let matches = |pattern: &str, name: &str| match pattern.split_once('*') {
         None => pattern == name,

@@ -16,7 +16,7 @@ const DEVICES: &str = "sys/class/infiniband";
 struct File {
     name: &'static str,
     path: &'static str,
-    /// Bytes, or events, that a step of it stands for.
+    /// Bytes, or events, of one step.
     step: u64,
     /// Whether it may have 32 bits.
     narrow: bool,
@@ -33,11 +33,11 @@ const fn queue(name: &'static str, path: &'static str) -> File {
     File { narrow: true, ..file(name, path) }
 }
 
-/// What ports may have; each driver has some of it. Of several files with one name the first that there
-/// is counts. Data is counted in units of four octets (Linux,
-/// Documentation/ABI/stable/sysfs-class-infiniband), the rest in events (NVIDIA, "Understanding mlx5
-/// Linux Counters and Status Parameters"; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c and
-/// drivers/infiniband/hw/efa/efa_verbs.c). Old ports have 32 bits.
+/// The counter files of ports; each driver has some of them. Of several files with one name the
+/// first that exists counts. Data is counted in units of four octets (Linux,
+/// Documentation/ABI/stable/sysfs-class-infiniband), the rest in events (NVIDIA, "Understanding
+/// mlx5 Linux Counters and Status Parameters"; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c
+/// and drivers/infiniband/hw/efa/efa_verbs.c). Old ports have 32 bits.
 const FILES: [File; 31] = [
     File { step: 4, narrow: true, ..file("tx_bytes", "counters/port_xmit_data") },
     file("tx_bytes", "hw_counters/tx_bytes"),
@@ -72,7 +72,7 @@ const FILES: [File; 31] = [
     file("link_downs", "hw_counters/link_downed"),
 ];
 
-/// A port, and which of the files it has.
+/// A port, and the files that it has.
 struct Port {
     root: Root,
     name: String,
@@ -80,7 +80,8 @@ struct Port {
     files: Vec<File>,
 }
 
-/// Adds every port of every RDMA device: firmware answers slowly, so each is a source of its own.
+/// Adds every port of every RDMA device. Firmware answers slowly, so each port is a source of its
+/// own.
 pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut Vec<Unread>) {
     let mut silent = Vec::new();
     for device in root.names(DEVICES) {

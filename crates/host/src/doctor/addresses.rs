@@ -1,5 +1,5 @@
-//! A RoCE port's addresses: whether there is one of RoCEv2 over IPv4, and whether NCCL takes it.
-//! Not InfiniBand's, whose first address is the right one.
+//! The addresses (GIDs) of a RoCE port: whether one is RoCEv2 over IPv4, and whether NCCL uses it.
+//! Not InfiniBand's: there the first address is right.
 
 use super::{
     Node,
@@ -9,15 +9,15 @@ use super::{
 use crate::machine::{Gid, Port, RdmaDevice};
 use busbw_core::nccl_version::Version;
 
-/// The first NCCL that chooses by itself: its troubleshooting page, "RDMA over Converged Ethernet".
-const CHOOSES: Version = Version::new(2, 21, 0);
+/// The first NCCL release that chooses the index itself: its troubleshooting page, "RDMA over Converged Ethernet".
+const FIRST_NCCL_THAT_CHOOSES: Version = Version::new(2, 21, 0);
 
 /// Judges one port's addresses against NCCL_IB_GID_INDEX and the NCCL in use.
 pub(super) fn judge(node: &Node, device: &RdmaDevice, port: &Port, name: &str) -> Finding {
     let confirm = &format!("show_gids {}", device.name);
     let table = &port.gids;
     if !table.is_empty() && table.iter().all(|gid| gid.version_two.is_none()) {
-        return ABOUT.unknown(name, "the kernel does not tell the types of its addresses", confirm);
+        return ABOUT.unknown(name, "the kernel does not show the types of its addresses", confirm);
     }
     let Some(right) = table.iter().find(|g| g.version_two == Some(true) && g.ipv4().is_some())
     else {
@@ -25,7 +25,7 @@ pub(super) fn judge(node: &Node, device: &RdmaDevice, port: &Port, name: &str) -
             name,
             "it has no RoCEv2 address for IPv4",
             &Advice {
-                cost: "RoCEv1 or a link-local address is taken: not routed between subnets; ibv_modify_qp may fail",
+                cost: "RoCEv1 or a link-local address is used: neither is routed between subnets; ibv_modify_qp may fail",
                 remedy: &format!("give {} an IPv4 address", interfaces(device)),
                 confirm,
             },
@@ -38,14 +38,14 @@ pub(super) fn judge(node: &Node, device: &RdmaDevice, port: &Port, name: &str) -
     match node.variable("NCCL_IB_GID_INDEX").and_then(|text| text.trim().parse::<i64>().ok()) {
         // -1 is the default.
         Some(chosen) if chosen >= 0 => chosen_index(table, chosen, &seen, name, confirm, nccl),
-        _ if index == 0 || nccl.is_some_and(|nccl| nccl >= CHOOSES) => ABOUT.fine(name, seen),
+        _ if index == 0 || nccl.is_some_and(|nccl| nccl >= FIRST_NCCL_THAT_CHOOSES) => ABOUT.fine(name, seen),
         _ => match nccl {
             Some(nccl) => ABOUT.broken(
                 name,
-                format!("{seen}; NCCL {nccl} takes index 0"),
+                format!("{seen}; NCCL {nccl} uses index 0"),
                 &Advice {
                     cost: "ibv_modify_qp fails with Invalid argument, or RoCEv1 is used",
-                    remedy: &format!("NCCL_IB_GID_INDEX={index}, or NCCL 2.21 and later, which choose by themselves"),
+                    remedy: &format!("NCCL_IB_GID_INDEX={index}, or NCCL 2.21 or later, which choose the index themselves"),
                     confirm,
                 },
             ),
@@ -70,7 +70,7 @@ fn chosen_index(
     let wrong = match entry {
         None => "which is empty",
         Some(gid) if gid.version_two != Some(true) => "which is RoCEv1",
-        Some(_) if nccl.is_some_and(|nccl| nccl >= CHOOSES) => {
+        Some(_) if nccl.is_some_and(|nccl| nccl >= FIRST_NCCL_THAT_CHOOSES) => {
             let seen = format!(
                 "{seen}; NCCL_IB_GID_INDEX={chosen} is not needed from NCCL 2.21 on, and may be wrong on another node"
             );

@@ -1,5 +1,5 @@
 //! CPU affinity: whether this process may run on cores near every GPU and NIC, and on enough of them.
-//! Not whether it does.
+//! Not the cores it runs on.
 
 use super::{
     Node,
@@ -12,7 +12,7 @@ const NAME: &str = "affinity";
 const CONFIRM: &str = "grep Cpus_allowed_list /proc/self/status; nvidia-smi topo -m";
 
 /// Compares the cores allowed with those near each device.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let Some(allowed) = machine::allowed_cores(&node.root) else {
         return vec![ABOUT.unknown(NAME, "/proc/self/status cannot be read", CONFIRM)];
     };
@@ -40,7 +40,7 @@ pub fn look(node: &Node) -> Vec<Finding> {
         ));
     }
     if !unknown.is_empty() {
-        let why = format!("which cores are near {} is not told", ranged(&unknown));
+        let why = format!("the cores near {} are not known", ranged(&unknown));
         findings.push(ABOUT.unknown(NAME, why, CONFIRM));
     }
     // One busy proxy thread and one that launches for every GPU: NCCL's src/proxy.cc.
@@ -50,7 +50,7 @@ pub fn look(node: &Node) -> Vec<Finding> {
             NAME,
             format!("{} cores for {} GPUs", allowed.len(), node.gpu_count()),
             &Advice {
-                cost: "each GPU keeps a launching and a polling thread busy; they take turns on a core",
+                cost: "each GPU keeps a launch thread and a proxy thread busy; with fewer cores they share one",
                 remedy: &format!("allow at least {wanted} cores (--cpus-per-task, --cpus, resources of the pod)"),
                 confirm: CONFIRM,
             },

@@ -1,4 +1,5 @@
-//! NVIDIA's driver: whether it is there, one version throughout, and which kernel module.
+//! NVIDIA's driver: whether it is loaded, whether library and kernel module have one version, and which
+//! kernel module it is.
 //! Not the GPUs behind it (`gpus`).
 
 use busbw_ffi::nvml::Reading;
@@ -12,13 +13,13 @@ use crate::machine;
 const ABOUT: About = About(Topic::Driver);
 const NAME: &str = "NVIDIA driver";
 
-/// Looks at the driver.
-pub fn look(node: &Node) -> Vec<Finding> {
+/// Checks the driver.
+pub fn check(node: &Node) -> Vec<Finding> {
     let on_bus = node.pci.iter().filter(|device| machine::is_gpu(device));
     let (nvidia, amd): (Vec<_>, Vec<_>) = on_bus.partition(|device| device.vendor == 0x10de);
     let mut findings = Vec::new();
     if !amd.is_empty() {
-        let seen = format!("{} on the bus; their driver is not asked", amd.len());
+        let seen = format!("{} on the bus; busbw does not query their driver", amd.len());
         findings.push(ABOUT.note("AMD GPUs", seen, "rocm-smi"));
     }
     let module = node.root.text("sys/module/nvidia/version");
@@ -61,7 +62,7 @@ pub(super) fn is_open(node: &Node) -> Option<bool> {
     Some(text.contains("Open Kernel Module"))
 }
 
-/// NVML did not answer.
+/// The finding where NVML does not answer.
 fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Option<Finding> {
     let device_files = node.root.names("dev").iter().any(|name| is_gpu_file(name));
     Some(match (on_bus, module) {
@@ -80,7 +81,7 @@ fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Op
             NAME,
             format!("the kernel module is loaded, but /dev has no nvidia0: {why}"),
             &Advice {
-                cost: "no program in here can use the GPUs",
+                cost: "no program in this container can use the GPUs",
                 remedy: "start the container with its GPUs: docker run --gpus all, or a GPU request in the pod",
                 confirm: "ls /dev/nvidia*; nvidia-smi",
             },
@@ -89,7 +90,7 @@ fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Op
     })
 }
 
-/// nvidia0, not nvidiactl.
+/// Whether a name is that of a GPU's device file: `nvidia0`, not `nvidiactl`.
 fn is_gpu_file(name: &str) -> bool {
     let number = name.strip_prefix("nvidia");
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))

@@ -1,5 +1,5 @@
 //! NVLink: links that are down, the fabric of NVSwitches, NVLink between nodes (IMEX).
-//! Not the bandwidth they give.
+//! Not their bandwidth.
 
 use busbw_ffi::nvml::{Fabric, FabricState, Gpu, NvLinks, Reading};
 
@@ -12,8 +12,8 @@ const ABOUT: About = About(Topic::Fabric);
 const LINKS: &str = "nvidia-smi nvlink -s";
 const FABRIC: &str = "nvidia-smi -q | grep -A 12 Fabric";
 
-/// Looks at every GPU's links and registration, then at what NVLink between nodes needs.
-pub fn look(node: &Node) -> Vec<Finding> {
+/// Checks every GPU's links and registration, then what NVLink between nodes needs.
+pub fn check(node: &Node) -> Vec<Finding> {
     let most = node.gpus().filter_map(|gpu| gpu.nvlinks.value()).map(|links| links.all).max();
     let mut findings = Vec::new();
     for gpu in node.gpus() {
@@ -41,7 +41,7 @@ fn links(read: &Reading<NvLinks>, most: Option<u32>, gpus: usize, name: &str) ->
         let cause = format!("{} of {all} NVLinks are up", links.up);
         // Every link carries the same; NCCL's own model multiplies by their number (src/graph/topo.cc).
         let cost = match links.up * 100 / all.max(1) {
-            0 => "no NVLink: NCCL goes over PCIe or host memory".to_owned(),
+            0 => "no NVLink: NCCL uses PCIe or host memory".to_owned(),
             rest => {
                 format!("at most {rest} % of its NVLink bandwidth, and every ring waits for it")
             }
@@ -84,29 +84,29 @@ fn registration(read: &Reading<Fabric>, name: &str) -> Option<Finding> {
             return broken(
                 "it is not registered with the NVLink fabric".to_owned(),
                 "CUDA does not start on NVSwitch systems before that (error 802, system not yet ready)",
-                "sudo systemctl start nvidia-fabricmanager, of the driver's very version; look at /var/log/fabricmanager.log",
+                "sudo systemctl start nvidia-fabricmanager, of the same version as the driver; see /var/log/fabricmanager.log",
             );
         }
         (FabricState::Completed, Some(code)) => {
             return broken(
                 format!("registration with the NVLink fabric failed: NVML error {code}"),
                 "no peer access over NVLink",
-                "sudo systemctl restart nvidia-fabricmanager; look at /var/log/fabricmanager.log",
+                "sudo systemctl restart nvidia-fabricmanager; see /var/log/fabricmanager.log",
             );
         }
         (FabricState::Completed, None) => {}
     }
     if fabric.misconfigured() || fabric.route_unhealthy() {
         return broken(
-            format!("the NVLink fabric reports ill health, mask {:#x}", fabric.health),
+            format!("the NVLink fabric reports bad health, mask {:#x}", fabric.health),
             "traffic over it stops or fails",
-            "look at the fabric manager's log, or the NVLink subnet manager's, and at the partition",
+            "check the log of the fabric manager or NVLink subnet manager, and the partition",
         );
     }
     if fabric.bandwidth_degraded() {
         let advice = Advice {
             cost: "less NVLink bandwidth than the GPU has",
-            remedy: "look for links that are down, and at the fabric manager's log",
+            remedy: "find links that are down; see the fabric manager's log",
             confirm: FABRIC,
         };
         return Some(ABOUT.slow(name, "the NVLink fabric reports degraded bandwidth", &advice));
@@ -127,7 +127,7 @@ fn cliques(node: &Node) -> Option<Finding> {
             format!("this node's GPUs are in {} NVLink cliques", all.len()),
             &Advice {
                 cost: "between cliques there is no NVLink: PCIe or network instead",
-                remedy: "put them into one partition (fabric manager or NMX), unless it is meant",
+                remedy: "put them into one partition (fabric manager or NMX), unless this is intended",
                 confirm: FABRIC,
             },
         )
@@ -149,7 +149,7 @@ fn imex(node: &Node) -> Option<Finding> {
     if channels.is_empty() {
         return Some(ABOUT.slow(
             NAME,
-            "NVLink goes beyond this node, and there is no channel in /dev/nvidia-caps-imex-channels",
+            "NVLink spans nodes, but there is no channel in /dev/nvidia-caps-imex-channels",
             &Advice {
                 cost: "no memory is shared between nodes: NCCL uses the network instead of NVLink",
                 remedy: "start nvidia-imex on every node and make channel0 (mknod with the major number of /proc/devices); in containers, request a channel",

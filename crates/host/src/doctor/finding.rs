@@ -1,28 +1,28 @@
-//! What doctor reports: a state that is fine, or what is wrong, its cost, its remedy, and the command
-//! that confirms it. Not how it was found.
+//! A finding of doctor: a subject, its verdict, the cost, the remedy, and the command that confirms it.
+//! Not the checks.
 
 use serde::{Deserialize, Serialize};
 
-/// How a thing stands, from good to bad.
+/// The verdict on a subject, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// Nothing is wrong.
     Fine,
-    /// This machine has no such thing, and nothing here needs it.
+    /// The machine has none, and needs none.
     Absent,
-    /// Worth knowing; it may well be right.
+    /// Information; it may be intended.
     Note,
-    /// It cannot be read here. That is not "fine".
+    /// It cannot be read here, which is not the same as "fine".
     Unknown,
-    /// It costs performance.
+    /// Performance is lost.
     Slow,
-    /// Something fails because of it.
+    /// Something fails.
     Broken,
 }
 
 impl Verdict {
-    /// Whether the gate is missed.
+    /// Whether doctor exits with 1.
     pub fn is_wrong(self) -> bool {
         self >= Verdict::Slow
     }
@@ -40,7 +40,7 @@ impl Verdict {
     }
 }
 
-/// What a finding is about: one file of this folder each.
+/// The topic of a finding: one file of this folder each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
@@ -58,7 +58,7 @@ pub enum Topic {
     Network,
     /// PCIe links of GPUs and NICs.
     Pcie,
-    /// What stands between devices: ACS, IOMMU.
+    /// Isolation between devices: ACS, IOMMU.
     Isolation,
     /// NICs that read and write GPU memory.
     Gpudirect,
@@ -90,16 +90,16 @@ impl Topic {
     }
 }
 
-/// One thing that was looked at.
+/// One subject that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
     /// Which device or library.
     pub subject: String,
-    /// How it stands.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was seen; of a wrong thing, the cause.
+    /// What was found; where something is wrong, the cause.
     pub seen: String,
     /// What it costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub struct Finding {
     pub confirm: Option<String>,
 }
 
-/// What a wrong thing costs, what to do, and how to see it.
+/// The cost of a problem, its remedy, and how to confirm it.
 pub struct Advice<'a> {
     /// What it costs.
     pub cost: &'a str,
@@ -122,7 +122,7 @@ pub struct Advice<'a> {
     pub confirm: &'a str,
 }
 
-/// Findings of one topic about one subject after another.
+/// Makes findings of one topic.
 pub struct About(pub Topic);
 
 impl About {
@@ -146,40 +146,40 @@ impl About {
         }
     }
 
-    /// As it should be.
+    /// Nothing is wrong.
     pub fn fine(&self, subject: &str, seen: impl Into<String>) -> Finding {
         self.plain(Verdict::Fine, subject, seen)
     }
 
-    /// Not here, and not needed.
+    /// The machine has none, and needs none.
     pub fn absent(&self, subject: &str, seen: impl Into<String>) -> Finding {
         self.plain(Verdict::Absent, subject, seen)
     }
 
-    /// Worth knowing.
+    /// Information.
     pub fn note(&self, subject: &str, seen: impl Into<String>, confirm: &str) -> Finding {
         let confirm = Some(confirm.to_owned());
         Finding { confirm, ..self.plain(Verdict::Note, subject, seen) }
     }
 
-    /// Cannot be read, why, and the command that tells where it can.
+    /// It cannot be read: why, and the command that shows it elsewhere.
     pub fn unknown(&self, subject: &str, why: impl Into<String>, confirm: &str) -> Finding {
         let confirm = Some(confirm.to_owned());
         Finding { confirm, ..self.plain(Verdict::Unknown, subject, why) }
     }
 
-    /// It costs performance.
+    /// Performance is lost.
     pub fn slow(&self, subject: &str, cause: impl Into<String>, advice: &Advice) -> Finding {
         self.advised(Verdict::Slow, subject, cause, advice)
     }
 
-    /// Something fails because of it.
+    /// Something fails.
     pub fn broken(&self, subject: &str, cause: impl Into<String>, advice: &Advice) -> Finding {
         self.advised(Verdict::Broken, subject, cause, advice)
     }
 }
 
-/// Names in a row as people write them: GPU 0-7, mlx5_0-4, mlx5_6.
+/// Joins names and shortens ranges: `GPU 0-7, mlx5_0-4, mlx5_6`.
 pub fn ranged<S: AsRef<str>>(names: &[S]) -> String {
     let mut runs: Vec<(String, Option<(u64, u64)>)> = Vec::new();
     for name in names.iter().map(AsRef::as_ref) {

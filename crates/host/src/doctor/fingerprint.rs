@@ -1,5 +1,5 @@
-//! What every rank sees of its software and hardware, and in what some differ from the others.
-//! Not the judgement of a single node, and not how fingerprints travel.
+//! The fingerprint of each rank (its software and hardware), and the facts in which ranks differ.
+//! Not the checks of a single node, and not the transfer of fingerprints.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,19 +15,19 @@ use super::{
 };
 use busbw_store as store;
 
-/// One rank's.
+/// One rank's software and hardware.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// Its host.
     pub host: String,
     /// Its number.
     pub rank: usize,
-    /// What it sees, by name. What it cannot see is left out.
+    /// Facts by name. Facts that cannot be read are left out.
     pub facts: BTreeMap<String, String>,
 }
 
 impl Fingerprint {
-    /// What rank `rank` sees, whose GPU has NVML's number `gpu`.
+    /// Reads the fingerprint of rank `rank`, whose GPU has NVML's number `gpu`.
     pub fn take(node: &Node, host: &str, rank: usize, gpu: Option<u32>) -> Fingerprint {
         let mut facts = BTreeMap::new();
         let mut add = |name: &str, value: Option<String>| {
@@ -59,24 +59,24 @@ impl Fingerprint {
 }
 
 fn gpu_facts(gpu: &Gpu) -> impl Iterator<Item = (String, String)> {
-    fn said<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> Option<String> {
+    fn fact<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> Option<String> {
         reading.value().map(show)
     }
     [
         ("GPU", Some(gpu.name.clone())),
-        ("GPU firmware", said(&gpu.vbios, String::clone)),
-        ("GPU PCIe lanes", said(&gpu.pcie, |(_, width)| format!("x{width}"))),
-        ("GPU SM clock limit", said(&gpu.sm_max_mhz, |mhz| format!("{mhz} MHz"))),
-        ("GPU memory clock limit", said(&gpu.memory_max_mhz, |mhz| format!("{mhz} MHz"))),
-        ("GPU power limit", said(&gpu.power_limit_mw, |mw| format!("{} W", mw / 1000))),
-        ("GPU ECC", said(&gpu.ecc, |on| if *on { "on" } else { "off" }.to_owned())),
-        ("NVLinks up", said(&gpu.nvlinks, |links| links.up.to_string())),
+        ("GPU firmware", fact(&gpu.vbios, String::clone)),
+        ("GPU PCIe lanes", fact(&gpu.pcie, |(_, width)| format!("x{width}"))),
+        ("GPU SM clock limit", fact(&gpu.sm_max_mhz, |mhz| format!("{mhz} MHz"))),
+        ("GPU memory clock limit", fact(&gpu.memory_max_mhz, |mhz| format!("{mhz} MHz"))),
+        ("GPU power limit", fact(&gpu.power_limit_mw, |mw| format!("{} W", mw / 1000))),
+        ("GPU ECC", fact(&gpu.ecc, |on| if *on { "on" } else { "off" }.to_owned())),
+        ("NVLinks up", fact(&gpu.nvlinks, |links| links.up.to_string())),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name.to_owned(), value?)))
 }
 
-/// `7 x ACTIVE 400 Gb/sec, 1 x DOWN`, so that an order of names does not matter; none of nothing.
+/// `7 x ACTIVE 400 Gb/sec, 1 x DOWN`, in an order that does not depend on names; none of nothing.
 fn counted(values: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);
@@ -87,17 +87,16 @@ fn counted(values: impl Iterator<Item = String>) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-/// A fact that is not the same everywhere.
+/// A fact in which ranks differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Which.
     pub fact: String,
-    /// Values and who has them, most first; no value where somebody cannot see it.
+    /// Values and the ranks that have them, the most frequent first; none where it cannot be read.
     pub groups: Vec<(Option<String>, Vec<String>)>,
 }
 
-/// The facts in which ranks differ. Hosts are named where every host's ranks agree among themselves,
-/// ranks otherwise.
+/// The facts in which ranks differ. Hosts are named where all ranks of each host agree, else ranks.
 pub fn compare(ranks: &[Fingerprint]) -> Vec<Difference> {
     let facts: BTreeSet<&String> = ranks.iter().flat_map(|rank| rank.facts.keys()).collect();
     facts.into_iter().filter_map(|fact| difference(fact, ranks)).collect()
@@ -133,7 +132,7 @@ fn difference(fact: &String, ranks: &[Fingerprint]) -> Option<Difference> {
 }
 
 impl Difference {
-    /// The value of most, where no other is as frequent.
+    /// The most frequent value; none where two are equally frequent.
     fn majority(&self) -> Option<(&Option<String>, usize)> {
         let (value, members) = self.groups.first()?;
         let next = self.groups.get(1).map_or(0, |(_, members)| members.len());
@@ -148,7 +147,7 @@ impl Difference {
         }
     }
 
-    /// One sentence an outlying group: who, and what.
+    /// One sentence for each group that differs from the majority: ranks, and value.
     fn sentences(&self) -> Vec<(String, String)> {
         let Some((usual, others)) = self.majority() else {
             let each = self.groups.iter();
@@ -167,7 +166,7 @@ impl Difference {
             .collect()
     }
 
-    /// What follows from it.
+    /// The findings.
     pub fn findings(&self) -> Vec<Finding> {
         const ABOUT: About = About(Topic::Ranks);
         let confirm = match self.fact.as_str() {
@@ -181,7 +180,7 @@ impl Difference {
         let judge = |(who, what): (String, String)| match weight(&self.fact) {
             Weight::Breaks => {
                 let advice = Advice {
-                    cost: "ranks may choose different ways, and hang or fail at the start",
+                    cost: "ranks may choose different algorithms, and hang or fail at the start",
                     remedy: "make it the same on every rank",
                     confirm,
                 };

@@ -13,7 +13,7 @@ const CONFIRM: &str =
     "lsmod | grep peermem; NCCL_DEBUG=INFO shows `GPU Direct RDMA Enabled` and `/GDRDMA`";
 
 /// Looks for either way.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let on_bus = node.pci.iter().any(|d| d.vendor == 0x10de && machine::is_gpu(d));
     let has_gpu = on_bus || node.gpus().next().is_some();
     if !has_gpu || node.adapters().next().is_none() {
@@ -37,7 +37,7 @@ fn judge(node: &Node) -> Finding {
             ABOUT.fine(NAME, seen)
         }
         (None, _) => {
-            let why = "no nvidia-peermem, and the kind of kernel module is not told";
+            let why = "no nvidia-peermem, and the kind of kernel module is not known";
             ABOUT.unknown(NAME, why, CONFIRM)
         }
         (Some(open), _) => {

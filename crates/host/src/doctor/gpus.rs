@@ -15,7 +15,7 @@ use crate::machine;
 const ABOUT: About = About(Topic::Gpus);
 
 /// Looks at every GPU.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let Ok(driver) = &node.driver else { return Vec::new() };
     let mut findings = Vec::new();
     let several = driver.gpus.len() > 1;
@@ -34,7 +34,7 @@ pub fn look(node: &Node) -> Vec<Finding> {
         }
     }
     if !driver.gpus.is_empty() {
-        findings.extend(look_for_xids(node));
+        findings.extend(check_xids(node));
     }
     findings
 }
@@ -223,7 +223,7 @@ fn memory_errors(gpu: &Gpu, name: &str) -> Vec<Finding> {
 }
 
 /// XIDs in the kernel's log, counted by GPU and number.
-fn look_for_xids(node: &Node) -> Vec<Finding> {
+fn check_xids(node: &Node) -> Vec<Finding> {
     const CONFIRM: &str = "sudo dmesg | grep -i xid";
     let log = match machine::kernel_log(&node.root) {
         Ok(log) => log,

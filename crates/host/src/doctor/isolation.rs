@@ -13,7 +13,7 @@ use crate::machine::Access;
 const ABOUT: About = About(Topic::Isolation);
 
 /// Looks at the ports above GPUs and adapters, and at their IOMMU groups.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     if node.endpoints().is_empty() {
         return vec![ABOUT.absent("ACS and IOMMU", "no GPU or RDMA adapter on the bus")];
     }

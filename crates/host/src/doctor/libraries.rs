@@ -12,7 +12,7 @@ const ABOUT: About = About(Topic::Libraries);
 const SEE_NCCL: &str = "NCCL_DEBUG=VERSION prints the one that a program loads";
 
 /// Looks at NCCL, then at MPI.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let mut findings = nccl(node);
     findings.extend(too_new(node));
     findings.extend(mpi(node));
@@ -46,22 +46,22 @@ fn version(candidate: &Candidate) -> String {
 
 fn one_nccl(candidate: &Candidate, used: Option<&str>) -> Finding {
     let path = candidate.path.display();
-    let (found, place) = (version(candidate), candidate.place);
+    let (found, origin) = (version(candidate), candidate.origin);
     let name = "NCCL";
     match &candidate.standing {
-        Standing::Used => ABOUT.fine(name, format!("{found}, {path} ({place}): used")),
+        Standing::Used => ABOUT.fine(name, format!("{found}, {path} ({origin}): used")),
         Standing::Later if used == Some(found.as_str()) => {
-            ABOUT.fine(name, format!("{found}, {path} ({place}): found later"))
+            ABOUT.fine(name, format!("{found}, {path} ({origin}): found later"))
         }
         Standing::Later => {
             let seen = format!(
-                "{found}, {path} ({place}): not used; a program that finds it first runs another NCCL"
+                "{found}, {path} ({origin}): not used; a program that finds it first runs another NCCL"
             );
             ABOUT.note(name, seen, SEE_NCCL)
         }
-        Standing::Refused(why) if place == search::Place::Named => ABOUT.broken(
+        Standing::Refused(why) if origin == search::Origin::Named => ABOUT.broken(
             name,
-            format!("{path} ({place}) cannot be used: {why}"),
+            format!("{path} ({origin}) cannot be used: {why}"),
             &Advice {
                 cost: "no NCCL is used: another one in its place would hide the mistake",
                 remedy: "correct BUSBW_NCCL, or unset it",
@@ -70,7 +70,7 @@ fn one_nccl(candidate: &Candidate, used: Option<&str>) -> Finding {
         ),
         Standing::Refused(why) => ABOUT.note(
             name,
-            format!("{path} ({place}) cannot be used: {why}"),
+            format!("{path} ({origin}) cannot be used: {why}"),
             &format!("file -L {path}"),
         ),
     }
@@ -107,13 +107,13 @@ fn mpi(node: &Node) -> Vec<Finding> {
     let one = |candidate: &Candidate| {
         let open = candidate.symbols.iter().any(|symbol| symbol.starts_with("ompi_"));
         let family = if open { "Open MPI" } else { "MPICH or its family" };
-        let (path, place) = (candidate.path.display(), candidate.place);
+        let (path, origin) = (candidate.path.display(), candidate.origin);
         match &candidate.standing {
             Standing::Refused(why) => {
-                let seen = format!("{path} ({place}) cannot be used: {why}");
+                let seen = format!("{path} ({origin}) cannot be used: {why}");
                 ABOUT.note(NAME, seen, &format!("file -L {path}"))
             }
-            _ => ABOUT.fine(NAME, format!("{family} {}, {path} ({place})", version(candidate))),
+            _ => ABOUT.fine(NAME, format!("{family} {}, {path} ({origin})", version(candidate))),
         }
     };
     let mut findings: Vec<Finding> = found.iter().map(one).collect();

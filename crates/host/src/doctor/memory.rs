@@ -12,7 +12,7 @@ const ABOUT: About = About(Topic::Memory);
 const WANTED_SHARED: u64 = 1 << 30;
 
 /// Looks at both.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     vec![locked(node), shared(node)]
 }
 
@@ -54,7 +54,7 @@ fn shared(node: &Node) -> Finding {
     // Without a size, tmpfs may take half of the memory: tmpfs(5).
     let size = size_option(options).or_else(|| node.root.meminfo("MemTotal").map(|all| all / 2));
     let Some(size) = size else {
-        return ABOUT.unknown(NAME, "its size is not told", CONFIRM);
+        return ABOUT.unknown(NAME, "its size is not known", CONFIRM);
     };
     let seen = format!("{} in all", amount(size));
     if size >= WANTED_SHARED {

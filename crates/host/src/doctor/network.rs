@@ -12,7 +12,7 @@ use crate::machine::{self, Port, RdmaDevice};
 pub(super) const ABOUT: About = About(Topic::Network);
 
 /// Looks at every port, then at what they have in common.
-pub fn look(node: &Node) -> Vec<Finding> {
+pub fn check(node: &Node) -> Vec<Finding> {
     let mut findings = Vec::new();
     if node.rdma.is_empty() {
         findings.push(no_rdma(node));
@@ -161,8 +161,8 @@ fn roce_mtu(node: &Node, device: &RdmaDevice, name: &str) -> Vec<Finding> {
             return ABOUT.fine(name, format!("{interface} has MTU {mtu}: RDMA MTU 4096"));
         }
         let cost = match rdma {
-            1024 => "92.6 % of the line is payload instead of 98.0 %".to_owned(),
-            _ => "more headers, less payload than at 4096 (98.0 %)".to_owned(),
+            1024 => "payload is 92.6 % of the line rate instead of 98.0 %".to_owned(),
+            _ => "payload is less of the line rate than with 4096 (98.0 %)".to_owned(),
         };
         ABOUT.slow(
             name,
@@ -177,7 +177,7 @@ fn roce_mtu(node: &Node, device: &RdmaDevice, name: &str) -> Vec<Finding> {
     device.interfaces.iter().map(judge).collect()
 }
 
-/// One board, one firmware: anything else is a difference that nobody measured.
+/// Devices of one board with several firmware versions.
 fn firmware(node: &Node) -> Vec<Finding> {
     let mut boards: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for device in &node.rdma {
@@ -196,7 +196,7 @@ fn firmware(node: &Node) -> Vec<Finding> {
         .collect()
 }
 
-/// What the verbs open: in a container they must be passed in.
+/// The device files that verbs open: a container needs them passed in.
 fn device_files(node: &Node) -> Option<Finding> {
     let any = node.rdma.iter().flat_map(|device| &device.ports).any(|port| port.state == "ACTIVE");
     let files = node.root.names("dev/infiniband");
@@ -214,7 +214,13 @@ fn device_files(node: &Node) -> Option<Finding> {
     ))
 }
 
-/// Interfaces that are up and are nobody's RDMA port.
+/// Share of the line rate that is TCP payload: IPv4 and TCP headers with timestamps take 52 B of the MTU,
+/// Ethernet framing (preamble, header, checksum, gap) 38 B beside it.
+fn tcp_payload_share(mtu: u32) -> f64 {
+    (f64::from(mtu) - 52.0).max(0.0) / (f64::from(mtu) + 38.0)
+}
+
+/// Ethernet interfaces that are up and belong to no RDMA device.
 fn ethernet(node: &Node) -> Vec<Finding> {
     let root = &node.root;
     let names = root.names("sys/class/net").into_iter().filter(|name| {
@@ -229,8 +235,9 @@ fn ethernet(node: &Node) -> Vec<Finding> {
             .map_or("speed unknown".to_owned(), |mbps| format!("{} Gb/s", mbps as f64 / 1000.0));
         match root.number::<u32>(format!("sys/class/net/{name}/mtu")) {
             Some(mtu) if mtu < 9000 => {
+                let payload = 100.0 * tcp_payload_share(mtu);
                 let seen = format!(
-                    "{speed}, MTU {mtu}: TCP payload 94 % of the line at 1500, 99 % at 9000"
+                    "{speed}, MTU {mtu}: TCP payload is {payload:.0} % of the line rate (99 % at MTU 9000)"
                 );
                 ABOUT.note(&name, seen, &format!("ip link show {name}"))
             }

@@ -1,5 +1,5 @@
-//! What doctor looks at: a root of files, an environment, and what the driver said.
-//! Not a judgement of it.
+//! The input of all checks: a root of files, an environment, and NVML's answers.
+//! Not the checks.
 
 use busbw_ffi::{
     nvml::{Driver, Gpu},
@@ -9,19 +9,19 @@ use busbw_ffi::{
 use crate::machine::{self, PciDevice, RdmaDevice, Root};
 use busbw_core::nccl_version::Version;
 
-/// One node at one moment. Tests bring recorded ones.
+/// One node at one moment. Tests use recorded ones.
 pub struct Node {
-    /// Where files are read.
+    /// The root of the files that are read.
     pub root: Root,
-    /// Variables.
+    /// Environment variables.
     pub environment: Environment,
-    /// What NVML said, or why it said nothing.
+    /// NVML's answers, or why there are none.
     pub driver: Result<Driver, String>,
     /// Network devices, GPUs and the ports above them.
     pub pci: Vec<PciDevice>,
     /// RDMA devices.
     pub rdma: Vec<RdmaDevice>,
-    /// Every NCCL.
+    /// Every NCCL library that was found.
     pub nccl: Vec<Candidate>,
 }
 
@@ -44,7 +44,7 @@ impl Node {
         self.driver.iter().flat_map(|driver| driver.gpus.iter().flatten())
     }
 
-    /// How many GPUs there are, by the driver or else by the bus.
+    /// Number of GPUs, from the driver, else from the PCI bus.
     pub fn gpu_count(&self) -> usize {
         match &self.driver {
             Ok(driver) => driver.gpus.len(),
@@ -87,12 +87,12 @@ impl Node {
         self.environment.get(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// The NCCL that is used.
+    /// The NCCL that programs load.
     pub fn used_nccl(&self) -> Option<&Candidate> {
         self.nccl.iter().find(|candidate| candidate.standing == Standing::Used)
     }
 
-    /// Its release.
+    /// Release of the NCCL that is used.
     pub fn nccl_version(&self) -> Option<Version> {
         self.used_nccl()?.version.as_deref()?.parse().ok()
     }

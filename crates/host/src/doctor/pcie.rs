@@ -1,5 +1,5 @@
-//! PCIe links of GPUs and NICs: as wide and as fast as the device and its slot can be.
-//! Not where they are in the tree.
+//! PCIe links of GPUs and NICs: whether they run at the width and speed that device and slot support.
+//! Not their position in the PCIe tree.
 
 use busbw_ffi::nvml::Gpu;
 use busbw_hardware::{
@@ -15,8 +15,8 @@ use crate::machine::{self, PciDevice};
 
 const ABOUT: About = About(Topic::Pcie);
 
-/// Looks at every GPU and adapter.
-pub fn look(node: &Node) -> Vec<Finding> {
+/// Checks every GPU and adapter.
+pub fn check(node: &Node) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, device) in node.endpoints() {
         let gpu = node.gpus().find(|gpu| gpu.address == device.address);
@@ -47,7 +47,7 @@ fn ethernet(node: &Node) -> Vec<(String, &PciDevice)> {
     named.collect()
 }
 
-/// What the driver says of a GPU's link, where a virtual machine hides the bus.
+/// A GPU's link as the driver reports it, where a virtual machine hides the bus.
 fn by_driver(gpu: &Gpu) -> Option<Ends> {
     let link = |(generation, width): (u32, u32)| {
         PcieLink::new(u8::try_from(generation).ok()?, u8::try_from(width).ok()?)
@@ -63,10 +63,10 @@ fn judge(
     port_gbps: Option<f64>,
 ) -> Vec<Finding> {
     let confirm = &format!("sudo lspci -vv -s {} | grep -e LnkCap: -e LnkSta:", device.address);
-    let told = |ends: &Ends| ends.now.link().is_some() && ends.best().is_some();
-    let ends = Some(device.link).filter(told).or_else(|| gpu.and_then(by_driver));
+    let known = |ends: &Ends| ends.now.link().is_some() && ends.best().is_some();
+    let ends = Some(device.link).filter(known).or_else(|| gpu.and_then(by_driver));
     let Some((ends, now)) = ends.and_then(|ends| Some((ends, ends.now.link()?))) else {
-        let why = "its link is not told: a virtual machine hides the slot";
+        let why = "its link is not known: a virtual machine hides the slot";
         return vec![ABOUT.unknown(name, why, confirm)];
     };
     let mut findings = Vec::new();
@@ -120,12 +120,12 @@ fn judge(
     }
     if let Some(replays) = gpu.and_then(|gpu| gpu.pcie_replays.value()).filter(|count| **count > 0)
     {
-        findings.push(ABOUT.note(name, format!("{replays} PCIe packets were sent again"), confirm));
+        findings.push(ABOUT.note(name, format!("{replays} PCIe packets were replayed"), confirm));
     }
     findings
 }
 
-/// The device could do more in another slot: it matters where its port is faster than the slot.
+/// A slot that supports less than the device. It costs bandwidth where the port is faster than the slot.
 fn narrow_slot(
     name: &str,
     slot: PcieLink,

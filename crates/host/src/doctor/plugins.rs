@@ -1,5 +1,5 @@
 //! The net, tuner and profiler libraries that NCCL would load here, and whether it can use them.
-//! None is loaded.
+//! Does not load them.
 
 use busbw_ffi::search::{self, Candidate, Kind, Standing};
 
@@ -68,8 +68,8 @@ const PLUGINS: [Plugin; 3] = [
     },
 ];
 
-/// Looks for each kind.
-pub fn look(node: &Node) -> Vec<Finding> {
+/// Checks each kind of plugin.
+pub fn check(node: &Node) -> Vec<Finding> {
     PLUGINS.iter().flat_map(|plugin| one(plugin, node)).collect()
 }
 
@@ -87,7 +87,7 @@ fn one(plugin: &Plugin, node: &Node) -> Vec<Finding> {
     let refused: Vec<String> = refused.collect();
     match asked {
         Some(asked) if asked.eq_ignore_ascii_case("none") || asked == "STATIC_PLUGIN" => {
-            vec![ABOUT.fine(name, format!("none, as {variable}={asked} says"))]
+            vec![ABOUT.fine(name, format!("none, because {variable}={asked}"))]
         }
         Some(asked) => {
             let why = if refused.is_empty() {
@@ -100,7 +100,7 @@ fn one(plugin: &Plugin, node: &Node) -> Vec<Finding> {
                 format!("{variable}={asked} cannot be loaded: {why}"),
                 &Advice {
                     // NCCL's log: "NET/Plugin: Could not find: ... Using internal network plugin."
-                    cost: "NCCL goes on without it, at the speed of its built-in one, and says so only in its log",
+                    cost: "NCCL uses its built-in one instead, and reports it only in its log",
                     remedy: "set LD_LIBRARY_PATH to its folder or the variable to its path, or unset it",
                     confirm: "NCCL_DEBUG=INFO 2>&1 | grep -i plugin",
                 },
@@ -117,14 +117,14 @@ fn judge(plugin: &Plugin, used: &Candidate, nccl: Option<Version>) -> Finding {
         used.symbols.iter().filter_map(|s| version_of(s, symbol)).collect();
     versions.sort_unstable();
     let listed: Vec<String> = versions.iter().map(|v| format!("v{v}")).collect();
-    let seen = format!("{path} ({}), {}", used.place, listed.join(" "));
+    let seen = format!("{path} ({}), {}", used.origin, listed.join(" "));
     let confirm = format!("nm -D {path} | grep {symbol}");
     if versions.is_empty() {
-        let seen = format!("{path} ({}) exports no {symbol}N: NCCL drops it", used.place);
+        let seen = format!("{path} ({}) exports no {symbol}N: NCCL ignores it", used.origin);
         return ABOUT.note(name, seen, &confirm);
     }
     let Some(nccl) = nccl else {
-        let why = format!("{seen}; which NCCL loads it is not known");
+        let why = format!("{seen}; the NCCL version that loads it is not known");
         return ABOUT.unknown(name, why, &confirm);
     };
     let range = tried.iter().rfind(|(from, ..)| nccl >= *from);
@@ -139,8 +139,8 @@ fn judge(plugin: &Plugin, used: &Candidate, nccl: Option<Version>) -> Finding {
                 name,
                 format!("{seen}; NCCL {nccl} tries {tries}"),
                 &Advice {
-                    cost: "NCCL drops it and uses its own, and says so only in its log",
-                    remedy: "a build of the plugin for this NCCL, or another NCCL",
+                    cost: "NCCL ignores it, uses its built-in one, and reports it only in its log",
+                    remedy: "use a build of the plugin for this NCCL, or another NCCL",
                     confirm: &confirm,
                 },
             )

@@ -1,4 +1,4 @@
-//! The findings as people and as programs read them. Not how they came about.
+//! The findings as text and as JSON. Not the checks.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use super::finding::{Finding, Verdict, ranged};
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// Everything that was found on a node.
+/// All findings of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of this form.
+    /// Version of the JSON.
     pub schema: u32,
     /// busbw's version.
     pub busbw: String,
@@ -23,7 +23,7 @@ pub struct Report {
     pub ranks: Option<usize>,
     /// The worst of all findings.
     pub verdict: Verdict,
-    /// What was found, by topic.
+    /// The findings, by topic.
     pub findings: Vec<Finding>,
 }
 
@@ -40,10 +40,10 @@ impl Report {
         }
     }
 
-    /// Prints it for people; subjects that fare alike share a line.
+    /// Prints the findings as text; subjects with equal findings share a line.
     ///
     /// # Errors
-    /// What `out` says.
+    /// `out` cannot be written.
     pub fn print(&self, out: &mut impl Write, colour: bool) -> io::Result<()> {
         writeln!(out, "# busbw {} doctor on {}", self.busbw, self.host)?;
         let mut topic = None;
@@ -57,7 +57,7 @@ impl Report {
         writeln!(out, "# {}", self.summary())
     }
 
-    /// Findings that say the same of different subjects, where the first of them stood.
+    /// Groups findings that differ only in their subject, in the order of the first of each group.
     fn groups(&self) -> Vec<Vec<&Finding>> {
         let mut groups: Vec<Vec<&Finding>> = Vec::new();
         for finding in &self.findings {

@@ -25,7 +25,7 @@ fn printed(findings: Vec<Finding>) -> String {
 /// The files in `tests/` are what people read: a change of theirs is a change of the program.
 #[test]
 fn a_laptop_prints_this() {
-    assert_eq!(printed(Recorded::laptop().look()), include_str!("tests/laptop.txt"));
+    assert_eq!(printed(Recorded::laptop().check()), include_str!("tests/laptop.txt"));
 }
 
 #[test]
@@ -43,12 +43,12 @@ fn a_server_with_troubles_prints_this() {
     node.gpu(2).throttle = Reading::Value(throttle::HARDWARE | throttle::HARDWARE_HEAT);
     node.gpu(6).nvlinks = Reading::Value(NvLinks { all: 18, up: 16, errors: Some(0) });
     node.write("dev/kmsg", "4,9,9,-;NVRM: Xid (PCI:0000:73:00): 74, pid=1, NVLink: fatal error\n");
-    assert_eq!(printed(node.look()), include_str!("tests/server.txt"));
+    assert_eq!(printed(node.check()), include_str!("tests/server.txt"));
 }
 
 #[test]
 fn a_server_that_is_well_passes() {
-    let findings = Recorded::server().look();
+    let findings = Recorded::server().check();
     // It has no NCCL; nothing else is wrong.
     assert_eq!(wrong(&findings).len(), 1, "{:?}", wrong(&findings));
     assert!(wrong(&findings)[0].starts_with("broken NCCL: none found"));
@@ -136,7 +136,7 @@ fn one_trouble_at_a_time() {
     for (want, change) in cases {
         let mut node = Recorded::server();
         change(&mut node);
-        let mut found = wrong(&node.look());
+        let mut found = wrong(&node.check());
         found.retain(|text| !text.starts_with("broken NCCL"));
         assert_eq!(found, [want]);
     }
@@ -151,7 +151,7 @@ fn roce_ports() {
     }
     node.port(2, "gids/3", "0000:0000:0000:0000:0000:0000:0000:0000");
     node.pci(&nic_at(4), "net/ib4/mtu", "1500\n");
-    let findings = node.look();
+    let findings = node.check();
     assert!(says(
         &findings,
         Verdict::Note,
@@ -165,7 +165,7 @@ fn roce_ports() {
     let mut node = Recorded::server();
     node.roce();
     node.environment = node.environment.with("NCCL_IB_GID_INDEX", "2");
-    assert!(says(&node.look(), Verdict::Broken, "mlx5_0", "NCCL_IB_GID_INDEX=2, which is RoCEv1"));
+    assert!(says(&node.check(), Verdict::Broken, "mlx5_0", "NCCL_IB_GID_INDEX=2, which is RoCEv1"));
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn what_cannot_be_read_is_unknown() {
     std::fs::remove_file(node.root_path("dev/kmsg")).unwrap();
     std::fs::remove_file(node.root_path("proc/self/limits")).unwrap();
     node.gpu(0).throttle = Reading::Unknown("Insufficient Permissions".to_owned());
-    let findings = node.look();
+    let findings = node.check();
     for (subject, words) in [
         ("ACS", "4 ports do not show it"),
-        ("mlx5_0", "its link is not told"),
+        ("mlx5_0", "its link is not known"),
         ("XIDs", "the kernel's log"),
         ("memlock", "/proc/self/limits cannot be read"),
         ("GPU 0", "the driver does not tell its throttle reasons"),
@@ -197,7 +197,7 @@ fn a_card_without_rdma_is_judged_as_well() {
     node.remove("sys/class/infiniband");
     node.pci(&nic_at(3), "current_link_width", "4\n");
     node.pci(&nic_at(3), "net/ib3/speed", "200000\n");
-    let found = node.look().into_iter().find(|f| f.subject == "ib3" && f.verdict == Verdict::Slow);
+    let found = node.check().into_iter().find(|f| f.subject == "ib3" && f.verdict == Verdict::Slow);
     let cost = "15.8 instead of 63.0 GB/s before packet headers, for a port of 25.0 GB/s";
     assert_eq!(found.unwrap().cost.as_deref(), Some(cost));
 }
@@ -207,15 +207,10 @@ fn a_hidden_bus_is_unknown() {
     let node = Recorded::server();
     node.remove("sys/bus");
     node.remove("sys/class");
-    let findings = node.look();
+    let findings = node.check();
     assert!(says(&findings, Verdict::Unknown, "ACS", "/sys does not show"));
     assert!(says(&findings, Verdict::Unknown, "IOMMU", "/sys does not show"));
-    assert!(says(
-        &findings,
-        Verdict::Unknown,
-        "affinity",
-        "which cores are near GPU 0-7 is not told"
-    ));
+    assert!(says(&findings, Verdict::Unknown, "affinity", "the cores near GPU 0-7 are not known"));
     assert!(says(&findings, Verdict::Unknown, "RDMA", "there is no /sys/class to read"));
     // The driver knows the link.
     assert!(says(&findings, Verdict::Fine, "GPU 0", "PCIe 5.0 x16: what the device can do"));
@@ -226,7 +221,7 @@ fn gpus_without_a_driver() {
     let mut node = Recorded::server();
     node.driver = Err("DriverNotLoaded".to_owned());
     node.remove("sys/module/nvidia");
-    let findings = node.look();
+    let findings = node.check();
     assert!(says(
         &findings,
         Verdict::Broken,
@@ -238,7 +233,7 @@ fn gpus_without_a_driver() {
 #[test]
 fn gpudirect_three_ways() {
     let state = |node: Recorded| {
-        let found = node.look().into_iter().find(|f| f.subject == "GPUDirect RDMA").unwrap();
+        let found = node.check().into_iter().find(|f| f.subject == "GPUDirect RDMA").unwrap();
         (found.verdict, found.seen)
     };
     assert_eq!(state(Recorded::server()), (Verdict::Fine, "nvidia-peermem is loaded".to_owned()));
@@ -267,23 +262,23 @@ fn nvlink_between_nodes_takes_channels() {
     };
     let mut node = Recorded::server();
     beyond(&mut node);
-    assert!(says(&node.look(), Verdict::Slow, "IMEX", "no channel"));
+    assert!(says(&node.check(), Verdict::Slow, "IMEX", "no channel"));
     let mut node = Recorded::server();
     beyond(&mut node);
     node.write("dev/nvidia-caps-imex-channels/channel0", "");
-    assert!(says(&node.look(), Verdict::Fine, "IMEX", "channel0"));
+    assert!(says(&node.check(), Verdict::Fine, "IMEX", "channel0"));
 }
 
 #[test]
 fn json_comes_back_as_it_was() {
-    let report = Report::new("node7", Some(8), Recorded::server().look());
+    let report = Report::new("node7", Some(8), Recorded::server().check());
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
 }
 
 #[test]
 fn colour_changes_nothing_else() {
-    let report = Report::new("node7", None, Recorded::server().look());
+    let report = Report::new("node7", None, Recorded::server().check());
     let print = |colour| {
         let mut text = Vec::new();
         report.print(&mut text, colour).unwrap();

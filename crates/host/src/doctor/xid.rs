@@ -1,5 +1,5 @@
 //! XIDs: the driver's error reports in the kernel's log. Meanings from NVIDIA's catalogue
-//! (docs.nvidia.com/deploy/xid-errors). Not every number: those that tell of hardware.
+//! (docs.nvidia.com/deploy/xid-errors). Only the numbers that concern hardware.
 
 /// PCI address without its function, and number, of a line such as
 /// `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.`
@@ -12,14 +12,13 @@ pub(super) fn parse(line: &str) -> Option<(String, u32)> {
     Some((address, rest[..digits].parse().ok()?))
 }
 
-/// What a number means, and what to do about it where the GPU, its links or its driver are at fault
-/// rather than a program.
+/// The meaning of a number, and the remedy where the GPU, its links or its driver are at fault, not a
+/// program.
 pub(super) fn meaning(number: u32) -> (&'static str, Option<&'static str>) {
     const RESET: Option<&str> =
-        Some("drain the node, reset the GPU or reboot; if it comes again, replace it");
-    const CABLING: Option<&str> = Some(
-        "reset the GPU; if it comes again, check NVLink bridges, NVSwitches and the baseboard",
-    );
+        Some("drain the node, reset the GPU or reboot; if it recurs, replace it");
+    const CABLING: Option<&str> =
+        Some("reset the GPU; if it recurs, check NVLink bridges, NVSwitches and the baseboard");
     match number {
         13 => ("a program's graphics or compute exception", None),
         31 => ("a program's memory page fault", None),

@@ -1,10 +1,11 @@
-//! Which processes this one comes from, and whether one is stopped.
+//! The ancestors of this process, and whether a process is stopped.
 //! Not what else they are doing.
 
 use super::Root;
 
-/// The nearest ancestor of this name (/proc/PID/comm, 15 letters of it), as its number and when it began,
-/// which together nobody else has (/proc/PID/stat, fields 4 and 22, proc_pid_stat(5)).
+/// The nearest ancestor with this name (the first 15 letters, as in /proc/PID/comm): its process
+/// number and its start time, which together are unique (/proc/PID/stat, fields 4 and 22,
+/// proc_pid_stat(5)).
 pub fn ancestor(root: &Root, name: &str) -> Option<String> {
     let (pid, fields) = find(root, name)?;
     Some(format!("{name} {pid} {}", fields.get(19)?))
@@ -17,7 +18,7 @@ pub fn command_of_ancestor(root: &Root, name: &str) -> Option<Vec<String>> {
     Some(line.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// The nearest process of that name among those that this one comes from: its number, and the fields after its name.
+/// The nearest ancestor with that name: its number, and the fields after its name.
 fn find(root: &Root, name: &str) -> Option<(String, Vec<String>)> {
     let mut pid = "self".to_owned();
     loop {
@@ -32,8 +33,8 @@ fn find(root: &Root, name: &str) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// The process that started this one, where it has one of these names, as its name, its number and when it
-/// began.
+/// The parent of this process, if it has one of these names: its name, its number and its start
+/// time.
 pub fn parent(root: &Root, names: &[&str]) -> Option<String> {
     let (_, ours) = stat(root, "self")?;
     let pid = ours.get(1)?;
@@ -42,7 +43,7 @@ pub fn parent(root: &Root, names: &[&str]) -> Option<String> {
     known.then(|| Some(format!("{comm} {pid} {}", fields.get(19)?)))?
 }
 
-/// Whether a process is stopped, by a signal or a debugger (field 3).
+/// Whether a process is stopped by a signal or a debugger (field 3).
 pub fn is_stopped(root: &Root, pid: u32) -> bool {
     stat(root, &pid.to_string())
         .is_some_and(|(_, fields)| fields.first().is_some_and(|s| matches!(s.as_str(), "T" | "t")))
@@ -51,7 +52,7 @@ pub fn is_stopped(root: &Root, pid: u32) -> bool {
 /// A process's name, and the fields after it.
 fn stat(root: &Root, pid: &str) -> Option<(String, Vec<String>)> {
     let text = root.text(format!("proc/{pid}/stat"))?;
-    // The name is in brackets, and may hold any letter.
+    // The name is in brackets, and may contain any character.
     let (head, tail) = text.rsplit_once(')')?;
     let comm = head.split_once('(')?.1.to_owned();
     Some((comm, tail.split_whitespace().map(str::to_owned).collect()))
@@ -83,7 +84,7 @@ mod tests {
             .unwrap();
         let words = command_of_ancestor(&root, "hydra_pmi_proxy").unwrap();
         assert_eq!(words, ["/a b/hydra_pmi_proxy", "--id"]);
-        // The shell stands between.
+        // The shell is between the two.
         assert_eq!(parent(&root, &["hydra_pmi_proxy"]), None);
         stat("self", "busbw", 20);
         let of = parent(&root, &["orted", "hydra_pmi_proxy"]);

@@ -1,9 +1,9 @@
 //! The memory limit of this process's control group, version 2 or 1, over all its ancestors.
-//! Not what is in use, except that what the group already holds is no longer free for us.
+//! Not the memory in use: only what the group already holds is subtracted.
 
 use super::Root;
 
-/// Bytes that the groups above still allow; none where nothing limits.
+/// Bytes that the control groups still allow; `None` without a limit.
 pub fn memory_limit(root: &Root) -> Option<u64> {
     let groups = root.text("proc/self/cgroup")?;
     groups.lines().filter_map(|line| line_limit(root, line)).min()

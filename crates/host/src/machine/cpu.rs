@@ -1,4 +1,5 @@
-//! The processor: model, usable cores, sockets, NUMA nodes. Not its caches and not its load.
+//! The processor: model, usable cores, sockets, NUMA nodes.
+//! Not its caches and not its load.
 
 use busbw_core::record::Cpu;
 use rustix::thread::CpuSet;
@@ -9,18 +10,20 @@ use super::Root;
 pub fn usable_cores() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
-        // The kernel has more cores than the set holds: then nobody is bound to any.
+        // The kernel has more cores than the set holds: then no rank is bound to one.
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     }
 }
 
-/// Processors next to a PCI device, as the kernel lists them (`0-31,64-95`); none where it does not say.
+/// Processors next to a PCI device, as the kernel lists them (`0-31,64-95`); `None` where it does
+/// not say.
 pub fn near(root: &Root, address: &str) -> Option<String> {
     let list = root.text(format!("sys/bus/pci/devices/{address}/local_cpulist"))?;
     (!list.is_empty()).then_some(list)
 }
 
-/// Cores that share the last cache of a core, as the kernel lists them; none where it does not say.
+/// Cores that share the last-level cache of a core, as the kernel lists them; `None` where it does
+/// not say.
 pub fn last_cache(root: &Root, core: usize) -> Option<String> {
     let folder = format!("sys/devices/system/cpu/cpu{core}/cache");
     let level = |cache: &String| {
@@ -32,7 +35,7 @@ pub fn last_cache(root: &Root, core: usize) -> Option<String> {
     (!list.is_empty()).then_some(list)
 }
 
-/// The processors of such a list; what cannot be read is left out.
+/// The processors of such a list; entries that cannot be parsed are left out.
 pub fn processor_list(list: &str) -> Vec<usize> {
     let range = |text: &str| {
         let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));
@@ -63,7 +66,7 @@ pub(super) fn read(root: &Root) -> Cpu {
     let nodes = root.names("sys/devices/system/node");
     let is_node =
         |name: &&String| name.strip_prefix("node").is_some_and(|n| n.parse::<usize>().is_ok());
-    // Arm kernels print no model name; the part number is better than nothing.
+    // Arm kernels print no model name: the part number is used.
     let model = field("model name").or_else(|| {
         let (maker, part) = (field("CPU implementer")?, field("CPU part")?);
         Some(format!("{} implementer {maker} part {part}", std::env::consts::ARCH))

@@ -1,4 +1,5 @@
-//! Network interfaces and GPUs as sysfs lists them. Not their health: that is doctor's business.
+//! Network interfaces and GPUs as sysfs lists them.
+//! Not their health: that is doctor's task.
 
 use busbw_core::record::{Gpu, Nic};
 
@@ -31,7 +32,7 @@ pub(super) fn gpus(root: &Root) -> Vec<Gpu> {
             let class = read("class")?;
             let (vendor, device) = (read("vendor")?, read("device")?);
             let makes_gpus = matches!(vendor.as_str(), "0x10de" | "0x1002");
-            // 0x03: display controllers, which is what compute GPUs call themselves as well.
+            // 0x03: display controllers. Compute GPUs have that class as well.
             let id =
                 format!("{}:{}", vendor.trim_start_matches("0x"), device.trim_start_matches("0x"));
             (makes_gpus && class.starts_with("0x03")).then_some(Gpu { address, id })

@@ -1,44 +1,44 @@
-//! How often the kernel has killed for want of memory: in this process's control group, version 2 or
-//! 1, and on the whole machine. Who was killed it does not say: only dmesg does.
+//! How many processes the kernel has killed because memory ran out: in this process's control
+//! group, version 2 or 1, and on the whole machine. Which processes they were, only dmesg says.
 //! Not how much memory there is (`cgroup`).
 
 use super::Root;
 
-/// The kernel's counts so far; none where it does not tell.
+/// The kernel's counts so far; `None` where it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemoryKills {
     group: Option<u64>,
     machine: Option<u64>,
 }
 
-/// Whether the kernel has killed for want of memory.
+/// Whether the kernel has killed a process because memory ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutOfMemory {
     /// In this process's control group.
     InGroup,
-    /// Somewhere on this machine, for what its own group tells not in it.
+    /// Somewhere on this machine; as far as the group's own count says, not in this group.
     OnMachine,
     /// Nowhere.
     No,
-    /// The kernel does not tell.
+    /// The kernel has no count.
     Unknown,
 }
 
 impl OutOfMemoryKills {
-    /// What happened since `earlier`.
+    /// The kills since `earlier`.
     pub fn since(&self, earlier: &OutOfMemoryKills) -> OutOfMemory {
         let rose = |now: Option<u64>, then: Option<u64>| Some(now? > then?);
         match (rose(self.group, earlier.group), rose(self.machine, earlier.machine)) {
             (Some(true), _) => OutOfMemory::InGroup,
             (_, Some(true)) => OutOfMemory::OnMachine,
             (_, Some(false)) => OutOfMemory::No,
-            // The group's own count alone does not know of kills above or beside it.
+            // The group's own count misses kills in groups above or beside it.
             (_, None) => OutOfMemory::Unknown,
         }
     }
 }
 
-/// The counts now.
+/// The current counts.
 pub fn out_of_memory(root: &Root) -> OutOfMemoryKills {
     let groups = root.text("proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().filter_map(|line| group_count(root, line)).max();
@@ -58,12 +58,12 @@ fn group_count(root: &Root, line: &str) -> Option<u64> {
         return None;
     };
     let read = |folder: String| count(&root.text(format!("{folder}/{file}"))?);
-    // Within a container the path may not exist under the mount; the mount's own file then holds.
+    // Within a container the path may not exist under the mount; the mount's own file is then used.
     let own = |mount: &&str| read(format!("{mount}/{}", path.trim_start_matches('/')));
     mounts.iter().find_map(own).or_else(|| mounts.iter().find_map(|m| read((*m).to_owned())))
 }
 
-/// The line `oom_kill N`, which all of them have.
+/// Parses the line `oom_kill N`, which all these files have.
 fn count(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }

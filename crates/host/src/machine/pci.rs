@@ -1,5 +1,6 @@
-//! The PCI bus: devices, the ports above them, how wide and how fast their links are, and what the
-//! ports and the IOMMU do with traffic between devices. Not what that costs.
+//! The PCI bus: devices, the ports above them, the width and speed of their links, and how ports
+//! and the IOMMU treat traffic between devices.
+//! Not what that costs.
 
 use busbw_hardware::topology::{Ends, PcieReading};
 
@@ -21,31 +22,31 @@ pub struct PciDevice {
     pub subsystem: Option<(u16, u16)>,
     /// Class, subclass, interface.
     pub class: u32,
-    /// NUMA node; none where the firmware does not say.
+    /// NUMA node; `None` where the firmware does not say.
     pub node: Option<u32>,
     /// Cores near it, as the kernel writes lists: 0-31,64-95.
     pub local_cores: Option<String>,
-    /// Its link, as it is and as it can be, at both ends.
+    /// The current and the maximum speed and width of its link, at both ends.
     pub link: Ends,
     /// The host bridge above it: pci0000:3a.
     pub host_bridge: Option<String>,
     /// Addresses of the ports above it, the nearest first.
     pub above: Vec<String>,
-    /// What the IOMMU does with its traffic: DMA, DMA-FQ, identity; none where none is in its way.
+    /// The IOMMU's mode for its traffic: DMA, DMA-FQ, identity; `None` without an IOMMU.
     pub iommu: Option<String>,
-    /// What it does, as a port, with traffic between devices below it.
+    /// How it treats, as a port, traffic between devices below it.
     pub access: Access,
 }
 
 /// Access Control Services of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// The configuration space shows its first bytes only: that takes root.
+    /// The configuration space shows its first bytes only: the rest needs root.
     #[default]
     Hidden,
     /// The port has no such capability.
     None,
-    /// The bits that are on.
+    /// The bits that are set.
     Control(u16),
 }
 
@@ -57,13 +58,13 @@ impl Access {
     }
 }
 
-/// Whether it is a GPU for computing: display controllers, which they call themselves as well.
+/// Whether it is a GPU for computing: those are display controllers as well.
 pub fn is_gpu(device: &PciDevice) -> bool {
     GPU_VENDORS.contains(&device.vendor) && device.class >> 16 == 0x03
 }
 
-/// Classes that matter for traffic between GPUs: network, display, bridge, accelerator. Every question
-/// to a device takes its time, and there are hundreds of others.
+/// Classes that matter for traffic between GPUs: network, display, bridge, accelerator. Every read
+/// from a device takes time, and there are hundreds of other devices.
 const CLASSES: [u32; 4] = [0x02, 0x03, 0x06, 0x12];
 /// A port or switch: PCI to PCI bridge.
 const BRIDGE: u32 = 0x0604;
@@ -127,7 +128,7 @@ fn above(root: &Root, address: &str) -> (Option<String>, Vec<String>) {
     (bridge, ports)
 }
 
-/// Whether it is written as the address of a PCI device: 0000:3b:00.0.
+/// Whether a name has the form of a PCI device's address: 0000:3b:00.0.
 pub fn is_address(name: &str) -> bool {
     let pattern = "0000:00:00.0";
     name.len() == pattern.len()
@@ -148,7 +149,7 @@ fn access(config: &[u8]) -> Access {
     if word(at).is_none() {
         return Access::Hidden;
     }
-    // Every capability takes at least four bytes, so a list in a circle ends here.
+    // Every capability takes at least four bytes, which bounds a circular list.
     for _ in 0..(4096 - 256) / 4 {
         let Some(header) = word(at) else { return Access::None };
         if header & 0xffff == ACS {

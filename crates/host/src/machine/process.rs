@@ -1,4 +1,6 @@
-//! What the kernel allows this process: locked memory, cores. Read, not asked by calls.
+//! What the kernel allows this process: locked memory, cores. Read from /proc, without system calls
+//! for limits.
+//! Not its use of them.
 //! Not its use of them.
 
 use std::collections::BTreeSet;
@@ -8,7 +10,7 @@ use super::{Root, cpu::processor_list};
 /// A resource limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// None.
+    /// No limit.
     Unlimited,
     /// Bytes.
     Bytes(u64),
@@ -24,7 +26,8 @@ pub fn locked_memory(root: &Root) -> Option<Limit> {
     }
 }
 
-/// Whether the limit does not hold: CAP_IPC_LOCK, bit 14 of the effective capabilities, capabilities(7).
+/// Whether the limit does not apply: CAP_IPC_LOCK, bit 14 of the effective capabilities,
+/// capabilities(7).
 pub fn may_lock(root: &Root) -> Option<bool> {
     let bits = u64::from_str_radix(&status(root, "CapEff")?, 16).ok()?;
     Some(bits >> 14 & 1 == 1)

@@ -10,15 +10,15 @@ use super::Root;
 pub struct RdmaDevice {
     /// Its name.
     pub name: String,
-    /// Its PCI address; none for software devices such as rxe.
+    /// Its PCI address; `None` for software devices such as rxe.
     pub address: Option<String>,
     /// Network interfaces of the same PCI function.
     pub interfaces: Vec<String>,
     /// Firmware version.
     pub firmware: Option<String>,
-    /// The adapter's number, which its functions and ports share.
+    /// The adapter's identifier, which its functions and ports share.
     pub guid: Option<u64>,
-    /// Board, such as MT_0000000838; devices of one kind share it.
+    /// Board identifier, such as MT_0000000838; devices of one model share it.
     pub board: Option<String>,
     /// Its ports.
     pub ports: Vec<Port>,
@@ -27,7 +27,7 @@ pub struct RdmaDevice {
 /// One port.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Port {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
     /// ACTIVE, INIT, DOWN and so on.
     pub state: String,
@@ -46,18 +46,18 @@ pub struct Port {
 /// An entry of a port's address table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gid {
-    /// What NCCL_IB_GID_INDEX takes.
+    /// The index for NCCL_IB_GID_INDEX.
     pub index: u32,
     /// The address.
     pub address: Ipv6Addr,
-    /// Whether it is for RoCEv2, which is routed; none where the kernel does not say.
+    /// Whether it is for RoCEv2, which is routable; `None` where the kernel does not say.
     pub version_two: Option<bool>,
     /// The network interface whose address it is.
     pub interface: Option<String>,
 }
 
 impl Gid {
-    /// The IPv4 address that it stands for.
+    /// The IPv4 address that it maps.
     pub fn ipv4(&self) -> Option<IpAddr> {
         self.address.to_ipv4_mapped().map(IpAddr::V4)
     }
@@ -100,25 +100,25 @@ fn port(root: &Root, device: &str, number: u32) -> Port {
     }
 }
 
-/// "08c0:eb03:0024:721a"; all zeros is none.
+/// Parses "08c0:eb03:0024:721a"; all zeros is `None`.
 fn guid(text: &str) -> Option<u64> {
     u64::from_str_radix(&text.replace(':', ""), 16).ok().filter(|guid| *guid != 0)
 }
 
-/// The RDMA MTU of a RoCE port: the largest of 4096 and its halves that fits the interface's with the
-/// headers that the kernel sets aside: GRH, UDP, BTH, XRC, atomics, ICRC (include/rdma/ib_addr.h,
-/// iboe_get_mtu).
+/// The RDMA MTU of a RoCE port: the largest of 4096 and its halves that fits the interface's MTU
+/// together with the headers that the kernel reserves: GRH, UDP, BTH, XRC, atomics, ICRC
+/// (include/rdma/ib_addr.h, iboe_get_mtu).
 pub fn roce_mtu(interface: u32) -> u32 {
     const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= interface).unwrap_or(256)
 }
 
-/// "4: ACTIVE" says ACTIVE.
+/// Parses "4: ACTIVE" to ACTIVE.
 fn after_number(text: &str) -> String {
     text.split_once(": ").map_or(text, |(_, word)| word).to_owned()
 }
 
-/// "400 Gb/sec (4X NDR)"; a port that is down may say 0 or nothing.
+/// Parses "400 Gb/sec (4X NDR)"; a port that is down may have 0 or nothing.
 fn gbps(rate: &str) -> Option<f64> {
     let number = rate.split_whitespace().next()?.parse::<f64>().ok()?;
     (number > 0.0 && number.is_finite()).then_some(number)

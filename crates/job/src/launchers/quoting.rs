@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-/// The word as a shell takes it back.
+/// The word as a shell takes it back. shlex quotes `=` and `,` as well, which most words of a launcher have.
 pub(super) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -12,34 +12,13 @@ pub(super) fn quoted(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// Words between blanks; quotes and backslashes keep blanks together.
+/// Words between blanks; quotes and backslashes keep blanks together, and a word that begins with # begins
+/// a comment.
 ///
 /// # Errors
 /// A quote without its end.
 pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            ' ' | '\t' | '\n' => words.extend(word.take()),
-            '\\' => word.get_or_insert_default().extend(letters.next()),
-            '\'' | '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match letters.next() {
-                        None => return Err(format!("{letter} has no end in: {text}")),
-                        Some(end) if end == letter => break,
-                        Some('\\') if letter == '"' => word.extend(letters.next()),
-                        Some(other) => word.push(other),
-                    }
-                }
-            }
-            other => word.get_or_insert_default().push(other),
-        }
-    }
-    words.extend(word);
-    Ok(words)
+    shlex::split(text).ok_or_else(|| format!("a quote or a backslash has no end in: {text}"))
 }
 
 #[cfg(test)]

@@ -25,59 +25,116 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 /// The error of every attempt, when all fail.
 pub(super) fn connect_first(routes: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
+    let mut attempts = Attempts::new(routes.len(), Instant::now());
     let mut failed: Vec<String> = Vec::new();
-    let mut under_way: Vec<(OwnedFd, SocketAddr, Instant)> = Vec::new();
-    let mut left = routes.iter();
-    let mut next_at = Instant::now();
+    let mut under_way: Vec<(usize, OwnedFd)> = Vec::new();
     loop {
-        let now = Instant::now();
-        if under_way.is_empty() || now >= next_at {
-            match left.next() {
-                Some((from, to)) => {
-                    next_at = now + ATTEMPT_DELAY;
-                    match begin(*from, *to) {
-                        Ok(socket) => under_way.push((socket, *to, now + CONNECT_TIMEOUT)),
-                        Err(error) => failed.push(format!("{to}: {error}")),
+        let wake = match attempts.next(Instant::now()) {
+            Next::Begin(route) => {
+                let (from, to) = routes[route];
+                match begin(from, to) {
+                    Ok(socket) => under_way.push((route, socket)),
+                    Err(error) => {
+                        failed.push(format!("{to}: {error}"));
+                        attempts.failed(route, Instant::now());
                     }
                 }
-                None if under_way.is_empty() => {
-                    let none = "the name resolves to no address".to_owned();
-                    return Err(io::Error::other(if failed.is_empty() {
-                        none
-                    } else {
-                        failed.join("; ")
-                    }));
-                }
-                None => next_at = now + CONNECT_TIMEOUT,
+                continue;
             }
-        }
-        let wake = under_way.iter().map(|(.., by)| *by).chain([next_at]).min().unwrap_or(next_at);
+            Next::GiveUp(route) => {
+                under_way.retain(|(other, _)| *other != route);
+                failed.push(format!("{}: no answer", routes[route].1));
+                continue;
+            }
+            Next::Wait(wake) => wake,
+            Next::Over => {
+                let none = "the name resolves to no address".to_owned();
+                return Err(io::Error::other(if failed.is_empty() {
+                    none
+                } else {
+                    failed.join("; ")
+                }));
+            }
+        };
         let pause = wake.saturating_duration_since(Instant::now());
         let pause =
             Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         let mut fds: Vec<PollFd<'_>> =
-            under_way.iter().map(|(socket, ..)| PollFd::new(socket, PollFlags::OUT)).collect();
+            under_way.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::OUT)).collect();
         match poll(&mut fds, Some(&pause)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let (now, before) = (Instant::now(), failed.len());
-        for ((socket, to, by), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
+        for ((route, socket), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
             match sockopt::socket_error(&socket)? {
                 Ok(()) if ready => {
                     ioctl_fionbio(&socket, false)?;
                     return Ok(TcpStream::from(socket));
                 }
-                Ok(()) if now < by => under_way.push((socket, to, by)),
-                Ok(()) => failed.push(format!("{to}: no answer")),
-                Err(error) => failed.push(format!("{to}: {}", io::Error::from(error))),
+                Ok(()) => under_way.push((route, socket)),
+                Err(error) => {
+                    failed.push(format!("{}: {}", routes[route].1, io::Error::from(error)));
+                    attempts.failed(route, Instant::now());
+                }
             }
         }
-        if failed.len() > before {
+    }
+}
+
+/// The schedule of attempts. It knows no sockets and no clock: the caller passes the time.
+#[derive(Debug)]
+struct Attempts {
+    /// The number of addresses, and of attempts that have started.
+    routes: usize,
+    begun: usize,
+    /// When the next attempt starts at the latest.
+    next_at: Instant,
+    /// Running attempts, and the deadline of each.
+    under_way: Vec<(usize, Instant)>,
+}
+
+/// The next step.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Connect to this address.
+    Begin(usize),
+    /// This attempt has timed out.
+    GiveUp(usize),
+    /// Wait until this time, or until an attempt succeeds or fails.
+    Wait(Instant),
+    /// All attempts have failed.
+    Over,
+}
+
+impl Attempts {
+    fn new(routes: usize, now: Instant) -> Attempts {
+        Attempts { routes, begun: 0, next_at: now, under_way: Vec::new() }
+    }
+
+    fn next(&mut self, now: Instant) -> Next {
+        if let Some(at) = self.under_way.iter().position(|(_, by)| now >= *by) {
+            let (route, _) = self.under_way.remove(at);
             // The next attempt starts at once.
-            next_at = now;
+            self.next_at = now;
+            return Next::GiveUp(route);
         }
+        let is_left = self.begun < self.routes;
+        if is_left && (self.under_way.is_empty() || now >= self.next_at) {
+            self.next_at = now + ATTEMPT_DELAY;
+            self.under_way.push((self.begun, now + CONNECT_TIMEOUT));
+            self.begun += 1;
+            return Next::Begin(self.begun - 1);
+        }
+        let next_at = is_left.then_some(self.next_at);
+        let wake = self.under_way.iter().map(|(_, by)| *by).chain(next_at).min();
+        wake.map_or(Next::Over, Next::Wait)
+    }
+
+    /// Records that an attempt has failed.
+    fn failed(&mut self, route: usize, now: Instant) {
+        self.under_way.retain(|(other, _)| *other != route);
+        self.next_at = now;
     }
 }
 
@@ -100,39 +157,40 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A listener, and one that does not answer: its queue is full.
-    fn alive_and_silent() -> (TcpListener, TcpListener, Vec<TcpStream>) {
-        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        rustix::net::listen(&silent, 0).unwrap();
-        let address = silent.local_addr().unwrap();
-        let limit = Duration::from_millis(50);
-        let queue =
-            (0..8).map_while(|_| TcpStream::connect_timeout(&address, limit).ok()).collect();
-        (alive, silent, queue)
-    }
-
     #[test]
     fn an_address_that_does_not_answer_costs_its_head_start() {
-        let (alive, silent, _queue) = alive_and_silent();
-        let (alive, silent) = (alive.local_addr().unwrap(), silent.local_addr().unwrap());
-        let begun = Instant::now();
-        assert_eq!(
-            connect_first(&[(None, silent), (None, alive)]).unwrap().peer_addr().unwrap(),
-            alive
-        );
-        assert!(begun.elapsed() >= ATTEMPT_DELAY && begun.elapsed() < CONNECT_TIMEOUT);
+        let start = Instant::now();
+        let mut attempts = Attempts::new(3, start);
+        assert_eq!(attempts.next(start), Next::Begin(0));
+        let second = start + ATTEMPT_DELAY;
+        assert_eq!(attempts.next(start), Next::Wait(second));
+        assert_eq!(attempts.next(second), Next::Begin(1));
+        // A refused attempt costs no delay.
+        let refused = second + ATTEMPT_DELAY / 2;
+        attempts.failed(1, refused);
+        assert_eq!(attempts.next(refused), Next::Begin(2));
+        assert_eq!(attempts.next(refused), Next::Wait(start + CONNECT_TIMEOUT));
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::GiveUp(0));
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::Wait(refused + CONNECT_TIMEOUT));
+        attempts.failed(2, start + CONNECT_TIMEOUT);
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::Over);
     }
 
     #[test]
     fn everyone_who_fails_is_named() {
-        let (_alive, silent, _queue) = alive_and_silent();
-        let silent = silent.local_addr().unwrap();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let why = connect_first(&[(None, closed), (None, silent)]).unwrap_err().to_string();
-        assert!(why.contains(&format!("{closed}: Connection refused")), "{why}");
-        assert!(why.contains(&format!("{silent}: no answer")), "{why}");
+        let closed = [(); 2].map(|()| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap()
+        });
+        let why = connect_first(&closed.map(|to| (None, to))).unwrap_err().to_string();
+        for to in closed {
+            assert!(why.contains(&format!("{to}: Connection refused")), "{why}");
+        }
         assert!(connect_first(&[]).unwrap_err().to_string().contains("no address"));
+        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = alive.local_addr().unwrap();
+        let reached = connect_first(&[(None, closed[0]), (None, to)]).unwrap();
+        assert_eq!(reached.peer_addr().unwrap(), to);
     }
 
     #[test]

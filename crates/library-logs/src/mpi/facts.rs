@@ -1,14 +1,14 @@
-//! What is known of who carried a process's messages through MPI, and by whose word.
-//! Not how it was read.
+//! The facts about the transports of a process's messages through MPI, and the source of each.
+//! Not how they were read.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Deaf;
+use super::CaptureDisabled;
 
-/// What the MPI library of one process said; what no line said is absent. The last one of a rank counts:
-/// libraries name a peer's transport when the two first meet.
+/// The facts that the MPI library of one process logged; an absent field was not logged. The last
+/// one of a rank counts: libraries name a peer's transport at the first message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MpiFacts {
     /// World rank of the process.
@@ -26,10 +26,10 @@ pub struct MpiFacts {
     /// messages go to over it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub btls: BTreeMap<String, Vec<[u32; 2]>>,
-    /// What UCX's log says.
+    /// The facts in UCX's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ucx: Option<Ucx>,
-    /// What is not known of who carried messages, and why: half-sentences.
+    /// What is unknown about the transports, and why: half-sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
     /// Distinct names and endpoints beyond those that are kept.
@@ -37,28 +37,28 @@ pub struct MpiFacts {
     pub left_out: u64,
 }
 
-/// What UCX's log says of one process.
+/// The facts in UCX's log of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ucx {
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The kinds of endpoints that it made.
+    /// The kinds of endpoints that it created.
     pub endpoints: Vec<Endpoint>,
 }
 
 /// One kind of UCX's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// `self`, `intra-node` or `inter-node`, where UCX says it.
+    /// `self`, `intra-node` or `inter-node`, where UCX logs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Its lanes, such as `sysv/memory` or `rc_mlx5/mlx5_0:1`, by what they are for: `tag`, `am`, `rma`.
+    /// Its lanes, such as `sysv/memory` or `rc_mlx5/mlx5_0:1`, by purpose: `tag`, `am`, `rma`.
     pub lanes: BTreeMap<String, Vec<String>>,
 }
 
 impl Endpoint {
-    /// Its lanes for messages: by tag, else active ones.
+    /// Its lanes for messages: tag lanes, else those for active messages.
     pub fn for_messages(&self) -> &[String] {
         self.lanes.get("tag").or_else(|| self.lanes.get("am")).map_or(&[], Vec::as_slice)
     }
@@ -105,8 +105,8 @@ pub(super) fn device(version: &str) -> Option<String> {
     (word.len() <= 64).then(|| word.to_owned())
 }
 
-/// What nobody said.
-pub(super) fn unknown(facts: &MpiFacts, alone: bool, deaf: &Deaf) -> Vec<String> {
+/// What is unknown, and why.
+pub(super) fn unknown(facts: &MpiFacts, alone: bool, disabled: &CaptureDisabled) -> Vec<String> {
     let or =
         |reason: &Option<String>, text: &str| reason.clone().unwrap_or_else(|| text.to_owned());
     let mut unknown = Vec::new();
@@ -124,19 +124,19 @@ pub(super) fn unknown(facts: &MpiFacts, alone: bool, deaf: &Deaf) -> Vec<String>
             unknown.push(format!("no line tells how MPICH's device {device} carries messages"))
         }
         (None, Some("ob1")) if facts.btls.keys().all(|btl| facts.connections(btl) == 0) => {
-            unknown.push(or(&deaf.open_mpi, "Open MPI named no BTL to another rank"));
+            unknown.push(or(&disabled.open_mpi, "Open MPI named no BTL to another rank"));
         }
         (None, Some("ob1" | "ucx")) => {}
         (None, Some(pml)) => {
             unknown.push(format!("no line tells how Open MPI's PML {pml} carries messages"))
         }
         (None, None) if facts.version.starts_with("Open MPI") => {
-            unknown.push(or(&deaf.open_mpi, "Open MPI named no PML"));
+            unknown.push(or(&disabled.open_mpi, "Open MPI named no PML"));
         }
         (None, None) => unknown.push(format!("no line of {} tells", facts.version)),
     }
     if by_ucx && facts.endpoints().next().is_none() {
-        unknown.push(or(&deaf.ucx, "UCX named no lanes to another process"));
+        unknown.push(or(&disabled.ucx, "UCX named no lanes to another process"));
     }
     unknown
 }

@@ -1,15 +1,15 @@
-//! Open MPI's lines: which PML a process takes, and which BTL to each peer.
-//! Not which PMLs have BTLs, and not what else it prints.
+//! Open MPI's log lines: the PML of a process, and the BTL to each peer.
+//! Not which PMLs have BTLs, and not other lines.
 //!
-//! Sources: ompi/mca/pml/base/pml_base_select.c, ompi/mca/bml/r2/bml_r2.c, opal/mca/base/mca_base_components_*.c
-//! and mca_base_framework.c of 4.1.
+//! Sources: ompi/mca/pml/base/pml_base_select.c, ompi/mca/bml/r2/bml_r2.c,
+//! opal/mca/base/mca_base_components_*.c and mca_base_framework.c of 4.1.
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum OpenMpiMessage<'a> {
     /// The PML.
     Pml(&'a str),
-    /// One of the BTLs that messages to a rank of MPI_COMM_WORLD go over.
+    /// One of the BTLs for messages to a rank of MPI_COMM_WORLD.
     Btl {
         /// The BTL.
         name: &'a str,
@@ -18,21 +18,21 @@ pub(super) enum Said<'a> {
     },
 }
 
-/// What a line says, if it says something that is kept.
-pub(super) fn said(line: &str) -> Option<Said<'_>> {
+/// Parses a line; `None` if nothing of it is kept.
+pub(super) fn message(line: &str) -> Option<OpenMpiMessage<'_>> {
     let text = text(line)?;
     if let Some(rest) = text.strip_prefix("select: component ") {
-        return name(rest.strip_suffix(" selected")?).map(Said::Pml);
+        return name(rest.strip_suffix(" selected")?).map(OpenMpiMessage::Pml);
     }
     let (btl, rest) = text.strip_prefix("mca: bml: Using ")?.split_once(" btl for send to [[")?;
     // "[[job family,job],rank] on node host".
     let (process, _) = rest.split_once("] on node ")?;
     let (_, peer) = process.split_once("],")?;
-    Some(Said::Btl { name: name(btl)?, peer: peer.parse().ok()? })
+    Some(OpenMpiMessage::Btl { name: name(btl)?, peer: peer.parse().ok()? })
 }
 
-/// Whether it is printed because of OMPI_MCA_pml_base_verbose or OMPI_MCA_btl_base_verbose alone. That a
-/// component cannot be opened is for the user ("mca: base: component_find: …").
+/// Whether it is printed only because of OMPI_MCA_pml_base_verbose or OMPI_MCA_btl_base_verbose. A
+/// component that cannot be opened is a message for the user ("mca: base: component_find: …").
 pub(super) fn is_chatter(line: &str) -> bool {
     const BEGINNINGS: [&str; 7] = [
         "mca: base: components_register: ",
@@ -46,7 +46,7 @@ pub(super) fn is_chatter(line: &str) -> bool {
     text(line).is_some_and(|text| BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)))
 }
 
-/// What follows `[host:process] `.
+/// The text after `[host:process] `.
 fn text(line: &str) -> Option<&str> {
     let (process, text) = line.strip_prefix('[')?.split_once("] ")?;
     let (_, number) = process.rsplit_once(':')?;

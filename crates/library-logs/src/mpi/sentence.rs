@@ -1,13 +1,14 @@
-//! The words that close a run: which transports MPI named, by whose word, and what nobody said.
-//! They claim no byte: only counters can.
+//! The closing sentence of a run: the transports that MPI named, the source of each, and what is
+//! unknown.
+//! Not bytes: only counters show those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MpiFacts;
 
-/// The transports in one sentence, over what all processes said, such as
-/// `transports set up: PML ob1, 12 connections vader, 4 tcp (Open MPI's log)`.
-/// A connection leads from one rank to another; the other way back is another one.
+/// The transports in one sentence, over the facts of all processes, such as `transports set up: PML
+/// ob1, 12 connections vader, 4 tcp (Open MPI's log)`. A connection leads from one rank to another;
+/// the opposite direction is another one.
 pub fn transports_named(facts: &[MpiFacts]) -> String {
     let mut parts = Vec::new();
     let devices: BTreeSet<&str> = facts.iter().filter_map(|one| one.device.as_deref()).collect();
@@ -43,7 +44,7 @@ pub fn transports_named(facts: &[MpiFacts]) -> String {
     sentence
 }
 
-/// How many connections each BTL has, those of processes to themselves left out.
+/// The number of connections of each BTL, without those of processes to themselves.
 pub fn connections(facts: &[MpiFacts]) -> BTreeMap<&str, u64> {
     let mut all = BTreeMap::new();
     for one in facts {
@@ -55,7 +56,7 @@ pub fn connections(facts: &[MpiFacts]) -> BTreeMap<&str, u64> {
     all
 }
 
-/// What UCX's endpoints have for messages to other processes.
+/// The lanes for messages of UCX's endpoints to other processes.
 pub fn lanes(facts: &[MpiFacts]) -> BTreeSet<&str> {
     let endpoints = facts.iter().flat_map(MpiFacts::endpoints);
     endpoints.flat_map(|endpoint| endpoint.for_messages()).map(String::as_str).collect()

@@ -39,13 +39,13 @@ const MPICH_VERSION: &str =
 const OPEN_MPI_VERSION: &str = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4";
 
 fn facts(text: &str, rank: usize, version: &str) -> MpiFacts {
-    heard(text, rank, version, &Deaf::default())
+    facts_without(text, rank, version, &CaptureDisabled::default())
 }
 
-fn heard(text: &str, rank: usize, version: &str, deaf: &Deaf) -> MpiFacts {
+fn facts_without(text: &str, rank: usize, version: &str, disabled: &CaptureDisabled) -> MpiFacts {
     let mut parser = Parser::default();
     text.lines().for_each(|line| parser.line(line));
-    parser.finish(rank, version, false, deaf)
+    parser.finish(rank, version, false, disabled)
 }
 
 fn told(facts: &MpiFacts) -> String {
@@ -115,7 +115,7 @@ fn mpich_may_pass_ucx_by_within_a_host() {
     );
     let mut parser = Parser::default();
     MPICH.lines().for_each(|line| parser.line(line));
-    assert!(parser.finish(0, MPICH_VERSION, true, &Deaf::default()).unknown.is_empty());
+    assert!(parser.finish(0, MPICH_VERSION, true, &CaptureDisabled::default()).unknown.is_empty());
 }
 
 #[test]
@@ -133,8 +133,11 @@ fn who_says_nothing_is_not_guessed_about() {
     assert_eq!(unknown(MPICH, &ofi), "no line tells how MPICH's device ch4:ofi carries messages");
     let intel = "Intel(R) MPI Library 2021.11 for Linux* OS";
     assert_eq!(unknown("", intel), format!("no line of {intel} tells"));
-    let deaf = Deaf { open_mpi: Some("OMPI_MCA_pml_base_verbose is set".to_owned()), ucx: None };
-    let facts = heard("", 0, OPEN_MPI_VERSION, &deaf);
+    let disabled = CaptureDisabled {
+        open_mpi: Some("OMPI_MCA_pml_base_verbose is set".to_owned()),
+        ucx: None,
+    };
+    let facts = facts_without("", 0, OPEN_MPI_VERSION, &disabled);
     let said = "transports set up: no line names any; not proven: OMPI_MCA_pml_base_verbose is set";
     assert_eq!(told(&facts), said);
 }
@@ -178,13 +181,13 @@ fn torn_lines_say_nothing() {
 #[test]
 fn memory_is_bounded() {
     let mut parser = Parser::default();
-    for at in 0..KINDS + 5 {
+    for at in 0..MAX_KINDS + 5 {
         parser.line(&format!("[a:1] mca: bml: Using b{at} btl for send to [[1,1],1] on node a"));
         parser.line(&format!("[1.1] [a:1:0] w.c:1 UCX  INFO    ep_cfg[{at}]: tag(tcp/eth{at})"));
     }
-    let facts = parser.finish(0, OPEN_MPI_VERSION, false, &Deaf::default());
-    assert_eq!((facts.btls.len(), facts.left_out), (KINDS, 10));
-    assert_eq!(facts.ucx.expect("UCX spoke").endpoints.len(), KINDS);
+    let facts = parser.finish(0, OPEN_MPI_VERSION, false, &CaptureDisabled::default());
+    assert_eq!((facts.btls.len(), facts.left_out), (MAX_KINDS, 10));
+    assert_eq!(facts.ucx.expect("UCX spoke").endpoints.len(), MAX_KINDS);
 }
 
 proptest! {

@@ -1,32 +1,32 @@
-//! UCX's lines: which lanes its endpoints have.
-//! Not which of them carries a message: that depends on its size.
+//! UCX's log lines: the lanes of its endpoints.
+//! Not which lane carries a message: that depends on its size.
 //!
-//! Forms: `ep_cfg[1]: tag(sysv/memory cma/memory)` up to 1.13, later `intra-node cfg#1 tag(…)` after the
-//! name of a context (src/ucp/core/ucp_worker.c).
+//! Forms: `ep_cfg[1]: tag(sysv/memory cma/memory)` up to 1.13, later `intra-node cfg#1 tag(…)`
+//! after the name of a context (src/ucp/core/ucp_worker.c).
 
 use std::collections::BTreeMap;
 
 use super::Endpoint;
 
-/// Bytes of an endpoint's lanes that are read; a longer line is torn or no such line.
-const LONGEST: usize = 4096;
+/// The most bytes of an endpoint's lanes that are read; a longer line is torn, or no such line.
+const MAX_LANES_BYTES: usize = 4096;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum UcxMessage<'a> {
     /// UCX's version.
     Version(&'a str),
     /// A kind of endpoints.
     Endpoint(Endpoint),
 }
 
-/// What a line says, if it says something that is kept.
-pub(super) fn said(line: &str) -> Option<Said<'_>> {
+/// Parses a line; `None` if nothing of it is kept.
+pub(super) fn message(line: &str) -> Option<UcxMessage<'_>> {
     let ("INFO", text) = level(line)? else { return None };
     if let Some(version) = text.strip_prefix("Version ") {
         let word = version.split(' ').next()?;
         return (word.len() <= 64 && word.starts_with(|c: char| c.is_ascii_digit()))
-            .then_some(Said::Version(word));
+            .then_some(UcxMessage::Version(word));
     }
     let (to, rest) = match text.strip_prefix("ep_cfg[") {
         Some(rest) => (None, after_number(rest)?.strip_prefix("]: ")?),
@@ -36,10 +36,11 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         }
     };
     let to = to.filter(|to| ["self", "intra-node", "inter-node"].contains(to)).map(str::to_owned);
-    Some(Said::Endpoint(Endpoint { to, lanes: lanes(rest)? }))
+    Some(UcxMessage::Endpoint(Endpoint { to, lanes: lanes(rest)? }))
 }
 
-/// Whether UCX_LOG_LEVEL=info is the only reason for it: without, it prints warnings and errors.
+/// Whether it is printed only because of UCX_LOG_LEVEL=info: by default UCX prints warnings and
+/// errors.
 pub(super) fn is_chatter(line: &str) -> bool {
     level(line).is_some_and(|(level, _)| matches!(level, "INFO" | "DIAG"))
 }
@@ -56,10 +57,10 @@ fn after_number(text: &str) -> Option<&str> {
     (rest.len() < text.len()).then_some(rest)
 }
 
-/// `tag(sysv/memory cma/memory) am(…)` by what they are for.
+/// Parses `tag(sysv/memory cma/memory) am(…)` into lanes by purpose.
 fn lanes(mut text: &str) -> Option<BTreeMap<String, Vec<String>>> {
     let mut lanes = BTreeMap::new();
-    if text.len() > LONGEST {
+    if text.len() > MAX_LANES_BYTES {
         return None;
     }
     while !text.is_empty() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::Tally;
 
-/// Distinct sets of figures that are kept.
-const MOST: usize = 256;
+/// The most distinct sets of figures that are kept.
+const MAX_CHANNEL_SETS: usize = 256;
 
 /// Channels of a communicator. The line does not name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Channels {
     pub p2p_per_peer: u32,
 }
 
-/// What was heard so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Structures {
     pub channels: Tally<Channels>,
@@ -36,7 +36,7 @@ pub(super) struct Structures {
 
 impl Default for Structures {
     fn default() -> Self {
-        Structures { channels: Tally::new(MOST), connected: BTreeMap::new() }
+        Structures { channels: Tally::new(MAX_CHANNEL_SETS), connected: BTreeMap::new() }
     }
 }
 

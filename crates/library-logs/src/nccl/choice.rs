@@ -1,5 +1,6 @@
-//! `… Bytes -> …` of the TUNING subsystem: which algorithm and protocol NCCL chose for a call.
-//! Rank 0 alone says it, once a call; not a measurement.
+//! `… Bytes -> …` of the TUNING subsystem: the algorithm and protocol that NCCL chose for a call.
+//! Only rank 0 prints it, once a call.
+//! Not a measurement.
 //!
 //! Formats: NCCL's src/enqueue.cc, src/scheduler/symmetric_sched.cc; a table in docs/nccl_log.md.
 
@@ -11,32 +12,32 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::keep;
 
-/// Distinct choices that are kept.
-const MOST: usize = 4096;
+/// The most distinct choices that are kept.
+const MAX_CHOICES: usize = 4096;
 
 /// A choice, and how many calls it was made for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// NCCL's name of the collective, such as `AllReduce`; 2.20 to 2.22 do not say it.
+    /// NCCL's name of the collective, such as `AllReduce`; 2.20 to 2.22 do not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<String>,
     /// Count × size of the type: for AllGather and ReduceScatter, one rank's share.
     pub bytes: u64,
-    /// What was chosen.
+    /// The choice.
     #[serde(flatten)]
-    pub way: Way,
-    /// The tuning model's time, microseconds: 2.20 to 2.23 print it. The last one said.
+    pub execution: Execution,
+    /// The time of the tuning model, in microseconds: 2.20 to 2.23 print it. The last one counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_us: Option<f64>,
     /// Calls.
     pub calls: u64,
 }
 
-/// How a call is run.
+/// How a call runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "way")]
-pub enum Way {
-    /// By an algorithm and a protocol that the tuning model or a tuner plugin chose.
+pub enum Execution {
+    /// With an algorithm and a protocol that the tuning model or a tuner plugin chose.
     #[serde(rename = "tuned")]
     Tuned {
         /// TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT.
@@ -47,7 +48,7 @@ pub enum Way {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         channels: Option<[u32; 2]>,
     },
-    /// By a kernel for symmetric memory (2.27 on); no tuner is asked.
+    /// With a kernel for symmetric memory (2.27 on), without the tuning model.
     #[serde(rename = "Symmetric")]
     Symmetric {
         /// The kernel's name.
@@ -60,13 +61,14 @@ pub enum Way {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         works: Option<u32>,
     },
-    /// By the copy engine (2.29 on); no tuner is asked.
+    /// With the copy engine (2.29 on), without the tuning model.
     #[serde(rename = "Copy Engine")]
     CopyEngine {
         /// The CUDA call.
         call: String,
     },
-    /// By copy engines within a node and a proxy between nodes (2.30 on); no tuner is asked.
+    /// With copy engines within a node and a proxy between nodes (2.30 on), without the tuning
+    /// model.
     #[serde(rename = "Hierarchical CE")]
     HierarchicalCopyEngine {
         /// NCCL's words.
@@ -74,10 +76,10 @@ pub enum Way {
     },
 }
 
-/// (collective, bytes, way)
-type Key = (Option<String>, u64, Way);
+/// (collective, bytes, execution)
+type Key = (Option<String>, u64, Execution);
 
-/// The choices heard of so far: calls, and the last prediction.
+/// The choices read so far: calls, and the last prediction.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     choices: BTreeMap<Key, (u64, Option<f64>)>,
@@ -99,21 +101,21 @@ impl Choices {
         }
         let bytes = cursor.number()?;
         cursor.literal(" Bytes -> ")?;
-        let (way, predicted) = match bypass {
+        let (execution, predicted) = match bypass {
             None => tuned(&mut cursor)?,
             Some("Symmetric]") => (symmetric(&mut cursor)?, None),
-            Some("Copy Engine]") => (Way::CopyEngine { call: keep(cursor.text()?) }, None),
+            Some("Copy Engine]") => (Execution::CopyEngine { call: keep(cursor.text()?) }, None),
             Some("Hierarchical CE]") => {
-                (Way::HierarchicalCopyEngine { call: keep(cursor.text()?) }, None)
+                (Execution::HierarchicalCopyEngine { call: keep(cursor.text()?) }, None)
             }
             Some(_) => return None,
         };
-        self.add((collective, bytes, way), predicted);
+        self.add((collective, bytes, execution), predicted);
         Some(())
     }
 
     fn add(&mut self, key: Key, predicted: Option<f64>) {
-        if self.choices.len() >= MOST && !self.choices.contains_key(&key) {
+        if self.choices.len() >= MAX_CHOICES && !self.choices.contains_key(&key) {
             self.left_out += 1;
             return;
         }
@@ -127,10 +129,10 @@ impl Choices {
         *left_out += self.left_out;
         self.choices
             .into_iter()
-            .map(|((collective, bytes, way), (calls, predicted_us))| Choice {
+            .map(|((collective, bytes, execution), (calls, predicted_us))| Choice {
                 collective,
                 bytes,
-                way,
+                execution,
                 predicted_us,
                 calls,
             })
@@ -138,7 +140,7 @@ impl Choices {
     }
 }
 
-fn tuned(cursor: &mut Cursor<'_>) -> Option<(Way, Option<f64>)> {
+fn tuned(cursor: &mut Cursor<'_>) -> Option<(Execution, Option<f64>)> {
     cursor.literal("Algo ")?;
     let algorithm = cursor.word()?;
     cursor.literal(" proto ")?;
@@ -155,10 +157,10 @@ fn tuned(cursor: &mut Cursor<'_>) -> Option<(Way, Option<f64>)> {
     cursor.end()?;
     let algorithm = name(algorithm, &ALGORITHMS)?;
     let protocol = name(protocol, &["LL", "LL128", "SIMPLE"])?;
-    Some((Way::Tuned { algorithm, protocol, channels }, predicted))
+    Some((Execution::Tuned { algorithm, protocol, channels }, predicted))
 }
 
-/// What the numbers of 2.20 to 2.23 mean: NCCL's src/include/nccl_common.h.
+/// The meaning of the numbers of 2.20 to 2.23: NCCL's src/include/nccl_common.h.
 const ALGORITHMS: [&str; 7] =
     ["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
 
@@ -170,14 +172,14 @@ fn name(said: &str, names: &[&str]) -> Option<String> {
     }
 }
 
-fn symmetric(cursor: &mut Cursor<'_>) -> Option<Way> {
+fn symmetric(cursor: &mut Cursor<'_>) -> Option<Execution> {
     cursor.literal("Kernel ")?;
     let kernel = keep(cursor.word()?);
     let channels = cursor.field(" nchannels ")?;
     let threads = cursor.field(" nthreads ")?;
     let works = cursor.field(" nWorks ");
     cursor.end()?;
-    Some(Way::Symmetric { kernel, channels, threads, works })
+    Some(Execution::Symmetric { kernel, channels, threads, works })
 }
 
 #[cfg(test)]
@@ -192,8 +194,8 @@ mod tests {
         choices.finish(&mut 0)
     }
 
-    fn ring(channels: Option<[u32; 2]>) -> Way {
-        Way::Tuned { algorithm: "RING".to_owned(), protocol: "SIMPLE".to_owned(), channels }
+    fn ring(channels: Option<[u32; 2]>) -> Execution {
+        Execution::Tuned { algorithm: "RING".to_owned(), protocol: "SIMPLE".to_owned(), channels }
     }
 
     #[test]
@@ -210,13 +212,13 @@ mod tests {
         ]);
         assert_eq!(all[0].collective, None);
         assert_eq!((all[0].predicted_us, all[0].calls), (Some(1234.5), 1));
-        assert_eq!(all[0].way, ring(None));
-        let tuned: Vec<_> = all.iter().filter(|c| c.way == ring(Some([0, 31]))).collect();
+        assert_eq!(all[0].execution, ring(None));
+        let tuned: Vec<_> = all.iter().filter(|c| c.execution == ring(Some([0, 31]))).collect();
         assert_eq!((tuned.len(), tuned[0].calls, tuned[0].bytes), (1, 2, 33_554_432));
         let works: Vec<_> = all
             .iter()
-            .filter_map(|c| match &c.way {
-                Way::Symmetric { works, .. } => Some(*works),
+            .filter_map(|c| match &c.execution {
+                Execution::Symmetric { works, .. } => Some(*works),
                 _ => None,
             })
             .collect();

@@ -9,18 +9,19 @@ use super::cursor::Cursor;
 use super::message::Origin;
 use super::tally::keep;
 
-/// Communicators, and ranks of all of them together, that are kept.
-const MOST_COMMUNICATORS: usize = 1024;
-const MOST_RANKS: usize = 16_384;
+/// The most communicators that are kept.
+const MAX_COMMUNICATORS: usize = 1024;
+/// The most ranks of all communicators together that are kept.
+const MAX_RANKS: usize = 16_384;
 
 /// A communicator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Communicator {
-    /// NCCL's commId, hexadecimal. Before 2.18, and in parts of a log, it is not said: such a
-    /// communicator is told once for every rank.
+    /// NCCL's commId, hexadecimal. Before 2.18, and in parts of a log, it is missing: such a
+    /// communicator appears once for every rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The call that made it, such as `ncclCommSplit`; from 2.21 on.
+    /// The call that created it, such as `ncclCommSplit`; from 2.21 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
     /// Its size.
@@ -31,7 +32,7 @@ pub struct Communicator {
     /// Whether NVLink spans its nodes; from 2.20 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mnnvl: Option<bool>,
-    /// The ranks whose output is at hand, in order.
+    /// The ranks whose output was read, in order.
     pub ranks: Vec<CommunicatorRank>,
 }
 
@@ -59,11 +60,11 @@ pub struct CommunicatorRank {
     /// Ranks on its node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_ranks: Option<u32>,
-    /// `Init COMPLETE` was said.
+    /// The log has its `Init COMPLETE`.
     pub initialized: bool,
 }
 
-/// The communicators heard of so far.
+/// The communicators read so far.
 #[derive(Debug, Default)]
 pub(super) struct Communicators {
     all: Vec<Communicating>,
@@ -86,9 +87,9 @@ struct Communicating {
     ranks: BTreeMap<u32, CommunicatorRank>,
 }
 
-/// What one line says.
+/// The content of one line.
 #[derive(Default)]
-struct Said<'a> {
+struct Statement<'a> {
     made_by: Option<&'a str>,
     address: &'a str,
     id: Option<&'a str>,
@@ -120,18 +121,18 @@ impl Communicators {
         }
         let address = cursor.hex()?;
         let rank = cursor.field(" rank ")?;
-        let said = Said { made_by, address, rank, ..Said::default() };
+        let said = Statement { made_by, address, rank, ..Statement::default() };
         let said = if cursor.has(" nranks ") { life(cursor, said)? } else { span(cursor, said)? };
         self.add(origin, &said);
         Some(())
     }
 
-    /// The rank that a process gave to its device in the newest communicator.
+    /// The rank of a process's device in the newest communicator.
     pub(super) fn rank_of(&self, origin: Origin<'_>) -> Option<u32> {
         self.devices.get(&(origin.host.to_owned(), origin.pid, origin.device?)).copied()
     }
 
-    fn add(&mut self, origin: Origin<'_>, said: &Said<'_>) {
+    fn add(&mut self, origin: Origin<'_>, said: &Statement<'_>) {
         let address = (keep(origin.host), origin.pid, keep(said.address));
         let known = match said.id {
             Some(id) => self.by_id.get(id),
@@ -139,8 +140,8 @@ impl Communicators {
         };
         let known = known.copied().filter(|&at| self.all[at].nranks == said.nranks);
         let new_rank = known.is_none_or(|at| !self.all[at].ranks.contains_key(&said.rank));
-        if (new_rank && self.ranks >= MOST_RANKS)
-            || (known.is_none() && self.all.len() >= MOST_COMMUNICATORS)
+        if (new_rank && self.ranks >= MAX_RANKS)
+            || (known.is_none() && self.all.len() >= MAX_COMMUNICATORS)
         {
             self.left_out += 1;
             return;
@@ -157,7 +158,7 @@ impl Communicators {
             self.devices.insert((address.0.clone(), origin.pid, device), said.rank);
         }
         let host = address.0.clone();
-        if self.by_address.len() < MOST_RANKS || self.by_address.contains_key(&address) {
+        if self.by_address.len() < MAX_RANKS || self.by_address.contains_key(&address) {
             self.by_address.insert(address, at);
         }
         self.all[at].learn(origin, host, said);
@@ -181,7 +182,7 @@ impl Communicators {
 }
 
 impl Communicating {
-    fn learn(&mut self, origin: Origin<'_>, host: String, said: &Said<'_>) {
+    fn learn(&mut self, origin: Origin<'_>, host: String, said: &Statement<'_>) {
         self.id = said.id.map(keep).or(self.id.take());
         self.made_by = said.made_by.map(keep).or(self.made_by.take());
         self.nodes = said.nodes.or(self.nodes);
@@ -202,7 +203,7 @@ impl Communicating {
 }
 
 /// `… nranks 8 cudaDev 0 nvmlDev 0 busId 60 commId 0x… - Init START`: beginning and end of a life.
-fn life<'a>(mut cursor: Cursor<'a>, mut said: Said<'a>) -> Option<Said<'a>> {
+fn life<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement<'a>> {
     said.nranks = cursor.number()?;
     while cursor.has(" ") {
         if cursor.has("- ") {
@@ -211,7 +212,7 @@ fn life<'a>(mut cursor: Cursor<'a>, mut said: Said<'a>) -> Option<Said<'a>> {
             cursor.end()?;
             return Some(said);
         }
-        // Releases add fields, and so does RCCL: those that mean nothing here are passed over.
+        // Releases add fields, and so does RCCL: unknown ones are skipped.
         match cursor.word()? {
             "cudaDev" => said.cuda_dev = Some(cursor.field(" ")?),
             "nvmlDev" => said.nvml_dev = Some(cursor.field(" ")?),
@@ -230,7 +231,7 @@ fn life<'a>(mut cursor: Cursor<'a>, mut said: Said<'a>) -> Option<Said<'a>> {
 }
 
 /// `… nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0`: how it spans nodes.
-fn span<'a>(mut cursor: Cursor<'a>, mut said: Said<'a>) -> Option<Said<'a>> {
+fn span<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement<'a>> {
     said.nranks = cursor.field(" nRanks ")?;
     said.nodes = Some(cursor.field(" nNodes ")?);
     said.local_ranks = Some(cursor.field(" localRanks ")?);

@@ -1,4 +1,4 @@
-//! `Channel c : a[x] -> b[y] via …`: who was connected with whom, over what, how often.
+//! `Channel c : a[x] -> b[y] via …`: the connections between ranks, their transports and numbers.
 //! Not which of the connections carried bytes.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use super::cursor::Cursor;
 use super::tally::is_zero;
 use super::transport::Transport;
 
-/// Pairs of ranks that are told one by one: all of 128 ranks with each other.
-const MOST_PAIRS: usize = 16_384;
-/// Distinct transports of all pairs together.
-const MOST_TRANSPORTS: usize = 32_768;
+/// The most pairs of ranks that are listed one by one: all of 128 ranks with each other.
+const MAX_PAIRS: usize = 16_384;
+/// The most distinct transports of all pairs together.
+const MAX_TRANSPORTS: usize = 32_768;
 
-/// How many messages tell of a transport. P2P and SHM are told by the sender alone, NET by both
-/// ends, so a connection is counted by the end that tells more of them.
+/// The number of messages about a transport. Only the sender logs P2P and SHM, both ends log NET: a
+/// connection is counted by the end with more messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// The transport.
@@ -29,7 +29,7 @@ pub struct Ends {
     pub connections: u64,
 }
 
-/// What was set up from one rank to another, over all communicators in which they have these ranks.
+/// The connections from one rank to another, over all communicators in which they have these ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The sending rank.
@@ -44,14 +44,14 @@ pub struct Pair {
 type Key = (u32, Option<u32>);
 
 /// (messages of senders, messages of receivers)
-type Told = BTreeMap<Transport, (u64, u64)>;
+type MessageCounts = BTreeMap<Transport, (u64, u64)>;
 
-/// The connections heard of so far.
+/// The connections read so far.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    pairs: BTreeMap<Key, Told>,
+    pairs: BTreeMap<Key, MessageCounts>,
     /// Those of pairs beyond the limit, together.
-    others: Told,
+    others: MessageCounts,
     transports: usize,
     left_out: u64,
 }
@@ -70,7 +70,7 @@ impl Connections {
         Some(())
     }
 
-    /// Adds what another log told of pairs: one end of a connection may be in each.
+    /// Adds the messages of another log: each log may hold one end of a connection.
     pub(super) fn add_pairs(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             let told = self.pairs.entry((pair.from, pair.to)).or_default();
@@ -83,7 +83,7 @@ impl Connections {
     }
 
     fn add(&mut self, key: Key, transport: Transport, receive: bool) {
-        let full = self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&key);
+        let full = self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key);
         let told = if full {
             self.left_out += 1;
             &mut self.others
@@ -91,7 +91,7 @@ impl Connections {
             self.pairs.entry(key).or_default()
         };
         if !told.contains_key(&transport) {
-            if self.transports >= MOST_TRANSPORTS {
+            if self.transports >= MAX_TRANSPORTS {
                 self.left_out += 1;
                 return;
             }
@@ -126,7 +126,7 @@ impl Connections {
 
 /// Counts every connection of one pair once. The two ends of a NET connection may use devices of
 /// different numbers, so they are compared as sums.
-fn ends(told: Told) -> Vec<Ends> {
+fn ends(told: MessageCounts) -> Vec<Ends> {
     let net = |t: &Transport| matches!(t, Transport::Net { .. });
     let (sent, received) = (told.iter().filter(|(t, _)| net(t)))
         .fold((0, 0), |(s, r), (_, (send, receive))| (s + send, r + receive));
@@ -176,7 +176,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Option<u32> {
     Some(rank)
 }
 
-/// Whether it is the receiver who speaks.
+/// Whether the receiver logged it.
 fn direction(cursor: &mut Cursor<'_>) -> bool {
     cursor.has(" [receive]") || {
         cursor.has(" [send]");
@@ -229,7 +229,7 @@ mod tests {
             "Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/1/GDRDMA",
             "Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/2",
             "Channel 01/0 : 0[0] -> 8[0] [receive] via NET/IB/3",
-            // Of this one, the sender's output is not at hand.
+            // The sender's output of this one is missing.
             "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
         ]);
         let connected: Vec<(String, u64)> =
@@ -258,12 +258,12 @@ mod tests {
     fn pairs_beyond_the_limit_are_counted_together() {
         let mut connections = Connections::default();
         let p2p = Transport::Shm { copy_engine_in: false, copy_engine_out: false };
-        for from in 0..MOST_PAIRS as u32 + 3 {
+        for from in 0..MAX_PAIRS as u32 + 3 {
             connections.add((from, Some(0)), p2p.clone(), false);
         }
         let mut left_out = 0;
         let (totals, pairs) = connections.finish(&mut left_out);
-        assert_eq!((pairs.len(), left_out), (MOST_PAIRS, 3));
-        assert_eq!(totals[0].connections, MOST_PAIRS as u64 + 3);
+        assert_eq!((pairs.len(), left_out), (MAX_PAIRS, 3));
+        assert_eq!(totals[0].connections, MAX_PAIRS as u64 + 3);
     }
 }

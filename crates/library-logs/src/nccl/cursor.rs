@@ -1,9 +1,9 @@
-//! Reads one message from left to right: words, numbers, separators.
-//! It knows no format; and of a message that another one cut, it accepts only what surely is whole.
+//! Reads one message from left to right: words, numbers, separators. It knows no format.
+//! Of a message that was cut off by another one it accepts only what is certainly complete.
 
 use memchr::memmem;
 
-/// What is left of a message. Every step consumes what it returns, or nothing.
+/// The rest of a message. Every step consumes what it returns, or nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a str,
@@ -25,17 +25,18 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// The first of these words that stands here.
+    /// The first of these words that is next.
     pub(super) fn one_of(&mut self, words: &[&'static str]) -> Option<&'static str> {
         words.iter().copied().find(|word| self.literal(word).is_some())
     }
 
-    /// Whether this word stands here; read if it does.
+    /// Whether this word is next; consumes it if so.
     pub(super) fn has(&mut self, word: &str) -> bool {
         self.literal(word).is_some()
     }
 
-    /// What follows is optional and matters: after a cut here nobody knows whether it was said.
+    /// The following word is optional and matters: after a cut here it is unknown whether it was
+    /// printed.
     pub(super) fn optional(&mut self) {
         self.closed = false;
     }
@@ -83,7 +84,7 @@ impl<'a> Cursor<'a> {
         self.rest = self.rest.trim_start_matches(' ');
     }
 
-    /// Free text up to the end. A cut message has none: nobody knows where it would have ended.
+    /// Free text up to the end; `None` in a cut message, whose end is unknown.
     pub(super) fn text(self) -> Option<&'a str> {
         let text = self.rest.trim();
         (!self.cut && !text.is_empty()).then_some(text)

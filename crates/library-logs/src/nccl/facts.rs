@@ -1,5 +1,6 @@
-//! What NCCL's own output says of a run: the shape in which it goes into the record.
-//! Only what was printed: an absent field means that no message said it, not that it is not so.
+//! The facts in NCCL's own output of a run, in the form of the record.
+//! Only what was printed: an absent field means that no message contained it, not that it is not
+//! so.
 
 use std::collections::BTreeMap;
 
@@ -19,29 +20,29 @@ use super::timing::InitTime;
 use super::version::NcclVersion;
 use super::warning::Warning;
 
-/// What the output of one or several ranks says. docs/nccl_log.md tells what each part proves.
+/// The facts in the output of one or several ranks. docs/nccl_log.md says what each part proves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NcclFacts {
     /// NCCL's versions: more than one means that ranks differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Counted<NcclVersion>>,
-    /// The driver's CUDA version, such as `13000`, and how many messages said it.
+    /// The driver's CUDA version, such as `13000`, and how many messages contained it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cuda_driver: BTreeMap<String, u64>,
-    /// Interfaces over which ranks first met.
+    /// Interfaces of the bootstrap network.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bootstrap: BTreeMap<String, u64>,
     /// The networks that communicators use (`Using network …`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub networks: BTreeMap<String, u64>,
-    /// Plugins, with one entry for each thing that happened to one.
+    /// Plugins, with one entry for each event of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<Counted<Plugin>>,
     /// Network devices that were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub net_devices: Vec<Counted<NetDevice>>,
-    /// For which network devices GPU Direct RDMA is on.
+    /// Network devices with GPU Direct RDMA enabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpu_direct: Vec<Counted<GpuDirect>>,
     /// Messages that a GPU can export its memory by DMA-BUF.
@@ -66,7 +67,7 @@ pub struct NcclFacts {
     /// `CollNet`, `CollNet chains`; by messages, one of each rank and communicator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub connected: BTreeMap<String, u64>,
-    /// NVLink multicast, where something was said of it.
+    /// NVLink multicast, where a message mentions it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nvls: Option<Nvls>,
     /// NVLink fabrics that GPUs report.
@@ -75,16 +76,16 @@ pub struct NcclFacts {
     /// Graphs that were found (GRAPH).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<Counted<Graph>>,
-    /// What was chosen for which call (TUNING).
+    /// The choice for each call (TUNING).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
-    /// Variables that NCCL says it took from the environment.
+    /// Variables that NCCL logged as taken from the environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: Settings,
-    /// What the program set for communicators.
+    /// The configuration of communicators that the program set.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: Settings,
-    /// How long communicators took to come up.
+    /// The time that communicators took to initialise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub init: Vec<InitTime>,
     /// Warnings, word for word.
@@ -95,10 +96,10 @@ pub struct NcclFacts {
     pub remarks: BTreeMap<String, u64>,
     /// How many messages there were, and how many of them were understood.
     pub messages: Messages,
-    /// The first messages of kinds that are not known.
+    /// The first messages of unknown kinds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Things that were understood and dropped, because there were too many different ones.
+    /// Entries that were parsed and dropped, because there were too many different ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -108,7 +109,7 @@ pub struct NcclFacts {
 pub struct Messages {
     /// Understood: they are in the facts.
     pub read: u64,
-    /// Known, and passed over on purpose.
+    /// Known, and ignored on purpose.
     pub ignored: u64,
     /// Of no known kind.
     pub unknown: u64,
@@ -117,7 +118,7 @@ pub struct Messages {
 }
 
 impl NcclFacts {
-    /// Whether NCCL said nothing at all.
+    /// Whether there was no message of NCCL at all.
     pub fn is_empty(&self) -> bool {
         *self == NcclFacts::default()
     }

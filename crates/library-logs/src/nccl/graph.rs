@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::{Counted, keep};
 
-/// Distinct graphs that are kept.
-const MOST: usize = 256;
+/// The most distinct graphs that are kept.
+const MAX_GRAPHS: usize = 256;
 
 /// A graph that NCCL found by search (NCCL's src/graph/search.cc, `ncclTopoPrintGraph`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Graph {
     pub type_inter: String,
 }
 
-/// The graphs heard of so far.
+/// The graphs read so far.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     all: Vec<Counted<Graph>>,
@@ -41,7 +41,7 @@ impl Graphs {
         let graph = graph(cursor)?;
         if let Some(known) = self.all.iter_mut().find(|known| known.what == graph) {
             known.said += 1;
-        } else if self.all.len() < MOST {
+        } else if self.all.len() < MAX_GRAPHS {
             self.all.push(Counted { what: graph, said: 1 });
         } else {
             self.left_out += 1;

@@ -1,8 +1,9 @@
-//! The messages that are known and passed over on purpose, by how they begin.
-//! Everything else that nothing reads is unknown, is counted, and a few are kept as examples.
+//! The known messages that are ignored on purpose, by how they begin.
+//! Messages that nothing reads and that are not listed here are unknown: they are counted, and a
+//! few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const BEGINNINGS: [&str; 88] = [
+const IGNORED_BEGINNINGS: [&str; 88] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -101,17 +102,18 @@ const BEGINNINGS: [&str; 88] = [
     "Failed to load ",
 ];
 
-/// The same, where another message with that beginning is read: a cut one may have been that.
-const WHOLE: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
+/// Beginnings that another message has, which is read: a message cut after them may have been that.
+const AMBIGUOUS_BEGINNINGS: [&str; 3] = ["NET/IB : ", "NET/Socket : ", "NET/OFI "];
 
-/// Whether a message is passed over on purpose.
+/// Whether a message is ignored on purpose.
 pub(super) fn ignored(text: &str, cut: bool) -> bool {
     let text = text.trim_start();
     let first = text.as_bytes().first();
     let begins = |with: &&str| with.as_bytes().first() == first && text.starts_with(with);
     text.is_empty()
-        || BEGINNINGS.iter().any(begins)
-        || !cut && (path_of_a_graph(text) || WHOLE.iter().any(|b| text.starts_with(b)))
+        || IGNORED_BEGINNINGS.iter().any(begins)
+        || !cut
+            && (path_of_a_graph(text) || AMBIGUOUS_BEGINNINGS.iter().any(|b| text.starts_with(b)))
         || of_a_plugin_search(text)
         || of_a_source_line(text)
         || call(text)
@@ -126,7 +128,7 @@ fn path_of_a_graph(text: &str) -> bool {
     rest.len() < number.len() && rest.starts_with(" :") && !rest.contains(" via ")
 }
 
-/// Symbols of other releases that are looked for in vain, and what is used without a plugin.
+/// Symbols of other releases that NCCL looks up without success, and what is used without a plugin.
 fn of_a_plugin_search(text: &str) -> bool {
     let said = text.trim_start_matches(|c: char| c.is_ascii_uppercase()).strip_prefix("/Plugin");
     said.is_some_and(|said| {

@@ -1,8 +1,9 @@
-//! From a line of output to the NCCL messages in it: who speaks, how loudly, what is said.
-//! Not what it means. A line may hold none, one, or several that were glued together.
+//! Splits a line of output into NCCL messages: source, level and text. A line may hold none, one,
+//! or several concatenated messages.
+//! Not what they mean.
 //!
-//! The shape is `host:pid:tid [device] NCCL INFO text`; warnings, and releases from 2.29 in places,
-//! put `file:line (function)` before `NCCL` (NCCL's src/debug.cc). Launchers, collectors and
+//! The form is `host:pid:tid [device] NCCL INFO text`; warnings, and some messages from 2.29 on,
+//! have `file:line (function)` before `NCCL` (NCCL's src/debug.cc). Launchers, collectors and
 //! NCCL_DEBUG_TIMESTAMP_FORMAT put anything before the host.
 
 use std::{borrow::Cow, sync::LazyLock};
@@ -11,19 +12,20 @@ use memchr::{memchr3, memmem::Finder, memrchr_iter};
 
 use super::cursor::is_host;
 
-/// How far before `NCCL INFO` its host is looked for: longer prefixes are not NCCL's.
-const LONGEST_PREFIX: usize = 512;
+/// How far before `NCCL INFO` the host's name is searched, in bytes: longer prefixes are not
+/// NCCL's.
+const MAX_PREFIX_BYTES: usize = 512;
 
-/// How loudly something is said.
+/// The level of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Info,
     Warn,
-    /// TRACE, CALL and ABORT: of no use here.
+    /// TRACE, CALL and ABORT: not used here.
     Other,
 }
 
-/// Who speaks.
+/// The source of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Origin<'a> {
     pub host: &'a str,
@@ -37,14 +39,14 @@ pub(super) struct Origin<'a> {
 pub(super) struct Message<'a> {
     pub level: Level,
     pub origin: Origin<'a>,
-    /// `file:line (function)`, where it is said; else empty.
+    /// `file:line (function)`, where it is printed; else empty.
     pub place: &'a str,
     pub text: &'a str,
     /// Another message begins on the same line, so the end of this one may be missing.
     pub cut: bool,
 }
 
-/// Hands each message of a line to `say`. Gives the number of torn ones, of which the speaker is
+/// Calls `say` with each message of a line. Returns the number of torn ones, whose source is
 /// unreadable.
 pub(super) fn messages<'a>(line: &'a str, mut say: impl FnMut(Message<'a>)) -> u64 {
     let mut torn = 0;
@@ -107,7 +109,7 @@ struct Speaker<'a> {
 
 /// Reads `host:pid:tid [device] place ` backwards from a marker.
 fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
-    let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(LONGEST_PREFIX)));
+    let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(MAX_PREFIX_BYTES)));
     let before = line.get(lower..marker)?;
     let ends = |at: &usize| before[at + 1..].starts_with(' ');
     let with_device = memrchr_iter(b']', before.as_bytes()).filter(ends).take(3).find_map(|at| {

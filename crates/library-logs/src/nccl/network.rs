@@ -1,4 +1,4 @@
-//! Networks, their devices and interfaces: what NCCL found and what it took.
+//! Networks, their devices and interfaces: those that NCCL found and those that it uses.
 //! Not the plugins, and not which connection uses which device.
 
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::{Tally, keep};
 
-/// Distinct names of each kind that are kept.
-const MOST: usize = 512;
+/// The most distinct names of each kind that are kept.
+const MAX_NAMES: usize = 512;
 
 /// A network device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,11 +36,11 @@ pub struct GpuDirect {
     pub device: u32,
     /// Device name.
     pub name: String,
-    /// What NCCL decided. One device can have both, on different hosts or from different GPUs.
+    /// NCCL's decision. One device can have both, on different hosts or from different GPUs.
     pub enabled: bool,
 }
 
-/// Helper threads of NET/Socket. Where it is not said, each connection has one stream and none.
+/// Helper threads of NET/Socket. Without this message each connection has one stream and no thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SocketThreads {
     /// Threads of a connection.
@@ -49,7 +49,7 @@ pub struct SocketThreads {
     pub sockets_per_thread: u32,
 }
 
-/// What was heard so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Network {
     pub names: Tally<String>,
@@ -62,11 +62,11 @@ pub(super) struct Network {
 impl Default for Network {
     fn default() -> Self {
         Network {
-            names: Tally::new(MOST),
-            bootstrap: Tally::new(MOST),
-            devices: Tally::new(MOST),
-            gpu_direct: Tally::new(MOST),
-            socket_threads: Tally::new(MOST),
+            names: Tally::new(MAX_NAMES),
+            bootstrap: Tally::new(MAX_NAMES),
+            devices: Tally::new(MAX_NAMES),
+            gpu_direct: Tally::new(MAX_NAMES),
+            socket_threads: Tally::new(MAX_NAMES),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::nccl::tally::counted;
 
-    fn heard(texts: &[&str]) -> Network {
+    fn read(texts: &[&str]) -> Network {
         let mut network = Network::default();
         for text in texts {
             assert!(network.read(Cursor::new(text, false)).is_some(), "{text}");
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn names_and_interfaces() {
-        let network = heard(&[
+        let network = read(&[
             "Using network AWS Libfabric",
             "Using network Socket",
             "Using network Socket",
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn devices() {
-        let network = heard(&[
+        let network = read(&[
             "NET/IB : Using [0]mlx5_2:1/IB/SHARP [1]mlx5_0:1/RoCE [RO]; OOB ib0:10.159.0.40<0>",
             "NET/IB : Using [0]mlx5_7:2:1:0/RoCE [RO]; OOB eth0:10.0.0.1<0>",
             "NET/IB : Using [RO]; OOB lo:127.0.0.1<0>",
@@ -217,14 +217,13 @@ mod tests {
 
     #[test]
     fn a_spoilt_device_is_passed_over() {
-        let network =
-            heard(&["NET/IB : Using [0]mlx5_0:1/RoCE \u{fffd}1]mlx5_1:1/IB [x]y:1/IB []"]);
+        let network = read(&["NET/IB : Using [0]mlx5_0:1/RoCE \u{fffd}1]mlx5_1:1/IB [x]y:1/IB []"]);
         assert_eq!(network.devices.finish(&mut 0).len(), 1);
     }
 
     #[test]
     fn gpu_direct_and_socket_threads() {
-        let network = heard(&[
+        let network = read(&[
             "NET/IB : GPU Direct RDMA Disabled for HCA 2 'mlx5_0+mlx5_1'",
             "NET/AWS Libfabric : GPU Direct RDMA Enabled for HCA 0 'cxi0'",
             "NET/Socket: Using 4 threads and 8 sockets per thread",

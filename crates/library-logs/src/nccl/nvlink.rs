@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::{Tally, keep};
 
-/// Distinct fabrics that are kept.
-const MOST: usize = 256;
+/// The most distinct fabrics that are kept.
+const MAX_FABRICS: usize = 256;
 
 /// NVLink SHARP: multicast and reduction in the NVSwitch. All figures are messages, one of each
 /// rank and communicator.
@@ -36,7 +36,7 @@ pub struct Fabric {
     pub health_mask: String,
 }
 
-/// What was heard so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct NvLink {
     pub nvls: Nvls,
@@ -45,7 +45,7 @@ pub(super) struct NvLink {
 
 impl Default for NvLink {
     fn default() -> Self {
-        NvLink { nvls: Nvls::default(), fabrics: Tally::new(MOST) }
+        NvLink { nvls: Nvls::default(), fabrics: Tally::new(MAX_FABRICS) }
     }
 }
 

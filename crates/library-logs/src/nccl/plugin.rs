@@ -1,20 +1,20 @@
-//! Plugins: networks, tuners, profilers from other libraries, and what became of each.
+//! Plugins: networks, tuners, profilers from other libraries, and the events of each.
 //! Not what a plugin does.
 //!
-//! Formats: NCCL's src/plugin/*.cc (2.21 to 2.30), src/net.cc (2.18 to 2.20), and the words that
-//! nccl-rdma-sharp-plugins has for itself.
+//! Formats: NCCL's src/plugin/*.cc (2.21 to 2.30), src/net.cc (2.18 to 2.20), and the messages of
+//! nccl-rdma-sharp-plugins.
 
 use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
 use super::tally::keep;
 
-/// A plugin, and what became of it.
+/// A plugin and an event of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Plugin {
     /// `net`, `collnet`, `tuner`, `profiler`, `env`, `gin` or `rma`.
     pub kind: String,
-    /// The plugin's own name, or the library's where only that is said.
+    /// The plugin's own name, or the library's where only that is printed.
     pub name: String,
     /// The interface that NCCL uses of it, such as `v8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,11 +22,11 @@ pub struct Plugin {
     /// Its own version, such as aws-ofi-nccl's 1.6.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What became of it.
+    /// The event.
     pub state: PluginState,
 }
 
-/// What became of a plugin.
+/// What happened to a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
@@ -43,7 +43,7 @@ pub enum PluginState {
 }
 
 impl Plugin {
-    /// Reads a message; one that tells of no plugin gives `None`.
+    /// Reads a message; `None` if it is not about a plugin.
     pub(super) fn read(cursor: Cursor<'_>) -> Option<Plugin> {
         titled(cursor).or_else(|| named_by_kind(cursor)).or_else(|| otherwise(cursor))
     }
@@ -127,7 +127,7 @@ fn named_by_kind(mut at: Cursor<'_>) -> Option<Plugin> {
     }
 }
 
-/// Words of their own: `Using tuner plugin: 'x'` (2.19 and 2.20), `P2P plugin v8 IBext_v8`
+/// Messages of plugins: `Using tuner plugin: 'x'` (2.19 and 2.20), `P2P plugin v8 IBext_v8`
 /// (nccl-rdma-sharp-plugins), `NET/OFI Using aws-ofi-nccl 1.6.0`.
 fn otherwise(mut at: Cursor<'_>) -> Option<Plugin> {
     let saying = at.one_of(&[

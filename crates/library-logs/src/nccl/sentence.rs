@@ -1,5 +1,5 @@
-//! The sentence that closes a run: which transports NCCL set up.
-//! It claims set-up and nothing more: whether bytes went there, only counters can tell.
+//! The closing sentence of a run: the transports that NCCL set up.
+//! Not bytes: only counters show whether bytes went there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,11 @@ use super::connection::{Connections, Ends};
 use super::facts::NcclFacts;
 use super::transport::Transport;
 
-/// The transports in one sentence, over what every process's log said, such as
-/// `transports set up: 12 connections P2P/CUMEM, 4 NET/Socket/0`.
-/// A connection between two ranks on one channel counts once. Where torn messages may hide more of
-/// them, or there were too many to keep, it says "at least". NCCL prints a connection before it
-/// connects: where no message says that a structure or a communicator was completed, the transports
-/// were only chosen.
+/// The transports in one sentence, over the logs of all processes, such as `transports set up: 12
+/// connections P2P/CUMEM, 4 NET/Socket/0`. A connection between two ranks on one channel counts
+/// once. Where torn messages may hide more of them, or there were too many to keep, it says "at
+/// least". NCCL prints a connection before it connects: where no message says that a structure or a
+/// communicator was completed, the transports were only chosen.
 pub fn transports_set_up(facts: &[NcclFacts]) -> String {
     let mut kinds: BTreeMap<(u8, String), Kind> = BTreeMap::new();
     for ends in &over_all(facts) {
@@ -57,8 +56,8 @@ pub fn transports_set_up(facts: &[NcclFacts]) -> String {
     format!("transports {what}: {bound}{}", parts.join(", "))
 }
 
-/// The transports over all logs. Of several, the pairs are told together: a connection's ends may be
-/// in different ones.
+/// The transports over all logs. Pairs of several logs are combined: a connection's ends may be in
+/// different ones.
 fn over_all(facts: &[NcclFacts]) -> Vec<Ends> {
     if let [one] = facts {
         return one.transports.clone();
@@ -77,7 +76,7 @@ struct Kind {
     devices: BTreeSet<u32>,
 }
 
-/// What is told together: a place in the order, the name, the device.
+/// The key by which connections are combined: sort order, name, device.
 fn kind(transport: &Transport) -> (u8, String, Option<u32>) {
     match transport {
         Transport::P2p { mapping, read, copy_engine, .. } => {

@@ -1,31 +1,31 @@
-//! Settings that NCCL says it took: from the environment, and from the program that called it.
-//! Not whether they are wise; `busbw lint` says that.
+//! Settings that NCCL logged: from the environment, and from the program that called it.
+//! Not whether they are sensible; `busbw lint` says that.
 
 use std::collections::BTreeMap;
 
 use super::cursor::Cursor;
 use super::tally::{Tally, keep};
 
-/// Distinct settings of each kind that are kept.
-const MOST: usize = 2048;
+/// The most distinct settings of each kind that are kept.
+const MAX_SETTINGS: usize = 2048;
 
-/// Name, then value, then how many messages said so: ranks may differ.
+/// Name, then value, then the number of messages: ranks may differ.
 pub type Settings = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// The settings heard of so far: (name, value).
+/// The settings read so far: (name, value).
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct SettingsReader {
     environment: Tally<(String, String)>,
     config: Tally<(String, String)>,
 }
 
-impl Default for Heard {
+impl Default for SettingsReader {
     fn default() -> Self {
-        Heard { environment: Tally::new(MOST), config: Tally::new(MOST) }
+        SettingsReader { environment: Tally::new(MAX_SETTINGS), config: Tally::new(MAX_SETTINGS) }
     }
 }
 
-impl Heard {
+impl SettingsReader {
     /// Reads a message; none of its business gives `None`.
     pub(super) fn read(&mut self, mut at: Cursor<'_>) -> Option<()> {
         if at.has("Comm config ") {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn values_as_they_were_set() {
-        let mut heard = Heard::default();
+        let mut settings = SettingsReader::default();
         for text in [
             "NCCL_NVLS_ENABLE set by environment to 0.",
             "NCCL_SOCKET_IFNAME set by environment to lo",
@@ -79,14 +79,14 @@ mod tests {
             "NCCL_GDR_LEVEL set by environment to -2.",
             "Comm config Blocking set to 1",
         ] {
-            assert!(heard.read(Cursor::new(text, false)).is_some(), "{text}");
+            assert!(settings.read(Cursor::new(text, false)).is_some(), "{text}");
         }
         for text in ["Launch set to 1", "NCCL_X set to", "NCCL_X is set"] {
-            assert_eq!(heard.read(Cursor::new(text, false)), None, "{text}");
+            assert_eq!(settings.read(Cursor::new(text, false)), None, "{text}");
         }
         let cut = Cursor::new("NCCL_IB_HCA set by environment to mlx5_1", true);
-        assert_eq!(heard.read(cut), None, "there may have been more");
-        let (environment, config) = heard.finish(&mut 0);
+        assert_eq!(settings.read(cut), None, "there may have been more");
+        let (environment, config) = settings.finish(&mut 0);
         let value = |name: &str| {
             environment[name].iter().map(|(v, n)| (v.as_str(), *n)).collect::<Vec<_>>()
         };

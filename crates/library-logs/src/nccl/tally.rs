@@ -1,14 +1,14 @@
-//! Counts how often each thing was said, up to a limit of distinct things and of bytes kept.
-//! Not what the things are.
+//! Counts how often each entry was printed, up to a limit of distinct entries and of bytes kept.
+//! Not what the entries are.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes kept of a free text, such as a value or a warning.
-const LONGEST: usize = 1024;
+/// The most bytes that are kept of a free text, such as a value or a warning.
+const MAX_TEXT_BYTES: usize = 1024;
 
-/// Distinct things, and how many messages said each. Beyond `most`, new ones are only counted.
+/// Distinct entries, and the number of messages of each. Beyond `most`, new ones are only counted.
 #[derive(Debug)]
 pub(super) struct Tally<K> {
     counts: BTreeMap<K, u64>,
@@ -21,7 +21,7 @@ impl<K: Ord> Tally<K> {
         Tally { counts: BTreeMap::new(), most, left_out: 0 }
     }
 
-    /// One more message said `thing`.
+    /// Counts one more message of `thing`.
     pub(super) fn add(&mut self, thing: K) {
         if let Some(count) = self.counts.get_mut(&thing) {
             *count += 1;
@@ -32,17 +32,17 @@ impl<K: Ord> Tally<K> {
         }
     }
 
-    /// The counts; what was left out is added to `left_out`.
+    /// The counts; the number of dropped entries is added to `left_out`.
     pub(super) fn finish(self, left_out: &mut u64) -> BTreeMap<K, u64> {
         *left_out += self.left_out;
         self.counts
     }
 }
 
-/// A thing, and how many messages said it: a rank says most things once.
+/// An entry, and the number of its messages: a rank prints most entries once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted<T> {
-    /// The thing.
+    /// The entry.
     #[serde(flatten)]
     pub what: T,
     /// Messages.
@@ -61,7 +61,7 @@ pub(super) fn is_zero(count: &u64) -> bool {
 
 /// The part of a free text that is kept: at most 1024 bytes, ended between characters.
 pub(super) fn keep(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST)].to_owned()
+    text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned()
 }
 
 #[cfg(test)]

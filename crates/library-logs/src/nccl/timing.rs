@@ -1,4 +1,5 @@
-//! How long communicators took to come up, as NCCL measured it: the slowest rank, part by part.
+//! The time that communicators took to initialise, as NCCL measured it: the slowest rank, part by
+//! part.
 //! Not how long a collective takes.
 
 use std::collections::BTreeMap;
@@ -8,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::keep;
 
-/// Distinct calls and sizes, and parts of each, that are kept.
-const MOST: usize = 64;
+/// The most distinct calls and sizes, and parts of each, that are kept.
+const MAX_TIMINGS: usize = 64;
 
-/// The start of communicators of one size by one call.
+/// The initialisation of communicators of one size by one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InitTime {
-    /// The call, such as `ncclCommInitRank`; 2.22 does not say it. `Bootstrap` is the exchange of
+    /// The call, such as `ncclCommInitRank`; 2.22 does not print it. `Bootstrap` is the exchange of
     /// addresses alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -28,11 +29,11 @@ pub struct InitTime {
     pub slowest: Option<u32>,
     /// Its time, seconds.
     pub total_s: f64,
-    /// What its time consists of, seconds, by NCCL's names.
+    /// Its parts in seconds, by NCCL's names.
     pub parts_s: BTreeMap<String, f64>,
 }
 
-/// The times heard of so far.
+/// The times read so far.
 #[derive(Debug, Default)]
 pub(super) struct Timings {
     all: BTreeMap<(Option<String>, Option<u32>), InitTime>,
@@ -44,7 +45,7 @@ impl Timings {
     pub(super) fn read(&mut self, cursor: Cursor<'_>) -> Option<()> {
         let time = time(cursor)?;
         let key = (time.call.clone(), time.nranks);
-        if self.all.len() >= MOST && !self.all.contains_key(&key) {
+        if self.all.len() >= MAX_TIMINGS && !self.all.contains_key(&key) {
             self.left_out += 1;
             return Some(());
         }
@@ -84,7 +85,7 @@ fn time(mut at: Cursor<'_>) -> Option<InitTime> {
     let total_s = at.decimal()?;
     at.literal(" (")?;
     let mut parts_s = BTreeMap::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX_TIMINGS {
         let name = keep(at.until(" ")?);
         parts_s.insert(name, at.decimal()?);
         if at.has(")") {

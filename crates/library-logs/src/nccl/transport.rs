@@ -1,5 +1,5 @@
-//! What a `via …` names: the way from one rank to another that NCCL set up.
-//! It proves that the way was set up, and no byte on it.
+//! The transport after `via …`: the one that NCCL set up from one rank to another.
+//! Not bytes: it proves that the transport was set up, not that it was used.
 //!
 //! Formats: NCCL's src/transport/p2p.cc, shm.cc, net.cc, coll_net.cc (2.18 to 2.30), and RCCL's.
 
@@ -14,7 +14,8 @@ use super::tally::keep;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum Transport {
-    /// GPU to GPU: NVLink or PCIe, which this line does not tell; the type of a `Graph` does.
+    /// GPU to GPU: NVLink or PCIe, which this line does not distinguish; the path type of a `Graph`
+    /// does.
     #[serde(rename = "P2P")]
     P2p {
         /// How the peer's memory was mapped.
@@ -25,7 +26,7 @@ pub enum Transport {
         /// The copy engine moves the bytes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copy_engine: bool,
-        /// The rank whose GPU the bytes pass, where the two have no path of their own.
+        /// The rank whose GPU forwards the bytes, where the two have no path of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         through: Option<u32>,
     },
@@ -46,13 +47,14 @@ pub enum Transport {
         plugin: String,
         /// The network device's number in that plugin.
         device: u32,
-        /// The NIC reads and writes the GPU's memory; without it, bytes bounce through the host's.
+        /// The NIC reads and writes the GPU's memory (GPU Direct RDMA); without it, bytes are
+        /// staged in host memory.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gdrdma: bool,
         /// GPU Direct over PCIe where the GPU also has a coherent link to the processor.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pci: bool,
-        /// PXN: the rank of the same node over whose NIC the bytes leave.
+        /// PXN: the rank of the same node whose NIC sends the bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pxn: Option<u32>,
         /// The buffer is shared by several connections, as for send and receive.
@@ -72,10 +74,10 @@ pub enum Transport {
     },
 }
 
-/// How one GPU's memory came into another's reach.
+/// How one GPU's memory was mapped for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mapping {
-    /// One process: the pointer itself.
+    /// Within one process: the pointer itself.
     #[serde(rename = "direct pointer")]
     DirectPointer,
     /// cuMem handles.

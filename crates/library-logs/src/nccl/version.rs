@@ -1,4 +1,4 @@
-//! Which NCCL speaks, and for which CUDA: `NCCL version …`, `cudaDriverVersion …`.
+//! The version of NCCL and of CUDA: `NCCL version …`, `cudaDriverVersion …`.
 //! Not what that release can do.
 
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::cursor::Cursor;
 use super::tally::{Tally, keep};
 
-/// Distinct versions that are kept.
-const MOST: usize = 64;
+/// The most distinct versions that are kept.
+const MAX_VERSIONS: usize = 64;
 
 /// A version of NCCL or RCCL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ fn code(major: u32, minor: u32, patch: u32) -> u32 {
     }
 }
 
-/// The versions heard of so far.
+/// The versions read so far.
 #[derive(Debug)]
 pub(super) struct Versions {
     pub nccl: Tally<NcclVersion>,
@@ -70,7 +70,7 @@ pub(super) struct Versions {
 
 impl Default for Versions {
     fn default() -> Self {
-        Versions { nccl: Tally::new(MOST), cuda_driver: Tally::new(MOST) }
+        Versions { nccl: Tally::new(MAX_VERSIONS), cuda_driver: Tally::new(MAX_VERSIONS) }
     }
 }
 
@@ -87,8 +87,8 @@ impl Versions {
         Some(())
     }
 
-    /// Reads a line without a speaker: NCCL_DEBUG=VERSION prints the version bare, rank 0 does
-    /// so beside NCCL_DEBUG_FILE, and a launcher may put its own prefix before that.
+    /// Reads a line without a source: NCCL_DEBUG=VERSION prints the version alone, rank 0 does so
+    /// with NCCL_DEBUG_FILE, and a launcher may put its own prefix before it.
     pub(super) fn read_bare(&mut self, line: &str) -> Option<()> {
         let at = line.find("NCCL version ").or_else(|| line.find("RCCL version "))?;
         let prefix = line[..at].trim_end();

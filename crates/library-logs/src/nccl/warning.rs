@@ -1,13 +1,13 @@
-//! What NCCL says that is worth keeping word for word: warnings, and why it does not use something.
-//! Not what to do about it.
+//! Messages that are kept word for word: warnings, and reasons why NCCL does not use something.
+//! Not what to do about them.
 
 use serde::{Deserialize, Serialize};
 
 use super::message::Message;
 use super::tally::{Tally, keep};
 
-/// Distinct warnings and remarks that are kept.
-const MOST: usize = 256;
+/// The most distinct warnings and remarks that are kept.
+const MAX_WARNINGS: usize = 256;
 
 /// A `NCCL WARN`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,13 +19,13 @@ pub struct Warning {
     /// CUDA device in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_dev: Option<u32>,
-    /// The rank that this device had in the newest communicator, where that was said before.
+    /// The rank of this device in the newest communicator, where that was printed before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// Where in the source, such as `plugin/net.cc:334`.
+    /// The source position, such as `plugin/net.cc:334`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
@@ -40,7 +40,7 @@ const REMARKS: [&str; 7] = [
     "MSCCL: ",
 ];
 
-/// What was heard so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Words {
     pub warnings: Tally<Warning>,
@@ -49,12 +49,12 @@ pub(super) struct Words {
 
 impl Default for Words {
     fn default() -> Self {
-        Words { warnings: Tally::new(MOST), remarks: Tally::new(MOST) }
+        Words { warnings: Tally::new(MAX_WARNINGS), remarks: Tally::new(MAX_WARNINGS) }
     }
 }
 
 impl Words {
-    /// Keeps a warning, and of a cut one what is left.
+    /// Keeps a warning, or the rest of a cut one.
     pub(super) fn warn(&mut self, message: &Message<'_>, rank: Option<u32>) {
         self.warnings.add(Warning {
             host: keep(message.origin.host),
@@ -66,7 +66,7 @@ impl Words {
         });
     }
 
-    /// Reads a remark; anything else gives `None`.
+    /// Reads a remark; `None` for anything else.
     pub(super) fn read(&mut self, text: &str, cut: bool) -> Option<()> {
         if cut || !REMARKS.iter().any(|beginning| text.starts_with(beginning)) {
             return None;

@@ -1,30 +1,30 @@
-//! A row that a terminal, a mail, a page or a line of NCCL broke into several lines: joined where only one
-//! joint gives the columns of the header and figures that agree with each other.
-//! Not placements that come later still (`section`).
+//! Joins a row that a terminal, a mail, a page or a line of NCCL broke into several lines, if exactly one way
+//! of joining gives the columns of the header and figures that agree with each other.
+//! Not placements that follow later (`section`).
 
 use crate::measurement::{Half, Row};
 
 use super::nccl_tests::{self, Columns, Parsed};
 
-/// Lines that a row may be broken into.
-const MOST_LINES: usize = 8;
-/// Readings of the joints that are followed.
-const MOST_READINGS: usize = 32;
+/// Maximum of lines that a row may be broken into.
+const MAX_LINES_OF_A_ROW: usize = 8;
+/// Maximum of ways of joining that are tried at once.
+const MAX_READINGS: usize = 32;
 
 /// A row of which the rest may follow.
 #[derive(Debug)]
 pub(super) struct Broken {
-    /// What the first line gave.
+    /// The row in the first line.
     pub first: Parsed,
-    /// NCCL spoke in the first line.
+    /// Whether the first line contains a message of NCCL.
     pub torn: bool,
     /// Lines that followed, as they are.
     pub lines: Vec<String>,
-    /// What the lines may have been as one.
+    /// The possible joined lines.
     readings: Vec<String>,
 }
 
-/// What a further line makes of it.
+/// The result of one more line.
 pub(super) enum Joined {
     /// A row.
     Whole(Box<Parsed>),
@@ -56,7 +56,7 @@ impl Broken {
         // Quoted in a mail, every line has the mark.
         let quoted = self.readings.first().is_some_and(|text| text.starts_with('>'));
         let piece = if quoted { line.trim_start_matches(['>', ' ']) } else { line };
-        if self.lines.len() + 2 > MOST_LINES
+        if self.lines.len() + 2 > MAX_LINES_OF_A_ROW
             || !is_piece(piece)
             || nccl_tests::find(piece).is_some()
         {
@@ -75,7 +75,7 @@ impl Broken {
                     return Joined::No;
                 }
                 whole = Some(parsed);
-            } else if parsed.figures < wanted + 2 && readings.len() < MOST_READINGS {
+            } else if parsed.figures < wanted + 2 && readings.len() < MAX_READINGS {
                 readings.push(reading);
             }
         }
@@ -101,7 +101,7 @@ fn is_piece(line: &str) -> bool {
     line.bytes().any(|byte| byte.is_ascii_digit() || byte == b'A') && words.into_iter().all(fits)
 }
 
-/// The ways in which a line may go on: within a figure, and behind one.
+/// The ways to join a piece: within a figure, and behind one.
 fn joints(text: &str, piece: &str) -> Vec<String> {
     // Marks of a break: quoted-printable mails, shells.
     if let Some(text) = text.strip_suffix(['=', '\\']) {
@@ -113,7 +113,7 @@ fn joints(text: &str, piece: &str) -> Vec<String> {
     vec![format!("{text}{piece}"), format!("{text} {piece}")]
 }
 
-/// Whether size, time and both bandwidths belong together, as far as their digits tell.
+/// Whether size, time and both bandwidths agree within the rounding of their digits.
 fn agrees(row: &Row, placements: usize) -> bool {
     let halves: Vec<&Half> = row.both().collect();
     // Some releases' algbw is of all ranks: the same multiple in both placements.

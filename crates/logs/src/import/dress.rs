@@ -1,31 +1,31 @@
-//! A line without what pages, spreadsheets and papers put around its cells: tags, bars, quotes, semicolons,
-//! commas, other countries' points.
-//! Not what stands in front of a line: rows are found behind any prefix.
+//! Strips the markup of web pages, spreadsheets and papers from a row: tags, bars, quotes, semicolons,
+//! thousands marks and decimal commas.
+//! Not prefixes of a line: rows are found behind any prefix.
 
 use std::borrow::Cow;
 
 use busbw_core::DataType;
 use memchr::{memchr_iter, memchr2, memchr3};
 
-/// A line with its cells apart by blanks and its figures as programs write them; none where nothing of that
-/// kind is in it. Only for lines that are not understood as they are.
-pub(super) fn undressed(line: &str) -> Option<String> {
+/// The line with cells separated by blanks and figures with a decimal point; none where it has no markup.
+/// Only for lines that are not recognised as they are.
+pub(super) fn strip_markup(line: &str) -> Option<String> {
     if !line.bytes().any(|byte| b"<&|;,`*\"'[\\_.".contains(&byte)) {
         return None;
     }
     let untagged = without_tags(line);
     let unmarked = without_marks(&untagged);
-    let plain = figures(&apart(&unmarked));
+    let plain = figures(&split_cells(&unmarked));
     (!plain.is_empty() && plain != line.trim()).then_some(plain)
 }
 
-/// Names of HTML's elements that stand around text of this kind.
+/// Names of the HTML elements that wrap such text.
 const ELEMENTS: [&str; 18] = [
     "a", "b", "br", "code", "div", "font", "i", "li", "p", "pre", "samp", "span", "strong",
     "table", "tbody", "td", "th", "tr",
 ];
 
-/// HTML's tags as blanks, and its most common entities as what they stand for.
+/// Replaces HTML tags by blanks, and the most common entities by their characters.
 fn without_tags(line: &str) -> Cow<'_, str> {
     if memchr2(b'<', b'&', line.as_bytes()).is_none() {
         return line.into();
@@ -91,12 +91,12 @@ fn without_marks(line: &str) -> Cow<'_, str> {
     kept.into()
 }
 
-/// So many of a separator make cells of a line.
-const SEPARATORS: usize = 6;
+/// Minimum of separators in a line before they count as cell borders.
+const MIN_SEPARATORS: usize = 6;
 
-/// Cells apart by blanks.
-fn apart(line: &str) -> Cow<'_, str> {
-    let many = |mark: u8| memchr_iter(mark, line.as_bytes()).count() >= SEPARATORS;
+/// Separates cells by blanks.
+fn split_cells(line: &str) -> Cow<'_, str> {
+    let many = |mark: u8| memchr_iter(mark, line.as_bytes()).count() >= MIN_SEPARATORS;
     if let Some(mark) = [b'|', b';', b'&'].into_iter().find(|mark| many(*mark)) {
         let blank = line.replace([char::from(mark), '"'], " ");
         return blank.trim_end_matches(['\\', ' ']).to_owned().into();
@@ -106,7 +106,7 @@ fn apart(line: &str) -> Cow<'_, str> {
     }
     // Where blanks part cells as well, commas are those of numbers.
     let blanks = line.split_ascii_whitespace().filter(|word| !word.ends_with(',')).count();
-    if !many(b',') || blanks > SEPARATORS {
+    if !many(b',') || blanks > MIN_SEPARATORS {
         return line.replace('"', " ").replace(", ", " ").into();
     }
     let mut quoted = false;
@@ -121,7 +121,7 @@ fn apart(line: &str) -> Cow<'_, str> {
     line.chars().filter_map(cell).collect::<String>().into()
 }
 
-/// Numbers with a decimal point and nothing between thousands, around a type's name.
+/// Numbers with a decimal point and without thousands marks, around a type's name.
 fn figures(line: &str) -> String {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let Some(at) = words.iter().position(|word| DataType::from_name(word).is_some()) else {
@@ -135,18 +135,18 @@ fn figures(line: &str) -> String {
     plain.collect::<Vec<String>>().join(" ")
 }
 
-const MARKS: [char; 4] = [',', '.', '\'', '_'];
+const THOUSANDS_MARKS: [char; 4] = [',', '.', '\'', '_'];
 
 /// `1,048,576`, `1.048.576` or `1'048'576` without the marks; anything else as it is.
 fn whole(word: &str) -> String {
-    if are_thousands(word) { word.replace(MARKS, "") } else { word.to_owned() }
+    if are_thousands(word) { word.replace(THOUSANDS_MARKS, "") } else { word.to_owned() }
 }
 
 /// One to three digits, then threes behind one and the same mark.
 fn are_thousands(word: &str) -> bool {
-    let mut groups = word.split(MARKS);
+    let mut groups = word.split(THOUSANDS_MARKS);
     let digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
-    let one_mark = MARKS.iter().filter(|mark| word.contains(**mark)).count() == 1;
+    let one_mark = THOUSANDS_MARKS.iter().filter(|mark| word.contains(**mark)).count() == 1;
     one_mark
         && groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && digits(first))
         && groups.all(|group| group.len() == 3 && digits(group))
@@ -159,15 +159,15 @@ fn figure(word: &str) -> String {
         return word.to_owned();
     }
     if !word.contains('.') && are_thousands(word) {
-        return word.replace(MARKS, "");
+        return word.replace(THOUSANDS_MARKS, "");
     }
     match word.rfind(['.', ',']) {
         Some(at) => {
             let (before, after) = (&word[..at], &word[at + 1..]);
-            if before.contains(MARKS) && !are_thousands(before) {
+            if before.contains(THOUSANDS_MARKS) && !are_thousands(before) {
                 return word.to_owned();
             }
-            format!("{}.{after}", before.replace(MARKS, ""))
+            format!("{}.{after}", before.replace(THOUSANDS_MARKS, ""))
         }
         None => word.to_owned(),
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn cells_of_every_kind() {
         let plain = "1048576 262144 float sum -1 1234.5 849.36 1486.38 0";
-        for dressed in [
+        for marked_up in [
             "1048576;262144;float;sum;-1;1234,5;849,36;1486,38;0",
             "1048576,262144,float,sum,-1,1234.5,849.36,1486.38,0",
             "\"1,048,576\",\"262,144\",float,sum,-1,1234.5,849.36,1486.38,0",
@@ -195,9 +195,9 @@ mod tests {
             "1048576 & 262144 & float & sum & -1 & 1234.5 & 849.36 & 1486.38 & 0 \\\\",
             "[32m1048576 262144 float sum -1 1234.5 849.36 1486.38 0[0m",
         ] {
-            assert_eq!(undressed(dressed).as_deref(), Some(plain), "{dressed}");
+            assert_eq!(strip_markup(marked_up).as_deref(), Some(plain), "{marked_up}");
         }
-        assert_eq!(undressed("12 words follow"), None);
+        assert_eq!(strip_markup("12 words follow"), None);
         assert_eq!(figure("1,234"), "1234");
         assert_eq!(figure("12,3,4"), "12,3,4");
         assert_eq!(without_tags("[1,0]<stdout>: <x> a<b"), "[1,0]<stdout>: <x> a<b");

@@ -13,19 +13,18 @@ use walkdir::WalkDir;
 pub struct Entry {
     /// Its path; `-` is stdin.
     pub path: PathBuf,
-    /// It was found in a folder, so that nobody said that it is a log.
+    /// Whether it was found in a folder, not named by the user.
     pub found: bool,
 }
 
-/// What the words on a command line mean.
+/// The files of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// The files, those of a folder in the order of their names. What cannot be looked into is handed on,
-    /// for its reading to fail.
+    /// The files, those of a folder in the order of their names. A folder that cannot be read is listed, so
+    /// that reading it fails.
     pub files: Vec<Entry>,
-    /// Folders that were not looked into: the kernel makes up their files as they are read, some without
-    /// an end.
-    pub made_up: Vec<PathBuf>,
+    /// Folders of virtual file systems (/proc, /sys), which are skipped: some of their files never end.
+    pub virtual_folders: Vec<PathBuf>,
 }
 
 /// The files of all words.
@@ -33,7 +32,7 @@ pub fn files(words: &[PathBuf]) -> Vec<Entry> {
     find(words).files
 }
 
-/// The files of all words, and the folders that were passed over.
+/// The files of all words, and the virtual folders that were skipped.
 pub fn find(words: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for word in words {
@@ -51,13 +50,13 @@ impl Found {
         let mut entries = WalkDir::new(word).sort_by_file_name().into_iter();
         while let Some(entry) = entries.next() {
             match entry {
-                Ok(entry) if entry.file_type().is_dir() && is_made_up(entry.path()) => {
+                Ok(entry) if entry.file_type().is_dir() && is_virtual(entry.path()) => {
                     entries.skip_current_dir();
-                    self.made_up.push(entry.into_path());
+                    self.virtual_folders.push(entry.into_path());
                 }
                 // A link counts as what it leads to; a pipe or a device would never end.
                 Ok(entry) if !entry.path().is_file() => {}
-                Ok(entry) if entry.path_is_symlink() && leads_to_made_up(entry.path()) => {}
+                Ok(entry) if entry.path_is_symlink() && leads_to_virtual(entry.path()) => {}
                 Ok(entry) => self.files.push(Entry { path: entry.into_path(), found: true }),
                 Err(error) => self
                     .files
@@ -67,20 +66,20 @@ impl Found {
     }
 }
 
-/// Where Linux keeps files that no disk holds.
-fn is_made_up(folder: &Path) -> bool {
+/// Whether a folder is of a virtual file system.
+fn is_virtual(folder: &Path) -> bool {
     let Ok(real) = folder.canonicalize() else { return false };
     ["/proc", "/sys", "/dev"].iter().any(|root| real.starts_with(root))
         // A disk in memory is no worse than another.
         && !real.starts_with("/dev/shm")
 }
 
-fn leads_to_made_up(link: &Path) -> bool {
-    link.canonicalize().is_ok_and(|real| real.parent().is_some_and(is_made_up))
+fn leads_to_virtual(link: &Path) -> bool {
+    link.canonicalize().is_ok_and(|real| real.parent().is_some_and(is_virtual))
 }
 
-/// Why a file that was named is not read although it can be opened: it has no end, or reading takes from it
-/// what others wait for. Pipes are read, as `<(command)` is one.
+/// Why a named file is not read although it can be opened: it never ends, or reading consumes data that
+/// other programs need. Pipes are read: `<(command)` is one.
 pub(super) fn refusal(path: &Path, about: &std::fs::Metadata) -> Option<&'static str> {
     let kind = about.file_type();
     // A program's own input and output, on a terminal.

@@ -12,8 +12,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, wrapped};
 use busbw_store as store;
 
-/// An object, or the lines of a record, is held as a whole: the most that is taken, bytes.
-const LARGEST: u64 = 256 << 20;
+/// Maximum size of an object, or of a record's lines, bytes: each is held in memory as a whole.
+const MAX_JSON_BYTES: u64 = 256 << 20;
 
 /// Hands on every run in a source that begins with `{`, or with `[` and what begins an element.
 pub(super) fn each(
@@ -45,7 +45,7 @@ pub(super) fn each(
         if head.kind.is_some() {
             while let Some(line) = next.take_if(|line| !begins_record(line)) {
                 text.push_str(&line);
-                if text.len() as u64 > LARGEST {
+                if text.len() as u64 > MAX_JSON_BYTES {
                     return Err(lines.too_large());
                 }
                 next = lines.next()?;
@@ -71,7 +71,7 @@ fn begins_record(line: &str) -> bool {
         .any(|mark| line.contains(mark))
 }
 
-/// Enough of an object to tell what it is.
+/// The keys of an object that show what it is.
 #[derive(Deserialize)]
 struct Head {
     kind: Option<IgnoredAny>,
@@ -112,12 +112,12 @@ impl Lines<'_> {
     fn next(&mut self) -> Result<Option<String>, ImportError> {
         loop {
             let mut line = String::new();
-            let read = (&mut *self.from).take(LARGEST + 1).read_line(&mut line);
+            let read = (&mut *self.from).take(MAX_JSON_BYTES + 1).read_line(&mut line);
             let read = read.map_err(|source| self.fail(source))? as u64;
             self.number += u64::from(read > 0);
             match read {
                 0 => return Ok(None),
-                read if read > LARGEST => return Err(self.too_large()),
+                read if read > MAX_JSON_BYTES => return Err(self.too_large()),
                 _ if line.trim().is_empty() => {}
                 _ => return Ok(Some(line)),
             }
@@ -125,10 +125,10 @@ impl Lines<'_> {
     }
 
     fn rest(&mut self, text: &mut String) -> Result<(), ImportError> {
-        let room = LARGEST + 1 - text.len() as u64;
+        let room = MAX_JSON_BYTES + 1 - text.len() as u64;
         let read = (&mut *self.from).take(room).read_to_string(text);
         read.map_err(|source| self.fail(source))?;
-        if text.len() as u64 > LARGEST { Err(self.too_large()) } else { Ok(()) }
+        if text.len() as u64 > MAX_JSON_BYTES { Err(self.too_large()) } else { Ok(()) }
     }
 
     fn parse<'t, T: Deserialize<'t>>(&self, text: &'t str) -> Result<T, ImportError> {
@@ -173,7 +173,7 @@ impl Lines<'_> {
         }
     }
 
-    /// What busbw's net plugin counted in a process, without a run.
+    /// Counters of busbw's net plugin in one process, without a run.
     fn net_stats(&self, stats: NetStats) -> Result<Measurement, ImportError> {
         stats.check().map_err(|why| self.refuse(why))?;
         let name = format!("busbw's net plugin on {}, process {}", stats.host, stats.pid);
@@ -199,12 +199,12 @@ impl Lines<'_> {
     }
 
     fn too_large(&self) -> ImportError {
-        self.refuse(format!("JSON of more than {LARGEST} bytes is not read"))
+        self.refuse(format!("JSON of more than {MAX_JSON_BYTES} bytes is not read"))
     }
 
     fn fail(&self, source: io::Error) -> ImportError {
         if source.kind() == io::ErrorKind::InvalidData {
-            return self.refuse("it begins like JSON, and is not UTF-8".to_owned());
+            return self.refuse("it begins like JSON, but is not UTF-8".to_owned());
         }
         ImportError::File { name: self.name.to_owned(), source }
     }

@@ -11,8 +11,8 @@ use memchr::{memchr, memchr_iter, memchr3};
 
 use super::wrapped;
 
-/// Bytes of a line that are kept: nothing that is read here is longer.
-const LONGEST: usize = 64 << 10;
+/// Maximum of bytes kept of a line: no line of a known kind is longer.
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// The first byte that is no blank and no byte order mark; it stays unread.
 pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
@@ -68,24 +68,24 @@ pub(super) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
     Some((what, instead))
 }
 
-/// A zero byte among the first so many means that this is no text.
-const HEAD: u64 = 1024;
-/// So many of them are passed over: a file system that lost a write, or a log that was cut while it
-/// was written, leaves a hole.
-const MOST_ZEROS: u64 = 64 << 20;
+/// A zero byte among this many first bytes means that the file is binary.
+const BINARY_CHECK_BYTES: u64 = 1024;
+/// Maximum of zero bytes skipped: a file system that lost a write, or a log that was cut while it was
+/// written, leaves a hole.
+const MAX_ZERO_BYTES: u64 = 64 << 20;
 
 /// The zero bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Zeros {
-    /// How many were passed over.
+    /// Number of skipped bytes.
     pub count: u64,
-    /// Where the first stood.
+    /// Offset of the first.
     pub first: Option<u64>,
-    /// Reading stopped: it is no text.
+    /// Whether reading stopped because the file is binary.
     pub is_binary: bool,
 }
 
-/// Hands every line on, without zero bytes.
+/// Passes every line on, without zero bytes.
 pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Zeros> {
     let mut kept: Vec<u8> = Vec::new();
     let mut offset = 0u64;
@@ -102,11 +102,11 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
         if let Some(at) = zero {
             let first = *zeros.first.get_or_insert(offset + at as u64);
             zeros.count += memchr_iter(0, part).count() as u64;
-            zeros.is_binary = first < HEAD || zeros.count > MOST_ZEROS;
+            zeros.is_binary = first < BINARY_CHECK_BYTES || zeros.count > MAX_ZERO_BYTES;
             if zeros.is_binary {
                 return Ok(zeros);
             }
-            let room = LONGEST.saturating_sub(kept.len());
+            let room = MAX_LINE_BYTES.saturating_sub(kept.len());
             kept.extend(part.iter().copied().filter(|byte| *byte != 0).take(room));
             if end.is_some() {
                 hand(&kept, &mut line);
@@ -115,7 +115,7 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
         } else if end.is_some() && kept.is_empty() {
             hand(part, &mut line);
         } else {
-            let room = LONGEST.saturating_sub(kept.len()).min(part.len());
+            let room = MAX_LINE_BYTES.saturating_sub(kept.len()).min(part.len());
             kept.extend_from_slice(part.get(..room).unwrap_or(part));
             if end.is_some() {
                 hand(&kept, &mut line);
@@ -132,7 +132,7 @@ pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Re
 }
 
 fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
-    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
+    let bytes = bytes.get(..MAX_LINE_BYTES).unwrap_or(bytes);
     let mut text = match str::from_utf8(bytes) {
         Ok(text) if text.is_ascii() => Cow::Borrowed(text),
         _ => typed(&String::from_utf8_lossy(bytes)).into(),
@@ -164,8 +164,8 @@ pub(super) fn split(text: &str, line: &mut impl FnMut(&str)) {
     }
 }
 
-/// Text as a keyboard has it, where pages, mails and word processors put other blanks, dashes, quotes and
-/// bars; without what has no width.
+/// Replaces typographic blanks, dashes, quotes and bars by those of a keyboard, and removes characters
+/// without width.
 fn typed(text: &str) -> String {
     let plain = |c: char| match c {
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => None,
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(lines[600..], ["one", "two"]);
             assert_eq!(zeros, Zeros { count: 5, first: Some(1202), is_binary: false });
         }
-        let endless = [b"x\n".repeat(600), vec![0; (MOST_ZEROS + 1) as usize]].concat();
+        let endless = [b"x\n".repeat(600), vec![0; (MAX_ZERO_BYTES + 1) as usize]].concat();
         assert!(all(&endless, 1 << 20).1.is_binary);
     }
 
@@ -219,6 +219,6 @@ mod tests {
     fn a_line_without_end_takes_no_more_than_its_share() {
         let long = vec![b'x'; 1 << 20];
         let (lines, _) = all(&long, 4096);
-        assert_eq!(lines.iter().map(String::len).sum::<usize>(), LONGEST);
+        assert_eq!(lines.iter().map(String::len).sum::<usize>(), MAX_LINE_BYTES);
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn report(head: &Value, name: &str) -> Option<Measurement> {
         source: Source { name: name.to_owned(), line: 0, form: Form::NcclTestsJson, version: None },
         test: Test {
             name: program.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned),
-            collective: collective_in(program).map(Known::said),
+            collective: collective_in(program).map(Known::stated),
             ..Test::default()
         },
-        ranks: listed.map(Known::said),
+        ranks: listed.map(Known::stated),
         hosts,
         devices,
         nccl: code.map(measurement::version_text),

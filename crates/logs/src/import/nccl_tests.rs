@@ -9,5 +9,5 @@ mod head;
 mod row;
 
 pub(super) use columns::Columns;
-pub(super) use head::{Said, collective_in, common, head, unmarked};
+pub(super) use head::{HeadLine, collective_in, common, head, unmarked};
 pub(super) use row::{Parsed, RowText, continuation, find};

@@ -1,5 +1,5 @@
 //! The text of the OSU Micro-Benchmarks 3 to 7, and prints of it: title, header, rows.
-//! Not its percentiles, window grids and message rates: they are passed over.
+//! Not its percentiles, window grids and message rates: they are skipped.
 //!
 //! Formats: OSU's util/osu_util.h and the programs' printf calls; a print by pandas puts an index
 //! in front of each row and writes `Size (bytes) Latency (us)`.
@@ -59,12 +59,12 @@ impl Title {
         // Of two processes, the accelerator may serve one side only; a line says which.
         let memory = match (self.device, pair) {
             (true, true) => None,
-            (true, false) => Some(Known::said(Memory::Device)),
-            (false, _) => Some(Known::said(Memory::Host)),
+            (true, false) => Some(Known::stated(Memory::Device)),
+            (false, _) => Some(Known::stated(Memory::Host)),
         };
         let name = Some(format!("OSU {}", self.name));
         (
-            Test { name, collective: collective.map(Known::said), figure, memory },
+            Test { name, collective: collective.map(Known::stated), figure, memory },
             self.version.clone(),
         )
     }
@@ -222,7 +222,7 @@ impl Table {
                 1 => None,
                 _ => Some(Memory::Device),
             };
-            measurement.test.memory = memory.map(Known::said);
+            measurement.test.memory = memory.map(Known::stated);
             return true;
         }
         [

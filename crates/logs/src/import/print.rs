@@ -1,5 +1,5 @@
-//! What was read, for people: a run each, then what became of a source's lines.
-//! Not what it means (`explain`).
+//! Prints what was read: each run, then the counts of a source's lines.
+//! Not its meaning (`explain`).
 
 use std::io::{self, Write};
 
@@ -11,8 +11,8 @@ use busbw_core::{
     quantity::{bytes, count, list, rate, time},
 };
 
-/// Figures that do not follow from the others of their rows, of which so many are printed.
-const SHOWN: usize = 4;
+/// Maximum of figures printed that disagree with the others of their row.
+const MAX_DISAGREEMENTS_SHOWN: usize = 4;
 
 /// Prints a run.
 ///
@@ -32,7 +32,7 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
     }
     writeln!(out, "  {}", rows(run))?;
     let odd = disagreements(run);
-    for one in odd.iter().take(SHOWN) {
+    for one in odd.iter().take(MAX_DISAGREEMENTS_SHOWN) {
         let place = if one.in_place { "in place" } else { "out of place" };
         writeln!(
             out,
@@ -43,8 +43,12 @@ pub fn print(out: &mut impl Write, run: &Measurement, colour: bool) -> io::Resul
             rate(one.computed)
         )?;
     }
-    if odd.len() > SHOWN {
-        writeln!(out, "  disagrees: {} more", count((odd.len() - SHOWN) as u64, "figure"))?;
+    if odd.len() > MAX_DISAGREEMENTS_SHOWN {
+        writeln!(
+            out,
+            "  disagrees: {} more",
+            count((odd.len() - MAX_DISAGREEMENTS_SHOWN) as u64, "figure")
+        )?;
     }
     if let (Some(stated), Some(mean)) = (run.stated_average, stated_average_differs(run)) {
         writeln!(
@@ -139,7 +143,7 @@ fn fastest(run: &Measurement) -> Option<f64> {
     times.reduce(f64::min)
 }
 
-/// What became of a source's lines, in a line; none of a source that has no lines.
+/// The counts of a source's lines, in one line; none of a source that has no lines.
 pub fn source(lines: &Lines) -> Option<String> {
     if lines.all == 0 {
         return None;
@@ -149,7 +153,7 @@ pub fn source(lines: &Lines) -> Option<String> {
         (lines.joined, "rests of rows"),
         (lines.known, "heads and feet"),
         (lines.nccl, "of NCCL"),
-        (lines.unrecognised, "of no known kind"),
+        (lines.unrecognised, "not recognised"),
     ] {
         if number > 0 {
             said.push(format!("{number} {what}"));
@@ -160,7 +164,7 @@ pub fn source(lines: &Lines) -> Option<String> {
         text.push_str(&format!("; {} cut or without figures", count(lines.cut, "row")));
     }
     if lines.zeros > 0 {
-        text.push_str(&format!("; {} passed over", count(lines.zeros, "zero byte")));
+        text.push_str(&format!("; {} skipped", count(lines.zeros, "zero byte")));
     }
     for example in &lines.examples {
         text.push_str("\n  | ");

@@ -1,14 +1,14 @@
-//! How much of a long file was read, on a terminal.
-//! Not for short ones: they are read before anyone looks.
+//! A progress bar for long files, on a terminal.
+//! Not for short files: they are read at once.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Bytes from which on reading takes long enough to be shown.
-const LONG: u64 = 64 << 20;
+/// Files from this size on show a bar, bytes.
+const BAR_FROM_BYTES: u64 = 64 << 20;
 
-/// A bar over a file of so many bytes; hidden where it is short, or stderr no terminal.
+/// A bar for a file of `bytes`; hidden where the file is short or stderr is not a terminal.
 pub(super) fn bar(bytes: u64) -> ProgressBar {
-    if bytes < LONG {
+    if bytes < BAR_FROM_BYTES {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(bytes);

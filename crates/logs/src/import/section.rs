@@ -1,4 +1,4 @@
-//! One run while its lines come in: which of them belong to it, rows that wait for their rest.
+//! One run while its lines are read: which lines belong to it, and rows whose rest is still to come.
 //! Not how a line is read (`nccl_tests`, `osu`).
 
 use std::collections::HashSet;
@@ -6,21 +6,21 @@ use std::collections::HashSet;
 use crate::measurement::{self, Device, Half, Known, Measurement, Row, first_group, hosts_of};
 use busbw_library_logs::nccl::Parser;
 
-use super::nccl_tests::{Columns, Parsed, Said, collective_in};
+use super::nccl_tests::{Columns, HeadLine, Parsed, collective_in};
 
-/// Rows of one run that are kept; more are counted.
-const MOST_ROWS: usize = 1 << 16;
-/// Devices of one run that are kept.
-const MOST_DEVICES: usize = 1 << 14;
-/// Devices that a table inherits from the one before it: enough for their names.
-const INHERITED: usize = 64;
-/// The same where they tell how many ranks each of several communicators has.
-const MOST_SPLIT: usize = 1024;
-/// Settings of one run that are kept.
-const MOST_SETTINGS: usize = 256;
-/// Failures that are kept, and bytes of each; the command line is cut likewise.
-const MOST_ERRORS: usize = 16;
-const LONGEST: usize = 512;
+/// Maximum of rows kept of one run; further rows are counted.
+const MAX_ROWS: usize = 1 << 16;
+/// Maximum of devices kept of one run.
+const MAX_DEVICES: usize = 1 << 14;
+/// Maximum of devices that a table inherits from the one before: enough for their names.
+const MAX_INHERITED_DEVICES: usize = 64;
+/// The same where the devices give the number of ranks of several communicators.
+const MAX_INHERITED_DEVICES_OF_GROUPS: usize = 1024;
+/// Maximum of settings kept of one run.
+const MAX_SETTINGS: usize = 256;
+/// Maximum of failures kept, and of bytes of each and of the command line.
+const MAX_ERRORS: usize = 16;
+const MAX_ERROR_BYTES: usize = 512;
 
 /// A run that is being read.
 #[derive(Debug, Default)]
@@ -49,51 +49,52 @@ impl Section {
         section
     }
 
-    /// Hands NCCL's lines on. Says whether it was one.
-    pub(super) fn hear(&mut self, line: &str) -> bool {
+    /// Parses a line of NCCL's log. Returns whether it was one.
+    pub(super) fn take_nccl_line(&mut self, line: &str) -> bool {
         let before = self.nccl.messages();
         self.nccl.line(line);
         self.nccl.messages() != before
     }
 
-    /// Whether a line that opens a run opens another one than this.
-    pub(super) fn is_over(&self, said: &Said) -> bool {
+    /// Whether a head line starts the next run.
+    pub(super) fn starts_next_run(&self, head_line: &HeadLine) -> bool {
         let used = !self.measurement.rows.is_empty() || self.foot;
-        match said {
-            Said::Version(..) | Said::Command(_) | Said::Setting(..) | Said::Parameters(..) => {
-                used || !self.measurement.errors.is_empty()
-            }
+        match head_line {
+            HeadLine::Version(..)
+            | HeadLine::Command(_)
+            | HeadLine::Setting(..)
+            | HeadLine::Parameters(..) => used || !self.measurement.errors.is_empty(),
             // Copies of a run begin before any of them lists its parameters.
-            Said::Starting(_) => {
+            HeadLine::Starting(_) => {
                 used || (self.begun && self.parameters > 0) || !self.measurement.errors.is_empty()
             }
             _ => false,
         }
     }
 
-    /// Whether a header opens another table than this run's. Copies of a run share its text.
-    pub(super) fn header_is_anothers(&self) -> bool {
+    /// Whether a header starts the next run. Copies of a run share its text.
+    pub(super) fn header_starts_next_run(&self) -> bool {
         !self.measurement.rows.is_empty() && self.measurement.copies < 2
     }
 
-    /// Whether a row is of another run: behind the foot, or of a smaller size where no header
-    /// tells that types or operators follow each other.
-    pub(super) fn row_is_anothers(&self, size: u64) -> bool {
+    /// Whether a row starts the next run: behind the foot, or with a smaller size where no header shows that
+    /// types or operators follow each other.
+    pub(super) fn row_starts_next_run(&self, size: u64) -> bool {
         let Some(last) = self.measurement.rows.last() else { return false };
         self.measurement.copies < 2 && (self.foot || (self.columns.is_none() && size < last.size))
     }
 
     /// A run with the same head, for a table that follows without one.
-    pub(super) fn another(&self, line: u64) -> Section {
+    pub(super) fn next_with_same_head(&self, line: u64) -> Section {
         let mut next = Section::new(&self.measurement.source.name, line);
         let this = &self.measurement;
         next.measurement.test = this.test.clone();
         let ranks = this.rank_count().or_else(|| listed(&this.devices, self.per_process));
         next.per_process = self.per_process;
-        next.measurement.ranks = ranks.map(Known::said);
+        next.measurement.ranks = ranks.map(Known::stated);
         next.measurement.hosts = this.hosts.or_else(|| hosts(this, ranks));
         let several = first_group(&this.devices).len() < this.devices.len();
-        let most = if several { MOST_SPLIT } else { INHERITED };
+        let most = if several { MAX_INHERITED_DEVICES_OF_GROUPS } else { MAX_INHERITED_DEVICES };
         next.measurement.devices = this.devices.iter().take(most).cloned().collect();
         next.measurement.options = this.options.clone();
         next.measurement.nccl = this.nccl.clone();
@@ -115,54 +116,54 @@ impl Section {
         self.columns = Some(columns);
     }
 
-    /// Takes what a line says; failures need the line itself.
-    pub(super) fn take(&mut self, said: Said, line: &str) {
+    /// Takes a parsed head line; failures are kept as the raw `line`.
+    pub(super) fn take(&mut self, head_line: HeadLine, line: &str) {
         let this = &mut self.measurement;
-        match said {
-            Said::Version(version, library) => {
+        match head_line {
+            HeadLine::Version(version, library) => {
                 this.source.version = Some(version);
                 this.nccl = library.filter(|code| *code > 0).map(measurement::version_text);
             }
-            Said::Starting(program) => {
+            HeadLine::Starting(program) => {
                 self.begun = true;
-                this.test.collective = collective_in(&program).map(Known::said);
+                this.test.collective = collective_in(&program).map(Known::stated);
                 this.test.name = Some(program);
             }
-            Said::Parameters(per_process, options) => {
+            HeadLine::Parameters(per_process, options) => {
                 let named = |(name, value): (&str, String)| (name.to_owned(), value);
                 this.options.extend(options.into_iter().map(named));
                 self.per_process = per_process.unwrap_or(1).max(1);
                 self.parameters += 1;
                 this.copies = self.parameters;
             }
-            Said::Device(device) => self.device(device),
-            Said::OutOfBounds(events) => {
+            HeadLine::Device(device) => self.device(device),
+            HeadLine::OutOfBounds(events) => {
                 self.foot = true;
                 this.out_of_bounds = Some(this.out_of_bounds.unwrap_or(0).saturating_add(events));
             }
-            Said::Average(average) => {
+            HeadLine::Average(average) => {
                 self.foot = true;
                 this.stated_average = this.stated_average.or(average);
             }
-            Said::Concluded => self.foot = true,
-            Said::Failure if this.errors.len() < MOST_ERRORS => this.errors.push(keep(line)),
-            Said::Command(collective) => {
+            HeadLine::Concluded => self.foot = true,
+            HeadLine::Failure if this.errors.len() < MAX_ERRORS => this.errors.push(keep(line)),
+            HeadLine::Command(collective) => {
                 this.command = Some(keep(line));
                 if this.test.collective.is_none() {
-                    this.test.collective = collective.map(Known::said);
+                    this.test.collective = collective.map(Known::stated);
                 }
             }
-            Said::Setting(name, value) => {
-                if this.environment.len() < MOST_SETTINGS {
+            HeadLine::Setting(name, value) => {
+                if this.environment.len() < MAX_SETTINGS {
                     this.environment.insert(name, value);
                 }
             }
-            Said::Failure | Said::Other => {}
+            HeadLine::Failure | HeadLine::Other => {}
         }
     }
 
     fn device(&mut self, device: Device) {
-        if self.measurement.devices.len() < MOST_DEVICES && self.listed.insert(device.rank) {
+        if self.measurement.devices.len() < MAX_DEVICES && self.listed.insert(device.rank) {
             self.measurement.devices.push(device);
         }
     }
@@ -186,7 +187,7 @@ impl Section {
         self.waiting.is_some()
     }
 
-    /// Takes it.
+    /// Takes a placement that stands alone on a line.
     pub(super) fn continued(&mut self, halves: [Option<Half>; 2]) {
         let Some(row) = &mut self.waiting else { return };
         for half in halves.into_iter().flatten() {
@@ -203,7 +204,7 @@ impl Section {
         }
     }
 
-    /// The row that waits will get no more.
+    /// Ends the row that was waiting for its rest.
     fn settle(&mut self) {
         if let Some(row) = self.waiting.take() {
             self.cut += 1;
@@ -212,7 +213,7 @@ impl Section {
     }
 
     pub(super) fn push(&mut self, row: Row) {
-        if self.measurement.rows.len() < MOST_ROWS {
+        if self.measurement.rows.len() < MAX_ROWS {
             self.measurement.rows.push(row);
         } else {
             self.measurement.rows_left_out += 1;
@@ -231,9 +232,9 @@ impl Section {
             this.library.push(facts);
         }
         if this.copies > 1 && this.devices.iter().all(|device| device.rank == 0) {
-            this.ranks = Some(Known::said(1));
+            this.ranks = Some(Known::stated(1));
         } else if this.ranks.is_none() {
-            this.ranks = listed(&this.devices, self.per_process).map(Known::said);
+            this.ranks = listed(&this.devices, self.per_process).map(Known::stated);
         }
         this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
         this.settle_groups();
@@ -269,5 +270,5 @@ fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
 
 pub(super) fn keep(line: &str) -> String {
     let line = line.trim();
-    line[..line.floor_char_boundary(LONGEST)].to_owned()
+    line[..line.floor_char_boundary(MAX_ERROR_BYTES)].to_owned()
 }

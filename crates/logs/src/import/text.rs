@@ -9,15 +9,15 @@ use memchr::memmem::Finder;
 use super::{
     ImportError, Lines,
     broken::{self, Broken, Joined},
-    dress::undressed,
-    nccl_tests::{self, Columns, RowText, Said},
+    dress::strip_markup,
+    nccl_tests::{self, Columns, HeadLine, RowText},
     osu,
     section::{Section, keep},
     words::{Word, Words},
 };
 
-/// Lines of no known kind that are kept as examples.
-const EXAMPLES: usize = 8;
+/// Maximum of unrecognised lines kept as examples.
+const MAX_EXAMPLES: usize = 8;
 
 /// Reads a text; hands every run on when it is complete.
 pub struct Text<'e> {
@@ -59,7 +59,7 @@ impl<'e> Text<'e> {
         }
     }
 
-    /// Reads a line behind a row that may go on. NCCL may speak in between.
+    /// Reads a line behind a row that may go on. Lines of NCCL may stand in between.
     fn go_on(&mut self, mut broken: Broken, line: &str) {
         let spoken = nccl_message(line);
         let piece = spoken.unwrap_or(line);
@@ -78,12 +78,12 @@ impl<'e> Text<'e> {
         } else {
             self.broken = Some(broken);
         }
-        if spoken.is_some() && self.section.hear(line) {
+        if spoken.is_some() && self.section.take_nccl_line(line) {
             self.lines.nccl += 1;
         }
     }
 
-    /// A row that did not go on is what its first line gave; the lines behind it stand for themselves.
+    /// A row that did not continue is what its first line gave; the lines behind it are read on their own.
     fn give_up(&mut self, broken: Broken) {
         self.section.row(broken.first, broken.torn);
         for line in &broken.lines {
@@ -97,7 +97,7 @@ impl<'e> Text<'e> {
         let line = &*without_bars(line);
         // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
         let (table, torn) = match nccl_message(line) {
-            Some(before) if self.section.hear(line) => {
+            Some(before) if self.section.take_nccl_line(line) => {
                 self.lines.nccl += 1;
                 (before, true)
             }
@@ -107,9 +107,9 @@ impl<'e> Text<'e> {
             return;
         }
         if self.osu.is_none()
-            && let Some(said) = nccl_tests::common(line)
+            && let Some(head_line) = nccl_tests::common(line)
         {
-            return self.take(said, line);
+            return self.take(head_line, line);
         }
         let words = Words::of(line);
         if self.osu.is_none() && header.is_none() && !may_be_known(line, words) {
@@ -117,7 +117,7 @@ impl<'e> Text<'e> {
         }
         if !(self.osu(line, words) || self.head(line, words)) {
             // A version on a line of its own is NCCL's as well.
-            if words.has(Word::Version) && self.section.hear(line) {
+            if words.has(Word::Version) && self.section.take_nccl_line(line) {
                 self.lines.nccl += 1;
                 return;
             }
@@ -135,7 +135,7 @@ impl<'e> Text<'e> {
                     || self.osu(&plain, words)
                     || self.head(&plain, words)
             };
-            if undressed(line).is_some_and(plain) {
+            if strip_markup(line).is_some_and(plain) {
                 return;
             }
             if broken::begins_header(line) {
@@ -173,13 +173,13 @@ impl<'e> Text<'e> {
         let columns = self.section.columns();
         let mut parsed = row.parse(&columns);
         if parsed.cut
-            && let Some(plain) = alone.and_then(undressed)
+            && let Some(plain) = alone.and_then(strip_markup)
             && let Some(plain) = nccl_tests::find(&plain).map(|row| row.parse(&columns))
             && !plain.cut
         {
             parsed = plain;
         }
-        if self.section.row_is_anothers(parsed.row.size) {
+        if self.section.row_starts_next_run(parsed.row.size) {
             self.next_table();
         }
         self.lines.rows += 1;
@@ -247,7 +247,7 @@ impl<'e> Text<'e> {
             && let Some(columns) = Columns::read(line)
         {
             self.leave_osu();
-            if self.section.header_is_anothers() {
+            if self.section.header_starts_next_run() {
                 self.next_table();
             }
             self.header = (columns.placements == Some(1)).then(|| line.to_owned());
@@ -255,22 +255,22 @@ impl<'e> Text<'e> {
             self.lines.known += 1;
             return true;
         }
-        let Some(said) = nccl_tests::head(line, words) else { return false };
-        self.take(said, line);
+        let Some(head_line) = nccl_tests::head(line, words) else { return false };
+        self.take(head_line, line);
         true
     }
 
-    fn take(&mut self, said: Said, line: &str) {
-        if self.section.is_over(&said) {
+    fn take(&mut self, head_line: HeadLine, line: &str) {
+        if self.section.starts_next_run(&head_line) {
             self.next_run();
         }
-        self.section.take(said, line);
+        self.section.take(head_line, line);
         self.lines.known += 1;
     }
 
     fn unrecognised(&mut self, line: &str) {
         self.lines.unrecognised += 1;
-        if self.lines.examples.len() < EXAMPLES {
+        if self.lines.examples.len() < MAX_EXAMPLES {
             self.lines.examples.push(keep(line));
         }
     }
@@ -288,7 +288,7 @@ impl<'e> Text<'e> {
     }
 
     fn next_table(&mut self) {
-        let next = self.section.another(self.lines.all);
+        let next = self.section.next_with_same_head(self.lines.all);
         self.change(next);
     }
 
@@ -301,10 +301,10 @@ impl<'e> Text<'e> {
         }
     }
 
-    /// What became of the lines.
+    /// The counts of lines.
     ///
     /// # Errors
-    /// When nothing was recognised: why.
+    /// No line was recognised, and why.
     pub fn finish(mut self) -> Result<Lines, ImportError> {
         if let Some(broken) = self.broken.take() {
             self.give_up(broken);
@@ -317,7 +317,7 @@ impl<'e> Text<'e> {
         let why = if self.mentions {
             format!("it mentions a bus bandwidth, but none of its {all} lines is a row of a table")
         } else if all == 1 {
-            "its only line is no row of a table".to_owned()
+            "its only line is not a row of a table".to_owned()
         } else {
             format!("none of its {all} lines is a row of a table")
         };
@@ -325,7 +325,7 @@ impl<'e> Text<'e> {
     }
 }
 
-/// Whether a line that is no row can be anything else, or a row once it is undressed.
+/// Whether a line that is no row may be of another kind, or a row without its markup.
 fn may_be_known(line: &str, words: Words) -> bool {
     let text = line.trim_ascii();
     !words.is_empty() || text.starts_with(['#', '>', '|']) || text.ends_with('#')
@@ -337,7 +337,7 @@ fn without_bars(line: &str) -> Cow<'_, str> {
     if table { line.replace('|', " ").into() } else { line.into() }
 }
 
-/// What stands before a message of NCCL, if the line may have one.
+/// The part of a line from a message of NCCL on, if it may have one.
 fn nccl_message(line: &str) -> Option<&str> {
     static NCCL: LazyLock<Finder> = LazyLock::new(|| Finder::new("NCCL "));
     let at = NCCL.find_iter(line.as_bytes()).find(|at| {

@@ -1,11 +1,11 @@
-//! Words that tell what a line may be, all of them looked for in one pass.
-//! Not what the line says (`nccl_tests`, `osu`).
+//! Keywords that show what a line may be, all found in one pass.
+//! Not the meaning of the line (`nccl_tests`, `osu`).
 
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-/// What a word tells.
+/// The meaning of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     /// `Avg bus bandwidth`, in a foot.
@@ -96,12 +96,12 @@ const WORDS: [(&str, Word); 51] = [
     ("minBytes", Word::Type),
 ];
 
-/// What the words of a line tell.
+/// The meanings of the keywords in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words(u32);
 
 impl Words {
-    /// Looks for them.
+    /// Finds the keywords of a line.
     pub(super) fn of(line: &str) -> Words {
         static ANY: LazyLock<Option<AhoCorasick>> =
             LazyLock::new(|| AhoCorasick::new(WORDS.map(|(word, _)| word)).ok());
@@ -115,12 +115,12 @@ impl Words {
         })
     }
 
-    /// Whether one of them tells this.
+    /// Whether the line has a keyword of this meaning.
     pub(super) fn has(self, word: Word) -> bool {
         self.0 & 1 << word as u32 != 0
     }
 
-    /// Whether there is none.
+    /// Whether the line has no keyword.
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn only_figures_that_do_not_follow_are_named() {
         let mut made = Measurement {
-            ranks: Some(Known::said(8)),
+            ranks: Some(Known::stated(8)),
             rows: vec![
                 row(8 << 30, 91_003.0, 94.39, 165.19),
                 row(16 << 30, 18_285.0, 939.58, 936.93),
@@ -140,7 +140,7 @@ mod tests {
             ..Measurement::default()
         };
         assert_eq!(disagreements(&made), []);
-        made.test.collective = Some(Known::said(Collective::AllReduce));
+        made.test.collective = Some(Known::stated(Collective::AllReduce));
         let found = disagreements(&made);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].row, found[0].column.as_str()), (1, "busbw"));

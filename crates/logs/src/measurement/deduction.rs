@@ -248,8 +248,8 @@ mod tests {
             .collect();
         let begun = std::time::Instant::now();
         assert_eq!(by_factor(rows.iter()), Some(16));
-        // Each range against each other would take minutes in this profile.
-        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        // A watchdog: each range against each other would take minutes in this profile.
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
 
     proptest! {

@@ -34,7 +34,7 @@ impl Measurement {
             },
             test: Test {
                 name: Some(benchmark.name().to_owned()),
-                collective: benchmark.collective().map(Known::said),
+                collective: benchmark.collective().map(Known::stated),
                 figure: match benchmark {
                     Benchmark::Collective(_) => Figure::Bandwidths,
                     Benchmark::Messages(test) => test.into(),
@@ -42,7 +42,7 @@ impl Measurement {
                 },
                 memory: memory(&run.plan.backend, run.plan.buffers),
             },
-            ranks: ranks.map(Known::said),
+            ranks: ranks.map(Known::stated),
             hosts,
             devices,
             nccl: (version > 0).then(|| version_text(version)),
@@ -95,7 +95,7 @@ fn memory(
         busbw_core::plan::Memory::Host => Memory::Host,
         busbw_core::plan::Memory::Gpu => Memory::Device,
     };
-    (begins == answers).then_some(Known::said(memory))
+    (begins == answers).then_some(Known::stated(memory))
 }
 
 /// `22809` as `2.28.9` (NCCL's src/nccl.h.in, NCCL_VERSION): since 2.9 two digits each for minor

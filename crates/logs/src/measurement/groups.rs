@@ -67,7 +67,7 @@ impl Measurement {
         let hosts = if is_first { self.hosts } else { ranks.and(hosts_of(&devices)) };
         let this = Measurement { rows: Vec::new(), devices: Vec::new(), ..self.clone() };
         let mut one = Measurement {
-            ranks: if is_first { self.ranks } else { ranks.map(Known::said) },
+            ranks: if is_first { self.ranks } else { ranks.map(Known::stated) },
             hosts,
             devices,
             rows,
@@ -123,7 +123,7 @@ mod tests {
             ..Row::default()
         };
         Measurement {
-            ranks: Some(Known::said(3)),
+            ranks: Some(Known::stated(3)),
             hosts: Some(2),
             devices: vec![device(0, 0), device(1, 0), device(2, 0), device(3, 1)],
             rows: vec![row(None, 0), row(Some(1), 4)],

@@ -58,8 +58,8 @@ mod tests {
             algbw: Some(busbw / 1.75),
             ..Half::default()
         };
-        let mut run = Measurement { ranks: Some(Known::said(8)), ..Measurement::default() };
-        run.test.collective = Some(Known::said(Collective::AllReduce));
+        let mut run = Measurement { ranks: Some(Known::stated(8)), ..Measurement::default() };
+        run.test.collective = Some(Known::stated(Collective::AllReduce));
         let (time, busbw) = run.figures(&Row { size, ..Row::default() }, &half);
         (busbw.unwrap(), time.unwrap())
     }

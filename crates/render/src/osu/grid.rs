@@ -4,17 +4,17 @@
 
 use super::head;
 
-/// The grid of a type, as it grows.
+/// The grid of a type, filled as rows arrive.
 #[derive(Debug, Default)]
 pub(super) struct Grid {
     /// Every size with its bandwidths, GB/s.
     lines: Vec<(u64, Vec<f64>)>,
-    /// What stands above the cells of a whole line.
+    /// The column heading of a complete line.
     windows: Vec<u32>,
 }
 
 impl Grid {
-    /// Takes a cell; the text of its line, once that is whole.
+    /// Adds a cell. Returns the line's text once it is complete.
     pub(super) fn cell(&mut self, size: u64, algbw: f64, windows: &[u32]) -> String {
         self.windows = windows.to_vec();
         match self.lines.last_mut() {
@@ -43,7 +43,7 @@ impl Grid {
         text
     }
 
-    /// The line that is not whole, of a run that ended in it.
+    /// The incomplete line of a run that ended in it.
     pub(super) fn cut(&self) -> String {
         match self.lines.last() {
             Some((size, cells)) if cells.len() < self.windows.len() => line(*size, cells, 1e3),

@@ -1,4 +1,4 @@
-//! What stands above OSU's rows: the title, and for every type a line and the names of the columns.
+//! The lines above OSU's rows: the title, and for every type a line and the column names.
 //! Not the rows.
 
 use busbw_core::{
@@ -75,12 +75,12 @@ pub(super) fn columns(plan: &Plan, datatype: DataType) -> String {
         text += &format!("{:>18}", "Validation");
     }
     for percent in &plan.messaging.percentiles {
-        // The plan has percentiles of times.
+        // The plan has percentiles of times; bandwidths need their complements.
         let (unit, percent) = match bandwidth(plan) {
             Some(_) => ("BW(MB/s)", 100 - percent.min(&100)),
             None => ("Lat(us)", *percent),
         };
-        // Three digits shift the column, as theirs do.
+        // Three digits shift the column, as in OSU's output.
         let label = format!("Px Tail {unit}");
         let blanks = 18 - label.len() - usize::from(percent > 9);
         text += &format!("{:blanks$}P{percent} Tail {unit}", "");

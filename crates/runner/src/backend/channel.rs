@@ -1,9 +1,9 @@
-//! Messages between ranks, as one rank sends and receives them: what tests of messages ask of a backend.
+//! Point-to-point messages between ranks: what tests of messages need from a backend.
 //! Not the loops (`measure::messages`).
 
 use busbw_core::pattern::{Content, Mismatch, Pattern};
 
-use super::{BackendError, Met};
+use super::{BackendError, Synchronized};
 
 /// Which of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Side {
 pub struct Part {
     /// Which buffer.
     pub side: Side,
-    /// Where it begins, bytes.
+    /// Offset in bytes.
     pub offset: usize,
-    /// How long it is, bytes.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// Messages under way at once, from or to one of a rank's buffers.
+/// A window: messages in flight at once, from or to one of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Which buffer.
@@ -34,12 +34,13 @@ pub struct Window {
     pub bytes: usize,
     /// How many messages.
     pub messages: u32,
-    /// How many of them have a place of their own; the others follow from the first place on.
+    /// How many of them have a part of the buffer of their own; the others reuse the parts from the
+    /// first on.
     pub apart: usize,
 }
 
 impl Window {
-    /// Where each message begins, bytes.
+    /// The offset of each message, in bytes.
     #[inline]
     pub fn offsets(self) -> impl Iterator<Item = usize> {
         let Window { bytes, messages, apart, .. } = self;
@@ -55,73 +56,74 @@ impl Window {
 
 /// Messages between world ranks. Those of a pair arrive in the order in which they were sent.
 pub trait Channel {
-    /// Sends; when this returns, the buffer may be written again.
+    /// Sends a message. The buffer may be written again when this returns.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call, or the run was stopped.
     fn send(&mut self, to: usize, part: Part) -> Result<(), BackendError>;
 
-    /// Receives a message of that length; when this returns, it is there.
+    /// Receives a message of that length. The data is complete when this returns.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call, or the run was stopped.
     fn recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
 
-    /// Begins to send.
+    /// Starts to send a message; [`Channel::complete`] waits for it.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call.
     fn start_send(&mut self, to: usize, part: Part) -> Result<(), BackendError>;
 
-    /// Begins to receive.
+    /// Starts to receive a message; [`Channel::complete`] waits for it.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses the call.
     fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError>;
 
-    /// Begins to send a window of messages.
+    /// Starts to send a window of messages.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses a call.
     fn start_sends(&mut self, to: usize, window: Window) -> Result<(), BackendError> {
         window.parts().try_for_each(|part| self.start_send(to, part))
     }
 
-    /// Begins to receive a window of messages.
+    /// Starts to receive a window of messages.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The library refuses a call.
     fn start_recvs(&mut self, from: usize, window: Window) -> Result<(), BackendError> {
         window.parts().try_for_each(|part| self.start_recv(from, part))
     }
 
-    /// Waits for everything that was begun.
+    /// Waits for everything that was started.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// The deadline passes, the library reports an error, or the run was stopped.
     fn complete(&mut self) -> Result<(), BackendError>;
 
-    /// Stays in the library until all other ranks have ended their messages, too: called by all, before they
-    /// meet outside of it. A library that works only while it is called leaves another rank waiting for
-    /// ever otherwise. Whether they have met by that.
+    /// Stays in the library until all other ranks have completed their messages, too. All ranks
+    /// call it before a barrier outside of the library: a library that makes progress only while it
+    /// is called would otherwise leave another rank waiting for ever. Returns whether this call was
+    /// a barrier by itself.
     ///
     /// # Errors
-    /// [`BackendError`].
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
-        Ok(Met::No)
+    /// The library's own call fails.
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
+        Ok(Synchronized::No)
     }
 
-    /// Writes what is to be sent, or poison where something is to be received.
+    /// Writes a part that is to be sent, or poison where something is to be received.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy to the GPU fails.
     fn fill(&mut self, part: Part, pattern: &Pattern, content: Content)
     -> Result<(), BackendError>;
 
-    /// Compares a part with what it must hold.
+    /// Compares a part with its expected content.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy from the GPU fails.
     fn verify(
         &mut self,
         part: Part,
@@ -129,9 +131,9 @@ pub trait Channel {
         content: Content,
     ) -> Result<Mismatch, BackendError>;
 
-    /// Flips one bit of the first byte of a part, on purpose.
+    /// Flips one bit of the first byte of a part: an injected fault.
     ///
     /// # Errors
-    /// [`BackendError`].
+    /// A copy to or from the GPU fails.
     fn corrupt(&mut self, part: Part) -> Result<(), BackendError>;
 }

@@ -1,5 +1,6 @@
 //! The `fake` backend: a cost model instead of a machine, so that every command can be tested with
-//! any number of ranks and exact times. Nothing moves and nothing is proven by it.
+//! any number of ranks and exact times.
+//! Not a measurement: no bytes move, and nothing is verified.
 
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason
 use crate::measure::MeasureError;
 use busbw_job::world::World;
 
-/// Part of an operation's time that enqueueing it takes.
+/// Share of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;
 
 /// The backend: all ranks at once.
@@ -36,7 +37,7 @@ impl Backend for Fake {
         super::host::supported(case.collective, self.ranks)
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         Ok(None)
     }
 
@@ -51,12 +52,12 @@ impl Backend for Fake {
 #[derive(Debug, Default)]
 struct FakeCase {
     seconds: f64,
-    /// Seconds of the enqueueing processor.
+    /// Seconds of the thread that enqueues.
     queued: f64,
     /// Seconds until everything enqueued is done.
     done: f64,
     marks: Vec<f64>,
-    /// Seconds of what was noted for replaying; noting while `capturing`.
+    /// Seconds of the captured operations; `capturing` while they are captured.
     captured: f64,
     capturing: bool,
     corrupted: Option<(usize, u64)>,

@@ -1,4 +1,4 @@
-//! The `host` backend: this machine's memory, by our own collectives. Always there.
+//! The `host` backend: this machine's memory, by busbw's own collectives. Always available.
 //! Not the collectives themselves: those are the engine's.
 
 mod channel;
@@ -10,7 +10,7 @@ use busbw_core::{
     algorithm::{Choice, Table},
     layout::Shape,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan, Sweep},
+    plan::{Case, Placement, Plan, Sweep},
 };
 use busbw_job::world::World;
 use busbw_shm::{Buffer, Call, Communicator, Exchange, Messages, Region};
@@ -28,13 +28,13 @@ pub struct Host<'p> {
     world_rank: usize,
     communicator: Communicator,
     channel: Option<HostChannel>,
-    /// The collective, if nothing, or not enough, was measured of it on this machine before.
+    /// The collective, if its algorithm table for this machine is missing or incomplete.
     untuned: Option<Collective>,
 }
 
 impl<'p> Host<'p> {
-    /// World rank `world_rank`, over its communicator, with what earlier runs measured of this host;
-    /// `messages` where these are measured.
+    /// World rank `world_rank`, over its communicator, with the algorithm tables that earlier runs
+    /// measured on this host; `messages` where messages are measured.
     pub fn new(
         plan: &'p Plan,
         world_rank: usize,
@@ -63,12 +63,12 @@ impl<'p> Host<'p> {
     }
 }
 
-/// Whether there are several ways to run a collective over so many ranks.
+/// Whether a collective has several algorithms for this number of ranks.
 fn tunable(collective: Collective, ranks: usize) -> bool {
     collective != Collective::Barrier && supported(collective, ranks).is_ok()
 }
 
-/// Whether a collective is defined for so many ranks.
+/// Whether a collective is defined for this number of ranks.
 ///
 /// # Errors
 /// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
@@ -84,7 +84,7 @@ impl Backend for Host<'_> {
         supported(case.collective, self.communicator.size())
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.communicator.touch().map_err(BackendError::from)?;
         let Some(collective) = self.untuned else { return Ok(None) };
         let table = self
@@ -92,7 +92,7 @@ impl Backend for Host<'_> {
             .tune(collective, self.plan.buffer_bytes())
             .map_err(BackendError::from)?;
         self.communicator.set_table(table.clone());
-        // Nothing fits into the smallest buffers.
+        // The smallest buffers hold none of these sizes.
         Ok((table.measured_to > 0).then_some(table))
     }
 
@@ -118,7 +118,7 @@ impl Backend for Host<'_> {
         let (count, datatype) = (case.counts.param, case.sweep.datatype);
         let (collective, traffic) = (case.collective, &self.plan.traffic);
         let exchange = Exchange::of(collective, traffic, count, datatype, rank, ranks);
-        // Marks are set while time is taken: then is no time to grow.
+        // Time stamps are taken while the clock runs: the list must not grow then.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);
         let choice = communicator.choice(&call(case, (NOWHERE, NOWHERE), &exchange));
@@ -143,7 +143,7 @@ struct HostCase<'a> {
     shape: Shape<'a>,
     world_rank: usize,
     communicator: &'a mut Communicator,
-    /// How its operations run: the same for all, since they are equally large.
+    /// The algorithm of its operations: the same for all, since they are equally large.
     choice: Choice,
     started: Instant,
     marks: Vec<f64>,
@@ -156,18 +156,20 @@ impl HostCase<'_> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    /// Where an operation sends from and receives to.
+    /// The regions that an operation sends from and receives to.
     fn regions(&self, operation: Operation) -> (Region, Region) {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
         let shift = unaligned + self.plan.shift(self.case, operation.iteration);
         let (buffer, base) =
-            if operation.proof { (Buffer::Proof, unaligned) } else { (Buffer::Recv, shift) };
+            if operation.verified { (Buffer::Check, unaligned) } else { (Buffer::Recv, shift) };
         let whole = Region { buffer, offset: base, stride: 0 };
         let counts = &self.case.counts;
-        match operation.place {
-            Place::OutOfPlace => (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole),
-            Place::InPlace => (
+        match operation.placement {
+            Placement::OutOfPlace => {
+                (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole)
+            }
+            Placement::InPlace => (
                 Region { stride: counts.send_in_place_stride * element, ..whole },
                 Region { stride: counts.recv_in_place_stride * element, ..whole },
             ),
@@ -181,7 +183,7 @@ impl HostCase<'_> {
     }
 }
 
-/// The start of the send buffer, for a call whose place does not matter.
+/// The start of the send buffer, for a call that ignores the region.
 const NOWHERE: Region = Region { buffer: Buffer::Send, offset: 0, stride: 0 };
 
 /// The engine's form of an operation that sends from and receives to `regions`.
@@ -249,10 +251,10 @@ impl Prepared for HostCase<'_> {
         let rank = self.communicator.rank();
         let (_, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
-        let elements = in_memory::filled(&self.case.counts, operation.place);
+        let elements = in_memory::filled(&self.case.counts, operation.placement);
         let shape = self.shape;
         let memory = self.own(recv, elements);
-        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.place);
+        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.placement);
         Ok(vec![Found { rank: self.world_rank, mismatch: found }])
     }
 

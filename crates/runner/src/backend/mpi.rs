@@ -1,6 +1,6 @@
 //! The `mpi` backend: the MPI library of this machine, with each rank's buffers in its own memory
-//! or, where the library takes it, in a GPU's.
-//! Not who starts the ranks: their launcher did, and MPI must say the same of them.
+//! or, where the library accepts it, in a GPU's.
+//! Not how the ranks are started: a launcher does that, and MPI must see the same ranks.
 
 mod channel;
 mod join;
@@ -19,8 +19,8 @@ use busbw_core::{
     exit::Exit,
     layout::Shape,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan},
-    record::Said,
+    plan::{Case, Placement, Plan},
+    record::LibraryFacts,
 };
 use busbw_ffi::mpi::{Part, Rank, RankError, Which};
 use busbw_job::world::World;
@@ -28,35 +28,35 @@ use busbw_library_logs::mpi::MpiFacts;
 
 use self::operations::Prepared as Call;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Met, Operation, Prepared, Reason, host,
-    in_memory, laps,
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, Synchronized,
+    host, in_memory, laps,
 };
 use crate::measure::MeasureError;
 
 pub use libraries::{Gpu, Gpus, Libraries};
-pub use log::{Log, sieve};
+pub use log::{Log, log_filter};
 
 /// The backend as one rank holds it.
 pub struct Mpi<'p> {
     plan: &'p Plan,
     rank: Rank,
-    /// PCI address of the GPU that our buffers are on, if they are.
+    /// PCI address of the GPU that holds our buffers, if one does.
     gpu: Option<String>,
     log: Arc<Log>,
     /// Whether no other rank is on this host.
     alone: bool,
-    /// What it said when it was last told.
+    /// The facts that were reported last.
     told: Option<MpiFacts>,
-    /// Whether the supervisor told every rank to stop.
+    /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
 impl<'p> Mpi<'p> {
-    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is one; the library, which
-    /// must not be loaded before it, writes into `log`.
+    /// World rank `world.rank()`, joined with all others, with its buffers on `gpu` if there is
+    /// one. The library, which must not be loaded before, writes into `log`.
     ///
     /// # Errors
-    /// MPI's, when it sees other ranks than the launcher started, and when it takes no buffers on GPUs.
+    /// MPI sees other ranks than the launcher started, or it takes no buffers on GPUs.
     pub fn new(
         plan: &'p Plan,
         libraries: &Libraries,
@@ -84,7 +84,7 @@ impl<'p> Mpi<'p> {
     }
 }
 
-/// A failure of MPI as the run's.
+/// A failure of MPI as an error of the run.
 fn failed(error: RankError) -> BackendError {
     BackendError::Refused { text: error.to_string(), exit: Exit::Library }
 }
@@ -115,18 +115,18 @@ impl Backend for Mpi<'_> {
         }
     }
 
-    fn library(&mut self) -> Option<Said> {
+    fn library(&mut self) -> Option<LibraryFacts> {
         let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text(), self.alone);
         let is_new = self.told.as_ref() != Some(&facts);
         self.told = Some(facts.clone());
-        is_new.then(|| Said::Mpi(facts.into()))
+        is_new.then(|| LibraryFacts::Mpi(facts.into()))
     }
 
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         self.rank.finalize().map_err(|error| failed(error.into()))
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.rank.barrier().map_err(failed)?;
         Ok(None)
     }
@@ -162,37 +162,39 @@ impl MpiCase<'_> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    /// Where an operation sends from and receives to: the first byte of each.
-    fn places(&self, operation: Operation) -> (Part, Part) {
+    /// The parts that an operation sends from and receives to: the first byte of each.
+    fn regions(&self, operation: Operation) -> (Part, Part) {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
         let shift = unaligned + self.plan.shift(self.case, operation.iteration);
         let (which, base) =
-            if operation.proof { (Which::Proof, unaligned) } else { (Which::Recv, shift) };
+            if operation.verified { (Which::Check, unaligned) } else { (Which::Recv, shift) };
         let counts = &self.case.counts;
         let me = self.rank.rank();
         let result = |stride: usize| Part { which, offset: base + stride * me * element, bytes: 0 };
-        match operation.place {
-            Place::OutOfPlace => (Part { which: Which::Send, offset: shift, bytes: 0 }, result(0)),
+        match operation.placement {
+            Placement::OutOfPlace => {
+                (Part { which: Which::Send, offset: shift, bytes: 0 }, result(0))
+            }
             // MPI_Reduce_scatter_block leaves a share at the beginning, in place.
-            Place::InPlace if self.case.collective == Collective::ReduceScatter => {
+            Placement::InPlace if self.case.collective == Collective::ReduceScatter => {
                 (result(0), result(0))
             }
-            Place::InPlace => {
+            Placement::InPlace => {
                 (result(counts.send_in_place_stride), result(counts.recv_in_place_stride))
             }
         }
     }
 
-    /// `elements` elements from the beginning of one of our places.
-    fn part(&self, place: Part, elements: usize) -> Part {
-        Part { bytes: elements * self.shape.element_bytes, ..place }
+    /// `elements` elements from the beginning of `region`.
+    fn part(&self, region: Part, elements: usize) -> Part {
+        Part { bytes: elements * self.shape.element_bytes, ..region }
     }
 
-    /// Whether MPI leaves this rank's result where it was sent from: MPI_Bcast has one buffer only.
+    /// Whether MPI leaves this rank's result in the send buffer: MPI_Bcast has one buffer only.
     fn keeps_its_own(&self, operation: Operation) -> bool {
         self.case.collective == Collective::Broadcast
-            && operation.place == Place::OutOfPlace
+            && operation.placement == Placement::OutOfPlace
             && self.rank.rank() == self.case.sweep.root
     }
 }
@@ -204,13 +206,13 @@ impl Prepared for MpiCase<'_> {
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
         let me = self.rank.rank();
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let elements = self.case.counts.send.max(self.case.counts.recv);
-        let whole = match operation.place {
-            Place::OutOfPlace => recv,
-            Place::InPlace => {
-                let first = Operation { place: Place::OutOfPlace, ..operation };
-                self.places(first).1
+        let whole = match operation.placement {
+            Placement::OutOfPlace => recv,
+            Placement::InPlace => {
+                let first = Operation { placement: Placement::OutOfPlace, ..operation };
+                self.regions(first).1
             }
         };
         let whole = self.part(whole, elements);
@@ -230,7 +232,7 @@ impl Prepared for MpiCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let call = match &self.call {
             Ok(call) => call,
             Err(why) => {
@@ -238,7 +240,7 @@ impl Prepared for MpiCase<'_> {
                 return Err(BackendError::Refused { text, exit: Exit::Library });
             }
         };
-        call.run(self.rank, send, recv, operation.place).map_err(failed)
+        call.run(self.rank, send, recv, operation.placement).map_err(failed)
     }
 
     fn delay(&mut self, seconds: f64) {
@@ -253,9 +255,9 @@ impl Prepared for MpiCase<'_> {
         Ok(self.elapsed())
     }
 
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
         self.rank.barrier().map_err(failed)?;
-        Ok(Met::Yes)
+        Ok(Synchronized::Yes)
     }
 
     fn mark(&mut self) -> Result<(), BackendError> {
@@ -269,7 +271,7 @@ impl Prepared for MpiCase<'_> {
 
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
         let me = self.rank.rank();
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.regions(operation);
         let pattern = self.pattern(seed);
         let counts = self.case.counts;
         if self.keeps_its_own(operation) {
@@ -278,11 +280,11 @@ impl Prepared for MpiCase<'_> {
             let mismatch = pattern::verify(self.rank.look(sent).map_err(failed)?, &pattern, input);
             return Ok(vec![Found { rank: me, mismatch }]);
         }
-        let elements = in_memory::filled(&counts, operation.place);
+        let elements = in_memory::filled(&counts, operation.placement);
         let shape = self.shape;
         let result = self.part(recv, elements);
         let memory = self.rank.look(result).map_err(failed)?;
-        let found = in_memory::verify(memory, &shape, &pattern, me, operation.place);
+        let found = in_memory::verify(memory, &shape, &pattern, me, operation.placement);
         Ok(vec![Found { rank: me, mismatch: found }])
     }
 
@@ -292,18 +294,18 @@ impl Prepared for MpiCase<'_> {
         _: usize,
         element: u64,
     ) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
-        let place = if self.keeps_its_own(operation) { send } else { recv };
+        let (send, recv) = self.regions(operation);
+        let region = if self.keeps_its_own(operation) { send } else { recv };
         let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if elements > 0 {
-            let offset = place.offset + (element as usize % elements) * size;
-            self.rank.flip(Part { offset, bytes: 1, ..place }).map_err(failed)?;
+            let offset = region.offset + (element as usize % elements) * size;
+            self.rank.flip(Part { offset, bytes: 1, ..region }).map_err(failed)?;
         }
         Ok(())
     }
 }
 
-/// When a wait that starts now gives up.
+/// The deadline of a wait that starts now.
 fn deadline(plan: &Plan) -> Option<Instant> {
     plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds))
 }

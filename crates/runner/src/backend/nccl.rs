@@ -1,4 +1,4 @@
-//! The `nccl` backend: GPUs, by whatever NCCL (or RCCL) this machine has.
+//! The `nccl` backend: GPUs, by the NCCL (or RCCL) of this machine.
 //! Not how ranks find each other: an id is exchanged through the world before they join.
 
 mod case;
@@ -22,7 +22,7 @@ use busbw_core::{
     exit::Exit,
     pattern,
     plan::{Case, GpuOptions, Plan},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use busbw_ffi::{
     gpu::{GpuError, Runtime},
@@ -34,16 +34,16 @@ pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};
 pub use log::Log;
 
-use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::Survey};
+use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::TuningChoices};
 use super::{Backend, BackendError, Channel, Prepared, Reason};
 use crate::measure::MeasureError;
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
 const FP8_CAPABILITY: u32 = 90;
-/// NCCL knows FP8 since 2.24.
+/// NCCL has FP8 since 2.24.
 const FP8_VERSION: Version = Version(22400);
 
-/// The backend as one driver holds it.
+/// The backend as one rank thread holds it.
 pub struct Nccl<'p> {
     plan: &'p Plan,
     options: GpuOptions,
@@ -55,20 +55,20 @@ pub struct Nccl<'p> {
     seats: Vec<Seat>,
     /// Ranks of our communicator.
     ranks: usize,
-    /// Its other drivers.
+    /// Its other rank threads.
     peers: Vec<usize>,
-    survey: Survey,
-    /// Whether messages that were begun wait in an open group.
+    tuning: TuningChoices,
+    /// Whether messages that were started wait in an open group.
     grouped: bool,
-    /// Where GPUs' memory went, if that is asked.
+    /// GPU memory after each step, with `-M`.
     memory: Option<Ledger>,
-    /// Whether the run was stopped elsewhere.
+    /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
 impl<'p> Nccl<'p> {
-    /// For a driver whose ranks get the GPUs `ordinals`. `log` is where NCCL writes, if it does so for
-    /// us; `stopped` tells whether the run was stopped elsewhere.
+    /// For a rank thread whose ranks get the GPUs `ordinals`. `log` is the file that NCCL writes
+    /// to, if it writes to ours; `stopped` returns whether the supervisor has aborted the run.
     pub fn new(
         plan: &'p Plan,
         options: GpuOptions,
@@ -78,7 +78,7 @@ impl<'p> Nccl<'p> {
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Nccl<'p> {
         let Opened { runtime, nccl: library } = opened;
-        let (seats, peers, survey) = (Vec::new(), Vec::new(), Survey::new(log));
+        let (seats, peers, tuning) = (Vec::new(), Vec::new(), TuningChoices::new(log));
         let memory = plan.memory_report.then(Ledger::default);
         let ranks = 0;
         Nccl {
@@ -90,7 +90,7 @@ impl<'p> Nccl<'p> {
             seats,
             ranks,
             peers,
-            survey,
+            tuning,
             grouped: false,
             memory,
             stopped,
@@ -148,31 +148,35 @@ impl Backend for Nccl<'_> {
         Ok(())
     }
 
-    fn is_provable(&self, case: &Case) -> bool {
+    fn is_verifiable(&self, case: &Case) -> bool {
         is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
     }
 
-    fn warm(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         self.join(world)?;
         // NCCL chooses its algorithms itself.
         Ok(None)
     }
 
-    fn listen(&mut self, on: bool) -> bool {
-        self.set_listening(on)
+    fn begin_log_capture(&mut self) -> bool {
+        self.set_log_capture(true)
     }
 
-    fn overhear(&mut self, case: &Case) -> Result<(), BackendError> {
+    fn end_log_capture(&mut self) {
+        self.set_log_capture(false);
+    }
+
+    fn record_tuning_choice(&mut self, case: &Case) -> Result<(), BackendError> {
         let predicted_us = GpuCase::new(self, case).predict()?;
-        self.note(case, predicted_us);
+        self.keep_choice(case, predicted_us);
         Ok(())
     }
 
-    fn library(&mut self) -> Option<Said> {
-        self.tell().map(Said::Nccl)
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.take_init_facts().map(LibraryFacts::Nccl)
     }
 
-    fn give_up(&mut self) {
+    fn abort(&mut self) {
         self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
     }
 
@@ -190,13 +194,13 @@ impl Backend for Nccl<'_> {
     }
 }
 
-/// Whether NCCL's result is known to within the tolerance: of averages of floats it multiplies each
+/// Whether NCCL's result is known within the tolerance. For averages of floats NCCL multiplies each
 /// input by 1/n, rounded to the type, before it adds (ncclDevPreMulSum).
 pub fn is_within_tolerance(datatype: DataType, op: ReduceOp, ranks: usize) -> bool {
     op != ReduceOp::Avg || pattern::averages_within_two(datatype, ranks)
 }
 
-/// What a GPU's driver refused, on which rank.
+/// A failure of the GPU's driver as an error of the run, with the rank.
 pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
     let advice = if error.is_out_of_memory() {
         "; lower -e, or free the GPU: nvidia-smi lists who uses it"
@@ -208,7 +212,7 @@ pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
     BackendError::Refused { text: format!("rank {rank}: {error}{advice}"), exit: Exit::Library }
 }
 
-/// What NCCL refused, on which rank.
+/// A failure of NCCL as an error of the run, with the rank.
 fn nccl(rank: usize, library: &Library, error: NcclError) -> BackendError {
     let text = format!(
         "rank {rank}: NCCL {} at {}: {error}; NCCL_DEBUG=INFO makes it say more",

@@ -22,8 +22,8 @@ use busbw_core::{
     exit::Exit,
     layout::Shape,
     pattern::{self, POISON, Pattern},
-    plan::{Case, Place, Plan},
-    record::{NetFacts, Said},
+    plan::{Case, Placement, Plan},
+    record::{LibraryFacts, NetFacts},
 };
 use busbw_ffi::net::{Memory, NetError};
 use busbw_job::world::World;
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::measure::MeasureError;
 
-pub use libraries::{OURS, Wanted};
+pub use libraries::{OWN_PLUGIN, Wanted};
 pub use operations::COLLECTIVES;
 pub use stats::Stats;
 
@@ -42,15 +42,15 @@ pub use stats::Stats;
 pub struct Net<'p> {
     plan: &'p Plan,
     world_rank: usize,
-    /// World ranks of our communicator, and our place among them.
+    /// World ranks of our communicator, and our index among them.
     members: Vec<usize>,
     me: usize,
     links: Links,
     buffers: Buffers,
-    /// Bytes of a message at most.
+    /// The largest message of the plugin, in bytes.
     most: usize,
     facts: Option<NetFacts>,
-    /// Whether the supervisor told every rank to stop.
+    /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
 
@@ -58,16 +58,16 @@ pub struct Net<'p> {
 struct Buffers {
     send: Rc<Memory>,
     recv: Rc<Memory>,
-    proof: Rc<Memory>,
-    /// What comes to be combined.
+    check: Rc<Memory>,
+    /// Received data that is still to be reduced.
     scratch: Rc<Memory>,
 }
 
 impl<'p> Net<'p> {
-    /// World rank `world.rank()`, connected with all that it talks to, over the plugin that is `wanted`.
+    /// World rank `world.rank()`, connected with all its peers over the plugin `wanted`.
     ///
     /// # Errors
-    /// A plugin that cannot be used, or ranks that do not come.
+    /// The plugin cannot be used, or a peer does not connect in time.
     pub fn new(
         plan: &'p Plan,
         wanted: &Wanted,
@@ -77,7 +77,7 @@ impl<'p> Net<'p> {
         join::join(plan, wanted, world, stopped)
     }
 
-    /// World rank of a member.
+    /// World rank of the member with index `place`, which wraps around.
     fn member(&self, place: usize) -> usize {
         self.members[place % self.members.len()]
     }
@@ -89,7 +89,7 @@ fn patience<'s>(plan: &Plan, stopped: &'s dyn Fn() -> bool) -> Patience<'s> {
     Patience::new(stopped, until)
 }
 
-/// A failure of the plugin's as the run's.
+/// A failure of the plugin as an error of the run.
 fn failed(rank: usize, error: NetError) -> BackendError {
     let exit = match error {
         NetError::Busy(_) | NetError::Misuse(_) => Exit::Internal,
@@ -112,15 +112,15 @@ impl Backend for Net<'_> {
         }
     }
 
-    fn warm(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, MeasureError> {
         Ok(None)
     }
 
-    fn library(&mut self) -> Option<Said> {
-        self.facts.take().map(|facts| Said::Net(facts.into()))
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.facts.take().map(|facts| LibraryFacts::Net(facts.into()))
     }
 
-    fn leave(self: Box<Self>) -> Result<(), BackendError> {
+    fn finalize(self: Box<Self>) -> Result<(), BackendError> {
         let rank = self.world_rank;
         self.links.close().map_err(|error| failed(rank, error))
     }
@@ -138,7 +138,7 @@ impl Backend for Net<'_> {
             traffic: &self.plan.traffic,
             element_bytes: case.sweep.datatype.bytes(),
         };
-        // Marks are set while time is taken: then is no time to grow.
+        // Time stamps are taken while the clock runs: the list must not grow then.
         let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
         let marks = Vec::with_capacity(iterations + 1);
         Box::new(NetCase {
@@ -162,7 +162,7 @@ struct NetCase<'a, 'p> {
     marks: Vec<f64>,
 }
 
-/// Where something begins.
+/// An offset in one of the buffers.
 #[derive(Clone)]
 struct At {
     memory: Rc<Memory>,
@@ -175,12 +175,12 @@ impl NetCase<'_, '_> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    /// Where an operation's result begins, or in place whole buffers.
+    /// Where an operation's result begins, or in place the whole buffer.
     fn whole(&self, operation: Operation) -> At {
         let element = self.shape.element_bytes;
         let unaligned = self.plan.unalign * element;
-        match operation.proof {
-            true => At { memory: Rc::clone(&self.net.buffers.proof), offset: unaligned },
+        match operation.verified {
+            true => At { memory: Rc::clone(&self.net.buffers.check), offset: unaligned },
             false => {
                 let offset = unaligned + self.plan.shift(self.case, operation.iteration);
                 At { memory: Rc::clone(&self.net.buffers.recv), offset }
@@ -188,26 +188,26 @@ impl NetCase<'_, '_> {
         }
     }
 
-    /// Where an operation sends from and receives to.
-    fn places(&self, operation: Operation) -> (At, At) {
+    /// The offsets that an operation sends from and receives to.
+    fn offsets(&self, operation: Operation) -> (At, At) {
         let (element, me) = (self.shape.element_bytes, self.net.me);
         let whole = self.whole(operation);
         let counts = &self.case.counts;
         let strided =
             |stride: usize| At { offset: whole.offset + stride * me * element, ..whole.clone() };
-        match operation.place {
-            Place::OutOfPlace => {
+        match operation.placement {
+            Placement::OutOfPlace => {
                 let shift =
                     self.plan.unalign * element + self.plan.shift(self.case, operation.iteration);
                 (At { memory: Rc::clone(&self.net.buffers.send), offset: shift }, whole)
             }
-            Place::InPlace => {
+            Placement::InPlace => {
                 (strided(counts.send_in_place_stride), strided(counts.recv_in_place_stride))
             }
         }
     }
 
-    /// Lets `look` see `elements` elements.
+    /// Calls `look` with `elements` elements.
     fn with<T>(
         &self,
         at: &At,
@@ -228,7 +228,7 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
-        let (send, _) = self.places(operation);
+        let (send, _) = self.offsets(operation);
         let whole = self.whole(operation);
         let elements = self.case.counts.send.max(self.case.counts.recv);
         self.with(&whole, elements, |bytes| bytes.fill(POISON))?;
@@ -247,7 +247,7 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.places(operation);
+        let (send, recv) = self.offsets(operation);
         operations::run(self.net, self.case, &send, &recv)
     }
 
@@ -273,12 +273,12 @@ impl Prepared for NetCase<'_, '_> {
     }
 
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
-        let (_, recv) = self.places(operation);
+        let (_, recv) = self.offsets(operation);
         let pattern = self.pattern(seed);
         let (shape, me) = (self.shape, self.net.me);
-        let elements = in_memory::filled(&self.case.counts, operation.place);
+        let elements = in_memory::filled(&self.case.counts, operation.placement);
         let mismatch = self.with(&recv, elements, |memory| {
-            in_memory::verify(memory, &shape, &pattern, me, operation.place)
+            in_memory::verify(memory, &shape, &pattern, me, operation.placement)
         })?;
         Ok(vec![Found { rank: self.net.world_rank, mismatch }])
     }
@@ -289,7 +289,7 @@ impl Prepared for NetCase<'_, '_> {
         _: usize,
         element: u64,
     ) -> Result<(), BackendError> {
-        let (_, recv) = self.places(operation);
+        let (_, recv) = self.offsets(operation);
         let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
         if elements > 0 {
             let at = (element as usize % elements) * size;

@@ -8,6 +8,7 @@ use busbw_core::{
     plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{
@@ -115,7 +116,7 @@ impl Devices {
         let ordinal = |rank| (plan.first_device + rank % each) % gpus.count;
         let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
         Devices::Gpus {
-            ordinals: (0..plan.drivers()).map(ordinals).collect(),
+            ordinals: (0..plan.rank_threads()).map(ordinals).collect(),
             libraries: gpus.libraries.clone(),
             bind: plan.bind,
             shared: plan.first_device + each > gpus.count,
@@ -127,7 +128,7 @@ impl Devices {
     pub(super) fn of_mpi(plan: &Plan, libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
         let gpu = libraries.gpus.as_ref().map(|gpus| plan.first_device % gpus.count);
         let ordinal = |rank| gpu.filter(|_| plan.memory_of(rank) == Memory::Gpu);
-        let ordinals = (0..plan.drivers()).map(ordinal).collect();
+        let ordinals = (0..plan.rank_threads()).map(ordinal).collect();
         Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone(), ordinals }
     }
 
@@ -138,7 +139,7 @@ impl Devices {
 
     /// One core for each rank thread, from NCCL_TESTS_DEVICE on; none when threads must share cores.
     pub(super) fn of_cores(plan: &Plan, cpu: &Cpu) -> Devices {
-        let (first, drivers) = (plan.first_device, plan.drivers());
+        let (first, drivers) = (plan.first_device, plan.rank_threads());
         let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(drivers).collect();
         let cores = if cores.len() == drivers { cores } else { Vec::new() };
         Devices::Cores { cores, first, name: cpu.model.clone() }

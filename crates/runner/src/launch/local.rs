@@ -182,8 +182,8 @@ impl<'a> Launch<'a> {
         launch: u32,
         events: &Sender<Event>,
     ) -> Result<Launch<'a>> {
-        let drivers = plan.drivers();
-        let verified = plan.has_proof();
+        let drivers = plan.rank_threads();
+        let verified = plan.has_check_buffer();
         let control_fd = Control::create(drivers)?;
         let control = Control::map(&control_fd, drivers)?;
         // Only the host backend's collectives use memory that all ranks share.
@@ -258,7 +258,7 @@ impl<'a> Launch<'a> {
         };
         let ours = if server.is_some() { 1 } else { plan.processes() };
         let assigned = |process| {
-            let own_threads = plan.drivers_of(process).collect();
+            let own_threads = plan.rank_threads_of(process).collect();
             RankAssignment { process, own_threads, ..assignment.clone() }
         };
         for process in 0..ours {

@@ -18,7 +18,7 @@ const GIB: u64 = 1 << 30;
 /// When not even the smallest size fits.
 pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Option<u64>> {
     let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
-    let most = most_bytes(memory, ranks as u64, plan.has_proof());
+    let most = most_bytes(memory, ranks as u64, plan.has_check_buffer());
     lower(plan, most, memory, &machine.host)
 }
 
@@ -49,7 +49,7 @@ fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u
 /// # Errors
 /// When not even the smallest size fits.
 pub(super) fn cap_on_gpus(plan: &mut Plan, memory: u64, machine: &Machine) -> Result<Option<u64>> {
-    lower(plan, most_bytes(memory, 1, plan.has_proof()), memory, &machine.host)
+    lower(plan, most_bytes(memory, 1, plan.has_check_buffer()), memory, &machine.host)
 }
 
 fn most_bytes(memory: u64, ranks: u64, proof: bool) -> u64 {

@@ -15,7 +15,7 @@ use busbw_core::{
     exit::Exit,
     fault::Phase,
     plan::{BackendChoice, Plan},
-    record::{GpuMemory, Said},
+    record::{GpuMemory, LibraryFacts},
 };
 use busbw_job::world::{JoinParameters, Member, World, WorldError};
 use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
@@ -209,7 +209,7 @@ fn tell(member: &mut Member, failure: &Failure) -> Reported {
 fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
     let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
-    let report = Report::Library(Said::Paths(counted.into()));
+    let report = Report::Library(LibraryFacts::Paths(counted.into()));
     // Without it only the record lacks these counts.
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
@@ -229,12 +229,12 @@ fn measure(
         Err(Some(failure)) => return Err(tell(member, &failure)),
         Err(None) => return Err(Reported),
     };
-    let watch = |phase: Phase, row: u64| control.set_place(driver, phase as u32 + 1, row as u32);
+    let watch = |phase: Phase, row: u64| control.set_progress(driver, phase as u32 + 1, row as u32);
     let launch = shared.assignment.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {
         let gpu_memory = backend.gpu_memory();
-        return match backend.leave() {
+        return match backend.finalize() {
             Ok(()) => Ok(gpu_memory),
             Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
         };
@@ -242,7 +242,7 @@ fn measure(
     if let Some(failure) = explain(&error) {
         tell(member, &failure);
     }
-    backend.give_up();
+    backend.abort();
     // The process exits: destructors could wait for other ranks.
     std::mem::forget(backend);
     Err(Reported)

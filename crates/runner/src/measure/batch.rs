@@ -1,4 +1,4 @@
-//! One batch: a barrier, then iterations back to back, timed as a whole by every driver.
+//! One batch: a barrier, then iterations back to back, timed as a whole by every rank thread.
 //! Not how many batches there are (`half`).
 
 use std::time::{Duration, Instant};
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use busbw_core::{
     Collective,
     fault::Phase,
-    plan::{Blocking, Case, Place, Plan},
+    plan::{Blocking, Case, Placement, Plan},
 };
 
 use super::{MeasureError, Session, Slowdown};
-use crate::backend::{Found, Met, Operation, Prepared, finish_all};
+use crate::backend::{Found, Operation, Prepared, Synchronized, finish_all};
 
-/// One driver's times of a batch, seconds; all but `spent` of one operation.
+/// One rank thread's times of a batch, in seconds; all but `spent` are of one operation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct BatchTimes {
     /// Until everything was complete.
     pub(super) total: f64,
     /// Until everything was enqueued.
     pub(super) enqueue: f64,
-    /// Since sampling of this placement began; rank 0's decides whether it goes on.
+    /// Since sampling of this placement began; rank 0's value decides whether it goes on.
     pub(super) spent: f64,
-    /// Every outer iteration (`-I`), of the whole iteration.
+    /// Every outer iteration (`-I`): the time of the whole iteration.
     pub(super) iterations: Vec<f64>,
 }
 
@@ -35,7 +35,7 @@ impl BatchTimes {
             .collect()
     }
 
-    /// The reverse; bytes of another length come from another version and give NaN.
+    /// The reverse of `to_bytes`; bytes of another length come from another version and give NaN.
     pub(super) fn from_bytes(bytes: &[u8]) -> BatchTimes {
         let mut values = bytes.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw));
         let mut next = || values.next().unwrap_or(f64::NAN);
@@ -45,38 +45,41 @@ impl BatchTimes {
 }
 
 impl Session<'_> {
-    /// The operation whose result proves the batch: its last one.
-    pub(super) fn last_operation(&self, place: Place) -> Operation {
+    /// The operation whose result is verified: the batch's last one.
+    pub(super) fn last_operation(&self, placement: Placement) -> Operation {
         let operations = u64::from(self.iterations) * u64::from(self.plan.aggregated);
-        Operation { place, iteration: operations - 1, proof: self.plan.check > 0 }
+        Operation { placement, iteration: operations - 1, verified: self.plan.check > 0 }
     }
 
-    /// Runs one batch and returns this driver's times, and what its ranks found wrong if they looked.
+    /// Runs one batch. Returns this thread's times, and the wrong elements of its ranks if they
+    /// were verified.
     pub(super) fn run_batch(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         fill: Option<u64>,
     ) -> Result<(BatchTimes, Option<Vec<Found>>), MeasureError> {
-        let last = self.last_operation(place);
-        // The rank that reported a row comes late. Whoever did not wait for it here would wait in the
-        // operation below, and a GPU that has waited for milliseconds is slow to start the next one.
+        let last = self.last_operation(placement);
+        // The rank that reported a row arrives late. A rank that does not wait for it here would
+        // wait in the operation below, and a GPU that has waited for milliseconds starts the next
+        // operation slowly.
         self.world.barrier(self.deadline())?;
         if let Some(seed) = fill {
             self.backend.prepare(case).fill(last, seed)?;
         }
         if self.plan.latency {
-            self.warm_alone(case, place)?;
+            self.warm_alone(case, placement)?;
         } else {
-            self.settle(case, place)?;
+            self.settle(case, placement)?;
         }
         self.world.barrier(self.deadline())?;
         self.enter(Phase::Timed);
-        // Whoever waited long above was resting and comes out late; out of this one all come together.
+        // Second barrier: ranks that slept in the first one wake up late. After a short second
+        // barrier all start together.
         self.world.barrier(self.deadline())?;
         let times = match self.plan.graph {
-            0 => self.time_iterations(case, place)?,
-            launches => self.time_graph(case, place, launches)?,
+            0 => self.time_iterations(case, placement)?,
+            launches => self.time_graph(case, placement, launches)?,
         };
         let corrupt = self.corruption(Phase::Timed);
         let mut prepared = self.backend.prepare(case);
@@ -88,20 +91,20 @@ impl Session<'_> {
     }
 
     /// One untimed operation, as before every timing in nccl-tests (src/common.cu:701).
-    fn settle(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+    fn settle(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
-        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
         finish_all(prepared.as_mut(), deadline)?;
         Ok(())
     }
 
-    /// Untimed operations, apart like the timed ones.
-    fn warm_alone(&mut self, case: &Case, place: Place) -> Result<(), MeasureError> {
+    /// Untimed operations, one at a time like the timed ones.
+    fn warm_alone(&mut self, case: &Case, placement: Placement) -> Result<(), MeasureError> {
         for iteration in 0..u64::from(self.warmup) {
             let deadline = self.deadline();
             let mut prepared = self.backend.prepare(case);
-            prepared.enqueue(Operation { place, iteration, proof: false })?;
+            prepared.enqueue(Operation { placement, iteration, verified: false })?;
             finish_all(prepared.as_mut(), deadline)?;
             drop(prepared);
             self.world.barrier(deadline)?;
@@ -109,20 +112,24 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn time_iterations(&mut self, case: &Case, place: Place) -> Result<BatchTimes, MeasureError> {
+    fn time_iterations(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+    ) -> Result<BatchTimes, MeasureError> {
         let plan = self.plan;
         let outer = plan.blocking == Blocking::Outer;
-        // A barrier needs no other one behind it.
+        // If the backend's own call was a barrier, no other one is needed after it.
         let meets = case.collective != Collective::Barrier;
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = || patience.map(|patience| Instant::now() + patience);
-        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(place));
+        let (slowdown, last) = (self.slowdown(None, 1), self.last_operation(placement));
         let mut prepared = self.backend.prepare(case);
         let (mut unblocked, mut apart) = (0.0, Vec::new());
         prepared.start();
         for iteration in 0..u64::from(self.iterations) {
-            // A reading of the clock costs as much as a part of the smallest operations: only who
-            // needs one pays for it.
+            // Reading the clock costs a noticeable part of the smallest operations: only runs that
+            // need the time read it.
             let begun = if outer { prepared.elapsed() } else { 0.0 };
             if plan.per_iteration && !outer {
                 prepared.mark()?;
@@ -136,7 +143,7 @@ impl Session<'_> {
                         run_operation(prepared.as_mut(), operation, slowdown)?;
                         prepared.finish(deadline())?;
                         if plan.blocking == Blocking::InnerBarrier
-                            && prepared.serve_others()? == Met::No
+                            && prepared.quiesce()? == Synchronized::No
                         {
                             self.world.barrier(deadline())?;
                         }
@@ -147,9 +154,10 @@ impl Session<'_> {
                 let done = prepared.finish(deadline())?;
                 unblocked += done - begun;
                 apart.push(done - begun);
-                // As in OSU's loops, by the library's own barrier where it has one: ours, between hosts, lets ranks go one
-                // after the other, which the next iteration would be taken for.
-                if meets && prepared.serve_others()? == Met::No {
+                // As in OSU's loops, by the library's own barrier where it has one. Our barrier
+                // between hosts releases ranks one after the other, and the next iteration would
+                // include that delay.
+                if meets && prepared.quiesce()? == Synchronized::No {
                     self.world.barrier(deadline())?;
                 }
             }
@@ -177,15 +185,15 @@ impl Session<'_> {
         })
     }
 
-    /// All iterations as one graph, launched so often (`-G`); making it is not timed (nccl-tests
-    /// src/common.cu:752-766).
+    /// Runs all iterations as one graph, launched `launches` times (`-G`). Building the graph is
+    /// not timed (nccl-tests src/common.cu:752-766).
     fn time_graph(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         launches: u32,
     ) -> Result<BatchTimes, MeasureError> {
-        let (plan, last) = (self.plan, self.last_operation(place));
+        let (plan, last) = (self.plan, self.last_operation(placement));
         let slowdown = self.slowdown(None, 1);
         let patience = plan.timeout_s.map(Duration::from_secs);
         let deadline = self.deadline();
@@ -214,16 +222,17 @@ impl Session<'_> {
     }
 }
 
-/// The operations of one iteration. Only the very last one of a batch, `last`, writes the proof.
+/// The operations of one iteration. Only the last operation of a batch, `last`, writes to the check
+/// buffer.
 fn operations(plan: &Plan, last: Operation, iteration: u64) -> impl Iterator<Item = Operation> {
     let fused = u64::from(plan.aggregated);
     (0..fused).map(move |inner| {
         let number = iteration * fused + inner;
-        Operation { iteration: number, proof: last.proof && number == last.iteration, ..last }
+        Operation { iteration: number, verified: last.verified && number == last.iteration, ..last }
     })
 }
 
-/// Starts one iteration's operations without waiting; fused, where there are several.
+/// Starts one iteration's operations without waiting; in one group, where there are several.
 fn start_iteration(
     prepared: &mut dyn Prepared,
     plan: &Plan,
@@ -244,7 +253,7 @@ fn start_iteration(
     Ok(())
 }
 
-/// Runs one operation, and as much longer as the fault says.
+/// Runs one operation, and delays for as long as the fault says.
 fn run_operation(
     prepared: &mut dyn Prepared,
     operation: Operation,

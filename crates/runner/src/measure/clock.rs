@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use busbw_core::record::Clock;
 
-/// Readings to look at. Together they take well under a millisecond.
+/// Number of readings. Together they take well under a millisecond.
 const READINGS: usize = 2000;
 
 /// Measures the monotonic clock.

@@ -1,4 +1,4 @@
-//! One placement of a row: batches until the stopping rule is content, then the checks.
+//! One placement of a row: batches until the stopping rule ends them, then the checks.
 //! Not one batch (`batch`) and not the row (`row`).
 
 use std::{collections::BTreeMap, time::Instant};
@@ -8,7 +8,7 @@ use busbw_core::{
     bandwidth::bandwidth,
     fault::Phase,
     pattern::derive_seed,
-    plan::{Case, Place, Style},
+    plan::{Case, Placement, Style},
     record::{Half, IterationReport, WrongPlace},
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
@@ -16,18 +16,19 @@ use busbw_stats::{Decision, StoppingRule, median, summarise};
 use super::{MeasureError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation, finish_all};
 
-/// Wrong elements that a half lists in full.
-const PLACES_KEPT: usize = 8;
+/// The most wrong elements that a half lists in full.
+const MAX_WRONG_LISTED: usize = 8;
 
-/// Operations that are timed at most to learn how long one takes, where so many fit into a row's time.
-const PROBES: u32 = 3;
-/// See `PROBES`.
-const CHEAP: f64 = 40.0;
+/// The most operations that are timed to learn how long one takes, if `PROBES_PER_ROW` of them fit
+/// into a row's time.
+const MAX_PROBES: u32 = 3;
+/// See `MAX_PROBES`.
+const PROBES_PER_ROW: f64 = 40.0;
 
-/// What checks found so far, over the communicator.
+/// The wrong elements that checks have found so far in our communicator.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Over all communicators: sampling ends everywhere at the first wrong element.
+    /// The wrong elements of all communicators: sampling ends everywhere at the first one.
     pub(super) wrong_anywhere: u64,
     pub(super) wrong: u64,
     pub(super) failed_checks: u64,
@@ -36,15 +37,19 @@ pub(super) struct Findings {
 
 impl Session<'_> {
     /// Measures one placement.
-    pub(super) fn measure_half(&mut self, case: &Case, place: Place) -> Result<Half, MeasureError> {
+    pub(super) fn measure_half(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+    ) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0
             && case.collective != Collective::Barrier
-            && self.backend.is_provable(case)
-            && (place == Place::OutOfPlace || case.collective.in_place_is_valid());
-        let seed = self.seed(place);
+            && self.backend.is_verifiable(case)
+            && (placement == Placement::OutOfPlace || case.collective.in_place_is_valid());
+        let seed = self.seed(placement);
         let facts = self.backend.prepare(case).facts();
         let (wanted, warmup) = self.loops(case);
-        let (least, iterations) = self.afford(case, place, wanted)?;
+        let (least, iterations) = self.afford(case, placement, wanted)?;
         (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
         let begun = Instant::now();
         let mut findings = Findings::default();
@@ -52,9 +57,9 @@ impl Session<'_> {
         let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut content = false;
         while !content && findings.wrong_anywhere == 0 {
-            let fill = (checked && self.proves(case, place))
+            let fill = (checked && self.proves(case, placement))
                 .then(|| derive_seed(seed, batches.len() as u64));
-            let (mut mine, found) = self.run_batch(case, place, fill)?;
+            let (mut mine, found) = self.run_batch(case, placement, fill)?;
             mine.spent = begun.elapsed().as_secs_f64();
             let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
             let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
@@ -77,7 +82,7 @@ impl Session<'_> {
                 samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
         if checked && findings.wrong_anywhere == 0 {
-            self.check(case, place, seed, &mut findings)?;
+            self.check(case, placement, seed, &mut findings)?;
         }
         let latency = match self.plan.latency {
             true => {
@@ -114,10 +119,10 @@ impl Session<'_> {
         })
     }
 
-    /// Whether a batch leaves a result that is known: a graph that is launched again reduces what it has
-    /// reduced before, where it works in place.
-    fn proves(&self, case: &Case, place: Place) -> bool {
-        let again = self.plan.graph > 1 && place == Place::InPlace;
+    /// Whether the result of a batch is known. A graph in place that is launched again reduces its
+    /// own earlier result.
+    fn proves(&self, case: &Case, placement: Placement) -> bool {
+        let again = self.plan.graph > 1 && placement == Placement::InPlace;
         !(again && case.collective.reduces())
     }
 
@@ -131,13 +136,13 @@ impl Session<'_> {
         }
     }
 
-    /// Batches and iterations that there is time for: one operation is timed, where there is a limit, and
-    /// the slowest driver's time counts for all. A first operation may be a slow one: where it would cost
-    /// iterations and another costs little, that is asked as well.
+    /// Batches and iterations for which there is time. With a limit, one operation is timed, and
+    /// the slowest rank thread's time counts for all. A first operation may be slow: if it would
+    /// cost iterations and another probe is cheap, more are timed.
     fn afford(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         wanted: u32,
     ) -> Result<(u32, u32), MeasureError> {
         let plan = self.plan;
@@ -145,11 +150,11 @@ impl Session<'_> {
             return Ok((plan.sampling.min_batches, wanted));
         };
         let (mut afforded, mut fastest) = ((1, 1), f64::INFINITY);
-        for _ in 0..PROBES {
-            fastest = self.probe(case, place)?.min(fastest);
+        for _ in 0..MAX_PROBES {
+            fastest = self.probe(case, placement)?.min(fastest);
             let operations = f64::from(plan.aggregated) * f64::from(plan.graph.max(1));
             afforded = plan.sampling.afforded(wanted, fastest * operations);
-            let is_cheap = fastest * CHEAP < row_time;
+            let is_cheap = fastest * PROBES_PER_ROW < row_time;
             if afforded == (plan.sampling.min_batches, wanted) || !is_cheap {
                 break;
             }
@@ -157,7 +162,7 @@ impl Session<'_> {
         Ok(afforded)
     }
 
-    /// Iterations of a batch, timed and untimed, of a case.
+    /// Iterations of a batch of a case: timed and untimed ones.
     fn loops(&self, case: &Case) -> (u32, u32) {
         let (element, ranks) = (case.sweep.datatype.bytes(), self.group().ranks.len());
         self.plan.loops(match self.plan.style {
@@ -166,13 +171,13 @@ impl Session<'_> {
         })
     }
 
-    /// Seconds that one operation takes on the slowest driver.
-    fn probe(&mut self, case: &Case, place: Place) -> Result<f64, MeasureError> {
+    /// Seconds of one operation on the slowest rank thread.
+    fn probe(&mut self, case: &Case, placement: Placement) -> Result<f64, MeasureError> {
         self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         prepared.start();
-        prepared.enqueue(Operation { place, iteration: 0, proof: false })?;
+        prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
         let mine = finish_all(prepared.as_mut(), deadline)?;
         drop(prepared);
         let all = self.world.allgather(&mine.to_le_bytes(), self.deadline())?;
@@ -180,24 +185,25 @@ impl Session<'_> {
         Ok(times.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
     }
 
-    /// The seed of this row and placement; batches and checks derive theirs from it.
-    pub(super) fn seed(&self, place: Place) -> u64 {
-        // Communicators differ, so that data of another one is wrong data.
+    /// The seed of this row and placement; the seeds of batches and checks derive from it.
+    pub(super) fn seed(&self, placement: Placement) -> u64 {
+        // Each communicator has its own seed, so that another communicator's data is wrong data.
         let group = self.group().ranks.first().map_or(0, |rank| *rank as u64);
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
-        let half = 2 * self.index + u64::from(place == Place::InPlace);
+        let half = 2 * self.index + u64::from(placement == Placement::InPlace);
         derive_seed(launch, half)
     }
 
-    /// `-c` operations with fresh data each, every element verified; ends at the first wrong one.
+    /// Runs `-c` operations with fresh data each and verifies every element; ends at the first
+    /// wrong one.
     fn check(
         &mut self,
         case: &Case,
-        place: Place,
+        placement: Placement,
         seed: u64,
         findings: &mut Findings,
     ) -> Result<(), MeasureError> {
-        let operation = Operation { place, iteration: 0, proof: false };
+        let operation = Operation { placement, iteration: 0, verified: false };
         for number in 1..=u64::from(self.plan.checks(self.iterations)) {
             let seed = derive_seed(seed, u64::MAX - number);
             self.backend.prepare(case).fill(operation, seed)?;
@@ -220,7 +226,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Exchanges what every rank found.
+    /// Exchanges the wrong elements that every rank found.
     pub(super) fn collect(
         &mut self,
         found: &[Found],
@@ -243,7 +249,7 @@ impl Session<'_> {
             }
             findings.wrong += wrong;
             findings.failed_checks += 1;
-            if findings.places.len() < PLACES_KEPT {
+            if findings.places.len() < MAX_WRONG_LISTED {
                 findings.places.push(WrongPlace {
                     rank,
                     element: *element,
@@ -257,13 +263,13 @@ impl Session<'_> {
     }
 }
 
-/// Some drivers' figure of a batch, in microseconds.
+/// One figure of the given rank threads' times of a batch, in microseconds.
 fn pick(all: &[BatchTimes], drivers: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
     drivers.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
 }
 
-/// Every process's slowest rank at every iteration, and the slowest process (nccl-tests
-/// src/common.cu:367-440), of ranks with the process of each.
+/// The slowest rank of every process at every iteration, and the slowest process (nccl-tests
+/// src/common.cu:367-440). `ranks` holds the process and the times of each rank.
 fn iteration_report(ranks: &[(usize, Vec<f64>)], skip: u32) -> IterationReport {
     let mut processes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (process, seconds) in ranks {

@@ -1,5 +1,5 @@
-//! What iterations of a collective that were timed alone say: the mean of each rank, and every sample of
-//! every rank.
+//! Latency figures of a collective whose iterations were timed one by one: the mean of each rank,
+//! and every sample of every rank.
 //! Not the iterations (`batch`), and not messages between pairs, which have figures of their own.
 
 use busbw_core::record::LatencyFigures;
@@ -8,8 +8,8 @@ use busbw_stats::median;
 use super::{MeasureError, Session, samples::Samples};
 
 impl Session<'_> {
-    /// Puts together what the ranks of our communicator have seen. `batches` hold one operation's mean
-    /// time on every rank, microseconds; `mine` is every iteration here.
+    /// Combines the samples of the ranks of our communicator. `batches` holds one operation's mean
+    /// time on every rank, in microseconds; our own iterations are in `apart`.
     pub(super) fn latency_figures(
         &mut self,
         batches: &[Vec<f64>],
@@ -32,8 +32,8 @@ impl Session<'_> {
     }
 }
 
-/// The smallest and the largest of the ranks' figures: the median over batches of a rank's means, as the
-/// figure of all ranks is one.
+/// The smallest and the largest of the ranks' figures. A rank's figure is its median over the means
+/// of batches, as the figure of all ranks is.
 fn extremes(batches: &[Vec<f64>]) -> (f64, f64) {
     let ranks = batches.iter().map(Vec::len).min().unwrap_or(0);
     let of_rank = |rank| {

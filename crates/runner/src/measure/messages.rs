@@ -1,6 +1,6 @@
-//! Rows of messages between pairs of ranks: batches of iterations until the stopping rule is content, then
-//! the checks.
-//! Not one iteration (`talk`) and not what a channel does with it.
+//! Rows of messages between pairs of ranks: batches of iterations until the stopping rule ends
+//! them, then the checks.
+//! Not one iteration (`talk`) and not how a channel moves messages.
 
 mod check;
 mod talk;
@@ -13,30 +13,33 @@ use busbw_core::{
     fault::Phase,
     messages::Messages,
     pattern::derive_seed,
-    plan::{Place, Style, Sweep},
+    plan::{Placement, Style, Sweep},
     record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
 pub(super) use self::talk::End;
 use super::{MeasureError, Report, Session, batch::BatchTimes, half::Findings, samples::Samples};
-use crate::backend::{Backend, BackendError, Channel, Found, Met};
+use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
 
-/// How much later than asked for a sleep may end: the kernel's slack for timers, and a bit.
-const SLEEP: Duration = Duration::from_micros(60);
+/// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
+const SLEEP_OVERRUN: Duration = Duration::from_micros(60);
 
-/// Windows of messages up to so many bytes are rehearsed: OSU's hundred of them are over in half a millisecond,
-/// in which a processor is still slow that has slept until the last row was written. OSU's do not sleep.
-const SMALL: usize = 8192;
-const REHEARSED: u32 = 1000;
+/// Windows of messages up to this size get more warm-up: OSU's hundred windows take half a
+/// millisecond, in which a processor is still slow that slept until the last row was written. OSU's
+/// ranks do not sleep.
+const MAX_WARMED_BYTES: usize = 8192;
+/// The most additional untimed iterations of such windows.
+const MAX_EXTRA_WARMUP: u32 = 1000;
 
-/// What is to be measured.
+/// One test at one message size.
 pub(super) struct Task {
     pub(super) test: Messages,
     pub(super) sweep: Sweep,
     /// Bytes of a message.
     pub(super) bytes: usize,
-    /// Our end of a pair, and whether we have another: who has none meets the others at barriers only.
+    /// Our end of a pair, and whether we have a peer: a rank without one only takes part in
+    /// barriers.
     pub(super) end: End,
     pub(super) paired: bool,
     /// Timed and untimed iterations of a batch.
@@ -56,7 +59,7 @@ impl Session<'_> {
             }
             let window = self.plan.messaging.window;
             let first = self.task(test, sweep, smallest, window, &pairs);
-            self.listen_to_messages(&first)?;
+            self.tuning_pass_of_messages(&first)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for asked in self.plan.sizes() {
@@ -98,9 +101,9 @@ impl Session<'_> {
         });
         let answer = plan.answer_offset();
         let (iterations, mut warmup) = plan.loops(bytes as u64);
-        // Who wants none untimed gets none.
-        if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= SMALL {
-            warmup += iterations.min(REHEARSED);
+        // A user who wants no warm-up gets none.
+        if warmup > 0 && !test.is_latency() && !test.is_multiple() && bytes <= MAX_WARMED_BYTES {
+            warmup += iterations.min(MAX_EXTRA_WARMUP);
         }
         Task {
             test,
@@ -113,22 +116,22 @@ impl Session<'_> {
         }
     }
 
-    /// Runs one iteration while the backend listens to what its library says of itself.
-    fn listen_to_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
+    /// Tuning pass: runs one iteration while the backend captures the library's log.
+    fn tuning_pass_of_messages(&mut self, task: &Task) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
         self.world.barrier(self.deadline())?;
         if task.paired {
             task.end.talk(task.test, channel(self.backend)?, 1)?;
         }
-        channel(self.backend)?.serve_others()?;
-        self.end_listening()
+        channel(self.backend)?.quiesce()?;
+        self.end_log_capture()
     }
 
-    /// Whether some rank has no channel: one row then says why.
+    /// Whether some rank has no channel. If so, one row says why.
     pub(super) fn waive_messages(
         &mut self,
         benchmark: Benchmark,
@@ -170,10 +173,10 @@ impl Session<'_> {
         pairs: &[(usize, usize)],
     ) -> Result<Half, MeasureError> {
         let checked = self.plan.check > 0;
-        let seed = self.seed(Place::OutOfPlace);
+        let seed = self.seed(Placement::OutOfPlace);
         let (least, iterations) = self.afford_messages(task)?;
         let wanted = task.iterations;
-        // Where there is no time for all iterations there is none for more untimed ones.
+        // If the time does not allow all iterations, it does not allow additional warm-up either.
         let warmup = if iterations < wanted { task.warmup.min(iterations) } else { task.warmup };
         let task = &Task { iterations, warmup, ..*task };
         let begun = Instant::now();
@@ -226,8 +229,8 @@ impl Session<'_> {
         })
     }
 
-    /// Batches and iterations that there is time for: one iteration is timed, where there is a limit, and the
-    /// slowest rank's time counts for all.
+    /// Batches and iterations for which there is time. With a limit, one iteration is timed, and
+    /// the slowest rank's time counts for all.
     fn afford_messages(&mut self, task: &Task) -> Result<(u32, u32), MeasureError> {
         let sampling = self.plan.sampling;
         if sampling.row_time.is_none() {
@@ -253,7 +256,7 @@ impl Session<'_> {
         }
     }
 
-    /// Everything that ranks have seen, put together. Only who reports a row looks at it.
+    /// Combines the samples of all ranks. Only the rank that reports a row needs the result.
     fn message_figures(
         &mut self,
         task: &Task,
@@ -275,7 +278,7 @@ impl Session<'_> {
         let asked = &self.plan.messaging.percentiles;
         Ok(MessageFigures {
             window: task.end.window,
-            // By the same time as the bandwidth (osu_mbw_mr.c: rate = 1e6 * MB/s / bytes).
+            // From the same time as the bandwidth (osu_mbw_mr.c: rate = 1e6 * MB/s / bytes).
             rate: pairs.len() as f64 * 1e6 / time_us,
             spread: samples.spread(messages),
             percentiles: asked
@@ -286,7 +289,8 @@ impl Session<'_> {
         })
     }
 
-    /// Runs one batch; our time of one message, and what we found wrong if we looked.
+    /// Runs one batch. Returns our time of one message, and the wrong elements if they were
+    /// verified.
     fn messages_batch(
         &mut self,
         task: &Task,
@@ -312,22 +316,24 @@ impl Session<'_> {
         Ok((BatchTimes { total, ..BatchTimes::default() }, found))
     }
 
-    /// The iterations of a batch; how long each of those that count took, at the end that begins.
+    /// Runs the iterations of a batch. Returns the time of each timed iteration, at the end that
+    /// begins.
     pub(super) fn time_messages(&mut self, task: &Task) -> Result<Vec<Duration>, MeasureError> {
         let (test, end, plan) = (task.test, task.end, self.plan);
         let slowdown = self.slowdown(task.paired.then_some(end.peer), test.messages(end.window));
-        // One place for all messages keeps them in the caches, as OSU's loops do.
+        // All messages use one part of the buffer, which stays in the caches, as in OSU's loops.
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
-        // The other end looks at no clock: whoever begins would wait for that, a tenth of a short message's time.
+        // The other end reads no clock: the end that begins would wait for that, a tenth of a short
+        // message's time.
         let looks = end.begins || slowdown.is_some();
         let mut times = Vec::with_capacity(task.iterations as usize);
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
                 // As in `time_iterations`.
-                if channel.serve_others()? == Met::No {
+                if channel.quiesce()? == Synchronized::No {
                     self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
                 }
             }
@@ -348,7 +354,7 @@ impl Session<'_> {
                 times.push(taken);
             }
         }
-        channel.serve_others()?;
+        channel.quiesce()?;
         Ok(times)
     }
 
@@ -391,12 +397,12 @@ pub(super) fn channel(backend: &mut dyn Backend) -> Result<&mut dyn Channel, Bac
         .map_err(|reason| BackendError::Refused { text: reason.0, exit: Exit::Internal })
 }
 
-/// Lets time pass, as if an iteration had taken longer, on purpose.
+/// Delays by `time`: an injected fault.
 fn spin(time: Duration) {
     let begun = Instant::now();
-    if time > SLEEP {
-        // Others may need the core: they are not to be slowed, too.
-        std::thread::sleep(time - SLEEP);
+    if time > SLEEP_OVERRUN {
+        // Other ranks may need the core: they must not be slowed, too.
+        std::thread::sleep(time - SLEEP_OVERRUN);
     }
     while begun.elapsed() < time {
         std::hint::spin_loop();

@@ -16,10 +16,10 @@ use busbw_core::{
         judge::{confirm, judge},
         retest::{self, FIRST_PASSES, Retest},
         schedule::Schedule,
-        verdict::{Mover, Rule, Verdict},
+        verdict::{Mover, PairsAssessment, Rule},
     },
     pattern::derive_seed,
-    plan::{BackendChoice, Place, Sweep, Way},
+    plan::{BackendChoice, PairSelection, Placement, Sweep},
     record::{PairsFigures, Row},
 };
 use serde::{Deserialize, Serialize};
@@ -28,24 +28,24 @@ use self::{look::Look, neighbours::Neighbours, pace::Pace};
 use super::{MeasureError, Report, Session, half::Findings};
 use crate::backend::BackendError;
 
-/// Whom the first look suspects, and who is to be measured again: as rank 0 decides for all, since others
-/// may round logarithms in other ways.
+/// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
+/// other machines may round logarithms differently.
 #[derive(Serialize, Deserialize)]
 struct Suspicion {
-    verdict: Verdict,
+    verdict: PairsAssessment,
     retest: Option<Retest>,
 }
 
 impl Session<'_> {
-    /// Measures a matrix of each test that the plan asks for.
+    /// Measures one matrix for each test of the plan.
     pub(super) fn run_pairs(&mut self) -> Result<(), MeasureError> {
         let sweep = self.plan.sweeps().first().copied();
         let (Some(pairing), Some(sweep)) = (&self.plan.pairing, sweep) else {
             return Ok(());
         };
         let neighbours = self.neighbours()?;
-        let schedule = schedule(pairing.way, &neighbours.hosts, self.plan.seed);
-        let mut heard = false;
+        let schedule = schedule(pairing.selection, &neighbours.hosts, self.plan.seed);
+        let mut recorded = false;
         for test in &pairing.tests {
             let bytes = self.plan.bytes_of(*test) as usize;
             if self.waive_messages(Benchmark::Pairs, sweep, bytes)? {
@@ -58,8 +58,8 @@ impl Session<'_> {
                 self.index += 1;
                 continue;
             }
-            if !std::mem::replace(&mut heard, true) {
-                self.listen_to_pairs(*test, sweep, &schedule)?;
+            if !std::mem::replace(&mut recorded, true) {
+                self.tuning_pass_of_pairs(*test, sweep, &schedule)?;
             }
             let row = self.measure_matrix(*test, sweep, &schedule, &neighbours)?;
             self.report_row(row)?;
@@ -81,7 +81,7 @@ impl Session<'_> {
         let adapts = self.plan.pairing.as_ref().is_some_and(|pairing| pairing.adapts);
         let mut pace = asked;
         for number in 1..=u64::from(self.plan.check).max(1) {
-            let seed = derive_seed(self.seed(Place::OutOfPlace), u64::MAX - number);
+            let seed = derive_seed(self.seed(Placement::OutOfPlace), u64::MAX - number);
             let check = (number, seed);
             let slowest = self.prove_pairs(test, sweep, schedule, check, &mut findings)?;
             pace = if adapts { asked.kept_to(slowest, test) } else { asked };
@@ -116,8 +116,9 @@ impl Session<'_> {
         })
     }
 
-    /// Who moves the bytes. Through MPI processors take part, and how much healthy GPUs differ then is not
-    /// known: the cautious answer.
+    /// Whether GPUs or processors move the bytes. Through MPI processors take part, and the normal
+    /// spread between healthy GPUs is not known there: the result is then `Mover::Processors`, the
+    /// cautious answer.
     fn mover(&self) -> Mover {
         match self.plan.backend {
             BackendChoice::Nccl(_) => Mover::Devices,
@@ -125,8 +126,13 @@ impl Session<'_> {
         }
     }
 
-    /// What has to be known to read a matrix.
-    fn notes(&self, neighbours: &Neighbours, verdict: &Verdict, test: Messages) -> Vec<String> {
+    /// Notes that a reader of the matrix needs.
+    fn notes(
+        &self,
+        neighbours: &Neighbours,
+        verdict: &PairsAssessment,
+        test: Messages,
+    ) -> Vec<String> {
         let on_processors = self.mover() == Mover::Processors;
         let divided = !on_processors && self.plan.ranks() > 2 && !test.is_latency();
         let said = [
@@ -146,7 +152,7 @@ impl Session<'_> {
         said.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| format!("# {note}")).collect()
     }
 
-    /// What the first look says, as rank 0 sees it.
+    /// The suspects of the first look, as rank 0 sees them.
     fn suspect(
         &mut self,
         first: &Look,
@@ -163,7 +169,8 @@ impl Session<'_> {
             );
             let measured: Vec<[usize; 2]> = schedule.pairs().collect();
             let class = |a: usize, b: usize| {
-                let all = self.plan.pairing.as_ref().is_none_or(|p| p.way != Way::Rails);
+                let all =
+                    self.plan.pairing.as_ref().is_none_or(|p| p.selection != PairSelection::Rails);
                 let pair = [a.min(b), a.max(b)];
                 (all || measured.contains(&pair)).then(|| neighbours.class(a, b))
             };
@@ -175,7 +182,7 @@ impl Session<'_> {
         serde_json::from_slice(said).map_err(|e| internal(format!("rank 0's suspicion: {e}")))
     }
 
-    /// Says how far we are.
+    /// Reports progress.
     fn report_pass(
         &mut self,
         test: Messages,
@@ -191,19 +198,19 @@ impl Session<'_> {
     }
 }
 
-/// Who talks when.
-fn schedule(way: Way, hosts: &[usize], seed: u64) -> Schedule {
+/// The rounds of disjoint pairs.
+fn schedule(selection: PairSelection, hosts: &[usize], seed: u64) -> Schedule {
     let count = hosts.iter().max().map_or(0, |last| last + 1);
     let of = |host: usize| (0..hosts.len()).filter(|rank| hosts[*rank] == host).collect();
     let by_host: Vec<Vec<usize>> = (0..count).map(of).collect();
-    match way {
-        Way::All => Schedule::by_hosts(&by_host),
-        Way::Rails => Schedule::by_rails(&by_host),
-        Way::Sample(peers) => Schedule::sample(hosts.len(), peers, seed),
+    match selection {
+        PairSelection::All => Schedule::by_hosts(&by_host),
+        PairSelection::Rails => Schedule::by_rails(&by_host),
+        PairSelection::Sample(peers) => Schedule::sample(hosts.len(), peers, seed),
     }
 }
 
-/// What can be judged.
+/// The figures that can be judged.
 fn figures(
     look: &Look,
     test: Messages,
@@ -220,7 +227,7 @@ fn figures(
     Figures::new(unit, hosts, classes, cells.collect()).map_err(|e| internal(e.to_string()))
 }
 
-/// What cannot be but for a bug.
+/// The error for a case that only a bug can cause.
 fn internal(text: String) -> MeasureError {
     BackendError::Refused { text, exit: Exit::Internal }.into()
 }

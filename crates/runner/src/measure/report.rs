@@ -1,10 +1,10 @@
-//! What a rank tells the supervisor while it measures.
+//! The reports that a rank sends to the supervisor while it measures.
 //! Not the record: the supervisor decides what of this is written.
 
 use busbw_core::{
     algorithm::Table,
     exit::Exit,
-    record::{GpuMemory, Row, Said},
+    record::{GpuMemory, LibraryFacts, Row},
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,37 +26,37 @@ pub enum Report {
         bytes: u64,
         /// Passes before it.
         pass: u64,
-        /// All of this look.
+        /// All passes of this look.
         passes: u64,
     },
-    /// How fast which algorithm is here, measured before the first row.
+    /// The time of each algorithm on this machine, measured before the first row.
     Measured(Table),
-    /// What a process's library said of itself.
-    Library(Said),
+    /// What a process's library reports about itself.
+    Library(LibraryFacts),
     /// A row is complete.
     Row(Box<Row>),
-    /// The rank has finished; its largest resident memory, bytes.
+    /// The rank has finished; the largest resident memory of its process, in bytes.
     Finished {
         /// VmHWM of its process.
         peak_bytes: u64,
-        /// What became of its GPUs' memory, where that was asked.
+        /// The use of its GPUs' memory, with `-M`.
         gpu_memory: Option<GpuMemory>,
     },
 }
 
-/// What a driver says when it cannot go on.
+/// A rank thread's failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Drivers that did not come, when a deadline passed.
+    /// Rank threads that did not arrive before a deadline passed.
     pub missing: Option<Vec<usize>>,
-    /// How the run ends for it.
+    /// The exit code of the run.
     pub exit: Exit,
-    /// The whole text.
+    /// The complete text.
     pub text: String,
 }
 
 impl Failure {
-    /// A failure that is nobody else's.
+    /// A failure of this thread alone.
     pub fn new(exit: Exit, text: String) -> Failure {
         Failure { missing: None, exit, text }
     }

@@ -1,5 +1,5 @@
-//! One row: both placements of a case, put together and handed to the supervisor by the first rank
-//! of each communicator.
+//! One row: both placements of a case, combined and reported to the supervisor by the first rank of
+//! each communicator.
 //! Not its sampling (`half`).
 
 use busbw_core::{
@@ -7,21 +7,21 @@ use busbw_core::{
     algorithm::Table,
     alltoallv::Traffic,
     collective::OpColumn,
-    plan::{Case, Place},
+    plan::{Case, Placement},
     record::{Half, Row, SCHEMA},
 };
 
 use super::{MeasureError, Report, Session};
 
 impl Session<'_> {
-    /// Measures both placements of a case, in latency's form one of them, and reports the row. Returns
-    /// how many elements were wrong.
+    /// Measures both placements of a case (with `latency` one of them) and reports the row. Returns
+    /// the number of wrong elements.
     pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, MeasureError> {
         if self.world.rank() == 0 {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
             self.report(&Report::Progress { index: self.index, bytes })?;
         }
-        let [out, inside] = Place::BOTH;
+        let [out, inside] = Placement::BOTH;
         let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
         let why_not = match in_place_only || !self.plan.latency {
             true => self.backend.has_in_place(case).err(),
@@ -59,7 +59,7 @@ impl Session<'_> {
         self.report_row(row)
     }
 
-    /// Reports what the backend measured of this machine.
+    /// Reports the algorithm table that the backend measured on this machine.
     pub(super) fn report_measured(&mut self, table: Table) -> Result<(), MeasureError> {
         if self.leads() {
             self.report(&Report::Measured(table))?;
@@ -72,11 +72,12 @@ impl Session<'_> {
             self.report(&Report::Row(Box::new(row)))?;
         }
         if self.index == 0 {
-            // A run without an end may have no other moment.
-            self.tell_library()?;
+            // A run without an end (`-N 0`) may have no other moment to report this.
+            self.report_library()?;
         }
         if self.plan.timeout_s.is_some() {
-            // A reader of stdout may keep the reporter as long as it likes: that is no rank's lateness.
+            // The reader of stdout may delay the reporting rank for as long as it likes: no rank is
+            // late because of that.
             self.world.barrier(None)?;
         }
         Ok(())
@@ -118,7 +119,8 @@ impl Session<'_> {
         }
     }
 
-    /// alltoallv's summary (nccl-tests src/alltoallv.cu:464-493), which they print inside the row.
+    /// The summary of alltoallv (nccl-tests src/alltoallv.cu:464-493), which nccl-tests prints
+    /// inside the row.
     fn traffic_notes(&self, case: &Case, halves: &[&Half]) -> Vec<String> {
         if !self.plan.traffic_summary || case.collective != Collective::AllToAllV {
             return Vec::new();

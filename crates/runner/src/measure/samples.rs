@@ -4,10 +4,10 @@
 use busbw_core::record::Spread;
 use hdrhistogram::Histogram;
 
-/// Significant digits: a percentile is within 0.1 % of a sample.
-const DIGITS: u8 = 3;
-/// The longest time that is told from a longer one, nanoseconds: an hour.
-const LONGEST: u64 = 3_600_000_000_000;
+/// Significant digits of the histogram: a percentile is within 0.1 % of a sample.
+const HISTOGRAM_DIGITS: u8 = 3;
+/// The longest time that the histogram holds, in nanoseconds: an hour. Longer ones count as this.
+const MAX_SAMPLE_NS: u64 = 3_600_000_000_000;
 
 /// Times of iterations, nanoseconds.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Default for Samples {
 impl Samples {
     pub(super) fn new() -> Samples {
         // The bounds are constants that the histogram takes.
-        let times = Histogram::new_with_max(LONGEST, DIGITS);
+        let times = Histogram::new_with_max(MAX_SAMPLE_NS, HISTOGRAM_DIGITS);
         Samples { times: times.unwrap_or_else(|_| unreachable!("constant bounds")) }
     }
 
@@ -32,7 +32,7 @@ impl Samples {
         self.times.saturating_record(nanoseconds);
     }
 
-    /// As bytes: pairs of a time and how often it was seen.
+    /// As bytes: pairs of a time and its count.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let seen = self.times.iter_recorded();
         seen.flat_map(|at| [at.value_iterated_to(), at.count_at_value()])
@@ -40,7 +40,7 @@ impl Samples {
             .collect()
     }
 
-    /// Adds what another rank has seen.
+    /// Adds the samples of another rank.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
         let words: Vec<u64> =
             bytes.as_chunks().0.iter().map(|raw| u64::from_le_bytes(*raw)).collect();
@@ -49,12 +49,12 @@ impl Samples {
         }
     }
 
-    /// Microseconds of one of an iteration's `messages` that `percent` of them stay within.
+    /// The `percent` percentile of the time of one of an iteration's `messages`, in microseconds.
     pub(super) fn percentile(&self, percent: f64, messages: u64) -> f64 {
         self.times.value_at_percentile(percent) as f64 / 1e3 / messages.max(1) as f64
     }
 
-    /// The same of several, and how many there are.
+    /// The usual percentiles, and the number of samples.
     pub(super) fn spread(&self, messages: u64) -> Spread {
         let us = |nanoseconds: u64| nanoseconds as f64 / 1e3 / messages.max(1) as f64;
         Spread {

@@ -1,5 +1,6 @@
-//! The end of a run in its outputs: last rows, totals, advice, the exit code; and the patience for a reader
-//! who pauses. Not why the run ended (`ended`).
+//! The end of a run in its outputs: last rows, totals, advice, the exit code, and the wait for a
+//! reader who pauses.
+//! Not why the run ended (`ended`).
 
 use std::{io, time::Duration};
 
@@ -12,24 +13,24 @@ use busbw_core::{
 use super::{Ended, Outputs};
 use busbw_render as render;
 
-/// How long a reader gets for the last lines when the run was interrupted.
-const LAST_LINES: Duration = Duration::from_millis(200);
-/// How often it is looked whether the user insists, while a reader pauses at the very end.
-const LOOK: Duration = Duration::from_millis(50);
+/// How long a reader gets for the last lines after an interruption.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time between two checks for a second interruption, while a reader pauses at the very end.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Outputs {
-    /// The run ended: last lines, advice, and the exit code. Waits for a reader that pauses, unless
-    /// the run was `interrupted` or is while it waits.
+    /// Ends the run: writes last lines and advice, and returns the exit code. Waits for a reader
+    /// that pauses, unless the run was `interrupted` or is interrupted during the wait.
     ///
     /// # Errors
-    /// Outputs that cannot be written.
+    /// Outputs cannot be written.
     pub fn end(mut self, ended: &Ended, interrupted: impl Fn() -> bool) -> Result<Exit> {
         let exit = self.last_lines(ended)?;
-        let mut patience = LAST_LINES;
+        let mut patience = LAST_LINES_TIMEOUT;
         loop {
-            let read = self.table.settle(LOOK);
-            // Nobody is left to tell where stderr is gone.
-            let told = self.stderr.settle(LOOK).unwrap_or(true);
+            let read = self.table.settle(INTERRUPT_POLL_INTERVAL);
+            // If stderr is closed, the message is lost.
+            let told = self.stderr.settle(INTERRUPT_POLL_INTERVAL).unwrap_or(true);
             match read {
                 Err(e) if ended.status == Status::Complete => {
                     let gone = e.kind() == io::ErrorKind::BrokenPipe;
@@ -40,7 +41,7 @@ impl Outputs {
                 _ => {}
             }
             if interrupted() {
-                patience = patience.saturating_sub(LOOK);
+                patience = patience.saturating_sub(INTERRUPT_POLL_INTERVAL);
                 if patience.is_zero() {
                     let complete = ended.status == Status::Complete;
                     return Ok(if complete { Exit::Interrupted } else { exit });
@@ -53,7 +54,7 @@ impl Outputs {
         let complete = ended.status == Status::Complete;
         for row in std::mem::take(&mut self.waiting) {
             let completed = self.complete_row(row);
-            // A failure of stdout is old news unless the run is complete.
+            // A failure of stdout was reported before, unless the run is complete.
             if complete {
                 completed?;
             }
@@ -73,7 +74,7 @@ impl Outputs {
         let average_busbw = self.totals.average_busbw(ranks);
         let min_bandwidth_held =
             run.plan.min_bandwidth.map(|gate| render::gate_held(average_busbw, gate));
-        // Wrong data is wrong also when its reader has left; a gate needs the whole run.
+        // Wrong data is wrong even when the reader has left; a gate needs the complete run.
         let missed = complete && min_bandwidth_held == Some(false);
         let wrong = self.totals.out_of_bounds > 0 || missed;
         let exit = if ended.exit == Exit::Ok && wrong { Exit::WrongData } else { ended.exit };

@@ -8,7 +8,7 @@ use busbw_stats::{median, summarise};
 use super::Outputs;
 
 impl Outputs {
-    /// Rows of launches that ended before the last one: shown over those that there are.
+    /// Rows of launches that ended before the last one: shown with the launches that there are.
     pub(super) fn show_unfinished_launches(&mut self) -> Result<()> {
         let Some(plan) = self.run.as_ref().map(|run| &run.plan) else { return Ok(()) };
         if plan.sampling.launches < 2 {
@@ -59,7 +59,7 @@ fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
     let times = |pick: fn(&Half) -> f64| -> Vec<f64> { all.iter().map(|h| pick(h)).collect() };
     let launches_us = times(|h| h.time_us);
     let time_us = median(&launches_us).unwrap_or(f64::NAN);
-    // Bandwidth is bytes over time, whatever the bytes were.
+    // Bandwidth is bytes over time: the ratio of bytes cancels out.
     let faster = half.time_us / time_us;
     let latency = half.latency.clone().map(|figures| {
         let over = |pick: fn(&LatencyFigures) -> f64| -> f64 {
@@ -79,7 +79,7 @@ fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
         algbw: half.algbw * faster,
         busbw: half.busbw * faster,
         wrong: half.wrong.map(|_| all.iter().filter_map(|h| h.wrong).sum()),
-        // The launches are the samples now; every batch stands in its own launch's row.
+        // The samples are the launches now; every batch is in its own launch's row.
         summary: summarise(&launches_us),
         launches_us,
         messages: half

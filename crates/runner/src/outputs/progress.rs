@@ -1,5 +1,5 @@
 //! The progress bar.
-//! Not rows: it is taken away while one is written.
+//! Not rows: the bar is hidden while one is written.
 
 use busbw_core::{Benchmark, plan::Plan};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,12 +1,12 @@
-//! One operation as every member sees it: what, how much, and where its buffers begin.
+//! One operation as every member sees it: the collective, the amount, and the offsets of its data.
 //! Not the steps.
 
 use busbw_core::{Collective, DataType, ReduceOp, alltoallv::Traffic};
 
 use crate::shm::{Buffer, Buffers};
 
-/// Where members' data begins: the same buffer everywhere, and a stride by rank within it, which is
-/// how in-place collectives find each rank's part.
+/// The offset of members' data: the same buffer everywhere, and a stride by rank within it, by
+/// which in-place collectives find each rank's part.
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
     /// The buffer.
@@ -34,7 +34,7 @@ impl Region {
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// Which.
+    /// The collective.
     pub collective: Collective,
     /// Element type.
     pub datatype: DataType,
@@ -44,41 +44,42 @@ pub struct Call<'a> {
     pub root: usize,
     /// The `count` argument: elements of one rank's chunk, or of the whole buffer.
     pub count: usize,
-    /// What is sent.
+    /// The data that is sent.
     pub send: Region,
-    /// Where it is received.
+    /// Where data is received.
     pub recv: Region,
-    /// What this rank exchanges with whom, in alltoallv; the default elsewhere.
+    /// This rank's transfers in alltoallv; the default elsewhere.
     pub exchange: &'a Exchange,
 }
 
-/// What one rank sends and receives in alltoallv.
+/// The data that one rank sends and receives in alltoallv.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exchange {
-    /// Bytes that it sends, to all.
+    /// Bytes that it sends to all ranks.
     pub sent: usize,
-    /// Bytes that the busiest sender sends: by this all ranks choose the same algorithm.
+    /// Bytes that the busiest sender sends: all ranks choose the same algorithm by it.
     pub largest: usize,
-    /// What it receives, its own part first, so that not everyone reads from rank 0 at once.
+    /// The data that it receives, its own part first, so that not all ranks read from rank 0 at
+    /// once.
     pub received: Vec<Segment>,
 }
 
-/// What one rank receives from another in alltoallv.
+/// The data that one rank receives from another in alltoallv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The sender.
     pub peer: usize,
-    /// Bytes from the start of what it sends.
+    /// Bytes from the start of the sender's data.
     pub at: usize,
-    /// Bytes from the start of where we receive.
+    /// Bytes from the start of our receive buffer.
     pub to: usize,
     /// Bytes.
     pub len: usize,
 }
 
 impl Exchange {
-    /// Of rank `me` of `ranks` when the count argument is `count`; nothing for other collectives than
-    /// alltoallv. Takes ranks² steps: once a case, not once an operation.
+    /// For rank `me` of `ranks` with this count argument; empty for other collectives than
+    /// alltoallv. Takes ranks² steps: call it once a case, not once an operation.
     pub fn of(
         collective: Collective,
         traffic: &Traffic,
@@ -114,8 +115,8 @@ impl Call<'_> {
         self.count * self.datatype.bytes()
     }
 
-    /// The size by which an algorithm is chosen over `ranks` ranks, alike on all of them: bytes of the
-    /// count argument; in alltoallv the busiest sender's, divided by its receivers.
+    /// The size by which the algorithm is chosen over `ranks` ranks, the same on all of them: bytes
+    /// of the count argument; in alltoallv the busiest sender's, divided by its receivers.
     pub(super) fn size(&self, ranks: usize) -> usize {
         match self.collective {
             Collective::AllToAllV => self.exchange.largest / ranks,
@@ -123,7 +124,7 @@ impl Call<'_> {
         }
     }
 
-    /// Bytes of the longest message that a rank would put into a slot.
+    /// Bytes of the longest message that a rank would post in a slot.
     pub(super) fn longest_message(&self, ranks: usize) -> usize {
         match self.collective {
             Collective::AllToAllV => self.exchange.largest,

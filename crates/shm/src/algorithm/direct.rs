@@ -1,6 +1,7 @@
-//! The collectives for large messages: data moves once, from the buffer where it lies to the buffer
-//! where it belongs, whoever moves it. Between two barriers: nobody touches a peer's buffers before
-//! the peer is in the operation, nor when it has left. Not small messages, which barriers would slow.
+//! The collectives for large messages: data moves once, from its source buffer to its destination
+//! buffer, and any rank may move it. Two barriers enclose the operation: no rank touches a peer's
+//! buffers before the peer has entered the operation, nor after it has left.
+//! Not small messages, for which barriers would take too long.
 
 use std::ops::Range;
 
@@ -17,9 +18,9 @@ use crate::{
 
 /// Elements of a cache line of the smallest type: shares start there, so that no two ranks write to
 /// one line.
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
-/// Whose buffers take part in shared work.
+/// The ranks whose buffers take part in shared work.
 #[derive(Clone, Copy)]
 enum Whose {
     All,
@@ -37,7 +38,7 @@ impl Communicator {
         let shares = choice.algorithm == Algorithm::Share;
         self.barrier()?;
         match call.collective {
-            // That was it.
+            // The exchange of the first step was all.
             C::Barrier => return Ok(()),
             C::AllReduce if shares => self.reduce_share(call, Whose::All, store),
             C::Reduce if shares => self.reduce_share(call, Whose::Root, store),
@@ -77,13 +78,13 @@ impl Communicator {
         self.barrier()
     }
 
-    /// Peers in an order of our own, so that not everyone reads from rank 0 first.
+    /// Peers in an order of our own, so that not all ranks read from rank 0 first.
     pub(super) fn others_first_next(&self) -> impl Iterator<Item = usize> + use<> {
         let (me, size) = (self.me, self.size());
         (0..size).map(move |step| (me + step) % size)
     }
 
-    /// Copies `len` bytes from `at` of what `peer` sends to `to` of our receive buffer.
+    /// Copies `len` bytes from `at` of `peer`'s send buffer to `to` of our receive buffer.
     pub(super) fn fetch(
         &self,
         call: &Call,
@@ -98,7 +99,7 @@ impl Communicator {
         copy(from, to, len, store);
     }
 
-    /// Copies the count argument's bytes from `at` of what every rank sends, in rank order.
+    /// Copies the count argument's bytes from `at` of every rank's send buffer, in rank order.
     fn fetch_all(&self, call: &Call, at: usize, store: Store) {
         let len = call.bytes();
         for peer in self.others_first_next() {
@@ -106,15 +107,15 @@ impl Communicator {
         }
     }
 
-    /// Copies what we send to our place in `peer`'s receive buffer.
+    /// Copies our send buffer to our part of `peer`'s receive buffer.
     fn push(&self, call: &Call, peer: usize, store: Store) {
         let len = call.bytes();
         let to = self.receives(call, peer, self.me * len, len);
         copy(self.sends(call, self.me, 0, len), to, len, store);
     }
 
-    /// Our own chunk first, then log2(ranks) exchanges of twice as much each, as nccl-tests does it
-    /// (src/hypercube.cu:56-70). `supported` keeps it to powers of two.
+    /// Copies our own chunk first, then makes log2(ranks) exchanges, each twice as large as the
+    /// last, as nccl-tests does (src/hypercube.cu:56-70). `supported` limits it to powers of two.
     fn hypercube(&mut self, call: &Call, store: Store) -> Result<(), Wait> {
         let len = call.bytes();
         self.fetch(call, self.me, 0, self.me * len, len, store);
@@ -125,7 +126,8 @@ impl Communicator {
             let (first, bytes) = ((peer & !(mask - 1)) * len, mask * len);
             let from = self.receives(call, peer, first, bytes);
             let to = self.receives(call, self.me, first, bytes);
-            // The peer has these chunks since the barrier and writes only others in this step.
+            // The peer has these chunks since the barrier and writes only other chunks in this
+            // step.
             copy(from, to, bytes, store);
             mask <<= 1;
         }
@@ -134,23 +136,24 @@ impl Communicator {
 
     /// Rank `rank`'s share of `count` elements.
     fn share(&self, count: usize, rank: usize) -> Range<usize> {
-        let each = count.div_ceil(self.size()).next_multiple_of(LINE);
+        let each = count.div_ceil(self.size()).next_multiple_of(CACHE_LINE_BYTES);
         (rank * each).min(count)..((rank + 1) * each).min(count)
     }
 
-    /// Copies the shares that the others have reduced.
+    /// Copies the shares that the other ranks have reduced.
     fn fetch_shares(&self, call: &Call, store: Store) {
         let element = call.datatype.bytes();
         for peer in self.others_first_next().skip(1) {
             let share = self.share(call.count, peer);
             let (at, len) = (share.start * element, share.len() * element);
             let from = self.receives(call, peer, at, len);
-            // The peer finished its share before the barrier, and nobody writes there again.
+            // The peer finished its share before the barrier, and no rank writes there again.
             copy(from, self.receives(call, self.me, at, len), len, store);
         }
     }
 
-    /// Reduces our share of the elements from all ranks into the same place of some or all. In place is safe: nobody else reads or writes our share of anybody's buffer.
+    /// Reduces our share of the elements from all ranks into the same share of some or all. In
+    /// place is safe: no other rank reads or writes our share of any buffer.
     fn reduce_share(&mut self, call: &Call, into: Whose, store: Store) {
         let share = self.share(call.count, self.me);
         let element = call.datatype.bytes();
@@ -167,7 +170,7 @@ impl Communicator {
         self.destinations = destinations;
     }
 
-    /// Reduces our chunk. In place our chunk of our buffer is what only we read.
+    /// Reduces our chunk. In place only we read our chunk of our buffer.
     fn reduce_chunk(&mut self, call: &Call, store: Store) {
         let first = self.me * call.count;
         let to = [self.receives(call, self.me, 0, call.bytes())];
@@ -191,15 +194,15 @@ impl Communicator {
         );
         // SAFETY: every address is valid for `len` bytes (checked where it was made) and aligned:
         // buffers start on pages and offsets are whole elements. A destination is either no source
-        // or, in place, the contribution of its own rank. Peers only read what we read, and nobody
-        // else writes to what we write, until the barrier that follows.
+        // or, in place, the contribution of its own rank. Peers only read what we read, and no
+        // other rank writes to our destinations until the barrier that follows.
         unsafe {
             kernel::reduce(call.datatype, call.op, destinations, &sources, from.len(), store);
         }
         self.sources = sources;
     }
 
-    /// Copies our share of what the root sends to every rank: the root's buffer is read once, and all
+    /// Copies our share of the root's data to every rank: the root's buffer is read once, and all
     /// cores work, also those of ranks that receive nothing.
     fn copy_share(&mut self, call: &Call, store: Store) {
         let share = self.share(call.bytes(), self.me);
@@ -213,7 +216,7 @@ impl Communicator {
         let source = [Source::of_rank(from, call.root)];
         if !destinations.is_empty() {
             // SAFETY: every address is valid for `len` bytes, of which each is an element; no
-            // destination is the source. Nobody else writes to this share until the barrier.
+            // destination is the source. No other rank writes to this share until the barrier.
             unsafe {
                 let (bytes, copied) = (DataType::Uint8, ReduceOp::Sum);
                 kernel::reduce(bytes, copied, &destinations, &source, len, store);

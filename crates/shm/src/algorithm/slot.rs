@@ -1,6 +1,7 @@
-//! The collectives for small messages: every sender posts its message, every receiver takes what it
-//! needs. No barrier: a message arrives with the counter that announces it, and slots are reused
-//! only when all have left the operation. Not messages that do not fit into a slot.
+//! The collectives for small messages: every sender posts its message, every receiver reads the
+//! parts that it needs. There is no barrier: a message arrives with the counter that announces it,
+//! and slots are reused only when all ranks have left the operation.
+//! Not messages that do not fit into a slot.
 
 use busbw_core::Collective;
 
@@ -68,7 +69,8 @@ impl Communicator {
         Ok(())
     }
 
-    /// Shows `mine` to all ranks, and `look` the same number of bytes of every other rank.
+    /// Posts `mine` to all ranks, and calls `look` with the same number of bytes of every other
+    /// rank.
     pub(super) fn exchange(
         &mut self,
         mine: &[u8],
@@ -89,7 +91,7 @@ impl Communicator {
         Ok(())
     }
 
-    /// Posts the first `len` bytes of what we send.
+    /// Posts the first `len` bytes of our send buffer.
     fn post(&mut self, call: &Call, len: usize) -> Result<(), Wait> {
         let from = self.sends(call, self.me, 0, len);
         self.slots.post(len, self.timeout, |slot| {
@@ -99,8 +101,8 @@ impl Communicator {
         })
     }
 
-    /// Posts one chunk for every other rank, that of the next rank first: with two ranks it lies behind
-    /// the counter, wherever it lies in what we send.
+    /// Posts one chunk for every other rank, that of the next rank first: with two ranks it
+    /// directly follows the counter, wherever it is in the send buffer.
     fn post_chunks(&mut self, call: &Call) -> Result<(), Wait> {
         let (ranks, len) = (self.size(), call.bytes());
         let behind = (self.me + 1) * len;
@@ -116,12 +118,12 @@ impl Communicator {
         })
     }
 
-    /// Where a rank's chunk lies in what `peer` has posted.
+    /// The offset of a rank's chunk in `peer`'s message.
     fn chunk_in_message(&self, call: &Call, peer: usize) -> usize {
         (self.me + self.size() - peer - 1) % self.size() * call.bytes()
     }
 
-    /// Copies our chunk of what `peer` sends to `to` of our receive buffer.
+    /// Copies our chunk of `peer`'s message to `to` of our receive buffer.
     fn take_chunk(
         &self,
         call: &Call,
@@ -137,8 +139,8 @@ impl Communicator {
         self.take(call, peer, at, to, call.bytes(), expected)
     }
 
-    /// Copies `len` bytes from `at` of what `peer` has posted to `to` of our receive buffer; our own from
-    /// where it lies, at `at` of what we send.
+    /// Copies `len` bytes from `at` of `peer`'s message to `to` of our receive buffer; our own data
+    /// from `at` of our send buffer.
     fn take(
         &self,
         call: &Call,
@@ -160,7 +162,7 @@ impl Communicator {
         Ok(())
     }
 
-    /// Takes what every rank sends, into rank order.
+    /// Gathers every rank's message in rank order.
     fn take_all(&self, call: &Call) -> Result<(), Wait> {
         let len = call.bytes();
         for peer in self.others_first_next() {
@@ -169,8 +171,9 @@ impl Communicator {
         Ok(())
     }
 
-    /// Reduces the count argument's elements from byte `at` of what every rank sends. Everyone does it
-    /// in the order of ranks, so that all get the same bits also where rounding depends on it.
+    /// Reduces the count argument's elements from byte `at` of every rank's message. Every rank
+    /// reduces in rank order, so that all get the same bits also where rounding depends on the
+    /// order.
     fn reduce_messages(&mut self, call: &Call, at: usize) -> Result<(), Wait> {
         let len = call.bytes();
         let mut sources = std::mem::take(&mut self.sources);

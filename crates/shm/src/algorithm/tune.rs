@@ -1,5 +1,6 @@
-//! Measuring which way is the fastest at which size, on the ranks and buffers of a communicator.
-//! Not keeping the result: whoever asked does that.
+//! Measures which algorithm is the fastest at which size, on the ranks and buffers of a
+//! communicator.
+//! Not storing the result: the caller does that.
 
 use std::{hint::black_box, time::Instant};
 
@@ -13,34 +14,37 @@ use busbw_stats::median;
 use super::{Call, Communicator, Exchange, Region};
 use crate::shm::{Buffer, Wait};
 
-/// Bytes of the count argument that are tried: from one line to beyond every cache.
+/// Bytes of the count argument that are measured: from one cache line to beyond every cache.
 const SIZES: [u64; 11] =
     [32, 128, 512, 2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 
-/// Each way is timed so often, in turns; the median counts.
-const ROUNDS: usize = 5;
+/// Rounds in which each algorithm is timed, in turns; the median counts.
+const TIMED_ROUNDS: usize = 5;
 
-/// A round of one way lasts about so long, microseconds, and no more operations than that.
+/// Duration of a round of one algorithm, in microseconds.
 const ROUND_US: f64 = 100.0;
-const MOST_REPEATS: f64 = 200.0;
+/// The most operations of a round.
+const MAX_REPEATS: f64 = 200.0;
 
-/// A way so many times slower than the best is not tried at larger sizes, see [`worth_trying`].
-const HOPELESS: f64 = 4.0;
+/// An algorithm that is this many times slower than the best is not tried at larger sizes, see
+/// [`worth_trying`].
+const GIVE_UP_FACTOR: f64 = 4.0;
 
 impl Communicator {
-    /// The largest size, bytes of the count argument, that [`Communicator::tune`] would measure of a
-    /// collective with buffers of `room` bytes.
+    /// The largest size, in bytes of the count argument, that [`Communicator::tune`] would measure
+    /// of a collective with buffers of `room` bytes.
     pub fn tunes_to(collective: Collective, ranks: usize, room: usize) -> u64 {
         let fits = |size: &u64| buffer_bytes(collective, ranks, *size as usize) <= room;
         SIZES.into_iter().filter(fits).max().unwrap_or(0)
     }
 
-    /// Times every way to run `collective` at sizes that fit into buffers of `room` bytes. Between two
-    /// operations every rank rewrites what it sends and reads what it received, untimed: a loop
-    /// over data that nobody touches would measure caches. Overwrites the send and receive buffers.
+    /// Times every algorithm of `collective` at sizes that fit into buffers of `room` bytes.
+    /// Between two operations every rank rewrites its send data and reads its received data,
+    /// untimed: a loop over untouched data would measure caches. Overwrites the send and receive
+    /// buffers.
     ///
     /// # Errors
-    /// [`Wait`].
+    /// The run was aborted, or a rank did not arrive in time.
     pub fn tune(&mut self, collective: Collective, room: usize) -> Result<Table, Wait> {
         let ranks = self.size();
         let mut ways: Vec<Choice> = Choice::of(collective).collect();
@@ -49,8 +53,8 @@ impl Communicator {
         if largest == 0 {
             return Ok(Table::unmeasured(collective, ranks));
         }
-        // How long the smallest operations take, which with more ranks than cores is not a
-        // microsecond but hundreds: a few of them tell.
+        // With more ranks than cores the smallest operations take not a microsecond but hundreds:
+        // time a few of them first.
         let probed = self.time_ways(collective, SIZES[0], &ways, f64::INFINITY)?;
         let mut expected_us = best(&probed);
         for size in SIZES {
@@ -65,7 +69,8 @@ impl Communicator {
         Ok(Table::measured(collective, ranks, &timings))
     }
 
-    /// Times each of `ways` that can run at `size`; all ranks get the same times, of the slowest rank.
+    /// Times each of `ways` that can run at `size`; all ranks get the same times, those of the
+    /// slowest rank.
     fn time_ways(
         &mut self,
         collective: Collective,
@@ -91,9 +96,9 @@ impl Communicator {
         };
         let touched = buffer_bytes(collective, ranks, size as usize);
         let ways: Vec<Choice> = ways.iter().copied().filter(|w| self.can_run(*w, &call)).collect();
-        let repeats = (ROUND_US / expected_us).clamp(1.0, MOST_REPEATS) as usize;
-        let mut rounds = vec![Vec::with_capacity(ROUNDS); ways.len()];
-        for round in 0..=ROUNDS {
+        let repeats = (ROUND_US / expected_us).clamp(1.0, MAX_REPEATS) as usize;
+        let mut rounds = vec![Vec::with_capacity(TIMED_ROUNDS); ways.len()];
+        for round in 0..=TIMED_ROUNDS {
             for (way, times) in ways.iter().zip(&mut rounds) {
                 let mut seconds = 0.0;
                 for repeat in 0..repeats {
@@ -116,7 +121,7 @@ impl Communicator {
         Ok(ways.into_iter().zip(slowest).map(timing).collect())
     }
 
-    /// The largest of all ranks' values, one by one.
+    /// The largest of all ranks' values, element by element.
     fn slowest(&mut self, mine: &[f64]) -> Result<Vec<f64>, Wait> {
         let bytes: Vec<u8> = mine.iter().flat_map(|us| us.to_le_bytes()).collect();
         let mut slowest = mine.to_vec();
@@ -129,21 +134,21 @@ impl Communicator {
     }
 }
 
-/// The shortest time, microseconds.
+/// The shortest time, in microseconds.
 fn best<'t>(timed: impl IntoIterator<Item = &'t Timing>) -> f64 {
     timed.into_iter().map(|t| t.us).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether a way that was timed at one size may be the fastest at a larger one. Slots end where a
-/// message no longer fits, so how fast they are says nothing against the others; and stores past the
-/// caches are slow exactly where caches still help, so an algorithm is judged by its faster kind.
+/// Whether an algorithm that was timed at one size may be the fastest at a larger one. Slots end
+/// where a message no longer fits, so their speed is no argument against the others. Stores past
+/// the caches are slow where caches still help, so an algorithm is judged by its faster variant.
 fn worth_trying(way: Choice, timed: &[Timing]) -> bool {
     let of = |algorithm| best(timed.iter().filter(|t| t.choice.algorithm == algorithm));
     let rivals = timed
         .iter()
         .filter(|t| way.algorithm == Algorithm::Slot || t.choice.algorithm != Algorithm::Slot);
     let here = of(way.algorithm);
-    here.is_finite() && here <= HOPELESS * best(rivals)
+    here.is_finite() && here <= GIVE_UP_FACTOR * best(rivals)
 }
 
 /// Bytes of the longer of one rank's two buffers for `size` bytes of the count argument.

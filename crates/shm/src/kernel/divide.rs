@@ -16,7 +16,7 @@ pub(super) struct Divisor<T> {
     lower: u32,
     before: u32,
     after: u32,
-    /// The divisor is larger than any number of the type.
+    /// The divisor is larger than any number of the type: the quotient is 0.
     beyond: bool,
     /// The divisor is a power of two: the multiplier adds nothing.
     power: bool,
@@ -79,7 +79,7 @@ macro_rules! divide {
             }
             #[inline(always)]
             fn shift(self, by: Divisor<$type>) -> $signed {
-                // Shifting rounds down: what is negative is one less than the divisor nearer to zero.
+                // Shifting rounds down: a negative number is increased by the divisor less one.
                 let (log, sign) = (by.before + by.after, self >> (<$type>::BITS - 1));
                 self.wrapping_add(sign & !(-1 << log)) >> log
             }

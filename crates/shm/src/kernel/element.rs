@@ -1,5 +1,5 @@
-//! What a type must be able to do to be reduced, over slices, in loops that become vectors.
-//! Not the types themselves: `native` and `narrow` hold those.
+//! The operations that a type needs to be reduced, over slices, in loops that vectorise.
+//! Not the types themselves: `native` and `narrow` have those.
 
 use std::mem::MaybeUninit;
 
@@ -29,13 +29,13 @@ pub(super) trait Element: Copy {
     fn divide<I: Isa>(to: &mut [MaybeUninit<Self>], a: &[Self], ranks: Self::Ranks);
 }
 
-/// An operator as a type, so that each has loops of its own.
+/// An operator as a type, so that each has its own loops.
 pub(super) trait Operator {
-    /// Which.
+    /// The operator.
     const OP: ReduceOp;
 }
 
-/// Sum, and all of avg but its division.
+/// Sum, and avg without its division.
 pub(super) struct Sum;
 /// Product.
 pub(super) struct Prod;

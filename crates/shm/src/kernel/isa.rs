@@ -1,21 +1,22 @@
-//! Instruction sets: which of them this processor has, and what the kernels need of each.
+//! Instruction sets: which of them this processor has, and the instructions that the kernels need
+//! of each.
 //! Not the kernels: those are written once, over arrays, and compiled once for each set.
 
 use super::half;
 
-/// Numbers that are converted at a time: enough that loops over them become loops over vectors, few
-/// enough that what lies between two conversions stays in the first-level cache.
+/// Numbers that are converted at a time: enough that loops over them vectorise, few enough that the
+/// intermediate results stay in the first-level cache.
 pub(super) const GROUP: usize = 128;
 
-/// Bytes of a cache line, which is what is streamed.
+/// Bytes of a cache line, the unit of streaming stores.
 pub(super) const LINE: usize = 64;
 
-/// What cannot be left to the compiler's vectoriser.
+/// Instructions that the compiler's vectoriser does not find.
 pub(super) trait Isa {
-    /// Whether [`Isa::look_up`] is an instruction or two.
+    /// Whether [`Isa::look_up`] takes one or two instructions.
     const TABLES: bool = false;
 
-    /// The entries of a table of bytes, by the lower 7 bits of every one of `at`.
+    /// The entries of a table of bytes, at the lower 7 bits of every byte of `at`.
     #[inline(always)]
     fn look_up(table: &[u8; GROUP], at: &[u8; GROUP]) -> [u8; GROUP] {
         half::convert(at, 0, |at| table[usize::from(at & 0x7f)])
@@ -31,7 +32,7 @@ pub(super) trait Isa {
     /// `to` is valid for a line and aligned to it.
     unsafe fn stream(to: *mut u8, line: [u8; LINE]);
 
-    /// Makes streamed lines visible to others before what is written after them.
+    /// Makes streamed lines visible before any later write.
     #[inline(always)]
     fn fence() {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -42,10 +43,10 @@ pub(super) trait Isa {
     }
 }
 
-/// Work that is compiled once for each instruction set. Its `run`, and all that it calls, must be
-/// inlined for that.
+/// Work that is compiled once for each instruction set. Its `run`, and everything that it calls,
+/// must be inlined for that.
 pub(super) trait Work {
-    /// Does it.
+    /// Runs the work.
     ///
     /// # Safety
     /// That of the work; and the processor has `I`.
@@ -55,15 +56,15 @@ pub(super) trait Work {
 /// An instruction set by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
-    /// What every processor of the architecture has.
+    /// The baseline of the architecture.
     Baseline,
     /// AVX2 with F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// AVX-512 as every processor with byte and word lanes has it.
+    /// AVX-512 with byte and word lanes.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The same with VBMI: tables of bytes in registers.
+    /// The same with VBMI: byte tables in registers.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi,
 }
@@ -80,7 +81,7 @@ impl Level {
         Level::Avx512Vbmi,
     ];
 
-    /// Whether this processor has it. The answer is looked up once a process.
+    /// Whether this processor has it. Detected once a process.
     pub(super) fn here(self) -> bool {
         match self {
             Level::Baseline => true,
@@ -98,12 +99,12 @@ impl Level {
         }
     }
 
-    /// The fastest that this processor has.
+    /// The fastest level of this processor.
     pub(super) fn best() -> Level {
         Level::ALL.iter().rev().copied().find(|l| l.here()).unwrap_or(Level::Baseline)
     }
 
-    /// Does `work` with this instruction set.
+    /// Runs `work` with this instruction set.
     ///
     /// # Safety
     /// That of the work; and the processor has this instruction set.
@@ -124,7 +125,7 @@ impl Level {
     }
 }
 
-/// What every processor of the architecture has.
+/// The baseline of the architecture.
 pub(super) struct Baseline;
 
 impl Isa for Baseline {
@@ -140,7 +141,7 @@ impl Isa for Baseline {
 
     #[inline(always)]
     unsafe fn stream(to: *mut u8, line: [u8; LINE]) {
-        // Miri knows no such stores.
+        // Miri does not support such stores.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: the caller vouches for `to`; every x86-64 processor has SSE2.
         unsafe {

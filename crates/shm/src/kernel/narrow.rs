@@ -17,9 +17,9 @@ use super::{
 pub(super) trait Narrow: Copy {
     /// The number 0.
     const ZERO: Self;
-    /// What [`Narrow::widen`] divides values by, and rounding multiplies them by.
+    /// The factor by which [`Narrow::widen`] divides values, and rounding multiplies them.
     const SCALE: f32 = 1.0;
-    /// Every number without a sign, for formats of so few that a table holds them.
+    /// Every number without a sign, for formats small enough for a table.
     const MAGNITUDES: Option<[Self; GROUP]> = None;
 
     /// Numbers to f32, in an order that rounding undoes.
@@ -61,10 +61,10 @@ fn room<F>(elements: &mut [MaybeUninit<Packed<F>>]) -> &mut [MaybeUninit<F>] {
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), elements.len()) }
 }
 
-/// What is done to widened numbers. A type with a method rather than a closure, because closures
-/// this large are not inlined, and then lack the instruction set.
+/// An operation on widened numbers. A type with a method and not a closure, because closures of
+/// this size are not inlined, and then lack the instruction set.
 trait Step {
-    /// Whether the result is no sum or product of two numbers of the format.
+    /// Whether the result is not a sum or product of two numbers of the format.
     const ANY: bool = false;
     fn step<F: Narrow>(a: f32, b: f32, scalar: f32) -> f32;
 }
@@ -82,14 +82,14 @@ macro_rules! steps {
 steps! {
     Add(a, b, _s) = a + b;
     Multiply(a, b, _s) = a * b * F::SCALE;
-    // Times a power of two is exact, so that this still rounds once.
+    // Scaling by a power of two is exact, so that this still rounds once.
     AddScaled(a, b, s) = a + b * s;
     // By a power of two, or by one over it.
     Scale(a, _b, s) = a * s;
     Divide(a, _b, s) = a / s, ANY;
 }
 
-/// What is done to whole groups.
+/// An operation on complete groups.
 trait Groupwise<F> {
     fn apply<I: Isa>(&self, a: &[F; GROUP], b: &[F; GROUP]) -> [F; GROUP];
 }
@@ -119,7 +119,8 @@ impl<F: Narrow> Groupwise<F> for Looked<'_, F> {
     }
 }
 
-/// to = what is done to a and b, group after group; the last is filled up with zeros.
+/// Sets `to` to the operation's result on a and b, group after group; the last group is filled up
+/// with zeros.
 #[inline(always)]
 fn groups<F: Narrow, I: Isa>(
     to: &mut [MaybeUninit<Packed<F>>],
@@ -131,7 +132,7 @@ fn groups<F: Narrow, I: Isa>(
     let (groups_a, rest_a) = numbers(a).as_chunks::<GROUP>();
     let (groups_b, rest_b) = numbers(b).as_chunks::<GROUP>();
     for ((to, a), b) in groups.iter_mut().zip(groups_a).zip(groups_b) {
-        // Copies, which the result cannot overlap: loops over them need no checks.
+        // Copies, which the result cannot overlap: loops over them need no alias checks.
         to.write_copy_of_slice(&what.apply::<I>(&{ *a }, &{ *b }));
     }
     if !rest.is_empty() {

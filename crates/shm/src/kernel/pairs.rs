@@ -1,15 +1,16 @@
-//! Numbers that lie two to a word, taken apart and put together by shifts and masks of whole words.
-//! Not conversions: what the parts are made into is for `half` and `fp8` to say.
+//! Numbers that are stored two to a word, separated and combined by shifts and masks of whole
+//! words.
+//! Not conversions: `half` and `fp8` have those.
 //!
-//! A group comes apart into all lower parts, then all upper ones: no lane of a vector has to move, which
-//! is most of what it costs to go from one width to another.
+//! A group is split into all lower parts, then all upper ones: no lane of a vector has to move,
+//! which is most of the cost of a change of width.
 
 use super::isa::GROUP;
 
 /// Words of a group.
 const WORDS: usize = GROUP / 2;
 
-/// What `lower` and `upper` make of every pair of neighbours, as a word that `word` makes of them.
+/// The results of `lower` and `upper` for every pair of neighbours, combined into a word by `word`.
 #[inline(always)]
 pub(super) fn apart<T: Copy, W: Copy, P: Copy>(
     numbers: &[T; GROUP],

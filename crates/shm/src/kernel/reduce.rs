@@ -1,4 +1,5 @@
-//! The pass of a reduction: a few cache lines of every source through registers to every destination.
+//! The pass of a reduction: a few cache lines of every source through registers to every
+//! destination.
 //! Not arithmetic: the element types have it.
 
 use std::{marker::PhantomData, mem::MaybeUninit, slice};
@@ -24,7 +25,7 @@ pub(super) struct Job<'a> {
     pub(super) store: Store,
 }
 
-/// Does it with an instruction set.
+/// Reduces with an instruction set.
 ///
 /// # Safety
 /// As [`super::reduce`]; and the processor has the instruction set.
@@ -74,20 +75,20 @@ impl<T: Element> Work for Typed<'_, T> {
     }
 }
 
-/// Bytes that go from the sources to the destinations at a time: many vectors, yet so few that the
-/// processor still works on one block when it begins to read the next from memory.
+/// Bytes that go from the sources to the destinations at a time: many vectors, yet few enough that
+/// the processor still works on one block when it begins to read the next from memory.
 const BLOCK: usize = 1024;
 
 /// Room for a block, aligned to a cache line.
 #[repr(align(64))]
 struct Block(MaybeUninit<[u8; BLOCK]>);
 
-/// What every block of a reduction needs.
+/// The arguments of every block of a reduction.
 struct Pass<'a, T: Element> {
     job: Job<'a>,
-    /// Where the result is to be divided.
+    /// The divisor, where the result is divided.
     ranks: Option<T::Ranks>,
-    /// The first destination, where the last step may write straight to it.
+    /// The first destination, where the last step may write directly to it.
     direct: Option<*mut u8>,
 }
 
@@ -136,8 +137,8 @@ impl<'a, T: Element> Pass<'a, T> {
         let scaled = O::OP == ReduceOp::Mulsum && sources[0].scalar != 1;
         let mut steps = usize::from(scaled) + sources.len() - 1 + usize::from(self.ranks.is_some());
         let blocks = blocks.each_mut().map(|block| block.0.as_mut_ptr().cast::<u8>());
-        // Where the next step writes: the last to the destination, others to either block in turn,
-        // so that no step writes to what it reads.
+        // The destination of the next step: the last step writes to the destination, others to the
+        // two blocks in turn, so that no step writes to its own source.
         let mut next = || {
             steps -= 1;
             match self.direct {

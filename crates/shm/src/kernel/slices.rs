@@ -26,11 +26,11 @@ pub fn sum_slices(from: &[&[f32]], to: &mut [f32], store: Store) {
 /// One side of [`combine_slices`]: elements as bytes, and their scalar for `mulsum`.
 pub type Side<'a> = (&'a [u8], u8);
 
-/// Combines `one` with `other` into `to`, or with what `to` holds where there is no `one`; as many elements as
-/// the shortest has. Averages are sums: who divides is the caller's affair.
+/// Combines `one` with `other` into `to`, or with the content of `to` where there is no `one`; as
+/// many elements as the shortest has. Averages are sums: the caller divides.
 ///
 /// # Panics
-/// When something does not lie where elements of the type may.
+/// A slice is not aligned for elements of the type.
 pub fn combine_slices(
     datatype: DataType,
     op: ReduceOp,

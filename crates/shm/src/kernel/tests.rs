@@ -2,7 +2,7 @@
 //! Not their speed: `bench/kernels.rs` measures that.
 //!
 //! Under Miri: `MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-deterministic-floats" cargo +nightly miri
-//! test -p busbw-engine --lib kernel::tests` (baseline only, 4 minutes; without the second flag Miri
+//! test -p busbw-shm --lib kernel::tests` (baseline only, 4 minutes; without the second flag Miri
 //! falsifies `powi`, which the reference values are made with).
 
 mod narrow;
@@ -70,15 +70,15 @@ impl Buffer {
 
 /// What a destination is to start at.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Start {
     Source(usize),
     Elsewhere(usize),
 }
 
 /// Destinations: mostly few; some are sources, each at most once.
-fn places() -> impl Strategy<Value = Vec<Place>> {
+fn places() -> impl Strategy<Value = Vec<Start>> {
     let place =
-        prop_oneof![(0usize..17).prop_map(Place::Source), (0usize..64).prop_map(Place::Elsewhere)];
+        prop_oneof![(0usize..17).prop_map(Start::Source), (0usize..64).prop_map(Start::Elsewhere)];
     prop::collection::vec(place, 1..6)
 }
 
@@ -112,11 +112,11 @@ proptest! {
             let mut destinations = Vec::new();
             for place in &places {
                 match *place {
-                    Place::Source(rank) if rank < ranks && !taken[rank] => {
+                    Start::Source(rank) if rank < ranks && !taken[rank] => {
                         taken[rank] = true;
                         destinations.push(from[rank].at());
                     }
-                    Place::Source(shift) | Place::Elsewhere(shift) => {
+                    Start::Source(shift) | Start::Elsewhere(shift) => {
                         let blank = vec![0; count * element];
                         others.push(Buffer::new(&blank, aligned(shift)));
                         destinations.extend(others.last_mut().map(Buffer::at));

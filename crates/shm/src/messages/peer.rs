@@ -1,5 +1,6 @@
-//! What one rank has under way with one other: messages that wait for a slot, receives that wait for a
-//! message, and the copying. Not the waiting.
+//! The messages between one rank and one peer: messages that wait for a slot, receives that wait
+//! for a message, and the copying.
+//! Not the waiting.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,31 +9,33 @@ use crate::{
     shm::{Address, Buffers, Inbox, Letter, Mailboxes, Offer, Outbox, WaitPolicy},
 };
 
-/// A message up to so many bytes is copied into a slot, so that its sender need not wait; a longer one is read
-/// where it is. Measured (bench/README.md), as the next three: of 560 bytes to 1 KiB, a slot makes
-/// one message faster by up to a quarter, and a window of them four times slower.
-const SLOT_MOST: usize = Outbox::CAPACITY;
+/// The largest message that is copied into a slot, so that its sender need not wait; the receiver
+/// reads a longer one from the sender's buffer. Measured (bench/README.md), as the next three: at
+/// 560 bytes to 1 KiB a slot makes one message faster by up to a quarter, and a window of them four
+/// times slower.
+const MAX_SLOT_BYTES: usize = Outbox::CAPACITY;
 
-/// Both ends copy a message of so many bytes. Shorter ones are often in the receiver's own caches.
-const SHARED_LEAST: usize = 256 << 10;
+/// From this size on both ends copy parts of a message. Shorter ones are often in the receiver's
+/// own caches.
+const MIN_SHARED_BYTES: usize = 256 << 10;
 
 /// Bytes of a part that one end copies then.
-const SHARED_PART: usize = 128 << 10;
+const SHARED_PART_BYTES: usize = 128 << 10;
 
-/// A message of so many bytes is written past the caches.
-const STREAMED_LEAST: usize = 16 << 20;
+/// From this size on a message is written past the caches.
+const MIN_STREAMED_BYTES: usize = 16 << 20;
 
-/// Looks for a message before other things are thought of: most receives end within them.
-const LOOKS: u32 = 128;
+/// Polls for a message before anything else is checked: most receives end within them.
+const POLLS_BEFORE_CHECKS: u32 = 128;
 
-/// Some bytes of our buffers, to be sent or to be received into.
+/// Some bytes of our buffers, to send from or to receive into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) at: Address,
     pub(super) len: usize,
 }
 
-/// One other rank, or ourselves.
+/// One peer, or ourselves.
 #[derive(Debug)]
 pub(super) struct Peer {
     buffers: Arc<Buffers>,
@@ -41,15 +44,15 @@ pub(super) struct Peer {
     rank: usize,
     outbox: Outbox,
     inbox: Inbox,
-    /// Not announced yet.
+    /// Messages that are not announced yet.
     to_send: VecDeque<Part>,
-    /// Not received yet.
+    /// Receives without their message.
     to_receive: VecDeque<Part>,
-    /// The first to receive is copied but for parts that the peer copies.
+    /// The first receive is copied but for parts that the peer copies.
     nearly_whole: bool,
     /// Whether both ends copy long messages.
     shares: bool,
-    /// Kept by `Messages`: whether it is among the busy.
+    /// Kept by `Messages`: whether it is in the list of busy peers.
     pub(super) busy: bool,
 }
 
@@ -76,11 +79,11 @@ impl Peer {
         }
     }
 
-    /// Announces a message, or keeps it until there is room.
+    /// Announces a message, or queues it until there is room.
     #[inline]
     pub(super) fn start_send(&mut self, part: Part) {
         if !self.to_send.is_empty() || !self.announce(part) {
-            // Bounds are the caller's business now, not that of some later call.
+            // Check bounds in the caller's call, not in a later one.
             self.buffers.at(self.me, part.at.buffer, part.at.offset, part.len);
             self.to_send.push_back(part);
         }
@@ -90,7 +93,7 @@ impl Peer {
     fn announce(&mut self, part: Part) -> bool {
         let Part { at, len } = part;
         let from = self.buffers.at(self.me, at.buffer, at.offset, len);
-        if len > SLOT_MOST {
+        if len > MAX_SLOT_BYTES {
             return self.outbox.lend(at, len);
         }
         // SAFETY: `from` is valid for `len` bytes (checked by `at`), the slot for as many (checked by
@@ -98,17 +101,18 @@ impl Peer {
         self.outbox.post(len, |slot| unsafe { std::ptr::copy_nonoverlapping(from, slot, len) })
     }
 
-    /// Notes that the next message goes there.
+    /// Queues a receive for the next message.
     #[inline]
     pub(super) fn start_receive(&mut self, part: Part) {
         self.buffers.at(self.me, part.at.buffer, part.at.offset, part.len);
         self.to_receive.push_back(part);
     }
 
-    /// Looks for a while for the message of the only receive that is under way. Whether it was received.
+    /// Polls for a while for the message of the only receive in flight. Returns whether it was
+    /// received.
     #[inline]
     pub(super) fn receive_soon(&mut self) -> bool {
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_BEFORE_CHECKS {
             if self.inbox.has_letter() {
                 return self.receive() && self.to_receive.is_empty();
             }
@@ -120,7 +124,7 @@ impl Peer {
     /// Whether the message sent last, of `len` bytes, may be overwritten.
     #[inline]
     pub(super) fn may_overwrite_last(&mut self, len: usize) -> bool {
-        self.to_send.is_empty() && (len <= SLOT_MOST || self.outbox.has_back())
+        self.to_send.is_empty() && (len <= MAX_SLOT_BYTES || self.outbox.has_back())
     }
 
     /// Whether receives wait for messages.
@@ -135,7 +139,7 @@ impl Peer {
         self.to_send.is_empty() && self.to_receive.is_empty() && self.outbox.has_back()
     }
 
-    /// Does what can be done now. Whether there was anything.
+    /// Makes all progress that is possible now. Returns whether there was any.
     #[inline]
     pub(super) fn advance(&mut self) -> bool {
         let mut moved = false;
@@ -152,8 +156,8 @@ impl Peer {
         moved | self.help()
     }
 
-    /// Receives the next message into the first place that waits for one. False when it is not there, or
-    /// not whole.
+    /// Receives the next message into the first waiting receive. Returns false when it has not
+    /// arrived, or is not complete.
     #[inline]
     fn receive(&mut self) -> bool {
         let Some(&part) = self.to_receive.front() else { return false };
@@ -178,26 +182,27 @@ impl Peer {
         true
     }
 
-    /// Where a message of `len` bytes goes.
+    /// The destination of a message of `len` bytes.
     fn room(&self, part: Part, len: usize) -> *mut u8 {
         assert!(len <= part.len, "a message of {len} bytes where {} are to be received", part.len);
         self.buffers.at(self.me, part.at.buffer, part.at.offset, len)
     }
 
-    /// Copies a message of `len` bytes out of the peer's buffers, or what of it the peer does not.
+    /// Copies a message of `len` bytes out of the peer's buffers, but for the parts that the peer
+    /// copies.
     fn fetch(&mut self, from: Address, part: Part, len: usize) {
         let to = self.room(part, len);
-        if !self.shares || len < SHARED_LEAST {
+        if !self.shares || len < MIN_SHARED_BYTES {
             let from = self.buffers.at(self.rank, from.buffer, from.offset, len);
             copy(from, to, len, store(len));
             return;
         }
-        let offer = Offer::new(from, part.at, len, SHARED_PART);
+        let offer = Offer::new(from, part.at, len, SHARED_PART_BYTES);
         let (buffers, sender, receiver) = (&self.buffers, self.rank, self.me);
         self.inbox.share(offer, |number| copy_part(buffers, sender, receiver, &offer, number));
     }
 
-    /// Copies parts of our messages into the peer's buffers, for as long as some are on offer.
+    /// Copies parts of our messages into the peer's buffers, for as long as there are any on offer.
     #[inline]
     fn help(&mut self) -> bool {
         let mut helped = false;
@@ -221,11 +226,11 @@ fn copy_part(buffers: &Buffers, sender: usize, receiver: usize, offer: &Offer, n
 }
 
 fn store(len: usize) -> Store {
-    if len < STREAMED_LEAST { Store::Cached } else { Store::Streamed }
+    if len < MIN_STREAMED_BYTES { Store::Cached } else { Store::Streamed }
 }
 
-/// Copies `len` bytes of a message that was announced to where its receiver wants it; both addresses are
-/// valid for as many. Sender and receiver leave both alone until then.
+/// Copies `len` bytes of an announced message to the receiver's buffer; both addresses are valid
+/// for as many. Sender and receiver leave both alone until then.
 fn copy(from: *const u8, to: *mut u8, len: usize, store: Store) {
     if from.addr().abs_diff(to.addr()) < len {
         // SAFETY: see above; a rank may send to itself what lies where it receives.

@@ -1,4 +1,4 @@
-//! Every rank's send, receive and proof buffers, each rank's in a memfd of its own, mapped by all.
+//! Every rank's send, receive and check buffers, each rank's in a memfd of its own, mapped by all.
 //! Not allocation policy: the supervisor decides the sizes.
 
 use std::{
@@ -11,13 +11,13 @@ use super::segment::{Segment, SegmentError};
 /// One of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
-    /// What a rank sends out of place.
+    /// Out of place: the send data.
     Send,
-    /// What it receives; in place, what it sends as well.
+    /// The received data; in place also the send data.
     Recv,
-    /// Takes the place of `Recv` in the last timed iteration, whose result is verified. It was
-    /// filled before the batch, so nothing that the other iterations did can pass for that result.
-    Proof,
+    /// The check buffer. It replaces `Recv` in the last timed iteration, whose result is verified.
+    /// It was poisoned before the batch, so no earlier iteration's result can pass for that one.
+    Check,
 }
 
 /// A byte of a rank's buffers, whose rank the context names.
@@ -32,7 +32,7 @@ pub struct Address {
 /// Buffers start on a page, so that they share none.
 const PAGE: usize = 4096;
 
-/// All ranks' buffers, as one process sees them.
+/// All ranks' buffers, as mapped in one process.
 #[derive(Debug)]
 pub struct Buffers {
     segments: Vec<Segment>,
@@ -41,13 +41,13 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Bytes of one buffer as laid out, for `bytes` usable ones.
+    /// Bytes that one buffer occupies, for `bytes` usable ones.
     const fn padded(bytes: usize) -> usize {
         (if bytes == 0 { 1 } else { bytes }).next_multiple_of(PAGE)
     }
 
-    /// Bytes of one rank's memfd with buffers of `bytes`, of which there are three when results are
-    /// verified and two when not.
+    /// Bytes of one rank's memfd with buffers of `bytes`: three buffers if results are verified,
+    /// else two.
     pub const fn total(bytes: usize, verified: bool) -> usize {
         (if verified { 3 } else { 2 }) * Buffers::padded(bytes)
     }
@@ -86,14 +86,14 @@ impl Buffers {
     /// Address of `len` bytes at `offset` of a rank's buffer.
     ///
     /// # Panics
-    /// When they do not lie within the buffer, which is a bug of the caller.
+    /// They do not lie within the buffer: a bug of the caller.
     pub(crate) fn at(&self, rank: usize, buffer: Buffer, offset: usize, len: usize) -> *mut u8 {
         let end = offset.checked_add(len);
         assert!(end.is_some_and(|e| e <= self.bytes), "{offset}+{len} is beyond {}", self.bytes);
         let start = match buffer {
             Buffer::Send => 0,
             Buffer::Recv => self.each,
-            Buffer::Proof => 2 * self.each,
+            Buffer::Check => 2 * self.each,
         };
         self.segments[rank].at(start + offset, len).as_ptr()
     }

@@ -1,5 +1,7 @@
-//! The control words of a job on one host: an abort flag, and each rank's counters, place and slots.
-//! Not its buffers: those are elsewhere, so that a stray write into one cannot forge a barrier.
+//! The control words of a job on one host: an abort flag, and each rank's counters, progress and
+//! slots.
+//! Not its buffers: those are elsewhere, so that a stray write into one cannot change a barrier's
+//! counter.
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -22,29 +24,31 @@ use super::{
 /// Name of the memfd.
 const NAME: &str = "busbw-control";
 
-/// One counter that only its rank advances, and how many sleep on it. Two lines of its own: ranks
-/// poll each other's, and processors fetch lines in pairs.
+/// One counter that only its rank advances, and the number of ranks that sleep on it. It has two
+/// cache lines of its own: ranks poll each other's counters, and processors prefetch lines in
+/// pairs.
 #[repr(C, align(128))]
 pub(super) struct Counter {
     pub(super) epoch: AtomicU32,
     pub(super) sleepers: AtomicU32,
 }
 
-/// Where a rank is, for whoever must say where it was lost: a number that its user gives meaning.
+/// The progress of a rank, which the supervisor reads to say where a rank was lost: a step whose
+/// meaning is the caller's, and a row.
 #[repr(C, align(128))]
-struct Place {
+struct Progress {
     step: AtomicU32,
     row: AtomicU32,
 }
 
-/// Words of one rank.
+/// Control words of one rank.
 #[repr(C)]
 pub(super) struct Words {
     world: Counter,
     group: Counter,
-    /// The last operation through slots that the rank has left.
+    /// The last operation through slots that the rank has finished.
     pub(super) left: Counter,
-    place: Place,
+    progress: Progress,
     slots: [Slot; DEPTH],
 }
 
@@ -106,31 +110,31 @@ impl Control {
         &self.header().epoch
     }
 
-    /// Tells every rank to stop waiting.
+    /// Sets the abort flag: every rank stops waiting.
     pub fn abort(&self) {
         self.header().epoch.store(1, Ordering::SeqCst);
     }
 
-    /// Whether every rank was told to stop.
+    /// Whether the abort flag is set.
     pub fn is_aborted(&self) -> bool {
         self.header().epoch.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes where `rank` is: a step whose meaning is the caller's, and a row.
-    pub fn set_place(&self, rank: usize, step: u32, row: u32) {
-        let place = &self.words(rank).place;
-        place.row.store(row, Ordering::Relaxed);
-        place.step.store(step, Ordering::Relaxed);
+    /// Records the progress of `rank`: a step whose meaning is the caller's, and a row.
+    pub fn set_progress(&self, rank: usize, step: u32, row: u32) {
+        let progress = &self.words(rank).progress;
+        progress.row.store(row, Ordering::Relaxed);
+        progress.step.store(step, Ordering::Relaxed);
     }
 
-    /// Where `rank` was last, as (step, row).
-    pub fn place(&self, rank: usize) -> (u32, u32) {
-        let place = &self.words(rank).place;
-        (place.step.load(Ordering::Relaxed), place.row.load(Ordering::Relaxed))
+    /// The last recorded progress of `rank`, as (step, row).
+    pub fn progress(&self, rank: usize) -> (u32, u32) {
+        let progress = &self.words(rank).progress;
+        (progress.step.load(Ordering::Relaxed), progress.row.load(Ordering::Relaxed))
     }
 }
 
-/// Which counters a barrier uses.
+/// The counters that a barrier uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     World,
@@ -156,7 +160,7 @@ impl Barrier {
         Barrier { control, which: Which::World, me, members, policy, epoch: 0 }
     }
 
-    /// Among those ranks of the world that share this memory, where the others are elsewhere.
+    /// Among those ranks of the world that share this memory, where other ranks are on other hosts.
     pub fn host(
         control: Arc<Control>,
         me: usize,
@@ -184,10 +188,11 @@ impl Barrier {
         }
     }
 
-    /// Waits until every member has called this as often as we have, each for `timeout` at most.
+    /// Waits until every member has called this as often as we have; `timeout` limits the wait for
+    /// each.
     ///
     /// # Errors
-    /// [`Wait::Aborted`], or [`Wait::TimedOut`] with the world ranks that are missing.
+    /// The run was aborted ([`Wait::Aborted`]), or time ran out: [`Wait::TimedOut`] with the world ranks that are missing.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Wait> {
         self.epoch = self.epoch.wrapping_add(1);
         let mine = self.counter(self.me);
@@ -215,7 +220,7 @@ mod tests {
         Control::map(Control::create(ranks).unwrap(), ranks).unwrap()
     }
 
-    /// Nobody is ever a whole round ahead of anybody, also with more ranks than cores.
+    /// No rank is ever a whole round ahead of another one, also with more ranks than cores.
     #[test]
     fn nobody_overtakes() {
         for ranks in [1, 2, 3, 5, 8] {

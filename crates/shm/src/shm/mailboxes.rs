@@ -1,5 +1,7 @@
-//! Mailboxes, one for each ordered pair of ranks: a ring of slots that only the sender writes, small messages
-//! right behind the counter that announces them, and the receiver's answers. Not which message is next.
+//! Mailboxes, one for each ordered pair of ranks: a ring of slots that only the sender writes, with
+//! small messages right behind the counter that announces them, and the receiver's
+//! acknowledgements.
+//! Not which message is next.
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -27,17 +29,19 @@ use super::{
 /// Name of the memfd.
 const NAME: &str = "busbw-mailboxes";
 
-/// Slots of a mailbox: how many messages its sender may be ahead of the receiver.
-/// Few in a model, where they are reused within a few messages.
+/// Slots of a mailbox: how many messages its sender may be ahead of the receiver. Few in a loom
+/// model, where they are reused after a few messages.
 const DEPTH: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Bytes of a slot: an odd number of lines, so that the slots' first lines fall into all sets of a cache.
+/// Bytes of a slot: an odd number of cache lines, so that the slots' first lines spread over all
+/// sets of a cache.
 const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { 9 * 64 };
 
-/// Bytes that a message in a slot may have.
+/// The largest message in a slot, in bytes.
 const CAPACITY: usize = SLOT_BYTES - 16;
 
-/// What a slot says: eight bytes of what the message is, then its bytes, or the offset of its first.
+/// The content of a slot: an eight-byte header, then the message's bytes, or the offset of the
+/// first one.
 #[derive(Debug)]
 #[repr(C)]
 struct Content {
@@ -57,11 +61,11 @@ struct Slot {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
-/// What the receiver says, and the parts of a message that nobody has begun to copy, which both count down:
-/// one line, on which a sender that waits looks for both.
+/// The receiver's acknowledgements, and the parts of a message that nobody copies yet, which both
+/// ends count down: one cache line, in which a waiting sender polls both.
 #[repr(C, align(128))]
 struct Answers {
-    /// The last message whose bytes the receiver has.
+    /// The last message that the receiver has copied.
     taken: AtomicU32,
     /// Parts of the message on offer that are left to copy.
     left: AtomicU32,
@@ -75,7 +79,7 @@ struct Copied {
     parts: AtomicU32,
 }
 
-/// From one rank to another.
+/// The mailbox from one rank to another.
 #[repr(C, align(128))]
 struct Mailbox {
     answers: Answers,
@@ -136,10 +140,10 @@ impl Mailboxes {
         self.ranks * size_of::<Bell>() + (from * self.ranks + to) * size_of::<Mailbox>()
     }
 
-    /// Waits until `look` finds something that others do for `rank`: a message, an answer, a part copied.
+    /// Waits until `look` finds an event for `rank`: a message, an acknowledgement, a copied part.
     ///
     /// # Errors
-    /// [`Wait`]; who is missing is for the caller to say.
+    /// The run was aborted, or time ran out; the caller names the missing ranks.
     #[inline]
     pub(crate) fn until(
         &self,

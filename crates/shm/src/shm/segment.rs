@@ -1,6 +1,6 @@
-//! One memfd and its mapping. The name shows in /proc/PID/maps; nothing shows in any file system,
-//! so nothing is left behind however the processes die.
-//! Not what lies in it.
+//! One memfd and its mapping. Its name is visible in /proc/PID/maps alone, and it is in no file
+//! system: nothing is left behind however the processes die.
+//! Not its content.
 
 #[cfg(any(loom, miri))]
 #[path = "segment/heap.rs"]
@@ -16,10 +16,10 @@ use std::{
 
 use thiserror::Error;
 
-/// Smallest page of any machine we run on.
+/// The smallest page of any supported machine.
 const PAGE: usize = 4096;
 
-/// Why shared memory could not be had.
+/// Why shared memory could not be created or mapped.
 #[derive(Debug, Error)]
 #[error(
     "cannot {what} {bytes} bytes of shared memory '{name}': {source}; lower -e or -g, or check the memory limit"
@@ -45,7 +45,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// A new memfd of `bytes` zero bytes. It is inherited by child processes on purpose.
+    /// A new memfd of `bytes` zero bytes. Child processes inherit it on purpose.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -82,11 +82,11 @@ impl Segment {
         }
     }
 
-    /// Address of byte `offset`.
+    /// The address of byte `offset`.
     ///
     /// # Panics
-    /// When `offset` and `len` do not lie within the segment: that is a bug of the caller, and going
-    /// on would corrupt a neighbour's data.
+    /// `offset` and `len` do not lie within the segment: a bug of the caller. To continue would
+    /// corrupt other data.
     pub fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
         let end = offset.checked_add(len);
         assert!(end.is_some_and(|e| e <= self.bytes), "{offset}+{len} is beyond {}", self.bytes);

@@ -1,6 +1,6 @@
-//! Small messages between ranks: each rank has a ring of slots that only it writes, and a message
-//! lies right behind the counter that announces it, so that both arrive with one cache line.
-//! Not large messages: those are read where they are.
+//! Small messages between ranks: each rank has a ring of slots that only it writes. A message
+//! directly follows the counter that announces it, so that both arrive with one cache line.
+//! Not large messages: those are read from the sender's buffer.
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -13,16 +13,16 @@ use super::{
     wait::{Wait, WaitPolicy, reached},
 };
 
-/// Slots of a rank: how many operations its writer may be ahead of its slowest reader.
-/// Few in a model, where they are reused within a few operations.
+/// Slots of a rank: how many operations its writer may be ahead of its slowest reader. Few in a
+/// loom model, where they are reused after a few operations.
 pub(super) const DEPTH: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Bytes of a slot.
 const SLOT_BYTES: usize = if cfg!(loom) { 64 } else { 16 << 10 };
 
-/// Operations after which every rank renews its counters, so that one that has not written for so
-/// long is not taken for ahead once 2^31 operations lie between.
-const RENEWAL: u32 = 1 << 28;
+/// Operations after which every rank renews its counters: a counter that was not written for 2^31
+/// operations would seem to be ahead.
+const RENEWAL_OPERATIONS: u32 = 1 << 28;
 
 /// One message and the counter that announces it.
 #[repr(C, align(64))]
@@ -39,8 +39,8 @@ type Message = [u8; Slots::CAPACITY];
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
-/// Lets this core fetch a slot's first line for writing while others still have it from reading, so
-/// that the next message does not wait for that.
+/// Prefetches a slot's first line for writing while other cores still hold it from reading, so that
+/// the next message does not wait for that.
 #[inline]
 pub(super) fn take_for_writing<T>(slot: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -64,17 +64,18 @@ pub struct Slots {
     policy: WaitPolicy,
     /// The operation that is running, counted from 1.
     operation: u32,
-    /// An operation that every member is known to have left.
+    /// An operation that every member is known to have finished.
     left_by_all: u32,
     /// Messages of this operation that we may be reading.
     reads: Reads<Message>,
 }
 
 impl Slots {
-    /// Bytes that a message may have.
+    /// The largest message, in bytes.
     pub const CAPACITY: usize = SLOT_BYTES - 2 * size_of::<AtomicU32>();
 
-    /// Among the world ranks `members`, as member `me`. A rank belongs to one communicator at most.
+    /// Slots of the world ranks `members`, as member `me`. A rank belongs to one communicator at
+    /// most.
     pub fn new(control: Arc<Control>, members: &[usize], me: usize, policy: WaitPolicy) -> Slots {
         let members = members.to_vec();
         Slots { control, members, me, policy, operation: 0, left_by_all: 0, reads: Reads::new() }
@@ -87,16 +88,16 @@ impl Slots {
     /// Begins the next operation.
     ///
     /// # Errors
-    /// [`Wait`], from a renewal.
+    /// The run was aborted, or a rank did not arrive in time for a renewal.
     pub fn enter(&mut self, timeout: Option<Duration>) -> Result<(), Wait> {
         self.operation = self.operation.wrapping_add(1);
-        if self.operation.is_multiple_of(RENEWAL) {
+        if self.operation.is_multiple_of(RENEWAL_OPERATIONS) {
             self.renew(timeout)?;
         }
         Ok(())
     }
 
-    /// Announces our messages of long ago as if they were the last operation's.
+    /// Announces our old messages again as the last operation's.
     fn renew(&mut self, timeout: Option<Duration>) -> Result<(), Wait> {
         let last = self.operation.wrapping_sub(1);
         self.wait_until_left(last, timeout)?;
@@ -106,7 +107,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Waits until every member has left `operation`.
+    /// Waits until every member has finished `operation`.
     fn wait_until_left(&mut self, operation: u32, timeout: Option<Duration>) -> Result<(), Wait> {
         let left = |rank: usize| &self.control.words(rank).left;
         for &rank in &self.members {
@@ -127,14 +128,14 @@ impl Slots {
         Ok(())
     }
 
-    /// Our slot of this operation, once nobody reads the message that it held: `write` puts a
-    /// message of `len` bytes there, which is then announced.
+    /// Posts a message of `len` bytes in our slot of this operation, once nobody reads its last
+    /// message: `write` fills the slot, which is then announced.
     ///
     /// # Errors
-    /// [`Wait`] when a reader of an earlier message does not get on.
+    /// The run was aborted, or a reader of an earlier message did not finish in time.
     ///
     /// # Panics
-    /// When the message is longer than [`Slots::CAPACITY`], a bug of the caller.
+    /// The message is longer than [`Slots::CAPACITY`]: a bug of the caller.
     pub fn post(
         &mut self,
         len: usize,
@@ -152,10 +153,12 @@ impl Slots {
         Ok(())
     }
 
-    /// Waits for `peer`'s message of this operation and returns where it lies, until [`Slots::leave`].
+    /// Waits for `peer`'s message of this operation and returns its address, valid until
+    /// [`Slots::leave`].
     ///
     /// # Errors
-    /// [`Wait`]; `expected` says whose messages this rank needs, and so who may be missing.
+    /// The run was aborted, or time ran out; `expected` returns whose messages this rank needs, and
+    /// so who may be missing.
     #[inline]
     pub fn message(
         &self,
@@ -171,7 +174,7 @@ impl Slots {
                 let position = |rank| self.members.iter().position(|r| *r == rank);
                 stop.naming(&self.members, |rank| {
                     position(rank).is_none_or(|member| {
-                        // We may be one that posts nothing.
+                        // This rank may be one that posts nothing.
                         member == self.me
                             || !expected(member)
                             || reached(&self.slot(member, self.operation).operation, self.operation)
@@ -181,7 +184,7 @@ impl Slots {
         Ok(self.reads.begin(&slot.message).cast())
     }
 
-    /// Ends the operation: peers may reuse the slots of the messages that we read.
+    /// Ends the operation: peers may reuse the slots of the messages that we have read.
     #[inline]
     pub fn leave(&mut self) {
         self.reads.end();

@@ -1,5 +1,5 @@
-//! What the protocol is built from: atomics, cells, the clock and ways to rest. The real ones, or
-//! under `cfg(loom)` the model checker's, which then runs the very code that ranks run.
+//! The primitives of the protocol: atomics, cells, the clock and ways to sleep. They are the real
+//! ones, or under `cfg(loom)` the model checker's, which then runs the same code as ranks do.
 //! Not the protocol.
 
 #[cfg(all(test, loom))]

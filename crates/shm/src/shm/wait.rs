@@ -1,5 +1,5 @@
-//! Waiting for another rank: spin while every rank has its own core, then yield, then rest.
-//! Not what is waited for.
+//! Waiting for another rank: spin while every rank has its own core, then yield, then sleep.
+//! Not the condition.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::sync::{
     AtomicU32, Instant, Ordering, fence, futex_wait, futex_wake, nap, spin_loop, yield_now,
 };
 
-/// Why a wait ended without what it waited for.
+/// Why a wait ended without success.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Wait {
-    /// The supervisor told every rank to stop.
+    /// The supervisor aborted the run.
     #[error("the run was stopped while waiting for other ranks")]
     Aborted,
     /// The time for one wait passed.
@@ -24,25 +24,25 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// The same, with those of `ranks` that have not `arrived` as missing.
+    /// The same error, with those of `ranks` that have not `arrived` as missing.
     pub(crate) fn naming(self, ranks: &[usize], arrived: impl Fn(usize) -> bool) -> Wait {
         let Wait::TimedOut { .. } = self else { return self };
         Wait::TimedOut { missing: ranks.iter().copied().filter(|rank| !arrived(*rank)).collect() }
     }
 }
 
-/// How a rank rests when spinning and yielding have not been enough.
+/// How a rank sleeps after spinning and yielding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Short naps, growing with the time waited: whoever is waited for need not look for sleepers,
-    /// which would cost every operation a full memory fence.
+    /// Short naps, growing with the time waited. The other rank need not check for sleepers, which
+    /// would cost every operation a full memory fence.
     Nap,
-    /// On a futex, until woken: with fewer cores than ranks a core that naps to no purpose is
+    /// On a futex, until woken: with fewer cores than ranks, a core that wakes up for nothing is
     /// missing elsewhere.
     Futex,
 }
 
-/// How long to spin and to yield before resting, and how.
+/// How long to spin and to yield before sleeping, and how to sleep.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitPolicy {
     spin: Duration,
@@ -50,19 +50,20 @@ pub struct WaitPolicy {
     rest: Rest,
 }
 
-/// Longest sleep without looking at the abort flag and the clock.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// The longest sleep without a check of the abort flag and the clock.
+const MAX_SLEEP: Duration = Duration::from_millis(20);
 
-/// A nap is this part of the time waited so far: it delays the end of a wait by at most that.
-const NAP_SHARE: u32 = 16;
+/// A nap lasts this fraction (1/16) of the time waited so far: it delays the end of a wait by at
+/// most that.
+const NAP_DIVISOR: u32 = 16;
 
-/// Looks at the word between two looks at the clock; the first of them come before the first look
-/// at the clock, since most waits end within them.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 128 };
+/// Polls of the word between two checks of the clock. The first of them come before the first
+/// check, since most waits end within them.
+const POLLS_PER_CLOCK_CHECK: u32 = if cfg!(loom) { 1 } else { 128 };
 
 impl WaitPolicy {
-    /// With a core for every rank, spinning is the fastest; with fewer, whoever spins keeps the
-    /// other rank from running.
+    /// With a core for every rank, spinning is the fastest; with fewer, a rank that spins keeps
+    /// another one from running.
     pub const fn new(ranks: usize, cores: usize) -> WaitPolicy {
         if ranks <= cores {
             let (spin, give_way) = (Duration::from_micros(200), Duration::from_millis(2));
@@ -73,7 +74,7 @@ impl WaitPolicy {
         }
     }
 
-    /// Waits until `word` has reached `target` (counting on past 2^32).
+    /// Waits until `word` has reached `target` (modulo 2^32).
     #[inline]
     pub(super) fn until(
         self,
@@ -104,8 +105,7 @@ impl WaitPolicy {
         })
     }
 
-    /// Waits until `look` finds something, of which there may be much: whoever brings any of it rings
-    /// `bell`.
+    /// Waits until `look` finds one of several events; the rank that causes one rings `bell`.
     #[inline]
     pub(super) fn until_some(
         self,
@@ -117,8 +117,8 @@ impl WaitPolicy {
         self.patiently(abort, timeout, look, |look| bell.sleep(look))
     }
 
-    /// Looks until `look` finds something, resting more and more; `sleep` rests on a futex and says
-    /// whether it has found something before.
+    /// Polls until `look` finds something, and sleeps more and more between polls; `sleep` sleeps
+    /// on a futex and returns whether it has found something before.
     fn patiently<Look: FnMut() -> bool>(
         self,
         abort: &AtomicU32,
@@ -150,19 +150,19 @@ impl WaitPolicy {
             if waited < self.spin + self.give_way {
                 yield_now();
             } else if self.rest == Rest::Nap {
-                nap((waited / NAP_SHARE).min(LONGEST_SLEEP));
+                nap((waited / NAP_DIVISOR).min(MAX_SLEEP));
             } else if sleep(&mut look) {
                 return Ok(());
             }
         }
     }
 
-    /// Whether a rank that waits is at its core, ready to lend a hand.
+    /// Whether a waiting rank spins on its own core, and can help to copy.
     pub(crate) fn stays_awake(self) -> bool {
         self.rest == Rest::Nap
     }
 
-    /// Publishes `value` and wakes whoever sleeps on it.
+    /// Publishes `value` and wakes the ranks that sleep on it.
     #[inline]
     pub(super) fn publish(self, word: &AtomicU32, sleepers: &AtomicU32, value: u32) {
         word.store(value, Ordering::Release);
@@ -171,7 +171,7 @@ impl WaitPolicy {
         }
     }
 
-    /// Wakes the rank whose `bell` it is, if it sleeps: what it waits for was stored before.
+    /// Wakes the rank with this `bell`, if it sleeps: the event must be stored before.
     #[inline]
     pub(super) fn ring(self, bell: &Bell) {
         if self.rest == Rest::Futex {
@@ -180,7 +180,7 @@ impl WaitPolicy {
     }
 }
 
-/// What a rank sleeps on that waits for any of several words.
+/// The word on which a rank sleeps that waits for any of several events.
 #[repr(C, align(128))]
 pub(super) struct Bell {
     pub(super) rung: AtomicU32,
@@ -200,13 +200,13 @@ impl Bell {
     /// Sleeps until rung, unless `look` finds something.
     fn sleep(&self, look: &mut impl FnMut() -> bool) -> bool {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // As in `sleep`. If the bell was rung already, Acquire lets us see why; if it is rung from here
-        // on, the kernel finds another number than we have seen.
+        // As in `sleep`. If the bell was rung already, Acquire lets us see why; if it is rung from
+        // here on, the kernel finds another number than we have seen.
         fence(Ordering::SeqCst);
         let seen = self.rung.load(Ordering::Acquire);
         let found = look();
         if !found {
-            futex_wait(&self.rung, seen, LONGEST_SLEEP);
+            futex_wait(&self.rung, seen, MAX_SLEEP);
         }
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
         found
@@ -219,7 +219,7 @@ pub(super) fn reached(word: &AtomicU32, target: u32) -> bool {
 }
 
 fn spin(look: &mut impl FnMut() -> bool) -> bool {
-    (0..LOOKS).any(|_| {
+    (0..POLLS_PER_CLOCK_CHECK).any(|_| {
         spin_loop();
         look()
     })
@@ -232,7 +232,7 @@ fn sleep(word: &AtomicU32, sleepers: &AtomicU32, target: u32) {
     fence(Ordering::SeqCst);
     let seen = word.load(Ordering::Relaxed);
     if (seen.wrapping_sub(target) as i32) < 0 {
-        futex_wait(word, seen, LONGEST_SLEEP);
+        futex_wait(word, seen, MAX_SLEEP);
     }
     sleepers.fetch_sub(1, Ordering::Relaxed);
 }

@@ -69,7 +69,7 @@ fn simulate(noise: Noise, order: Order, launches: usize, factor: f64, trials: u3
             Verdict::Same => shares.same += 1.0 / f64::from(trials),
             Verdict::Faster => shares.faster += 1.0 / f64::from(trials),
             Verdict::Slower => shares.slower += 1.0 / f64::from(trials),
-            Verdict::CannotTell(_) => {}
+            Verdict::Inconclusive(_) => {}
         }
     }
     println!("{noise:?} {order:?} n {launches} x {factor}: {shares:.4?}");

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn little_history_tells_nothing() {
         let found = compare_by_history(1.0, 2.0, &[1.0; 19], &Rule::default());
-        assert!(matches!(found.verdict, Verdict::CannotTell(Reason::TooFewLaunches { .. })));
+        assert!(matches!(found.verdict, Verdict::Inconclusive(Reason::TooFewLaunches { .. })));
         assert_eq!(found.ratio, Some(2.0));
         let steady = compare_by_history(1.0, 1.02, &[1.0; 20], &Rule::default());
         assert_eq!(steady.verdict, Verdict::Slower);
@@ -126,6 +126,6 @@ mod tests {
             Verdict::Same
         );
         let wrong = compare_by_history(f64::NAN, 1.0, &[1.0; 20], &Rule::default()).verdict;
-        assert_eq!(wrong, Verdict::CannotTell(Reason::UnusableTimes));
+        assert_eq!(wrong, Verdict::Inconclusive(Reason::UnusableTimes));
     }
 }

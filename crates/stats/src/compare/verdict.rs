@@ -1,17 +1,17 @@
-//! What a comparison answers: the verdict, the reason when there is none, and the rule's limits.
+//! The result of a comparison: the verdict, the reason where it is inconclusive, and the thresholds.
 //! Not the decision itself: that is made in the parent module.
 
 use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The limits of a comparison, as fractions of the baseline.
+/// The thresholds of a comparison, as fractions of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// The smallest difference ever called faster or slower; 0.01 is 1 %. Zero, a negative
     /// value or a NaN sets no such limit.
     pub smallest_effect: f64,
-    /// How near to 1 the whole shown interval must lie for "same"; 0.05 is 5 %.
+    /// How close to 1 the whole printed interval must be for "same"; 0.05 is 5 %.
     pub same_within: f64,
 }
 
@@ -22,7 +22,7 @@ impl Default for Rule {
     }
 }
 
-/// How the candidate stands to the baseline. The samples are times, so faster means shorter.
+/// The candidate compared with the baseline. Samples are times, so faster means shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -36,12 +36,12 @@ pub enum Verdict {
     /// The candidate takes more time, and the guard excludes 1.
     #[serde(alias = "Slower")]
     Slower,
-    /// The launches do not decide it.
-    #[serde(alias = "CannotTell")]
-    CannotTell(Reason),
+    /// The launches do not decide. The reason says what is missing.
+    #[serde(alias = "cannot-tell", alias = "CannotTell")]
+    Inconclusive(Reason),
 }
 
-/// Why there is no verdict. Displayed as a phrase that also says what would help.
+/// Why a comparison is inconclusive. Displayed as a phrase that says what is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -82,21 +82,21 @@ impl fmt::Display for Reason {
             Self::UnusableTimes => f.write_str("a launch time is not a positive finite number"),
             Self::TooFewLaunches { baseline, candidate, needed } => write!(
                 f,
-                "at least {needed} launches a side are needed, and there are {baseline} of the \
-                 baseline and {candidate} of the candidate"
+                "at least {needed} launches a side are needed; the baseline has {baseline} and the \
+                 candidate {candidate}"
             ),
             Self::Trend => f.write_str(
-                "the launches drift within each side, which explains most of the difference; \
-                 measure the sides in turns",
+                "a trend within each side explains most of the difference; measure the sides in \
+                 turns",
             ),
             Self::NotEstablished { stretch } => write!(
                 f,
-                "the difference does not stand out from the noise between launches (guard \
-                 widened {stretch:.1} times); add launches, and measure the sides in turns"
+                "the difference is within the noise between launches (guard interval widened \
+                 {stretch:.1} times); add launches and measure the sides in turns"
             ),
             Self::TooNoisy { half_width } => write!(
                 f,
-                "the ratio is known only to within {:.1} %; add launches",
+                "the ratio is known only within {:.1} %; add launches",
                 half_width * 100.0
             ),
         }
@@ -121,7 +121,7 @@ pub struct Comparison {
 impl Comparison {
     /// A comparison without intervals.
     pub(super) fn undecided(reason: Reason, ratio: Option<f64>) -> Self {
-        Self { verdict: Verdict::CannotTell(reason), ratio, interval: None, guard: None }
+        Self { verdict: Verdict::Inconclusive(reason), ratio, interval: None, guard: None }
     }
 }
 
@@ -162,29 +162,29 @@ mod tests {
     #[test]
     fn too_few_launches_name_the_number_needed() {
         let found = compare(&[1.0], &[1.2, 1.2, 1.2, 1.2], &Rule::default());
-        let Verdict::CannotTell(reason) = found.verdict else {
+        let Verdict::Inconclusive(reason) = found.verdict else {
             panic!("{found:?}");
         };
         assert!(reason.to_string().contains("at least 4 launches a side"));
         assert!((found.ratio.unwrap() - 1.2).abs() < 1e-12);
         assert_eq!((found.interval, found.guard), (None, None));
         let none = compare(&[], &[], &Rule::default());
-        assert!(matches!(none.verdict, Verdict::CannotTell(Reason::TooFewLaunches { .. })));
+        assert!(matches!(none.verdict, Verdict::Inconclusive(Reason::TooFewLaunches { .. })));
     }
 
     #[test]
     fn every_other_reason_can_be_reached() {
         let unusable = verdict(&[0.0; 8], &STEADY);
-        assert_eq!(unusable, Verdict::CannotTell(Reason::UnusableTimes));
+        assert_eq!(unusable, Verdict::Inconclusive(Reason::UnusableTimes));
         let wild = [1.0, 1.4, 0.8, 1.2, 0.7, 1.3, 0.9, 1.1];
         let noisy = verdict(&wild, &times(1.0));
-        assert!(matches!(noisy, Verdict::CannotTell(Reason::TooNoisy { .. })));
+        assert!(matches!(noisy, Verdict::Inconclusive(Reason::TooNoisy { .. })));
         let small = verdict(&STEADY, &times(1.02));
-        assert!(matches!(small, Verdict::CannotTell(Reason::NotEstablished { .. })));
+        assert!(matches!(small, Verdict::Inconclusive(Reason::NotEstablished { .. })));
         let mut rng = Rng::new(1);
         let trend = (0..100).any(|_| {
             let times = Noise::LinearDrift.launches(&mut rng, 24);
-            verdict(&times[..12], &times[12..]) == Verdict::CannotTell(Reason::Trend)
+            verdict(&times[..12], &times[12..]) == Verdict::Inconclusive(Reason::Trend)
         });
         assert!(trend);
     }

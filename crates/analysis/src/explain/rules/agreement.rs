@@ -5,11 +5,11 @@ use busbw_logs::measurement::{Origin, disagreements, stated_average_differs};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::{bytes, rate};
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
     let odd = disagreements(run);
@@ -17,24 +17,24 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "figures-disagree",
-                Weight::Wrong,
+                Severity::Wrong,
                 Confidence::Certain,
-                format!("{} of the bandwidths do not follow from their row's size, time and factor", odd.len()),
+                format!("{} of the bandwidths do not match their row's size, time and bus factor", odd.len()),
             )
             .evidence(format!(
                 "{} at {}: written {}, computed {}",
                 first.column, bytes(first.size), rate(first.written), rate(first.computed)
             ))
-            .remedy("do not use these rows: the table was edited, or its ranks or collective are others than it says"),
+            .remedy("do not use these rows: the table was edited, or ran with other ranks or another collective than it states"),
         );
     }
     if let Some(mean) = stated_average_differs(run) {
         findings.push(
             Finding::new(
                 "average-disagrees",
-                Weight::Note,
+                Severity::Note,
                 Confidence::Certain,
-                "the stated average is not that of the rows: some are missing here",
+                "the stated average is not the mean of the rows: some rows are missing",
             )
             .evidence(format!(
                 "stated {}, mean of the rows {}",
@@ -43,9 +43,9 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             )),
         );
     }
-    // The factor tells how many ranks there were, whatever people call the run.
+    // The bus factor gives the number of ranks, whatever the file is called.
     if let (Some(figures), Some(known)) = (run.ranks_by_figures(), run.ranks)
-        && known.origin == Origin::Said
+        && known.origin == Origin::Stated
         && figures != known.value
         && odd.is_empty()
     {
@@ -64,12 +64,10 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
 fn ranks(figures: usize, otherwise: String) -> Finding {
     Finding::new(
         "ranks-disagree",
-        Weight::Note,
+        Severity::Note,
         Confidence::Likely,
-        format!("the figures are those of {figures} ranks"),
+        format!("the figures match {figures} ranks"),
     )
-    .evidence(format!(
-        "busbw over algbw, or count against size, is that of {figures} ranks; {otherwise}"
-    ))
-    .remedy("check how many ranks ran before comparing this with others")
+    .evidence(format!("busbw over algbw, or count over size, gives {figures} ranks; {otherwise}"))
+    .remedy("check how many ranks ran before you compare this run with others")
 }

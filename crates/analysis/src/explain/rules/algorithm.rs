@@ -1,22 +1,22 @@
-//! Which algorithm ran: as NCCL's lines name it, or which ones the result leaves.
-//! Not how that is worded (`choice`).
+//! The algorithm that ran: the one that NCCL's log names, or those that the result does not exclude.
+//! Not its wording (`choice`).
 
 use super::super::{
     choice::Basis,
     context::{Context, at},
-    finding::{Confidence, Finding, Weight},
-    limit::said_at,
+    finding::{Confidence, Finding, Severity},
+    limit::logged_algorithms,
 };
 use busbw_core::quantity::{list, rate};
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let note =
-        |confidence, cause: String| Finding::new("algorithm", Weight::Note, confidence, cause);
+        |confidence, cause: String| Finding::new("algorithm", Severity::Note, confidence, cause);
     if let Some(measured) = &context.measured {
-        let said = said_at(context, measured.size);
-        if !said.is_empty() {
-            let cause = format!("NCCL chose {} {}", list(&said, "and"), at(measured.size));
-            return vec![note(Confidence::Certain, cause).evidence("NCCL's TUNING lines")];
+        let logged = logged_algorithms(context, measured.size);
+        if !logged.is_empty() {
+            let cause = format!("NCCL chose {} {}", list(&logged, "and"), at(measured.size));
+            return vec![note(Confidence::Certain, cause).evidence("TUNING lines in NCCL's log")];
         }
     }
     let Some(choice) = context.ceiling.as_ref().map(|ceiling| &ceiling.choice) else {
@@ -30,8 +30,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let busbw = context.busbw().unwrap_or(0.0);
     let mut found =
         note(confidence, only).evidence(format!("{} GB/s is {}", rate(busbw), choice.above()));
-    if let Some(unless) = choice.unless(&context.candidates, busbw) {
-        found = found.evidence(unless);
+    if let Some(others) = choice.conditional_alternatives(&context.candidates, busbw) {
+        found = found.evidence(others);
     }
     vec![found.confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING … | grep -- '-> Algo'")]
 }

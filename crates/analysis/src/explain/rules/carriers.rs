@@ -1,6 +1,6 @@
-//! Who carried messages through MPI, by the library's own word: BTLs and UCX's lanes, what nobody said, and
+//! The transports that MPI set up, by its own log: BTLs and UCX's lanes, ranks without such a log, and
 //! TCP where something faster is likely.
-//! Not whether bytes went there: these lines prove that a connection was set up.
+//! Not whether bytes went there: these lines prove only that a connection was set up.
 //!
 //! Sources: Open MPI's ompi/mca/bml/r2/bml_r2.c, UCX's src/ucp/core/ucp_worker.c.
 
@@ -11,7 +11,7 @@ use busbw_library_logs::mpi::{MpiFacts, connections, lanes, transports_named};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::decimal_bytes as bytes;
 use busbw_core::quantity::{count, list};
@@ -19,7 +19,7 @@ use busbw_core::quantity::{count, list};
 /// Open MPI's BTL for TCP.
 const TCP: &str = "tcp";
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let facts = &context.run.mpi;
     if facts.is_empty() {
         return Vec::new();
@@ -28,23 +28,23 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     rules.iter().filter_map(|rule| rule(context, facts)).collect()
 }
 
-/// What is known, and what is not.
+/// The transports that the log names, and the ranks for which it names none.
 fn carriers(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding> {
     let btls: Vec<&str> = connections(facts).into_keys().collect();
     let lanes: Vec<&str> = lanes(facts).into_iter().collect();
     let named = if !btls.is_empty() {
-        Some(format!("Open MPI's messages between ranks went to its BTL {}", list(&btls, "and")))
+        Some(format!("Open MPI sent messages between ranks to its BTL {}", list(&btls, "and")))
     } else if facts.iter().any(MpiFacts::is_all_ucx) && !lanes.is_empty() {
-        Some(format!("Open MPI's messages went to UCX, whose lanes are {}", list(&lanes, "and")))
+        Some(format!("Open MPI sent messages to UCX, whose lanes are {}", list(&lanes, "and")))
     } else {
         None
     };
     let cause = match (named, facts.iter().all(|one| one.unknown.is_empty())) {
         (Some(named), true) => named,
-        (Some(named), false) => format!("{named}; of some ranks it is not known"),
-        (None, _) => "what carried the messages is not proven".to_owned(),
+        (Some(named), false) => format!("{named}; for some ranks the log names none"),
+        (None, _) => "no log proves which transport carried the messages".to_owned(),
     };
-    let finding = Finding::new("carriers", Weight::Note, Confidence::Certain, cause)
+    let finding = Finding::new("carriers", Severity::Note, Confidence::Certain, cause)
         .evidence(transports_named(facts));
     Some(match moved(context) {
         Some(moved) => finding.evidence(format!("counters of rank 0's host: {moved}")),
@@ -52,7 +52,7 @@ fn carriers(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding> {
     })
 }
 
-/// What network devices moved while rows were measured, the busiest first.
+/// Bytes that network devices moved while rows were measured, the busiest device first.
 fn moved(context: &Context<'_>) -> Option<String> {
     let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
     let counters = context.run.rows.iter().flat_map(|row| &row.counters);
@@ -79,12 +79,12 @@ fn tcp_within_a_host(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Findin
     (ranks > 0).then(|| {
         Finding::new(
             "tcp-within-a-host",
-            Weight::Slow,
+            Severity::Slow,
             Confidence::Certain,
             "ranks of one host exchange messages over TCP instead of shared memory",
         )
         .evidence(format!("Open MPI's log: {} to others of the same host by the BTL tcp", count(ranks as u64, "rank")))
-        .remedy("leave shared memory among the BTLs: vader, from Open MPI 5 on sm (--mca btl self,vader,tcp, or unset OMPI_MCA_btl)")
+        .remedy("allow the shared-memory BTL: vader, or sm from Open MPI 5 on (--mca btl self,vader,tcp, or unset OMPI_MCA_btl)")
         .confirm("mpirun --mca btl_base_verbose 100 …; ls -ld /dev/shm")
     })
 }
@@ -95,14 +95,14 @@ fn tcp_beside_rdma(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding>
         nics.iter().filter(|nic| nic.kind == "infiniband").map(|nic| nic.name.as_str()).collect();
     let lanes = lanes(facts);
     let over_tcp = match facts.iter().any(MpiFacts::is_all_ucx) {
-        // Beside a lane of an adapter one of TCP may only serve to connect.
+        // Beside an RDMA lane, a TCP lane may only serve to set up the connection.
         true => lanes.iter().any(|lane| lane.starts_with("tcp/")) && !lanes.iter().any(is_rdma),
         false => connections(facts).contains_key(TCP),
     };
     (over_tcp && !rdma.is_empty()).then(|| {
         Finding::new(
             "sockets-beside-rdma",
-            Weight::Slow,
+            Severity::Slow,
             Confidence::Likely,
             "MPI uses TCP although the host has RDMA NICs",
         )

@@ -1,23 +1,23 @@
-//! Several processes that each ran the whole test for themselves.
+//! Several processes that each ran the whole test alone.
 //! Not ranks of one communicator.
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
     if run.copies > 1 && run.rank_count() == Some(1) {
         findings.push(
             Finding::new(
                 "separate-runs",
-                Weight::Wrong,
+                Severity::Wrong,
                 Confidence::Certain,
-                format!("{} processes each ran a test of one rank: nothing was sent between them", run.copies),
+                format!("{} processes each ran a test of one rank: they sent nothing to each other", run.copies),
             )
-            .evidence(format!("the parameters are printed {} times, and every device is rank 0", run.copies))
+            .evidence(format!("the parameters appear {} times, and every device is rank 0", run.copies))
             .remedy("nccl-tests was built without MPI, or with another MPI than the launcher's: build with MPI=1, or use busbw, which needs none")
             .confirm("ldd $(which all_reduce_perf) | grep -i mpi"),
         );
@@ -25,9 +25,9 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "one-rank",
-                Weight::Wrong,
+                Severity::Wrong,
                 Confidence::Certain,
-                "there is one rank: nothing crosses a link, and busbw is 0 by definition",
+                "the run has one rank: nothing crosses a link, and busbw is 0 by definition",
             )
             .remedy("use two GPUs or more")
             .confirm("busbw all_reduce -g 2"),

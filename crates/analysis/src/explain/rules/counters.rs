@@ -1,6 +1,6 @@
-//! What devices counted while rows were measured: links that erred, memory that erred, clocks held
-//! back, congestion. Records only.
-//! Not bytes.
+//! Counters of devices that grew while rows were measured: link errors, memory errors, throttled clocks,
+//! congestion. Records only.
+//! Not counters of bytes.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,46 @@ use busbw_core::record::Meaning;
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let (spread, compare) = match context.by_nccl() {
         true => (
-            "see whether other jobs ran; check PFC and ECN settings, and spread flows (NCCL_IB_QPS_PER_CONNECTION)",
+            "check whether other jobs ran; check PFC and ECN settings, and spread flows (NCCL_IB_QPS_PER_CONNECTION)",
             "busbw sweep -x NCCL_IB_QPS_PER_CONNECTION=1,4 all_reduce",
         ),
-        false => ("see whether other jobs ran; check PFC and ECN settings", "ethtool -S eth0"),
+        false => ("check whether other jobs ran; check PFC and ECN settings", "ethtool -S eth0"),
     };
     let kinds = [
         (
             Meaning::LinkError,
             "link-errors",
-            Weight::Slow,
-            "links erred while rows were measured: data was damaged, lost or sent again",
+            Severity::Slow,
+            "links had errors while rows were measured: data was damaged, lost or retransmitted",
             "clean or change the cable or transceiver, reseat the GPU or NIC",
             "busbw doctor; mlxlink -d mlx5_0 -c -e; nvidia-smi nvlink -e",
         ),
         (
             Meaning::MemoryError,
             "memory-errors",
-            Weight::Slow,
-            "a GPU's memory erred",
+            Severity::Slow,
+            "a GPU's memory had errors",
             "have the GPU checked",
             "nvidia-smi -q -d ECC,PAGE_RETIREMENT",
         ),
         (
             Meaning::Throttled,
             "clocks-held-back",
-            Weight::Slow,
-            "a GPU's clocks were held back",
-            "look at its cooling and power limit",
+            Severity::Slow,
+            "a GPU throttled its clocks",
+            "check its cooling and power limit",
             "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
         ),
         (
             Meaning::Congestion,
             "congestion",
-            Weight::Note,
+            Severity::Note,
             "the network was congested: senders had to wait or packets were marked or dropped",
             spread,
             compare,
@@ -55,7 +55,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     ];
     kinds
         .into_iter()
-        .filter_map(|(meaning, rule, weight, cause, remedy, confirm)| {
+        .filter_map(|(meaning, rule, severity, cause, remedy, confirm)| {
             let mut grown: BTreeMap<(String, String), u64> = BTreeMap::new();
             for device in context.run.rows.iter().flat_map(|row| &row.counters) {
                 for (counter, by) in device.of(meaning) {
@@ -72,7 +72,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
                 Confidence::Certain
             };
             let mut finding =
-                Finding::new(rule, weight, certain, cause).remedy(remedy).confirm(confirm);
+                Finding::new(rule, severity, certain, cause).remedy(remedy).confirm(confirm);
             let more = grown.len().saturating_sub(4);
             for ((device, counter), by) in grown.iter().take(4) {
                 finding = finding.evidence(format!("{device}: {counter} grew by {by}"));

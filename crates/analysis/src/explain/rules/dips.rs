@@ -1,25 +1,25 @@
-//! Sizes that are slower than smaller and larger ones, and speed that falls at the end.
+//! Sizes that are slower than smaller and larger ones, and bandwidth that falls at the largest size.
 //! Not differences between samples of one size (`unsteady`).
 
 use super::super::{
     context::{Context, row_speed},
-    finding::{Confidence, Finding, Weight},
-    limit::said_at,
+    finding::{Confidence, Finding, Severity},
+    limit::logged_algorithms,
 };
 use busbw_core::quantity::{bytes, list, plain, rate};
 
-/// A size is a dip below this part of the best on either side of it.
-const DIP: f64 = 0.92;
+/// A size is a dip below this share of the best bandwidth on either side of it.
+const DIP_SHARE: f64 = 0.92;
 
-/// Dips are looked for among sizes that reach this part of the best: below it, time is not spent on
-/// bytes.
-const MOVING: f64 = 0.25;
+/// Dips are searched among sizes that reach this share of the best bandwidth: below it the latency
+/// dominates.
+const BANDWIDTH_BOUND_SHARE: f64 = 0.25;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
-    // One launch of one type and operator; where sizes start again there are several.
+    // Rising sizes are one launch of one type and operator; sizes that start again are several.
     let points: Vec<(u64, f64)> =
-        context.moving_rows().filter_map(|row| Some((row.size, row_speed(run, row)?))).collect();
+        context.nonempty_rows().filter_map(|row| Some((row.size, row_speed(run, row)?))).collect();
     if points.len() < 3 || !points.is_sorted_by(|a, b| a.0 < b.0) {
         return Vec::new();
     }
@@ -33,7 +33,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     let mut dips = Vec::new();
     for ((size, speed), best_before) in points.iter().zip(before).rev() {
         let sides = best_after.min(best_before);
-        if *speed < sides * DIP && sides > best * MOVING {
+        if *speed < sides * DIP_SHARE && sides > best * BANDWIDTH_BOUND_SHARE {
             dips.push((*size, *speed, sides));
         }
         best_after = speed.max(best_after);
@@ -44,23 +44,23 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         let sizes: Vec<String> = dips.iter().map(|(size, ..)| bytes(*size)).collect();
         let switched = dips.iter().any(|(size, ..)| changes_algorithm(context, *size));
         let (confidence, cause) = if switched {
-            (Confidence::Likely, "NCCL's lines name another algorithm there")
+            (Confidence::Likely, "NCCL's log names another algorithm for that size")
         } else {
             (
                 Confidence::Possible,
-                "another algorithm or protocol from that size on, or disturbance by other work",
+                "another algorithm or protocol from that size on, or interference by other work",
             )
         };
         let nccl = context.by_nccl();
         let remedy = if nccl {
-            "if it comes again at the same size, a tuner or NCCL_ALGO/NCCL_PROTO can be told; if not, it was disturbance"
+            "repeat the run: a dip at the same size is the algorithm, which a tuner plugin or NCCL_ALGO/NCCL_PROTO can change; else it was interference"
         } else {
-            "if it comes again at the same size, it is the algorithm; if not, it was disturbance"
+            "repeat the run: a dip at the same size is the algorithm; else it was interference"
         };
         let log = if nccl { " with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING" } else { "" };
         let mut finding = Finding::new(
             "dip",
-            Weight::Slow,
+            Severity::Slow,
             confidence,
             format!(
                 "{} slower than smaller and larger sizes: {cause}",
@@ -73,7 +73,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         )
         .remedy(remedy)
         .confirm(
-            context.again(&format!(
+            context.repeat_command(&format!(
                 "-b {} -e {} -f 2 --repeat 5",
                 plain(size / 2),
                 plain(size.saturating_mul(2))
@@ -90,18 +90,18 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(finding);
     }
     if let Some((size, speed)) = points.last()
-        && *speed < best * DIP
+        && *speed < best * DIP_SHARE
     {
         findings.push(
             Finding::new(
                 "falls-at-the-end",
-                Weight::Note,
+                Severity::Note,
                 Confidence::Possible,
-                "speed falls towards the largest size: heat, congestion or memory",
+                "bandwidth falls towards the largest size: heat, congestion or memory",
             )
             .evidence(format!("{} GB/s at {}, best {}", rate(*speed), bytes(*size), rate(best)))
-            .confirm(context.again(&format!(
-                "-b {} -e {} --repeat 5, and its record's counters",
+            .confirm(context.repeat_command(&format!(
+                "-b {} -e {} --repeat 5, then the counters in its record",
                 plain(*size),
                 plain(*size)
             ))),
@@ -110,8 +110,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether NCCL's lines name one algorithm for a size and another for the next smaller one.
+/// Whether NCCL's log names one algorithm for a size and another for the next smaller one.
 fn changes_algorithm(context: &Context<'_>, size: u64) -> bool {
-    let (here, before) = (said_at(context, size), said_at(context, size / 2));
+    let (here, before) = (logged_algorithms(context, size), logged_algorithms(context, size / 2));
     !here.is_empty() && !before.is_empty() && here != before
 }

@@ -1,31 +1,31 @@
-//! A run that did not end well, or has no row.
+//! A run that failed, or has no row.
 //! Not wrong results (`wrong`).
 
 use busbw_logs::measurement::{Form, Measurement};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 
-/// Whether a test has rows at all: OSU's start-up tests have none, and statistics are no test.
+/// Whether a test prints rows at all: OSU's start-up tests print none, and plugin statistics are no test.
 fn has_rows(run: &Measurement) -> bool {
     let name = run.test.name.as_deref().unwrap_or_default();
     let none = ["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one));
     !none && run.source.form != Form::NetStats
 }
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
     if let [first, ..] = run.errors.as_slice() {
         let cause = if run.rows.is_empty() {
             "the run failed before its first row"
         } else {
-            "the run failed: the rows are those that came before"
+            "the run failed; the rows are those measured before the failure"
         };
-        let mut finding = Finding::new("failure", Weight::Wrong, Confidence::Certain, cause)
-            .remedy("the first message is the one to look at; the others follow from it")
+        let mut finding = Finding::new("failure", Severity::Wrong, Confidence::Certain, cause)
+            .remedy("read the first message: the others follow from it")
             .confirm(if context.by_nccl() {
                 "the same command with NCCL_DEBUG=INFO"
             } else {
@@ -42,9 +42,9 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "failure",
-                Weight::Wrong,
+                Severity::Wrong,
                 Confidence::Certain,
-                "there is a head and no row: the run was cut off, or hung",
+                "the run has a header and no row: it was cut off, or it hung",
             )
             .confirm(if context.by_nccl() {
                 "the same command with NCCL_DEBUG=INFO, and its stderr"
@@ -56,8 +56,13 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     for facts in context.facts() {
         for warning in facts.warnings.iter().take(2) {
             findings.push(
-                Finding::new("nccl-warning", Weight::Slow, Confidence::Certain, "NCCL warned")
-                    .evidence(warning.what.text.clone()),
+                Finding::new(
+                    "nccl-warning",
+                    Severity::Slow,
+                    Confidence::Certain,
+                    "NCCL printed a warning",
+                )
+                .evidence(warning.what.text.clone()),
             );
         }
     }

@@ -1,22 +1,22 @@
 //! The latency floor, and the size from which on half of the bandwidth is reached (n1/2).
-//! Not a limit: starting an operation costs what it costs.
+//! Not a hardware limit: the floor is software and wire latency.
 
 use super::super::{
-    context::{Context, row_speed, small_times, start_us},
-    finding::{Confidence, Finding, Weight},
+    context::{Context, latency_floor_us, row_speed, small_times},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::{bytes, time};
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(floor) = start_us(context.run) {
+    if let Some(floor) = latency_floor_us(context.run) {
         let measured = small_times(context.run).len();
         findings.push(
             Finding::new(
                 "latency-floor",
-                Weight::Note,
+                Severity::Note,
                 Confidence::Certain,
-                format!("an operation takes {} however small it is", time(floor)),
+                format!("latency floor: a small operation takes {}", time(floor)),
             )
             .evidence(format!("median of {measured} sizes up to 1 KiB")),
         );
@@ -25,22 +25,22 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "half-bandwidth-size",
-                Weight::Note,
+                Severity::Note,
                 Confidence::Certain,
-                format!("half of the bandwidth is reached at about {}", bytes(half)),
+                format!("messages of about {} reach half of the bandwidth (n1/2)", bytes(half)),
             )
-            .evidence(format!("half of {best:.1} GB/s, between measured sizes by their logarithms"))
-            .remedy("keep messages above it; below it, their number counts and not their bytes"),
+            .evidence(format!("half of {best:.1} GB/s, interpolated between measured sizes (logarithmic)"))
+            .remedy("send larger messages; below this size the number of messages costs more than their bytes"),
         );
     }
     findings
 }
 
-/// The size at which speed passes half of the settled one, and the latter.
+/// The size in bytes at which bandwidth passes half of the measured one, and the measured one in GB/s.
 fn half_bandwidth(context: &Context<'_>) -> Option<(u64, f64)> {
     let best = context.busbw()?;
     let points: Vec<(u64, f64)> = context
-        .moving_rows()
+        .nonempty_rows()
         .filter_map(|row| Some((row.size, row_speed(context.run, row)?)))
         .collect();
     if points.len() < 4 || !points.is_sorted_by(|a, b| a.0 < b.0) {
@@ -54,6 +54,6 @@ fn half_bandwidth(context: &Context<'_>) -> Option<(u64, f64)> {
     let part = (wanted - below.1) / (above.1 - below.1);
     let (low, high) = ((below.0 as f64).ln(), (above.0 as f64).ln());
     let size = (low + (high - low) * part).exp();
-    // Three digits are more than such a figure has; bytes are said in KiB or MiB anyway.
+    // The figure is an estimate; it is printed in KiB or MiB.
     Some((size as u64, best))
 }

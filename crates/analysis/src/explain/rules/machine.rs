@@ -3,27 +3,27 @@
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let Some(known) = context.machine.as_ref().filter(|known| !known.contradictions.is_empty())
     else {
         return Vec::new();
     };
     let limit = match context.ceiling {
-        Some(_) => "; limit and percent are those of another machine",
+        Some(_) => "; limit and percent belong to another machine",
         None => "",
     };
     vec![
         Finding::new(
             "machine-disagrees",
-            Weight::Wrong,
+            Severity::Wrong,
             Confidence::Certain,
             format!("{}{limit}", known.contradictions.join("; ")),
         )
         .evidence("the run's own list of devices, against --machine and --nodes")
-        .remedy("name the machine that the run was on, or leave --machine out")
+        .remedy("give the machine that the run used, or leave --machine out")
         .confirm("nvidia-smi -L on one of its hosts"),
     ]
 }

@@ -1,6 +1,6 @@
-//! What NCCL's lines say of transports that cost bandwidth: sockets beside RDMA, sockets without
-//! helper threads, bounce buffers in host memory, one NIC of several, shared memory in place of P2P.
-//! Not whether bytes went there: these lines prove that a connection was set up.
+//! Transports in NCCL's log that cost bandwidth: sockets beside RDMA, sockets without helper threads,
+//! bounce buffers in host memory, one NIC of several, shared memory instead of P2P.
+//! Not whether bytes went there: these lines prove only that a connection was set up.
 //!
 //! Sources: NCCL's src/transport/net_socket.cc, net.cc, p2p.cc, src/graph/paths.cc.
 
@@ -8,12 +8,12 @@ use busbw_library_logs::nccl::{NcclFacts, Transport};
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
     placement::setting,
 };
 use busbw_core::quantity::list;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let facts: Vec<&NcclFacts> = context.facts().collect();
     if facts.is_empty() {
         return Vec::new();
@@ -69,7 +69,7 @@ fn sockets_beside_rdma(
         && rdma.is_empty()
         && known.machine.node.nics.iter().any(|nics| nics.kind.rdma())
     {
-        rdma.push("by the machine's description".to_owned());
+        rdma.push("in the machine's description".to_owned());
     }
     if rdma.is_empty() || !uses_sockets(facts, transports) {
         return None;
@@ -80,17 +80,17 @@ fn sockets_beside_rdma(
     } else {
         (
             Confidence::Likely,
-            "give the container /dev/infiniband and libibverbs, and look why NET/IB found no device or a plugin failed",
+            "give the container /dev/infiniband and libibverbs; NCCL's log says why NET/IB found no device or a plugin failed",
         )
     };
     Some(
         Finding::new(
             "sockets-beside-rdma",
-            Weight::Slow,
+            Severity::Slow,
             confidence,
             "NCCL uses TCP sockets although the host has RDMA NICs",
         )
-        .evidence("NCCL's lines: network Socket")
+        .evidence("NCCL's log: network Socket")
         .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
         .remedy(remedy)
         .confirm("NCCL_DEBUG=INFO … | grep -E 'NET/(IB|Plugin)|Using network'; ibv_devinfo"),
@@ -106,7 +106,7 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
     Some(
         Finding::new(
             "sockets-without-threads",
-            Weight::Slow,
+            Severity::Slow,
             Confidence::Likely,
             "each connection is one TCP stream, driven by NCCL's proxy thread alone: about 15 to 25 Gb/s, whatever the NIC",
         )
@@ -117,7 +117,7 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
 }
 
 fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
-    // Those two are TCP, where no NIC reads any memory but the host's.
+    // Socket and busbw are TCP: their NICs read host memory only.
     let rdma = |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if !["Socket", "busbw"].contains(&plugin.as_str()));
     let all = transports.iter().filter(rdma).count();
     let without = transports
@@ -135,12 +135,12 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     disabled.dedup();
     let mut finding = Finding::new(
         "no-gpudirect-rdma",
-        Weight::Slow,
+        Severity::Slow,
         Confidence::Certain,
         if without == all {
-            "the NICs do not read GPU memory: what they send takes a detour through the host's"
+            "the NICs do not read GPU memory directly: data is staged in host memory"
         } else {
-            "some NICs do not read GPU memory: what these send takes a detour through the host's"
+            "some NICs do not read GPU memory directly: their data is staged in host memory"
         },
     )
     .evidence(format!(
@@ -148,7 +148,7 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
         plural(all, "kind"),
         if without == 1 { "lacks" } else { "lack" }
     ))
-    .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than NCCL likes")
+    .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than its default allows")
     .confirm("lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO … | grep 'GPU Direct RDMA'; busbw doctor");
     if !disabled.is_empty() {
         finding =
@@ -183,12 +183,12 @@ fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opt
     Some(
         Finding::new(
             "one-nic-of-several",
-            Weight::Slow,
+            Severity::Slow,
             Confidence::Likely,
             format!("connections use one NIC of {}", found.len()),
         )
         .evidence(format!("every `via NET/{network}/{}`; devices: {}", used.first().unwrap_or(&0), list(&found, "and")))
-        .remedy("look for NICs on another PCI root than the GPUs, NCCL_IB_HCA, NCCL_CROSS_NIC, and for sockets whether all interfaces are in one subnet")
+        .remedy("check NCCL_IB_HCA and NCCL_CROSS_NIC, whether the NICs share a PCI root with the GPUs, and, for sockets, whether all interfaces are in one subnet")
         .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET …; nvidia-smi topo -m"),
     )
 }
@@ -204,16 +204,16 @@ fn shared_memory(
     let asked = setting(context.run, "NCCL_P2P_DISABLE").is_some();
     let finding = Finding::new(
         "shared-memory",
-        Weight::Slow,
+        Severity::Slow,
         if asked { Confidence::Certain } else { Confidence::Likely },
-        "GPUs of one host exchange data through the host's memory instead of directly",
+        "GPUs of one host exchange data through host memory instead of P2P",
     )
-    .evidence("NCCL's lines: via SHM");
+    .evidence("NCCL's log: via SHM");
     Some(if asked {
         finding.remedy("unset NCCL_P2P_DISABLE").confirm("busbw transports all_reduce")
     } else {
         finding
-            .remedy("check the IOMMU and ACS, whether the GPUs can reach each other, and NCCL_P2P_LEVEL")
+            .remedy("check the IOMMU, ACS, the P2P capability of the GPUs, and NCCL_P2P_LEVEL")
             .confirm("nvidia-smi topo -p2p r; sudo busbw doctor")
     })
 }
@@ -231,12 +231,12 @@ fn more_nodes(context: &Context<'_>, facts: Facts<'_>, _: Transports<'_>) -> Opt
     Some(
         Finding::new(
             "more-nodes-than-hosts",
-            Weight::Slow,
+            Severity::Slow,
             Confidence::Certain,
             format!("NCCL counts {nodes} nodes, but there {} {} {}", if hosts.len() == 1 { "is" } else { "are" }, hosts.len(), plural(hosts.len(), "host")),
         )
         .evidence(format!("nNodes {nodes}; hosts: {}", list(&hosts, "and")))
-        .remedy("containers of one host need the same hostname and boot_id; see whether NCCL_HOSTID is set on purpose")
+        .remedy("give containers of one host the same hostname and boot_id; check whether NCCL_HOSTID is set on purpose")
         .confirm("cat /proc/sys/kernel/random/boot_id; hostname; env | grep NCCL_HOSTID, in each container"),
     )
 }

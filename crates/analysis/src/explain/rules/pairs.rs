@@ -3,11 +3,11 @@
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::bytes;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for matrix in &context.run.pairs {
         let Some(verdict) = &matrix.verdict else { continue };
@@ -15,26 +15,26 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
             format!("{} of {}", matrix.what.as_deref().unwrap_or("pairs"), bytes(matrix.size));
         for found in &verdict.findings {
             let chance = 100.0 * (1.0 - found.confidence);
-            let others = format!("by chance alone in {chance:.2} of 100 healthy machines");
+            let by_chance = format!("found by chance in {chance:.2} of 100 healthy machines");
             findings.push(
                 Finding::new(
                     "slow-pairs",
-                    Weight::Slow,
+                    Severity::Slow,
                     Confidence::Likely,
                     verdict.sentence(found, &matrix.labels).to_string(),
                 )
-                .evidence(format!("{what}, slow in two looks; {others}"))
-                .remedy("look at that place: its links (busbw topo), its processes, its clocks; swap it for another and see what stays slow")
-                .confirm("busbw pairs again: a fault stays where it is from launch to launch"),
+                .evidence(format!("{what}, slow in both passes; {by_chance}"))
+                .remedy("check its links (busbw topo), its processes and its clocks; swap the hardware and see what stays slow")
+                .confirm("run busbw pairs again: a fault stays with the same hardware in every launch"),
             );
         }
         if verdict.findings.is_empty() {
-            let said = verdict.sentences(&matrix.labels);
+            let sentences = verdict.sentences(&matrix.labels);
             let mut finding = Finding::new(
                 "even-pairs",
-                Weight::Note,
+                Severity::Note,
                 Confidence::Certain,
-                format!("{what}: {}", said.join("; ")),
+                format!("{what}: {}", sentences.join("; ")),
             );
             if let Some(worst) = matrix.worst_first().first() {
                 let (from, to) = (matrix.label(worst.from), matrix.label(worst.to));

@@ -2,8 +2,8 @@
 //! interfaces that carried nothing; or that all of this is well.
 //! Not the counting (`nccl_plugin_abi::net_stats`; docs/plugin.md).
 //!
-//! A slow path is given fewer bytes, so that paths are compared by their rates while something was under way, and only
-//! within one connection: others had other work, at other times.
+//! The plugin sends fewer bytes over a slow path, so paths are compared by their rate while busy, and only
+//! within one connection: other connections had other work at other times.
 
 mod interfaces;
 mod lost;
@@ -16,71 +16,68 @@ use nccl_plugin_abi::net_stats::{NetConnection, NetPath, NetStats, PathState};
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::decimal_bytes as bytes;
 use busbw_core::quantity::{count, rate};
 
-/// Less than this says nothing of paths, in bytes.
-const LITTLE: u64 = 8 << 20;
-/// Paths that are shown as evidence.
-const SHOWN: usize = 4;
+/// Minimum of bytes sent before paths are compared.
+const MIN_BYTES_TO_COMPARE: u64 = 8 << 20;
+/// Maximum of paths listed as evidence.
+const MAX_PATHS_LISTED: usize = 4;
 
-/// A connection, and the process that it is of.
+/// A connection and its process.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct Counted<'a> {
     process: &'a NetStats,
     connection: &'a NetConnection,
 }
 
-impl Seen<'_> {
-    /// Whether the other end is on the same host: there is no link between them.
+impl Counted<'_> {
+    /// Whether the peer is on the same host, with no link between.
     fn is_within_host(self) -> bool {
         let peer = self.connection.peer;
         peer.is_loopback() || self.process.interfaces.iter().any(|one| one.address == peer)
     }
 
-    /// Whether no path is left: how they are now is not how they were.
-    fn is_over(self) -> bool {
+    /// Whether the connection is closed: all its paths are gone.
+    fn is_closed(self) -> bool {
         self.connection.paths.iter().all(|path| path.state == PathState::Absent)
     }
 }
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
-    let all: Vec<Seen<'_>> = context.run.paths.iter().flat_map(of_process).collect();
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let all: Vec<Counted<'_>> = context.run.paths.iter().flat_map(of_process).collect();
     if all.is_empty() {
         return Vec::new();
     }
-    let between: Vec<Seen<'_>> =
+    let between: Vec<Counted<'_>> =
         all.iter().copied().filter(|seen| !seen.is_within_host()).collect();
     let found = [
-        slow::look(&between),
-        retransmits::look(&between),
-        lost::look(&all, &context.run.paths),
-        interfaces::look(&between),
+        slow::check(&between),
+        retransmits::check(&between),
+        lost::check(&all, &context.run.paths),
+        interfaces::check(&between),
     ];
     let found: Vec<Finding> = found.into_iter().flatten().collect();
-    if found.is_empty() { vec![well(&all, &context.run.paths)] } else { found }
+    if found.is_empty() { vec![nothing_found(&all, &context.run.paths)] } else { found }
 }
 
-fn of_process(process: &NetStats) -> impl Iterator<Item = Seen<'_>> {
-    process.connections.iter().map(move |connection| Seen { process, connection })
+fn of_process(process: &NetStats) -> impl Iterator<Item = Counted<'_>> {
+    process.connections.iter().map(move |connection| Counted { process, connection })
 }
 
-/// Nothing stands out.
-fn well(all: &[Seen<'_>], processes: &[NetStats]) -> Finding {
+/// The note where no rule found anything.
+fn nothing_found(all: &[Counted<'_>], processes: &[NetStats]) -> Finding {
     let sent = processes.iter().fold(0u64, |sum, one| sum.saturating_add(one.totals().bytes));
-    if sent < LITTLE {
-        let cause = format!(
-            "busbw's net plugin sent {}: too little to tell one path from the other",
-            bytes(sent)
-        );
-        return Finding::new("paths", Weight::Note, Confidence::Certain, cause);
+    if sent < MIN_BYTES_TO_COMPARE {
+        let cause = format!("busbw's net plugin sent {}: too little to compare paths", bytes(sent));
+        return Finding::new("paths", Severity::Note, Confidence::Certain, cause);
     }
     let paths: usize = all.iter().map(|seen| seen.connection.paths.len()).sum();
     let hosts: BTreeSet<IpAddr> = all.iter().map(|seen| seen.connection.peer).collect();
-    let mut said = format!(
-        "{} of {} to {} sent {}: none was lost, and none is much slower than its siblings",
+    let mut cause = format!(
+        "{} of {} to {} sent {}: no path was lost, and none is much slower than the others",
         count(paths as u64, "path"),
         count(all.len() as u64, "connection"),
         count(hosts.len() as u64, "host"),
@@ -89,12 +86,12 @@ fn well(all: &[Seen<'_>], processes: &[NetStats]) -> Finding {
     if let Some(busiest) = all.iter().max_by_key(|seen| seen.connection.bytes()) {
         let sum: f64 = busiest.connection.paths.iter().filter_map(NetPath::rate).sum();
         let peer = busiest.connection.peer;
-        said += &format!(
-            "; those of the busiest, to {peer}, carry {} Gb/s together while busy",
+        cause += &format!(
+            "; the paths of the busiest connection, to {peer}, carry {} Gb/s together while busy",
             rate(sum * 8.0)
         );
     }
-    Finding::new("paths", Weight::Note, Confidence::Certain, said)
+    Finding::new("paths", Severity::Note, Confidence::Certain, cause)
 }
 
 /// `10.0.0.1:4711 to 10.0.0.2:49205`.
@@ -106,7 +103,7 @@ fn ends(path: &NetPath) -> String {
 }
 
 /// `3 of 16 paths to 10.0.0.2`, or of several connections.
-fn which(paths: usize, connections: &[Seen<'_>]) -> String {
+fn which(paths: usize, connections: &[Counted<'_>]) -> String {
     let all: usize = connections.iter().map(|seen| seen.connection.paths.len()).sum();
     match connections {
         [only] => {

@@ -1,18 +1,18 @@
-//! In place that is constantly faster or slower than out of place.
-//! Not places that differ now this way, now that way (`unsteady`).
+//! In place that is always faster or always slower than out of place.
+//! Not placements whose order varies from size to size (`unsteady`).
 
 use busbw_logs::measurement::Figure;
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::percent;
 
-/// A difference that is worth knowing.
-const GAP: f64 = 0.08;
+/// Minimum difference of the times, as a share (8 %).
+const MIN_GAP: f64 = 0.08;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let valid = run.collective().is_some_and(busbw_core::Collective::in_place_is_valid);
     if run.test.figure != Figure::Bandwidths || !valid {
@@ -20,7 +20,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     }
     let best = context.busbw().unwrap_or(0.0);
     let gaps: Vec<f64> = context
-        .moving_rows()
+        .nonempty_rows()
         .filter_map(|row| {
             let (out, inside) = (row.out_of_place.as_ref()?, row.in_place.as_ref()?);
             (out.busbw? > best * 0.25)
@@ -28,14 +28,14 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         })
         .collect();
     let same_way =
-        gaps.iter().all(|gap| *gap > GAP / 2.0) || gaps.iter().all(|gap| *gap < -GAP / 2.0);
+        gaps.iter().all(|gap| *gap > MIN_GAP / 2.0) || gaps.iter().all(|gap| *gap < -MIN_GAP / 2.0);
     let Some(middle) = busbw_stats::median(&gaps) else { return Vec::new() };
-    if gaps.len() < 3 || !same_way || middle.abs() < GAP {
+    if gaps.len() < 3 || !same_way || middle.abs() < MIN_GAP {
         return Vec::new();
     }
-    let way = if middle > 0.0 { "slower" } else { "faster" };
+    let direction = if middle > 0.0 { "slower" } else { "faster" };
     let register = context.by_nccl();
-    let remedy = "quote the place that your program uses";
+    let remedy = "quote the placement that your program uses";
     let remedy = match register {
         true => format!("{remedy}; a registered buffer (-R 1) may close the gap"),
         false => remedy.to_owned(),
@@ -43,12 +43,15 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     vec![
         Finding::new(
             "places-differ",
-            Weight::Note,
+            Severity::Note,
             Confidence::Certain,
-            format!("in place is {} % {way} than out of place", percent(middle.abs() * 100.0)),
+            format!(
+                "in place is {} % {direction} than out of place",
+                percent(middle.abs() * 100.0)
+            ),
         )
-        .evidence(format!("the same way at all {} large sizes", gaps.len()))
+        .evidence(format!("at all {} large sizes", gaps.len()))
         .remedy(remedy)
-        .confirm(context.again(if register { "-R 1" } else { "--repeat 5" })),
+        .confirm(context.repeat_command(if register { "-R 1" } else { "--repeat 5" })),
     ]
 }

@@ -1,15 +1,15 @@
-//! Where the limit lies, as seen from what NCCL expects, and what a result far below it means.
+//! Results above the limit, and far below it.
 //! Not the limit itself (`limit`).
 
-use busbw_hardware::limits::{Standing, Verdict};
+use busbw_hardware::limits::{Bottleneck, Rating};
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::{list, percent, rate};
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let judged = &context.judgement;
     let (Some(ceiling), Some(busbw), Some(of_limit)) =
         (&context.ceiling, context.busbw(), judged.percent)
@@ -17,32 +17,35 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let evidence = format!("{} of {} GB/s", rate(busbw), rate(ceiling.busbw));
-    match judged.standing {
-        Some(Standing::Above) => {
+    match judged.rating {
+        Some(Rating::Above) => {
             return vec![
                 Finding::new(
                     "above-the-limit",
-                    Weight::Wrong,
+                    Severity::Wrong,
                     Confidence::Likely,
-                    "the result is above what the machine as described allows, so the description is not what ran",
+                    "the result is above the limit of the described machine: the description does not match the machine that ran",
                 )
                 .evidence(evidence)
-                .remedy("give the machine (--machine) and its number of hosts (--nodes) as they were; look for links that the description lacks")
+                .remedy("correct the machine (--machine) and the number of hosts (--nodes); look for links that the description lacks")
                 .confirm("NCCL_DEBUG=INFO …, and busbw topo on every host"),
             ];
         }
-        Some(Standing::Below | Standing::FarBelow) if judged.verdict != Verdict::Software => {}
+        Some(Rating::Below | Rating::FarBelow) if judged.bottleneck != Bottleneck::Software => {}
         _ => return Vec::new(),
     }
     let mut finding = Finding::new(
         "far-below-the-limit",
-        Weight::Slow,
+        Severity::Slow,
         Confidence::Likely,
         if ceiling.unchecked.is_empty() {
-            format!("{} % of the limit: something else than links holds it back", percent(of_limit))
+            format!(
+                "the result is {} % of the limit: the bottleneck is not a link",
+                percent(of_limit)
+            )
         } else {
             format!(
-                "{} % of the limit: something else than the links that are known holds it back",
+                "the result is {} % of the limit: the bottleneck is not one of the known links",
                 percent(of_limit)
             )
         },
@@ -51,20 +54,20 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     if !ceiling.unchecked.is_empty() {
         finding = finding.evidence(format!("not known: {}", list(&ceiling.unchecked, "and")));
     }
-    // Not the likelier algorithm, and no less within its bound.
+    // An unlikelier algorithm with a lower bound would explain it.
     let unlikely = ceiling.choice.unlikely.iter().map(|(one, _)| one.name()).collect::<Vec<_>>();
     if !unlikely.is_empty() {
         finding.confidence = Confidence::Possible;
         let algorithm = ceiling.choice.algorithm.name();
         finding = finding.evidence(format!(
-            "the limit is that of {algorithm}; if {} ran, it is another one",
+            "the limit is that of {algorithm}; if {} ran, the limit is another",
             list(&unlikely, "or")
         ));
     }
     if let Some(expected) = judged.of_expected {
         finding = finding.evidence(format!("{} % of what NCCL expects", percent(expected)));
     }
-    if let Verdict::Unknown { missing } = &judged.verdict
+    if let Bottleneck::Unknown { missing } = &judged.bottleneck
         && !missing.is_empty()
     {
         finding = finding.evidence(format!("not known: {}", missing.join("; ")));
@@ -80,7 +83,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         return vec![finding.confirm(format!("busbw topo on every host; {links}"))];
     }
     if context.run.library.is_empty() {
-        finding = finding.remedy("run it once with NCCL_DEBUG=INFO, and give that log to busbw explain together with this one");
+        finding = finding.remedy("run it once with NCCL_DEBUG=INFO and give that log to busbw explain together with this one");
     }
     let debug = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING …";
     vec![finding.confirm(format!("{debug}; {links}"))]

@@ -1,25 +1,26 @@
-//! A NIC in a slot that is narrower than the NIC.
-//! Not a link that trained down, which only the machine itself tells (`busbw topo`, `busbw doctor`).
+//! A NIC that is faster than its PCIe slot.
+//! Not a link that trained below its capability: `busbw topo` and `busbw doctor` find that on the machine.
 
 use busbw_hardware::{
-    limits::{Resource, Verdict},
+    limits::{Bottleneck, Resource},
     machine::PcieLink,
 };
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::{list, rate};
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let (Some(machine), Some(ceiling)) = (&context.machine, &context.ceiling) else {
         return Vec::new();
     };
-    if ceiling.part(Resource::NicSlot).is_none() {
+    if ceiling.crossed(Resource::NicSlot).is_none() {
         return Vec::new();
     }
-    let limiting = context.judgement.verdict == Verdict::SetBy { resource: Resource::NicSlot };
+    let limiting =
+        context.judgement.bottleneck == Bottleneck::SetBy { resource: Resource::NicSlot };
     let mut findings = Vec::new();
     for nics in &machine.machine.node.nics {
         let (Some(slot), Some(rate_gbit)) = (nics.slot, nics.rate) else { continue };
@@ -38,19 +39,19 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "slot-narrower-than-nic",
-                Weight::Slow,
+                Severity::Slow,
                 confidence,
-                format!("the PCIe slot ({slot}, {} GB/s) is narrower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate)),
+                format!("the PCIe slot ({slot}, {} GB/s) is slower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate)),
             )
-            .evidence(format!("the machine's description: link {slot} for a NIC of {rate_gbit} Gb/s"))
+            .evidence(format!("machine description: link {slot} for a NIC of {rate_gbit} Gb/s"))
             .remedy(format!("move the NIC to {cure}; a NIC of {rate_gbit} Gb/s needs {fit}"))
-            .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it will stop at the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),
+            .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it reaches the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),
         );
     }
     findings
 }
 
-/// The slots that carry a NIC's rate, GB/s, by their line: of each generation the narrowest.
+/// The narrowest slot of each PCIe generation whose line rate carries `nic_rate`, GB/s.
 fn fitting(nic_rate: f64) -> String {
     let narrowest = |generation| {
         let carries = |width: &u8| {
@@ -60,5 +61,9 @@ fn fitting(nic_rate: f64) -> String {
         Some(format!("{width} lanes of PCIe {generation}.0"))
     };
     let fit: Vec<String> = (3..=6).filter_map(narrowest).take(2).collect();
-    if fit.is_empty() { "more than one slot of today".to_owned() } else { list(&fit, "or") }
+    if fit.is_empty() {
+        "more than one slot of any PCIe generation".to_owned()
+    } else {
+        list(&fit, "or")
+    }
 }

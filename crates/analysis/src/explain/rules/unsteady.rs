@@ -1,16 +1,16 @@
-//! Times of one size that differ: between batches or launches, between places, and the first row.
-//! Not a speed that depends on the size (`dips`).
+//! Times of one size that vary: between batches or launches, between placements, and in the first row.
+//! Not bandwidth that varies with the size (`dips`).
 
 use super::super::{
     context::Context,
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::{bytes, percent, plain, time};
 
-/// Samples of one size, or its two places, that differ by more than this part are unsteady.
-const SPREAD: f64 = 0.10;
+/// Samples of one size, or its two placements, are unsteady if they differ by more than this share.
+const MAX_STEADY_SPREAD: f64 = 0.10;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = samples(context).into_iter().chain(places(context)).collect();
     findings.extend(first_row(context));
     findings
@@ -19,7 +19,7 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
 fn samples(context: &Context<'_>) -> Option<Finding> {
     let mut worst: Option<(u64, f64)> = None;
     let mut rows = 0;
-    for row in context.moving_rows() {
+    for row in context.nonempty_rows() {
         for half in row.out_of_place.iter().chain(&row.in_place) {
             let low = half.samples_us.iter().copied().fold(f64::INFINITY, f64::min);
             let high = half.samples_us.iter().copied().fold(0.0, f64::max);
@@ -27,7 +27,7 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
                 continue;
             };
             let spread = (high - low) / middle;
-            if spread > SPREAD {
+            if spread > MAX_STEADY_SPREAD {
                 rows += 1;
                 if worst.is_none_or(|(_, most)| spread > most) {
                     worst = Some((row.size, spread));
@@ -37,19 +37,28 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
     }
     let (size, spread) = worst?;
     Some(
-        Finding::new("unsteady-samples", Weight::Note, Confidence::Certain, "times of the same size differ between samples: small differences in this run mean nothing")
-            .evidence(format!("{rows} places of rows differ by more than 10 %; most at {}, {} %", bytes(size), percent(spread * 100.0)))
-            .remedy("see what else runs on the hosts and the network; fix clocks")
-            .confirm(context.again("--repeat 5 --precision 2%")),
+        Finding::new(
+            "unsteady-samples",
+            Severity::Note,
+            Confidence::Certain,
+            "times of one size vary between samples: small differences in this run mean nothing",
+        )
+        .evidence(format!(
+            "samples vary by more than 10 % in {rows} figures; most at {}, {} %",
+            bytes(size),
+            percent(spread * 100.0)
+        ))
+        .remedy("check what else uses the hosts and the network; lock the clocks")
+        .confirm(context.repeat_command("--repeat 5 --precision 2%")),
     )
 }
 
-/// Both places do the same work; where they differ now this way, now that way, time is unsteady.
-/// That holds for collectives that mean nothing in place, too: their time is real.
+/// In place and out of place do the same work: where sometimes one and sometimes the other is faster, times
+/// are unsteady. This holds for collectives without a valid in-place result, too: their time is real.
 fn places(context: &Context<'_>) -> Option<Finding> {
     let best = context.busbw()?;
     let mut differing: Vec<(u64, f64)> = Vec::new();
-    for row in context.moving_rows() {
+    for row in context.nonempty_rows() {
         let (Some(out), Some(inside)) = (&row.out_of_place, &row.in_place) else { continue };
         let (Some(a), Some(b)) = (out.time_us, inside.time_us) else { continue };
         let speed = out.busbw.unwrap_or(0.0);
@@ -57,17 +66,17 @@ fn places(context: &Context<'_>) -> Option<Finding> {
             differing.push((row.size, b / a - 1.0));
         }
     }
-    let faster = differing.iter().filter(|(_, by)| *by < -SPREAD / 2.0).count();
-    let slower = differing.iter().filter(|(_, by)| *by > SPREAD / 2.0).count();
+    let faster = differing.iter().filter(|(_, by)| *by < -MAX_STEADY_SPREAD / 2.0).count();
+    let slower = differing.iter().filter(|(_, by)| *by > MAX_STEADY_SPREAD / 2.0).count();
     let (size, most) = differing.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
-    if faster == 0 || slower == 0 || most.abs() < SPREAD {
+    if faster == 0 || slower == 0 || most.abs() < MAX_STEADY_SPREAD {
         return None;
     }
     Some(
-        Finding::new("unsteady", Weight::Slow, Confidence::Likely, "the run is unsteady: in place is now faster, now slower than out of place")
+        Finding::new("unsteady", Severity::Slow, Confidence::Likely, "the run is unsteady: in place is sometimes faster and sometimes slower than out of place")
             .evidence(format!("of {} large sizes, in place is faster at {faster} and slower at {slower}; most at {}, {} %", differing.len(), bytes(size), percent(most.abs() * 100.0)))
-            .remedy("repeat it before reading anything into a single size")
-            .confirm(context.again(&format!("-b {0} -e {0} --repeat 5", plain(size)))),
+            .remedy("repeat the run before you conclude anything from a single size")
+            .confirm(context.repeat_command(&format!("-b {0} -e {0} --repeat 5", plain(size)))),
     )
 }
 
@@ -82,9 +91,9 @@ fn first_row(context: &Context<'_>) -> Option<Finding> {
     Some(
         Finding::new(
             "first-row",
-            Weight::Note,
+            Severity::Note,
             Confidence::Likely,
-            "the first figure contains what happens once: connections, clocks that rise",
+            "the first figure includes one-time costs: connection setup, rising clocks",
         )
         .evidence(format!(
             "{} out of place at {}, then {}",
@@ -92,6 +101,6 @@ fn first_row(context: &Context<'_>) -> Option<Finding> {
             bytes(first.size),
             time(next)
         ))
-        .remedy("do not quote it as the latency; warm up longer (-w)"),
+        .remedy("do not quote it as the latency; use more warm-up iterations (-w)"),
     )
 }

@@ -1,13 +1,13 @@
-//! Elements that were not what they should be.
-//! Not tables that contradict themselves (`agreement`).
+//! Wrong data: elements with unexpected values.
+//! Not figures that contradict each other (`agreement`).
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Weight},
+    finding::{Confidence, Finding, Severity},
 };
 use busbw_core::quantity::bytes;
 
-pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let wrong = |row: &&busbw_logs::measurement::Row| {
         row.out_of_place
@@ -20,8 +20,8 @@ pub(super) fn look(context: &Context<'_>) -> Vec<Finding> {
     if rows.is_empty() && stated == 0 {
         return Vec::new();
     }
-    let mut finding = Finding::new("wrong-results", Weight::Wrong, Confidence::Certain, "results were wrong: elements differ from what was expected")
-        .remedy("trust no figure of this run before it is known why: run each pair of nodes alone, with -c 1")
+    let mut finding = Finding::new("wrong-results", Severity::Wrong, Confidence::Certain, "the data was wrong: elements have unexpected values")
+        .remedy("do not trust any figure of this run until the reason is found: test each pair of nodes alone with -c 1")
         .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
     for row in rows.iter().take(4) {
         let elements: u64 = row

@@ -155,7 +155,7 @@ impl OsuArguments {
                 let reason = "only tests of non-blocking collectives or of several threads use it";
                 self.waived.push(waive(reason));
             }
-            'G' => self.waived.push(waive("busbw show --plot draws a run, --svg for a document")),
+            'G' => self.waived.push(waive("busbw show --plot draws a run")),
             'I' => self.waived.push(waive("busbw's own world joins the ranks, in one way")),
             'D' => return Err(format!("-D {text}: busbw has no derived types")),
             'P' => return Err(format!("-P {text}: busbw reads no PAPI counters")),

@@ -3,7 +3,7 @@
 use busbw_core::{
     Benchmark, Collective, DataType,
     exit::Exit,
-    plan::{BackendChoice, Blocking, Plan, Seating},
+    plan::{BackendChoice, Blocking, Plan, RankLayout},
 };
 
 use super::*;
@@ -192,7 +192,7 @@ fn backends() {
     assert!(!asked.remarks.iter().any(|remark| remark.contains("MPI")), "{:?}", asked.remarks);
     let xccl = of("busbw osu_xccl_allreduce", 4).plan;
     assert!(matches!(xccl.backend, BackendChoice::Nccl(_)));
-    assert_eq!((xccl.ranks(), xccl.seating), (4, Seating::Processes));
+    assert_eq!((xccl.ranks(), xccl.rank_layout), (4, RankLayout::Processes));
     assert_eq!(xccl.datatypes, [DataType::Float]);
     assert_eq!(xccl.osu.map(|osu| osu.on_gpus), Some([true; 2]));
     assert_eq!(of("busbw osu_xccl_bcast", 4).plan.datatypes, [DataType::Int8]);

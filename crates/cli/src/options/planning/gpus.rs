@@ -4,7 +4,7 @@
 use busbw_core::{
     Collective,
     cost::CostModel,
-    plan::{BackendChoice, GpuOptions, Plan, ProofBy, Registration, Seating, Sweep},
+    plan::{BackendChoice, CheckedBy, GpuOptions, Plan, RankLayout, Registration, Sweep},
     record::Waiver,
 };
 
@@ -34,11 +34,10 @@ pub(super) fn backend(
             register,
             cta_policy: (cta_policy >= 0).then_some(cta_policy),
             default_stream: is_on(a.stream_null),
-            proof: match a.proof {
-                Proof::Gpu => ProofBy::Gpu,
-                Proof::Host => ProofBy::Host,
-                Proof::HostFills => ProofBy::HostFills,
-                Proof::HostVerifies => ProofBy::HostVerifies,
+            checked_by: match a.proof {
+                None => CheckedBy::Gpu,
+                Some(Proof::HostFills) => CheckedBy::HostFills,
+                Some(Proof::HostVerifies) => CheckedBy::HostVerifies,
             },
         })
     };
@@ -83,9 +82,9 @@ pub(super) fn capturable(a: &BenchArguments, graph: u32, waits: bool) -> Result<
 pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
     let needed = plan.first_device + plan.ranks_each();
     if share && plan.processes() < plan.ranks() {
-        let text = match plan.seating {
-            Seating::Processes => "leave out -t",
-            Seating::Threads if plan.launched == 1 => "leave out _perf",
+        let text = match plan.rank_layout {
+            RankLayout::Processes => "leave out -t",
+            RankLayout::Threads if plan.launched == 1 => "leave out _perf",
             _ => "leave out -t and -g, and let the launcher start one for each",
         };
         return Err(BadOption::new(format!("--share-gpus needs a process for each rank: {text}")));

@@ -97,7 +97,7 @@ pub(super) fn first_device(
 mod tests {
     use std::ffi::OsString;
 
-    use busbw_core::plan::{Plan, Seating};
+    use busbw_core::plan::{Plan, RankLayout};
 
     use super::*;
     use crate::options::{self, Command};
@@ -138,13 +138,19 @@ mod tests {
     #[test]
     fn ranks_are_processes_times_threads_times_devices() {
         let one_each = plan("busbw all_reduce", &[], gpus(8)).unwrap();
-        assert_eq!((one_each.ranks(), one_each.seating), (4, Seating::Launched));
+        assert_eq!((one_each.ranks(), one_each.rank_layout), (4, RankLayout::Launched));
         let theirs = plan("all_reduce_perf -t 2 -g 1", &[], gpus(8)).unwrap();
-        assert_eq!((theirs.ranks(), theirs.drivers(), theirs.seating), (8, 8, Seating::Threads));
+        assert_eq!(
+            (theirs.ranks(), theirs.rank_threads(), theirs.rank_layout),
+            (8, 8, RankLayout::Threads)
+        );
         let ours = plan("busbw all_reduce -g 2", &[], gpus(8)).unwrap();
-        assert_eq!((ours.ranks(), ours.drivers(), ours.processes()), (8, 8, 4));
+        assert_eq!((ours.ranks(), ours.rank_threads(), ours.processes()), (8, 8, 4));
         let host = plan("busbw all_reduce -t 2", &[], Err("none".to_owned())).unwrap();
-        assert_eq!((host.ranks(), host.seating, host.first_device), (8, Seating::Launched, 0));
+        assert_eq!(
+            (host.ranks(), host.rank_layout, host.first_device),
+            (8, RankLayout::Launched, 0)
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use busbw_core::{Benchmark, plan::BackendChoice};
 
 use super::BenchArguments;
 use crate::options::BadOption;
-use busbw_runner::backend::net::{COLLECTIVES, OURS, Wanted};
+use busbw_runner::backend::net::{COLLECTIVES, OWN_PLUGIN, Wanted};
 
 /// The plugin, where there is one: always on the `net` backend, on `nccl` where it is named.
 pub(super) fn wanted(
@@ -33,7 +33,7 @@ pub(super) fn wanted(
     }
     let word = match &a.net {
         Some(word) => word.clone(),
-        None if !on_gpus => OURS.to_owned(),
+        None if !on_gpus => OWN_PLUGIN.to_owned(),
         None => return Ok(None),
     };
     Ok(Some(Wanted { word }))
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::options::HostResources;
-    use crate::options::{self, Command};
+    use crate::options::{self, Command, Environment};
     use busbw_runner::request::Request;
 
     fn planned(line: &str) -> Result<Request, BadOption> {
@@ -85,7 +85,7 @@ mod tests {
     fn our_own_plugin_unless_another_is_named() {
         let ours = planned("busbw latency --backend net").unwrap();
         assert_eq!((ours.plan.backend, ours.plan.ranks()), (BackendChoice::Net, 2));
-        assert_eq!(ours.net, Some(Wanted { word: OURS.to_owned() }));
+        assert_eq!(ours.net, Some(Wanted { word: OWN_PLUGIN.to_owned() }));
         let other = planned("busbw bw --backend net --net /a/b.so").unwrap();
         assert_eq!(other.net.unwrap().word, "/a/b.so");
         assert_eq!(planned("busbw latency --backend host").unwrap().net, None);

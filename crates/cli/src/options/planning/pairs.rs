@@ -3,7 +3,7 @@
 
 use busbw_core::{
     messages::Messages,
-    plan::{BackendChoice, LargeMessages, Messaging, Pairing, Step, Way},
+    plan::{BackendChoice, LargeMessages, Messaging, PairSelection, Pairing, Step},
     record::Waiver,
 };
 
@@ -48,11 +48,11 @@ pub(super) fn pairing(
             "--rails pairs ranks of different hosts, and --backend host is one: leave it out",
         ));
     }
-    let way = match asked.sample {
-        Some(peers) => Way::Sample(peers as usize),
-        None if asked.rails => Way::Rails,
-        None if ranks > MAX_RANKS_FOR_ALL_PAIRS => Way::Sample(SAMPLED_PEERS),
-        None => Way::All,
+    let selection = match asked.sample {
+        Some(peers) => PairSelection::Sample(peers as usize),
+        None if asked.rails => PairSelection::Rails,
+        None if ranks > MAX_RANKS_FOR_ALL_PAIRS => PairSelection::Sample(SAMPLED_PEERS),
+        None => PairSelection::All,
     };
     let tests = match asked.only {
         None => vec![Messages::Latency, Messages::Bandwidth],
@@ -60,7 +60,7 @@ pub(super) fn pairing(
         Some(Only::Bw) => vec![Messages::Bandwidth],
     };
     let adapts = a.iterations.is_none() && a.window.is_none();
-    Ok(Pairing { way, tests, adapts, strict: asked.strict })
+    Ok(Pairing { selection, tests, adapts, strict: asked.strict })
 }
 
 /// Of so many ranks each meets some others only, unless something else was asked for.

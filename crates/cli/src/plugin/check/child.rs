@@ -1,4 +1,4 @@
-//! The processes that rules are walked in: how they are started, bounded in time, and what they say.
+//! The processes that rules run in: how they are started, their time limit, and their replies.
 //! Not the rules.
 
 use std::{
@@ -15,25 +15,25 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Verdict,
+    RuleOutcome,
     rules::{self, RULES},
     subject::Subject,
 };
 use busbw_core::hidden_commands::RULE;
 
 /// How long a rule may take: each wait within it is shorter.
-const LIMIT: Duration = Duration::from_secs(20);
-/// The word that describes a plugin, where others name a rule.
+const RULE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The word that asks for a description, in place of a rule's name.
 const DESCRIBE: &str = "describe";
 
-/// A plugin, as processes hear of it.
+/// A plugin, as a child process gets it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) word: String,
     pub(super) version: Option<u32>,
 }
 
-/// What a plugin says of itself.
+/// A plugin's description of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Described {
     pub(super) name: String,
@@ -43,34 +43,36 @@ pub(super) struct Described {
     pub(super) devices: Vec<String>,
 }
 
-/// What a child says.
+/// A child's reply.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
-    Verdict(Verdict),
+enum Reply {
+    RuleOutcome(RuleOutcome),
     Described(Described),
     Failed(String),
 }
 
-/// What a plugin says of itself, asked in a process of its own.
+/// A plugin's description, read in a process of its own.
 pub(super) fn describe(asked: &Asked) -> Result<Described, String> {
     match ask(DESCRIBE, asked)? {
-        Said::Described(described) => Ok(described),
-        Said::Failed(why) => Err(why),
-        Said::Verdict(_) => Err("a bug of busbw: a description was asked for".to_owned()),
+        Reply::Described(described) => Ok(described),
+        Reply::Failed(why) => Err(why),
+        Reply::RuleOutcome(_) => Err("a bug of busbw: a description was asked for".to_owned()),
     }
 }
 
-/// What comes of a rule.
-pub(super) fn judge(rule: &str, asked: &Asked) -> Verdict {
+/// Runs one rule in a process of its own.
+pub(super) fn judge(rule: &str, asked: &Asked) -> RuleOutcome {
     match ask(rule, asked) {
-        Ok(Said::Verdict(verdict)) => verdict,
-        Ok(Said::Failed(why)) | Err(why) => Verdict::Fail(why),
-        Ok(Said::Described(_)) => Verdict::Fail("a bug of busbw: a rule was asked for".to_owned()),
+        Ok(Reply::RuleOutcome(verdict)) => verdict,
+        Ok(Reply::Failed(why)) | Err(why) => RuleOutcome::Fail(why),
+        Ok(Reply::Described(_)) => {
+            RuleOutcome::Fail("a bug of busbw: a rule was asked for".to_owned())
+        }
     }
 }
 
-/// Lets a child look, and waits for its word, its end, or the end of its time.
-fn ask(what: &str, asked: &Asked) -> Result<Said, String> {
+/// Runs a child, and waits for its reply, its end, or its time limit.
+fn ask(what: &str, asked: &Asked) -> Result<Reply, String> {
     let broken = |error: anyhow::Error| format!("{error:#}");
     let mut child = start(RULE, &[what], asked).map_err(broken)?;
     let mut stdout = child.stdout.take();
@@ -78,18 +80,18 @@ fn ask(what: &str, asked: &Asked) -> Result<Said, String> {
     std::thread::spawn(move || {
         let mut text = String::new();
         if let Some(stdout) = &mut stdout {
-            // What is not text is no word of ours.
+            // Output that is not text is not a reply.
             let _ = stdout.read_to_string(&mut text);
         }
         let _ = tell.send(text);
     });
-    let heard = told.recv_timeout(LIMIT);
+    let heard = told.recv_timeout(RULE_TIMEOUT);
     if heard.is_err() {
         let _ = child.kill();
     }
     let status = child.wait();
     let Ok(text) = heard else {
-        return Err(format!("it did not end within {} s: it hangs", LIMIT.as_secs()));
+        return Err(format!("it did not end within {} s: it hangs", RULE_TIMEOUT.as_secs()));
     };
     match serde_json::from_str(text.lines().last().unwrap_or("")) {
         Ok(said) => Ok(said),
@@ -105,7 +107,7 @@ fn end(status: &ExitStatus) -> String {
     }
 }
 
-/// Starts one of our processes, whose stdout is ours to read.
+/// Starts a child process whose stdout we read.
 pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
     let program = std::env::current_exe().context("cannot find our own program file")?;
     Command::new(&program)
@@ -119,33 +121,33 @@ pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
         .with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Is a process for one rule: says on stdout what came of it.
+/// The child process for one rule: prints the outcome on stdout.
 ///
 /// # Errors
-/// Words that are none of ours.
+/// The arguments are not those of a child process.
 pub fn rule(name: &str, asked: &str) -> Result<Exit> {
     die_with_parent()?;
     let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;
     let said = if name == DESCRIBE {
-        described(&asked).map_or_else(Said::Failed, Said::Described)
+        described(&asked).map_or_else(Reply::Failed, Reply::Described)
     } else {
         let rule = RULES.iter().find(|rule| rule.name == name).context("there is no such rule")?;
-        Said::Verdict(match Subject::open(&asked) {
-            Ok(subject) => (rule.walk)(&subject).unwrap_or_else(Verdict::Fail),
-            Err(why) => Verdict::Fail(why),
+        Reply::RuleOutcome(match Subject::open(&asked) {
+            Ok(subject) => (rule.walk)(&subject).unwrap_or_else(RuleOutcome::Fail),
+            Err(why) => RuleOutcome::Fail(why),
         })
     };
     let text = serde_json::to_string(&said)?;
     writeln!(io::stdout(), "\n{text}")?;
-    // A plugin's own end, or a connection that was left open, is no part of the rule.
+    // The end of a plugin's threads, or a connection left open, is not part of the rule.
     io::stdout().flush()?;
     std::process::exit(0);
 }
 
-/// Is the other process of a rule that needs two.
+/// The second process of a rule that needs two.
 ///
 /// # Errors
-/// Words that are none of ours, or a plugin that does not do its part.
+/// The arguments are not those of a child process, or the plugin fails.
 pub fn partner(asked: &str) -> Result<Exit> {
     die_with_parent()?;
     let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;

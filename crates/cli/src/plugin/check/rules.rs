@@ -1,5 +1,6 @@
-//! What NCCL expects of a net plugin, one rule a line (docs/net.md says where NCCL relies on each).
-//! Not the processes that they are walked in (`child`).
+//! NCCL's expectations of a net plugin, one rule a line (docs/net.md says where NCCL relies on
+//! each).
+//! Not the processes that they run in (`child`).
 
 mod closing;
 mod connecting;
@@ -9,7 +10,7 @@ mod messages;
 pub(super) use connecting::be_partner;
 
 use super::{
-    Verdict,
+    RuleOutcome,
     subject::{Outcome, Subject},
 };
 
@@ -17,7 +18,7 @@ use super::{
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) walk: fn(&Subject) -> Outcome<Verdict>,
+    pub(super) walk: fn(&Subject) -> Outcome<RuleOutcome>,
 }
 
 /// Most rules need nothing but a device.
@@ -27,7 +28,7 @@ macro_rules! rules {
     };
 }
 
-/// All of them, in the order of a connection's life.
+/// All rules, in the order of a connection's life.
 pub(super) const RULES: &[Rule] = rules! {
     "table", "every function that NCCL calls is there", identity::table;
     "name", "its name is its own", identity::name;
@@ -56,16 +57,16 @@ pub(super) const RULES: &[Rule] = rules! {
 };
 
 /// Runs a rule that needs a device.
-fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<Verdict> {
+fn with_device(subject: &Subject, walk: impl FnOnce() -> Outcome) -> Outcome<RuleOutcome> {
     if subject.devices == 0 {
         return Ok(without_device());
     }
-    walk().map(|()| Verdict::Pass)
+    walk().map(|()| RuleOutcome::Pass)
 }
 
-/// A plugin may know that it is not to be used here.
-fn without_device() -> Verdict {
+/// A plugin may refuse to be used on this host.
+fn without_device() -> RuleOutcome {
     let lines = busbw_ffi::net::take_lines();
     let said = lines.last().map_or_else(String::new, |line| format!("; it said: {}", line.text));
-    Verdict::Waived(format!("it offers no device on this host{said}"))
+    RuleOutcome::Waived(format!("it offers no device on this host{said}"))
 }

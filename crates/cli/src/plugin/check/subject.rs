@@ -1,5 +1,5 @@
-//! A plugin under the eyes of a rule: connections between two ends of one process, messages over them, and
-//! waits that end.
+//! A plugin under test: connections between two ends of one process, messages over them, and waits
+//! with a limit.
 //! Not what is expected.
 
 use std::{
@@ -13,34 +13,34 @@ use nccl_plugin_abi::net::MAX_REQUESTS;
 
 use super::child::Asked;
 
-/// How long anything may take that NCCL would wait for.
-const WAIT: Duration = Duration::from_secs(5);
-/// The device that is looked at.
+/// How long an operation may take that NCCL would wait for.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The device under test.
 pub(super) const DEVICE: usize = 0;
 
-/// What came of something that has to come well.
+/// The result of a call that must succeed.
 pub(super) type Outcome<T = ()> = Result<T, String>;
 
-/// A plugin's refusal in words.
+/// A plugin's error in words.
 pub(super) fn words(error: NetError) -> String {
     error.to_string()
 }
 
-/// Asks again until something is there.
+/// Polls until there is a result.
 pub(super) fn until<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<T> {
-    let by = Instant::now() + WAIT;
+    let by = Instant::now() + CALL_TIMEOUT;
     loop {
         if let Some(there) = ask()? {
             return Ok(there);
         }
         if Instant::now() > by {
-            return Err(format!("{what}: not within {} s", WAIT.as_secs()));
+            return Err(format!("{what}: not within {} s", CALL_TIMEOUT.as_secs()));
         }
         std::thread::yield_now();
     }
 }
 
-/// A plugin.
+/// The plugin under test.
 pub(super) struct Subject {
     pub(super) plugin: &'static Plugin,
     pub(super) asked: Asked,
@@ -62,7 +62,7 @@ impl Subject {
         self.plugin.connect(DEVICE, handle).map_err(words)
     }
 
-    /// Both ends of a connection, made in turns, as NCCL's service threads do.
+    /// Both ends of a connection, created in turns, as NCCL's service threads do.
     pub(super) fn pair(&self) -> Outcome<(Sender, Receiver)> {
         let (mut listener, mut handle) = self.listen()?;
         let (mut sender, mut receiver) = (None, None);
@@ -95,8 +95,8 @@ pub(super) struct Line {
     pub(super) back: Rc<Memory>,
 }
 
-/// Behind what is received lies this.
-const UNTOUCHED: u8 = 0xa5;
+/// This byte follows the received data.
+const FILL_BYTE: u8 = 0xa5;
 
 /// Byte `at` of message `message`.
 fn byte(message: usize, at: usize) -> u8 {
@@ -109,24 +109,25 @@ impl Line {
         let (out, back) = (memory()?, memory()?);
         sender.register(&out).map_err(words)?;
         receiver.register(&back).map_err(words)?;
-        back.part(0..back.bytes()).map_err(|busy| busy.to_string())?.fill(UNTOUCHED);
+        back.part(0..back.bytes()).map_err(|busy| busy.to_string())?.fill(FILL_BYTE);
         Ok(Line { sender, receiver, out, back })
     }
 
-    /// Writes message `message` to a part of what is sent from.
+    /// Writes message `message` to a part of the send buffer.
     pub(super) fn write(&self, message: usize, bytes: Range<usize>) -> Outcome {
         let mut part = self.out.part(bytes).map_err(|busy| busy.to_string())?;
         part.iter_mut().enumerate().for_each(|(at, to)| *to = byte(message, at));
         Ok(())
     }
 
-    /// Whether message `message` came, and nothing lies behind it up to the end of its room.
+    /// Whether message `message` arrived, and nothing was written behind it up to the end of its
+    /// room.
     pub(super) fn holds(&self, message: usize, room: Range<usize>, bytes: usize) -> Outcome {
         let part = self.back.part(room.clone()).map_err(|busy| busy.to_string())?;
         let wrong = part
             .iter()
             .enumerate()
-            .position(|(at, is)| *is != if at < bytes { byte(message, at) } else { UNTOUCHED });
+            .position(|(at, is)| *is != if at < bytes { byte(message, at) } else { FILL_BYTE });
         match wrong {
             None => Ok(()),
             Some(at) if at < bytes => {
@@ -138,8 +139,8 @@ impl Line {
         }
     }
 
-    /// Sends and receives the messages, each in its own room, with as many requests open as NCCL may have, and
-    /// only the oldest of each end asked for; then looks at all of them.
+    /// Sends and receives the messages, each in its own room, with as many requests open as NCCL
+    /// may have. Only the oldest request of each end is tested. Then verifies all messages.
     pub(super) fn exchange(&mut self, messages: &[Message]) -> Outcome {
         for (number, message) in messages.iter().enumerate() {
             self.write(number, message.from(message.bytes))?;
@@ -201,12 +202,12 @@ impl Line {
     }
 }
 
-/// A message, at the same place on both sides.
+/// A message, at the same offset on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Message {
     pub(super) at: usize,
     pub(super) bytes: usize,
-    /// Where it is received, at least as long.
+    /// Room to receive it, at least as long.
     pub(super) room: usize,
 }
 

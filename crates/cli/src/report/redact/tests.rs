@@ -1,7 +1,7 @@
 //! Nothing that names a host, a user or a device is left, wherever it stood.
 
 use busbw_core::pairs::{Pairs, Unit};
-use busbw_logs::measurement::{Device, Form, Half, Known as Said, Measurement, Row, Source};
+use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Source};
 use proptest::prelude::*;
 
 use super::*;
@@ -69,7 +69,7 @@ impl Cluster {
                 form: Form::Record,
                 version: Some("0.1.0".to_owned()),
             },
-            ranks: Some(Said::said(2)),
+            ranks: Some(Known::stated(2)),
             hosts: Some(2),
             devices: vec![device(0, host)],
             command: Some(format!(
@@ -145,7 +145,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
 
 fn redacted_report(cluster: &Cluster, title: &str) -> Report {
     let sources = cluster.sources();
-    let known = Known::of(&sources);
+    let known = KnownNames::of(&sources);
     let whole = report(sources, &Hardware::default(), Some(title.to_owned()));
     redacted(whole, &known).unwrap()
 }
@@ -310,7 +310,7 @@ fn lines_that_are_not_kept_name_hosts_too() {
     let path = folder.path().join("some.log");
     std::fs::write(&path, "\u{1b}[0malpha:12:12 [0] NCCL INFO Bootstrap : Using eth0\n8 2 float\n")
         .unwrap();
-    let mut known = Known::default();
+    let mut known = KnownNames::default();
     known.learn(&path);
     assert!(known.0.replacements().contains_key("alpha"));
 }

@@ -1,7 +1,7 @@
 //! Reductions whose elements are made by bits and integers: all of integers, and min, max and prod
 //! of floats. Not sums and averages of floats (`floats`).
 
-use super::{Draw, Elements, Levels, VALUE, holds, mask};
+use super::{Draw, Elements, Levels, VALUE_LANE, holds, mask};
 use crate::{number::FloatFormat, pattern::group::Fields};
 
 /// Levels of wrapping integers: any.
@@ -69,7 +69,7 @@ impl Elements for IntegerAverage {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
         let fields = self.fields;
-        let value = draw.group(VALUE, low);
+        let value = draw.group(VALUE_LANE, low);
         let quotient = value & self.quotients;
         let negative = value >> (fields.bits - 1) & self.signs;
         let Some(rank) = self.rank else { return fields.negate(quotient, negative) };
@@ -128,7 +128,7 @@ impl Elements for Product {
     fn at(self, draw: Draw, low: u32) -> u64 {
         let (from, to) = self.rank.map_or((0, self.ranks), |rank| (rank, rank + 1));
         let signs = self.fields.bit(draw.group(from, low) ^ draw.group(to, low), 0);
-        let value = draw.group(VALUE, low) & self.keep | self.set;
+        let value = draw.group(VALUE_LANE, low) & self.keep | self.set;
         let held = mask(self.rank.is_none_or(|rank| holds(draw, low, rank, self.ranks)));
         (value & held | self.one & !held) ^ self.fields.spread(signs) & self.flip
     }
@@ -184,7 +184,7 @@ impl Elements for Extreme {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
         let ones = self.fields.ones();
-        let winner = (draw.group(VALUE, low) | ones) & self.places;
+        let winner = (draw.group(VALUE_LANE, low) | ones) & self.places;
         let Some(rank) = self.rank else { return self.numbers(winner) };
         let held = mask(holds(draw, low, rank, self.ranks));
         self.numbers(winner & (draw.group(rank, low) & !ones | held))

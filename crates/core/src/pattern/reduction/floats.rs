@@ -4,7 +4,7 @@
 //! Drawn bits become a float by setting the exponent of the number whose last bit counts 1; what is
 //! more than that number is the level. A device does that faster than it converts integers.
 
-use super::{Draw, Elements, Levels, ROTATION, SECOND, VALUE, mask};
+use super::{Draw, Elements, Levels, ROTATION_LANE, SECOND_VALUE_LANE, VALUE_LANE, mask};
 use crate::{
     number::FloatFormat,
     pattern::group::{Fields, each},
@@ -57,9 +57,10 @@ pub(super) struct Average<A> {
 impl<A: Averages> Elements for Average<A> {
     #[inline(always)]
     fn at(self, draw: Draw, low: u32) -> u64 {
-        let (x, y, spot) = (draw.group(VALUE, low), draw.group(SECOND, low), draw.spot(low));
+        let (x, y, spot) =
+            (draw.group(VALUE_LANE, low), draw.group(SECOND_VALUE_LANE, low), draw.spot(low));
         let Some(rank) = self.rank else { return self.of.average(x, y, spot) };
-        let first = draw.below(ROTATION, low, self.ranks);
+        let first = draw.below(ROTATION_LANE, low, self.ranks);
         let second = if first + 1 == self.ranks { 0 } else { first + 1 };
         self.of.share(x, mask(rank == first), y, mask(rank == second), spot)
     }

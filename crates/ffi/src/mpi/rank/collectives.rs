@@ -1,5 +1,5 @@
-//! Collectives between parts of the ranks' buffers, and what they count in.
-//! Not messages between two (`rank`).
+//! Collectives between parts of the ranks' buffers, and their counts.
+//! Not messages between two ranks (`rank`).
 
 use busbw_core::{DataType, ReduceOp};
 
@@ -15,7 +15,7 @@ impl Rank {
     /// `count` elements to move.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     pub fn moved(&self, datatype: DataType, count: usize) -> Result<Elements, RankError> {
         let (element, count) = Element::moved(datatype, count);
         Ok(self.world.elements(element, count)?)
@@ -38,7 +38,7 @@ impl Rank {
     /// Blocks of an all-to-all, as counts and displacements of elements.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     pub fn blocks(
         &self,
         datatype: DataType,
@@ -58,7 +58,7 @@ impl Rank {
     /// MPI_Barrier.
     ///
     /// # Errors
-    /// [`RankError`], as of all below.
+    /// As of all below: a part lies outside its buffer, a message is in flight, or MPI refuses the call.
     pub fn barrier(&mut self) -> Result<(), RankError> {
         Ok(self.world.barrier()?)
     }
@@ -66,7 +66,7 @@ impl Rank {
     /// MPI_Allreduce.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn all_reduce(
         &mut self,
@@ -81,7 +81,7 @@ impl Rank {
     /// MPI_Reduce.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn reduce(
         &mut self,
@@ -94,7 +94,7 @@ impl Rank {
         Ok(self.world.reduce(send, recv, operator, root, elements)?)
     }
 
-    /// Whether MPI_Reduce may be asked for in place with this root.
+    /// Whether MPI_Reduce is possible in place with this root.
     ///
     /// # Errors
     /// [`NotPossible`]: the library would crash.
@@ -102,7 +102,7 @@ impl Rank {
         self.world.may_reduce_in_place(root)
     }
 
-    /// Whether MPI_Reduce_scatter_block can have shares of so many elements.
+    /// Whether MPI_Reduce_scatter_block is possible for shares of this size.
     ///
     /// # Errors
     /// [`NotPossible`]: the library cannot count them.
@@ -110,7 +110,7 @@ impl Rank {
         self.world.may_reduce_scatter(elements)
     }
 
-    /// Whether MPI_Reduce_scatter_block may be asked for in place.
+    /// Whether MPI_Reduce_scatter_block is possible in place.
     ///
     /// # Errors
     /// [`NotPossible`]: with buffers in a GPU's memory the library would crash, or its results be wrong.
@@ -129,7 +129,7 @@ impl Rank {
     /// MPI_Reduce_scatter_block.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn reduce_scatter(
         &mut self,
@@ -144,7 +144,7 @@ impl Rank {
     /// MPI_Allgather.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn all_gather(
         &mut self,
@@ -159,7 +159,7 @@ impl Rank {
     /// MPI_Alltoall.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn all_to_all(
         &mut self,
@@ -174,7 +174,7 @@ impl Rank {
     /// MPI_Alltoallv.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn all_to_all_v(
         &mut self,
@@ -188,7 +188,7 @@ impl Rank {
     /// MPI_Bcast.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn broadcast(
         &mut self,
@@ -203,7 +203,7 @@ impl Rank {
     /// MPI_Gather.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn gather(
         &mut self,
@@ -219,7 +219,7 @@ impl Rank {
     /// MPI_Scatter; in place is the root's receive side.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// A part lies outside its buffer, a message is still in flight, or MPI refuses the call.
     #[inline]
     pub fn scatter(
         &mut self,

@@ -70,10 +70,9 @@ fn wrong_case(word: &str) -> Verdict {
 fn unknown(value: &str, words: &[&str]) -> Verdict {
     let cause = format!("NCCL does not know '{value}' here");
     let upper = value.to_ascii_uppercase();
-    let near = words.iter().find(|word| {
-        distance(upper.as_bytes(), word.to_ascii_uppercase().as_bytes(), 2).is_some()
-            && word.len() > 3
-    });
+    let near = words
+        .iter()
+        .find(|word| distance(&upper, &word.to_ascii_uppercase(), 2).is_some() && word.len() > 3);
     let remedy = match near {
         Some(word) => format!("did you mean {word}?"),
         None => format!("use {}", either(words)),

@@ -1,4 +1,4 @@
-//! Everything of nccl-tests' text that is no row: version, program, parameters, devices, feet,
+//! The lines of nccl-tests' text that are not rows: version, program, parameters, devices, foot,
 //! failures.
 //! Not the table.
 
@@ -10,9 +10,9 @@ use memchr::{memchr, memmem::Finder};
 
 use super::super::words::{Word, Words};
 
-/// What a line says.
+/// A parsed line around the table.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) enum Said {
+pub(in super::super) enum HeadLine {
     /// `# nccl-tests version 2.19.6 nccl-headers=… nccl-library=…`: the version, the library's code.
     Version(String, Option<u32>),
     /// `# Collective test starting: all_reduce_perf`.
@@ -33,7 +33,7 @@ pub(in super::super) enum Said {
     Command(Option<Collective>),
     /// A variable that is set before a run: `+ NCCL_P2P_DISABLE=1`, `export UCX_TLS=rc`.
     Setting(String, String),
-    /// Known, and nothing to keep.
+    /// Known, but not kept.
     Other,
 }
 
@@ -58,35 +58,35 @@ pub(in super::super) fn unmarked(line: &str) -> Cow<'_, str> {
 }
 
 /// Reads a device, and lines that hold nothing but what is looked for: most of a log without NCCL's.
-pub(in super::super) fn common(line: &str) -> Option<Said> {
+pub(in super::super) fn common(line: &str) -> Option<HeadLine> {
     let rest = line.trim().strip_prefix('#')?.trim_ascii_start();
     if let Some(ranked) = rest.strip_prefix("Rank ") {
         // Behind a second hash another line may begin.
         return self::ranked(ranked)
             .filter(|_| memchr(b'#', ranked.as_bytes()).is_none())
-            .map(Said::Device);
+            .map(HeadLine::Device);
     }
     if let Some(said) = rest.strip_prefix("Avg bus bandwidth") {
         let figure = said.trim_ascii_start().strip_prefix(':')?.trim_ascii().parse().ok();
         return figure
             .filter(|value: &f64| value.is_finite())
-            .map(|value| Said::Average(Some(value)));
+            .map(|value| HeadLine::Average(Some(value)));
     }
     let mut words = rest.split_ascii_whitespace();
     match words.next() {
-        None => Some(Said::Other),
-        Some("Using") => (rest == "Using devices").then_some(Said::Other),
-        Some("Out") => (rest == "Out of bounds values : 0 OK").then_some(Said::OutOfBounds(0)),
-        Some("out-of-place") => words.eq(["in-place"]).then_some(Said::Other),
+        None => Some(HeadLine::Other),
+        Some("Using") => (rest == "Using devices").then_some(HeadLine::Other),
+        Some("Out") => (rest == "Out of bounds values : 0 OK").then_some(HeadLine::OutOfBounds(0)),
+        Some("out-of-place") => words.eq(["in-place"]).then_some(HeadLine::Other),
         Some("(B)") => (words.next() == Some("(elements)")
             && words.all(|word| matches!(word, "(us)" | "(GB/s)")))
-        .then_some(Said::Other),
+        .then_some(HeadLine::Other),
         _ => None,
     }
 }
 
 /// Reads a line that has these words; none of nccl-tests' gives `None`.
-pub(in super::super) fn head(line: &str, words: Words) -> Option<Said> {
+pub(in super::super) fn head(line: &str, words: Words) -> Option<HeadLine> {
     let text = line.trim();
     if let Some(said) = common(text) {
         return Some(said);
@@ -95,30 +95,32 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<Said> {
         && let Some(said) = value(text, "Avg bus bandwidth")
     {
         let figure = said.split_ascii_whitespace().next()?;
-        return Some(Said::Average(figure.parse().ok().filter(|value: &f64| value.is_finite())));
+        return Some(HeadLine::Average(
+            figure.parse().ok().filter(|value: &f64| value.is_finite()),
+        ));
     }
     if words.has(Word::OutOfBounds)
         && let Some(said) = value(text, "Out of bounds values")
     {
-        return Some(Said::OutOfBounds(said.split_ascii_whitespace().next()?.parse().ok()?));
+        return Some(HeadLine::OutOfBounds(said.split_ascii_whitespace().next()?.parse().ok()?));
     }
     if words.has(Word::Collective) {
         if let Some((_, after)) = text.split_once("Collective test starting:") {
-            return Some(Said::Starting(after.trim().to_owned()));
+            return Some(HeadLine::Starting(after.trim().to_owned()));
         }
         if text.contains("Collective test concluded:") {
-            return Some(Said::Concluded);
+            return Some(HeadLine::Concluded);
         }
     }
     if words.has(Word::Threads) && text.contains(" minBytes ") {
         let options = options(text);
-        return Some(Said::Parameters(per_process(&options), options));
+        return Some(HeadLine::Parameters(per_process(&options), options));
     }
     if words.has(Word::Rank)
         && let Some((_, after)) = text.split_once("Rank ")
         && let Some(device) = ranked(after)
     {
-        return Some(Said::Device(device));
+        return Some(HeadLine::Device(device));
     }
     if words.has(Word::Tests)
         && let Some(version) = version(text)
@@ -126,10 +128,10 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<Said> {
         return Some(version);
     }
     if words.has(Word::Failure) || text.starts_with("# error: ") {
-        return Some(Said::Failure);
+        return Some(HeadLine::Failure);
     }
     if words.has(Word::Other) || is_hash(text) {
-        return Some(Said::Other);
+        return Some(HeadLine::Other);
     }
     if words.has(Word::Variable)
         && let Some(said) = setting(text)
@@ -137,7 +139,7 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<Said> {
         return Some(said);
     }
     let program = words.has(Word::Program) && !text.starts_with('#');
-    (program && is_command(text)).then(|| Said::Command(collective_in(text)))
+    (program && is_command(text)).then(|| HeadLine::Command(collective_in(text)))
 }
 
 /// Threads times GPUs of each.
@@ -148,7 +150,7 @@ fn per_process(options: &[(&str, String)]) -> Option<usize> {
     number("-t")?.checked_mul(number("-g")?)
 }
 
-/// What a head says of how it was measured.
+/// The options in the line of parameters.
 fn options(text: &str) -> Vec<(&'static str, String)> {
     static NAMES: LazyLock<[(&str, Finder); 8]> = LazyLock::new(|| {
         [
@@ -209,16 +211,16 @@ fn ranked(text: &str) -> Option<Device> {
 }
 
 /// `# nccl-tests version …`, `# rccl-tests version …`, `rccl-tests: Version develop:448c4c7`.
-fn version(text: &str) -> Option<Said> {
+fn version(text: &str) -> Option<HeadLine> {
     if let Some((before, after)) = text.split_once("ccl-tests version ") {
         before.ends_with(['n', 'r']).then_some(())?;
         let mut tokens = after.split_ascii_whitespace();
         let version = tokens.next()?.to_owned();
         let library = tokens.find_map(|token| token.split_once("ccl-library=")?.1.parse().ok());
-        return Some(Said::Version(version, library));
+        return Some(HeadLine::Version(version, library));
     }
     let (_, version) = text.split_once("ccl-tests: Version ")?;
-    Some(Said::Version(version.split_ascii_whitespace().next()?.to_owned(), None))
+    Some(HeadLine::Version(version.split_ascii_whitespace().next()?.to_owned(), None))
 }
 
 /// A hash alone, also behind a launcher's prefix.
@@ -228,7 +230,7 @@ fn is_hash(text: &str) -> bool {
 }
 
 /// An assignment alone on a line, as a shell traces or a script has it.
-fn setting(text: &str) -> Option<Said> {
+fn setting(text: &str) -> Option<HeadLine> {
     let text = text.trim_start_matches('+').trim();
     let text = text.strip_prefix("export ").unwrap_or(text);
     let (name, value) = text.split_once('=')?;
@@ -236,7 +238,7 @@ fn setting(text: &str) -> Option<Said> {
     let ours = ["NCCL_", "UCX_"].iter().any(|prefix| name.starts_with(prefix));
     let value = value.trim_matches(['"', '\'']);
     let one = !value.contains(char::is_whitespace) && value.len() <= 256;
-    (ours && plain && one).then(|| Said::Setting(name.to_owned(), value.to_owned()))
+    (ours && plain && one).then(|| HeadLine::Setting(name.to_owned(), value.to_owned()))
 }
 
 /// A line that starts a test: the program with an option, or behind a launcher.
@@ -262,7 +264,7 @@ pub(in super::super) fn collective_in(text: &str) -> Option<Collective> {
 mod tests {
     use super::*;
 
-    fn head(line: &str) -> Option<Said> {
+    fn head(line: &str) -> Option<HeadLine> {
         super::head(line, Words::of(line))
     }
 
@@ -271,24 +273,24 @@ mod tests {
         let said = |line| head(line).unwrap_or_else(|| panic!("{line}"));
         assert_eq!(
             said("# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809"),
-            Said::Version("2.17.6".to_owned(), Some(22809))
+            HeadLine::Version("2.17.6".to_owned(), Some(22809))
         );
         assert_eq!(
             said("rccl-tests: Version develop:448c4c7"),
-            Said::Version("develop:448c4c7".to_owned(), None)
+            HeadLine::Version("develop:448c4c7".to_owned(), None)
         );
         assert_eq!(
             said("# Collective test starting: all_reduce_perf_mpi"),
-            Said::Starting("all_reduce_perf_mpi".to_owned())
+            HeadLine::Starting("all_reduce_perf_mpi".to_owned())
         );
         assert_eq!(
             said("[1,0]<stdout>:# Avg bus bandwidth    : 388.893 "),
-            Said::Average(Some(388.893))
+            HeadLine::Average(Some(388.893))
         );
-        assert_eq!(said(" Avg bus bandwidth    : XXX.XX"), Said::Average(None));
-        assert_eq!(said("# Out of bounds values : 4 FAILED"), Said::OutOfBounds(4));
+        assert_eq!(said(" Avg bus bandwidth    : XXX.XX"), HeadLine::Average(None));
+        assert_eq!(said("# Out of bounds values : 4 FAILED"), HeadLine::OutOfBounds(4));
         let command = "$ mpirun -np 2 ./build/all_reduce_perf -b 8";
-        assert_eq!(said(command), Said::Command(Some(Collective::AllReduce)));
+        assert_eq!(said(command), HeadLine::Command(Some(Collective::AllReduce)));
         assert_eq!(
             head("2026-01-16 - INFO - NCCL Test Succeeded: Avg bus bandwidth is 230.167"),
             None
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(head("see all_reduce_perf for details"), None);
         assert_eq!(collective_in("./all_reduce_perf_mpi -b 8"), Some(Collective::AllReduce));
         assert_eq!(collective_in("./all_reduce_perfoo -b 8"), None);
-        let set = |name: &str, value: &str| Said::Setting(name.to_owned(), value.to_owned());
+        let set = |name: &str, value: &str| HeadLine::Setting(name.to_owned(), value.to_owned());
         assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
         assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));
     }
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn a_head_tells_how_it_was_measured() {
         let line = "# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 2 unalign: 0";
-        let Some(Said::Parameters(ranks, options)) = head(line) else { panic!("{line}") };
+        let Some(HeadLine::Parameters(ranks, options)) = head(line) else { panic!("{line}") };
         let said: Vec<String> =
             options.iter().map(|(name, value)| format!("{name} {value}")).collect();
         assert_eq!(ranks, Some(8));
@@ -319,7 +321,7 @@ mod tests {
             "#   Rank  3 on       node7 device  1 [0x05] NVIDIA GB200",
             " 0: #  Rank  3 Group  0 Pid 140771 on  node7 device  1 [0000:05:00.0] NVIDIA GB200",
         ] {
-            let Some(Said::Device(device)) = head(line) else { panic!("{line}") };
+            let Some(HeadLine::Device(device)) = head(line) else { panic!("{line}") };
             assert_eq!((device.rank, device.device, device.host.as_str()), (3, 1, "node7"));
             assert_eq!(device.name, "NVIDIA GB200");
             assert_eq!(device.group, line.contains("Group").then_some(0), "{line}");

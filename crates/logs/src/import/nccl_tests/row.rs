@@ -8,7 +8,7 @@ use busbw_core::DataType;
 use super::Columns;
 
 /// Tokens of a row that are looked at: two placements of nccl-tests with `-I`, and more.
-const MOST_TOKENS: usize = 48;
+const MAX_TOKENS: usize = 48;
 
 /// A row as it stands in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn around(line: &str, at: usize) -> Option<RowText<'_>> {
     let group = before.next().and_then(|group| group.parse().ok());
     let group = group.filter(|_| before.next() == Some("Group"));
     let mut tail = Vec::with_capacity(16);
-    tail.extend(after.take(MOST_TOKENS));
+    tail.extend(after.take(MAX_TOKENS));
     let next = next_row(line, &tail).map(|(at, text)| {
         tail.truncate(at);
         text

@@ -5,7 +5,7 @@ use busbw_core::pattern::{self, Content, Mismatch, Pattern};
 use busbw_ffi::mpi::{self, Which};
 
 use super::{Mpi, deadline, failed};
-use crate::backend::{BackendError, Channel, Met, Part, Side, Window};
+use crate::backend::{BackendError, Channel, Part, Side, Synchronized, Window};
 
 fn which(side: Side) -> Which {
     match side {
@@ -35,7 +35,8 @@ impl Channel for Mpi<'_> {
         self.rank.start_recv(from, part(what)).map_err(failed)
     }
 
-    // Windows of small messages are nothing but calls: whatever lies between two of them is in their time.
+    // Windows of small messages are nothing but calls: whatever runs between two calls is part of
+    // the time.
     fn start_sends(&mut self, to: usize, window: Window) -> Result<(), BackendError> {
         let started = self.rank.start_sends(to, which(window.side), window.bytes, window.offsets());
         started.map_err(failed)
@@ -51,9 +52,9 @@ impl Channel for Mpi<'_> {
         self.rank.complete(deadline(self.plan), &self.stopped).map_err(failed)
     }
 
-    fn serve_others(&mut self) -> Result<Met, BackendError> {
+    fn quiesce(&mut self) -> Result<Synchronized, BackendError> {
         self.rank.barrier().map_err(failed)?;
-        Ok(Met::Yes)
+        Ok(Synchronized::Yes)
     }
 
     fn fill(

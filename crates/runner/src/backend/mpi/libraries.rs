@@ -17,9 +17,9 @@ use crate::backend::nccl::{seen, used};
 /// The file of an MPI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Libraries {
-    /// The library.
+    /// The MPI library.
     pub mpi: PathBuf,
-    /// The GPUs, where some buffers are to be on them.
+    /// The GPUs, where some buffers are on them.
     pub gpus: Option<Gpus>,
 }
 
@@ -40,15 +40,15 @@ pub struct Gpus {
 pub struct Gpu {
     /// Its driver.
     pub(super) runtime: &'static Runtime,
-    /// What the driver says of it.
+    /// What the driver reports about it.
     pub facts: Facts,
 }
 
 impl Libraries {
-    /// What this machine has; `mpi` is the user's own choice (`--mpi`).
+    /// Finds the libraries of this machine; `mpi` is the user's own choice (`--mpi`).
     ///
     /// # Errors
-    /// What is missing, as a half-sentence that says where was looked.
+    /// What is missing, as a half-sentence that names the places that were searched.
     pub fn find(mpi: Option<&Path>, on_gpus: bool) -> Result<Libraries, String> {
         let mut environment = Environment::of_process();
         if let Some(path) = mpi {
@@ -60,17 +60,17 @@ impl Libraries {
         Ok(Libraries { mpi: used(Kind::Mpi, &environment)?, gpus })
     }
 
-    /// Opens it, and joins nobody.
+    /// Opens the library without MPI_Init.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// The file cannot be loaded, or it lacks a function.
     pub fn open(&self) -> Result<&'static mpi::Mpi, LoadError> {
         mpi::Mpi::open(&self.mpi)
     }
 }
 
 impl Gpus {
-    /// NVIDIA's first.
+    /// NVIDIA's driver comes first.
     fn find(environment: &Environment) -> Result<Gpus, String> {
         let of = |kind, amd| -> Result<Gpus, String> {
             let mut gpus = Gpus { amd, driver: used(kind, environment)?, count: 0, memory: 0 };
@@ -78,12 +78,13 @@ impl Gpus {
             (gpus.count, gpus.memory) = seen(runtime)?;
             Ok(gpus)
         };
-        // Without AMD's driver, NVIDIA's story is the one to tell.
+        // Without AMD's driver, the error about NVIDIA's is the useful one.
         of(Kind::Cuda, false).or_else(|why| of(Kind::Hip, true).map_err(|_| why))
     }
 
-    /// How many of so many ranks of this host have one GPU: its memory is divided among them. Who sees a
-    /// single one is taken to have been dealt it (`planning::launcher::first_device`).
+    /// How many of `ranks` ranks of this host share one GPU, whose memory is divided among them. A
+    /// process that sees a single GPU is taken to have it to itself
+    /// (`planning::launcher::first_device`).
     pub fn ranks_on_one(&self, here: usize) -> usize {
         if self.count == 1 { 1 } else { here.div_ceil(self.count) }
     }
@@ -93,10 +94,10 @@ impl Gpus {
         Runtime::open(vendor, &self.driver)
     }
 
-    /// Number `ordinal` of them, without a context on it.
+    /// GPU number `ordinal`, without a context on it.
     ///
     /// # Errors
-    /// The driver's words.
+    /// The driver does not answer: its own words.
     pub fn take(&self, ordinal: usize) -> Result<Gpu, String> {
         let runtime = self.open().map_err(|error| error.to_string())?;
         let facts = runtime.facts(ordinal).map_err(|error| error.to_string())?;

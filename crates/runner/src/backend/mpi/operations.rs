@@ -1,20 +1,20 @@
-//! The collectives as MPI has them, with what can be worked out ahead of the timed calls.
+//! The collectives as MPI calls, with everything that can be prepared before the timed calls.
 //! Not where buffers are (`mpi`).
 
 use busbw_core::{
     Collective,
     layout::Shape,
-    plan::{Case, Place},
+    plan::{Case, Placement},
 };
 use busbw_ffi::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
-/// A case, worked out.
+/// A prepared case.
 pub(super) struct Prepared {
     collective: Collective,
     root: usize,
     me: usize,
     ranks: usize,
-    /// Bytes of what the call's count says.
+    /// Bytes of the call's count.
     chunk: usize,
     /// Bytes that this rank sends and receives.
     sent: usize,
@@ -26,10 +26,10 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Works a case out.
+    /// Prepares a case.
     ///
     /// # Errors
-    /// [`RankError`]: MPI has not what it needs.
+    /// MPI lacks the type, the operator or the count that it needs.
     pub(super) fn new(case: &Case, shape: &Shape, rank: &Rank) -> Result<Prepared, RankError> {
         let (datatype, op) = (case.sweep.datatype, case.sweep.op);
         let (counts, element) = (case.counts, shape.element_bytes);
@@ -65,21 +65,21 @@ impl Prepared {
         })
     }
 
-    /// Runs it, from and to the beginnings of these parts.
+    /// Runs the operation, from and to the beginnings of these parts.
     ///
     /// # Errors
-    /// [`RankError`].
+    /// The MPI call fails.
     #[inline]
     pub(super) fn run(
         &self,
         rank: &mut Rank,
         send: Part,
         recv: Part,
-        place: Place,
+        placement: Placement,
     ) -> Result<(), RankError> {
         let (from, to) = (Part { bytes: self.sent, ..send }, Part { bytes: self.received, ..recv });
         let (elements, root) = (self.elements, self.root);
-        let in_place = place == Place::InPlace;
+        let in_place = placement == Placement::InPlace;
         let is_root = self.me == root;
         // In place, MPI has no send side, or no receive side.
         let unless = |condition: bool, part: Part| (!condition).then_some(part);
@@ -116,7 +116,7 @@ impl Prepared {
             }
             (Collective::HyperCube, ..) => self.hypercube(rank, from, to, in_place),
             (Collective::Barrier, ..) => rank.barrier(),
-            // `new` works out an operator for all that reduce, and blocks of alltoallv.
+            // `new` prepares an operator for all collectives that reduce, and blocks for alltoallv.
             (
                 Collective::AllReduce
                 | Collective::Reduce

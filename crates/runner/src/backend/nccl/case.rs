@@ -1,13 +1,13 @@
-//! One case on the GPUs of one driver: enqueued on their streams, timed by the host's clock, waited
-//! for without losing sight of failures elsewhere.
-//! Not the calls themselves (`operations`), and not their proof (`proof`).
+//! One case on the GPUs of one rank thread: enqueued on their streams and timed by the host's
+//! clock. Waits check for failures elsewhere.
+//! Not the calls themselves (`operations`), and not the verification (`proof`).
 
 use std::time::{Duration, Instant};
 
 use busbw_core::{
     layout::Shape,
     pattern::Pattern,
-    plan::{Case, Place, Plan},
+    plan::{Case, Placement, Plan},
 };
 use busbw_ffi::{
     gpu::Graph,
@@ -26,14 +26,14 @@ use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
 pub(super) struct GpuCase<'a> {
     backend: Parts<'a>,
     shape: Shape<'a>,
-    /// Every seat's operator, or why there is none: told when it is first needed.
+    /// The operator of every rank, or why there is none: the error appears when it is first needed.
     operators: Result<Vec<RankOperator>, BackendError>,
-    /// What was captured, by seat.
+    /// The captured graphs, by rank.
     graphs: Vec<Graph>,
     started: Instant,
 }
 
-/// The backend's parts that a case works with.
+/// The backend's parts that a case uses.
 struct Parts<'a> {
     case: &'a Case,
     plan: &'a Plan,
@@ -56,7 +56,7 @@ impl<'a> GpuCase<'a> {
         };
         if backend.plan.per_iteration {
             let places = backend.plan.iterations as usize + 1;
-            // What is missing then is made when it is needed, or refused there.
+            // A missing event is made when it is needed, or refused there.
             backend.seats.iter_mut().for_each(|seat| drop(seat.make_events(places)));
         }
         let library = backend.library;
@@ -72,7 +72,7 @@ impl<'a> GpuCase<'a> {
             case,
             plan: backend.plan,
             library,
-            facts: backend.survey.facts(case),
+            facts: backend.tuning.facts(case),
             seats: &mut backend.seats,
             stopped: &*backend.stopped,
             peers: &backend.peers,
@@ -96,7 +96,7 @@ impl<'a> GpuCase<'a> {
         )
     }
 
-    /// Enqueues a step for every seat.
+    /// Enqueues a step on every rank.
     fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
         let operators = self.operators.as_ref().map_err(Clone::clone)?;
         let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
@@ -107,12 +107,13 @@ impl<'a> GpuCase<'a> {
         })
     }
 
-    /// The rank that speaks of what concerns all of ours.
+    /// The rank that is named in errors that concern all of ours.
     fn first(&self) -> usize {
         self.backend.seats.first().map_or(0, |seat| seat.rank)
     }
 
-    /// NCCL's prediction for one operation, microseconds; none where it has none. Every rank must ask.
+    /// NCCL's prediction for one operation, in microseconds; `None` where it has none. Every rank
+    /// must call it.
     pub(super) fn predict(&self) -> Result<Option<f64>, BackendError> {
         let library = self.backend.library;
         if !library.predicts()
@@ -123,9 +124,10 @@ impl<'a> GpuCase<'a> {
         }
         let refused = |error| nccl(self.first(), library, error);
         library.group_start().map_err(refused)?;
-        let operation = Operation { place: Place::OutOfPlace, iteration: 0, proof: false };
+        let operation =
+            Operation { placement: Placement::OutOfPlace, iteration: 0, verified: false };
         let enqueued = self.enqueue_step(operation, 0);
-        // The group must end, whatever happened within.
+        // The group must end, even after an error.
         let predicted = library.group_predict();
         enqueued?;
         Ok(predicted.ok().filter(|us| *us > 0.0))
@@ -141,7 +143,7 @@ impl Prepared for GpuCase<'_> {
         let pattern = self.pattern(seed);
         for seat in &*self.backend.seats {
             let regions = self.regions(seat, operation)?;
-            seat.proof
+            seat.checker
                 .fill(seat, &self.shape, &pattern, regions)
                 .map_err(|error| gpu(seat.rank, error))?;
         }
@@ -197,7 +199,7 @@ impl Prepared for GpuCase<'_> {
             }
             self.begin_fused()?;
             let enqueued = self.enqueue_step(operation, step);
-            // The group must end, whatever happened within.
+            // The group must end, even after an error.
             let ended = self.end_fused();
             enqueued.and(ended)?;
         }
@@ -251,8 +253,8 @@ impl Prepared for GpuCase<'_> {
         for seat in &*self.backend.seats {
             let regions = self.regions(seat, operation)?;
             let mismatch = seat
-                .proof
-                .verify(seat, &self.shape, &pattern, regions, operation.place)
+                .checker
+                .verify(seat, &self.shape, &pattern, regions, operation.placement)
                 .map_err(|error| gpu(seat.rank, error))?;
             found.push(Found { rank: seat.rank, mismatch });
         }

@@ -1,6 +1,6 @@
-//! Messages by ncclSend and ncclRecv between two GPUs. Those that wait for nothing else go to the GPU one by
-//! one, each waited for, as osu_xccl_latency does; those of a window go as one group, which osu_xccl_bw
-//! leaves out.
+//! Messages by ncclSend and ncclRecv between two GPUs. Single messages go to the GPU one by one,
+//! each waited for, as in osu_xccl_latency; a window's messages go as one group, unlike in
+//! osu_xccl_bw.
 //! Not collectives made of sends and receives (`operations`).
 
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use busbw_ffi::{
 use super::{Nccl, gpu, nccl, seat::Seat, watch::Watch};
 use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
 
 impl Nccl<'_> {
-    /// Whether this driver has one rank, which a channel belongs to.
+    /// Whether this thread has exactly one rank: a channel belongs to one.
     pub(super) fn can_talk(&self) -> Result<(), Reason> {
         if self.seats.len() == 1 {
             return Ok(());
@@ -68,12 +68,12 @@ impl Nccl<'_> {
         Ok(())
     }
 
-    fn enqueue(&self, way: Way, peer: usize, part: Part) -> Result<(), BackendError> {
+    fn enqueue(&self, way: Direction, peer: usize, part: Part) -> Result<(), BackendError> {
         let (seat, span) = (self.seat()?, self.span(part)?);
         let call = Call { datatype: DataType::Int8, count: part.bytes, stream: &seat.stream };
         let enqueued = match way {
-            Way::Out => seat.communicator.send(span, peer, call),
-            Way::In => seat.communicator.recv(span, peer, call),
+            Direction::Out => seat.communicator.send(span, peer, call),
+            Direction::In => seat.communicator.recv(span, peer, call),
         };
         enqueued.map_err(|error| self.refused(error))
     }
@@ -85,23 +85,23 @@ impl Nccl<'_> {
 
 impl Channel for Nccl<'_> {
     fn send(&mut self, to: usize, part: Part) -> Result<(), BackendError> {
-        self.enqueue(Way::Out, to, part)?;
+        self.enqueue(Direction::Out, to, part)?;
         self.wait()
     }
 
     fn recv(&mut self, from: usize, part: Part) -> Result<(), BackendError> {
-        self.enqueue(Way::In, from, part)?;
+        self.enqueue(Direction::In, from, part)?;
         self.wait()
     }
 
     fn start_send(&mut self, to: usize, part: Part) -> Result<(), BackendError> {
         self.group()?;
-        self.enqueue(Way::Out, to, part)
+        self.enqueue(Direction::Out, to, part)
     }
 
     fn start_recv(&mut self, from: usize, part: Part) -> Result<(), BackendError> {
         self.group()?;
-        self.enqueue(Way::In, from, part)
+        self.enqueue(Direction::In, from, part)
     }
 
     fn complete(&mut self) -> Result<(), BackendError> {
@@ -121,7 +121,7 @@ impl Channel for Nccl<'_> {
         let elements = part.bytes / pattern.datatype.bytes();
         let filled = match content {
             Content::Poison => seat.stream.set(span, POISON),
-            content => seat.proof.put(seat, span, elements, pattern, content),
+            content => seat.checker.put(seat, span, elements, pattern, content),
         };
         filled.map_err(|error| gpu(seat.rank, error))?;
         self.wait()
@@ -135,7 +135,7 @@ impl Channel for Nccl<'_> {
     ) -> Result<Mismatch, BackendError> {
         let (seat, span) = (self.seat()?, self.span(part)?);
         let elements = part.bytes / pattern.datatype.bytes();
-        let found = seat.proof.compare(seat, span, elements, pattern, content);
+        let found = seat.checker.compare(seat, span, elements, pattern, content);
         found.map_err(|error| gpu(seat.rank, error))
     }
 

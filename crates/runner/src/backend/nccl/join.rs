@@ -1,5 +1,6 @@
-//! How a driver's ranks come to their GPUs: contexts, communicators over an exchanged id, buffers,
-//! registration. Not what they do then.
+//! Sets up a thread's ranks on their GPUs: contexts, communicators over an exchanged id, buffers,
+//! registration.
+//! Not what they do then.
 
 use std::{
     sync::{
@@ -25,19 +26,20 @@ use super::{
     Nccl, gpu,
     memory::Ledger,
     nccl, occupants,
-    proof::Proof,
+    proof::Checker,
     seat::{self, Buffers, Failed, Seat},
 };
 use crate::{backend::BackendError, measure::MeasureError};
 
-/// The thread that waits for NCCL looks round so often.
-const LOOK: Duration = Duration::from_millis(50);
+/// The thread that waits for NCCL's initialisation checks the deadline and the abort flag this
+/// often.
+const INIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Nccl<'_> {
-    /// Seats our ranks on their GPUs.
+    /// Sets up our ranks on their GPUs.
     ///
     /// # Errors
-    /// [`MeasureError`]: a GPU that cannot be used, ranks that did not come, whatever NCCL refuses.
+    /// A GPU cannot be used, a rank does not arrive in time, or NCCL refuses.
     pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), MeasureError> {
         let (plan, library, driver) = (self.plan, self.library, world.rank());
         let ours: Vec<usize> = plan.ranks_of(driver).collect();
@@ -45,11 +47,11 @@ impl Nccl<'_> {
         let groups = plan.groups();
         let group = groups.iter().find(|g| g.contains(&first)).map_or(&[][..], Vec::as_slice);
         self.ranks = group.len();
-        self.peers = group.iter().map(|rank| plan.driver(*rank)).collect();
+        self.peers = group.iter().map(|rank| plan.rank_thread(*rank)).collect();
         self.peers.dedup();
         self.peers.retain(|peer| *peer != driver);
-        let speaks = plan.drivers_of(plan.process(driver)).next() == Some(driver);
-        self.survey.set_speaker(speaks);
+        let leads_process = plan.rank_threads_of(plan.process(driver)).next() == Some(driver);
+        self.tuning.set_process_leader(leads_process);
         let config = self.config()?;
 
         let mut members = Vec::new();
@@ -84,17 +86,21 @@ impl Nccl<'_> {
                 true => Stream::default_of(&context),
                 false => Stream::create(&context).map_err(|e| gpu(*rank, e))?,
             };
-            let proof =
-                Proof::new(&context, self.runtime.vendor(), self.options.proof, plan.check > 0)
-                    .map_err(|e| gpu(*rank, e))?;
-            self.seats.push(Seat::new(*rank, registered, ranked, stream, proof));
+            let checker = Checker::new(
+                &context,
+                self.runtime.vendor(),
+                self.options.checked_by,
+                plan.check > 0,
+            )
+            .map_err(|e| gpu(*rank, e))?;
+            self.seats.push(Seat::new(*rank, registered, ranked, stream, checker));
         }
         weigh(&mut self.memory, self.seats.iter().map(|seat| seat.communicator.context().as_ref()));
         Ok(())
     }
 
-    /// Settings of communicators: NCCL's own under busbw's own names, nccl-tests' under theirs
-    /// (src/common.cu:198-224, src/sendrecv.cu:68).
+    /// The configuration of communicators: NCCL's defaults under busbw's own names, nccl-tests'
+    /// under theirs (src/common.cu:198-224, src/sendrecv.cu:68).
     fn config(&self) -> Result<Config, BackendError> {
         let version = self.library.version();
         let theirs = self.plan.style == Style::NcclTests;
@@ -123,8 +129,8 @@ impl Nccl<'_> {
         })
     }
 
-    /// Joins ranks `members`, (GPU, rank within the communicator) each, in a thread of its own: NCCL
-    /// would not let go of ours while a rank is missing.
+    /// Initialises the communicators of `members`, (GPU, rank within the communicator) each, in a
+    /// thread of its own: NCCL blocks that thread while a rank is missing.
     fn wait_for_nccl(
         &self,
         id: UniqueId,
@@ -137,14 +143,14 @@ impl Nccl<'_> {
         let joining = move || {
             let _ = done.send(Communicator::join(library, id, ranks, &members, &config));
         };
-        // Whoever gives up leaves it behind: the process ends soon.
+        // After a timeout the thread is left behind: the process ends soon.
         std::thread::Builder::new().name("join".to_owned()).spawn(joining).map_err(|error| {
             let text = format!("rank {first}: cannot start a thread to join NCCL in: {error}");
             BackendError::Refused { text, exit: Exit::Internal }
         })?;
         let begun = Instant::now();
         loop {
-            match result.recv_timeout(LOOK) {
+            match result.recv_timeout(INIT_POLL_INTERVAL) {
                 Ok(joined) => return joined.map_err(|error| nccl(first, library, error)),
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = format!("rank {first}: the thread that joined NCCL has vanished");
@@ -164,21 +170,21 @@ impl Nccl<'_> {
     }
 }
 
-/// Notes how much memory our GPUs have left, if that is asked.
+/// Records the free memory of our GPUs, with `-M`.
 fn weigh<'c>(ledger: &mut Option<Ledger>, contexts: impl Iterator<Item = &'c Context>) {
     if let Some(ledger) = ledger {
         ledger.weigh(contexts);
     }
 }
 
-/// The id of our communicator, which its first rank makes and everybody hands round.
+/// The id of our communicator: its first rank creates it, and an allgather distributes it.
 fn exchange_id(
     plan: &Plan,
     library: &'static Library,
     world: &mut dyn World,
     first: usize,
 ) -> Result<UniqueId, MeasureError> {
-    let maker = plan.driver(first);
+    let maker = plan.rank_thread(first);
     let mine = if maker == world.rank() {
         UniqueId::make(library).map_err(|e| nccl(first, library, e))?.0.to_vec()
     } else {

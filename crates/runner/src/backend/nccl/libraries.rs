@@ -11,7 +11,7 @@ use busbw_ffi::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Files of a vendor's driver and of its collectives.
+/// The files of a vendor's driver and of its collectives library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Libraries {
     /// Whether they are AMD's: HIP and RCCL.
@@ -22,7 +22,7 @@ pub struct Libraries {
     pub nccl: PathBuf,
 }
 
-/// The GPUs of this machine, and what reaches them.
+/// The GPUs of this machine, and the libraries for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpus {
     /// How many this process may use.
@@ -34,7 +34,8 @@ pub struct Gpus {
 }
 
 impl Gpus {
-    /// Asks the driver, without taking a GPU. `nccl` is the user's own choice (`--nccl`).
+    /// Asks the driver without creating a context on a GPU. `nccl` is the user's own choice
+    /// (`--nccl`).
     ///
     /// # Errors
     /// What is missing, as a half-sentence.
@@ -57,14 +58,15 @@ pub(crate) fn seen(runtime: &Runtime) -> Result<(usize, u64), String> {
 }
 
 impl Gpus {
-    /// Whether all of them can be in multicast groups; none where the driver does not say.
+    /// Whether all of them can be in multicast groups; `None` where the driver does not say.
     pub fn multicast(&self) -> Option<bool> {
         let runtime = self.libraries.open_driver().ok()?;
         let each = (0..self.count).map(|ordinal| runtime.facts(ordinal).ok()?.multicast);
         each.collect::<Option<Vec<bool>>>().map(|each| each.into_iter().all(|can| can))
     }
 
-    /// What to say when two of the GPUs `ordinals` cannot reach each other's memory: the first two.
+    /// A remark if two of the GPUs `ordinals` have no peer access to each other: the first such
+    /// pair.
     pub fn apart(&self, ordinals: &[usize]) -> Option<String> {
         let runtime = self.libraries.open_driver().ok()?;
         let pairs = ordinals.iter().flat_map(|a| ordinals.iter().map(move |b| (*a, *b)));
@@ -88,10 +90,11 @@ pub struct Opened {
 }
 
 impl Libraries {
-    /// What this machine has: NVIDIA's libraries first. `nccl` is the user's own choice (`--nccl`).
+    /// Finds the libraries of this machine: NVIDIA's come first. `nccl` is the user's own choice
+    /// (`--nccl`).
     ///
     /// # Errors
-    /// What is missing, as a half-sentence that says where was looked.
+    /// What is missing, as a half-sentence that names the places that were searched.
     pub fn find(nccl: Option<&Path>) -> Result<Libraries, String> {
         let mut environment = Environment::of_process();
         if let Some(path) = nccl {
@@ -103,7 +106,7 @@ impl Libraries {
             Ok(Libraries { amd, driver, nccl })
         };
         found(Kind::Cuda, Kind::Nccl, false).or_else(|why| {
-            // Without AMD's driver, NVIDIA's story is the one to tell.
+            // Without AMD's driver, the error about NVIDIA's is the useful one.
             found(Kind::Hip, Kind::Rccl, true).map_err(|_| why)
         })
     }
@@ -111,7 +114,7 @@ impl Libraries {
     /// Opens the driver alone.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// The file cannot be loaded, or it lacks a function.
     pub fn open_driver(&self) -> Result<&'static Runtime, LoadError> {
         let vendor = if self.amd { Vendor::Amd } else { Vendor::Nvidia };
         Runtime::open(vendor, &self.driver)
@@ -120,13 +123,13 @@ impl Libraries {
     /// Opens both.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// A file cannot be loaded, or it lacks a function.
     pub fn open(&self) -> Result<Opened, LoadError> {
         Ok(Opened { runtime: self.open_driver()?, nccl: Nccl::open(&self.nccl)? })
     }
 }
 
-/// The copy of a library that is to be loaded.
+/// The copy of a library that is loaded.
 pub(crate) fn used(kind: Kind, environment: &Environment) -> Result<PathBuf, String> {
     let found = candidates(kind, environment, Path::new("/"));
     if let Some(candidate) = found.iter().find(|c| c.standing == Standing::Used) {

@@ -10,18 +10,23 @@ use std::{
 use busbw_ffi::environment;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// NCCL's variables that say what it prints and where to.
-const LEVEL: &str = "NCCL_DEBUG";
-const PARTS: &str = "NCCL_DEBUG_SUBSYS";
-const FILE: &str = "NCCL_DEBUG_FILE";
-/// What is heard: how it came up and what it connected, then which algorithm it takes for a call.
-const HEARD: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM,NVLS,TUNING";
+/// NCCL's variable for the log level.
+const LEVEL_VARIABLE: &str = "NCCL_DEBUG";
+/// NCCL's variable for the subsystems that write.
+const SUBSYSTEMS_VARIABLE: &str = "NCCL_DEBUG_SUBSYS";
+/// NCCL's variable for the log's file.
+const FILE_VARIABLE: &str = "NCCL_DEBUG_FILE";
+/// The subsystems that are read: NCCL's initialisation and connections, then the algorithm that it
+/// chooses for a call.
+const SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV,GRAPH,NET,P2P,SHM,NVLS,TUNING";
 /// Bytes that are read at a time.
-const CHUNK: usize = 1 << 16;
+const READ_CHUNK_BYTES: usize = 1 << 16;
 
-/// Which of them the user has set.
+/// Those of the three variables that the user has set.
 fn chosen() -> impl Iterator<Item = &'static str> {
-    [LEVEL, PARTS, FILE].into_iter().filter(|name| std::env::var_os(name).is_some())
+    [LEVEL_VARIABLE, SUBSYSTEMS_VARIABLE, FILE_VARIABLE]
+        .into_iter()
+        .filter(|name| std::env::var_os(name).is_some())
 }
 
 /// The log of this process.
@@ -31,23 +36,23 @@ pub struct Log {
 }
 
 impl Log {
-    /// Lets NCCL, which must not be loaded yet, write into a file of ours; nothing when the user has
-    /// settings of their own. Only while this process has one thread.
+    /// Makes NCCL, which must not be loaded yet, write into a file of ours; `None` when the user
+    /// has set its log variables. Call it only while this process has one thread.
     ///
     /// # Errors
-    /// When the system has no file for us.
+    /// The system cannot create a memory file.
     pub fn capture() -> io::Result<Option<Log>> {
         if chosen().next().is_some() {
             return Ok(None);
         }
         let file = File::from(memfd_create("busbw-nccl-log", MemfdFlags::CLOEXEC)?);
-        environment::set(FILE, format!("/proc/self/fd/{}", file.as_raw_fd()));
-        environment::set(PARTS, HEARD);
-        environment::set(LEVEL, "INFO");
+        environment::set(FILE_VARIABLE, format!("/proc/self/fd/{}", file.as_raw_fd()));
+        environment::set(SUBSYSTEMS_VARIABLE, SUBSYSTEMS);
+        environment::set(LEVEL_VARIABLE, "INFO");
         Ok(Some(Log { file }))
     }
 
-    /// What to say when the user has settings of their own.
+    /// The remark for a user who has set the log variables.
     pub fn absence() -> Option<String> {
         let names: Vec<&str> = chosen().collect();
         let (verb, it, say) = match names.len() {
@@ -62,10 +67,10 @@ impl Log {
         })
     }
 
-    /// Sets how much NCCL says from its next look at its settings on: everything above, or only
-    /// warnings. That look empties the file.
-    pub(super) fn set_listening(&self, on: bool) {
-        environment::set(LEVEL, if on { "INFO" } else { "WARN" });
+    /// Sets NCCL's log level, which takes effect when NCCL reads its variables again: all
+    /// subsystems above, or warnings only. That empties the file.
+    pub(super) fn set_capture(&self, on: bool) {
+        environment::set(LEVEL_VARIABLE, if on { "INFO" } else { "WARN" });
     }
 
     /// Where the log ends now, bytes.
@@ -76,7 +81,7 @@ impl Log {
     /// Calls `line` with every line from byte `start` on, and returns where the log ended.
     pub(super) fn lines(&self, start: u64, mut line: impl FnMut(&str)) -> u64 {
         let (mut at, mut rest) = (start, Vec::new());
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; READ_CHUNK_BYTES];
         while let Ok(read @ 1..) = self.file.read_at(&mut chunk, at) {
             at += read as u64;
             rest.extend_from_slice(&chunk[..read]);
@@ -101,15 +106,15 @@ mod tests {
     fn lines_come_whole_and_once() {
         let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
         let log = Log { file };
-        let long = "x".repeat(CHUNK - 3);
+        let long = "x".repeat(READ_CHUNK_BYTES - 3);
         (&log.file).write_all(format!("one\n{long}\ntwo\nthr").as_bytes()).unwrap();
-        let mut heard = Vec::new();
-        let end = log.lines(0, |line| heard.push(line.to_owned()));
-        assert_eq!(heard, ["one", &long, "two", "thr"]);
+        let mut read_lines = Vec::new();
+        let end = log.lines(0, |line| read_lines.push(line.to_owned()));
+        assert_eq!(read_lines, ["one", &long, "two", "thr"]);
         assert_eq!(end, log.end());
         (&log.file).write_all(b"next\n").unwrap();
-        heard.clear();
-        log.lines(end, |line| heard.push(line.to_owned()));
-        assert_eq!(heard, ["next"]);
+        read_lines.clear();
+        log.lines(end, |line| read_lines.push(line.to_owned()));
+        assert_eq!(read_lines, ["next"]);
     }
 }

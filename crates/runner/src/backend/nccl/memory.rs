@@ -1,26 +1,27 @@
-//! Where GPUs' memory goes: what is free before and after each step (`-M`).
-//! Not how much a run may take.
+//! The use of GPU memory: free bytes before and after each step (`-M`).
+//! Not how much a run may use.
 
 use busbw_core::record::GpuMemory;
 use busbw_ffi::gpu::Context;
 
 use super::seat::Seat;
 
-/// Free bytes of each of our GPUs: with its context, with a communicator, with buffers, and when all is
-/// ready. Where others use a GPU meanwhile, theirs counts, too, as it does in nccl-tests.
+/// Free bytes of each of our GPUs at four moments: with its context, with a communicator, with
+/// buffers, and when all is ready. Other programs that use a GPU meanwhile count, too, as in
+/// nccl-tests.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     free: Vec<Vec<u64>>,
 }
 
 impl Ledger {
-    /// Notes what is free now. A GPU that does not say makes the whole ledger void.
+    /// Records the free memory now. A GPU that does not report it makes the whole ledger void.
     pub(super) fn weigh<'c>(&mut self, contexts: impl Iterator<Item = &'c Context>) {
         self.free.push(free(contexts));
     }
 
-    /// By how much it shrank (nccl-tests src/common.cu:974, 1035, 1651, 1834), but for what checks
-    /// need: that is ours.
+    /// How much memory the steps took (nccl-tests src/common.cu:974, 1035, 1651, 1834), without the
+    /// memory of checks, which is busbw's.
     pub(super) fn used(&self, seats: &[Seat]) -> Option<GpuMemory> {
         let [start, joined, allocated, ready] = &self.free[..] else { return None };
         let end = free(seats.iter().map(|seat| seat.communicator.context().as_ref()));
@@ -37,7 +38,7 @@ impl Ledger {
     }
 }
 
-/// Free bytes of each; nothing when one does not say.
+/// Free bytes of each; empty when one GPU does not report them.
 fn free<'c>(contexts: impl Iterator<Item = &'c Context>) -> Vec<u64> {
     let known: Result<Vec<u64>, _> = contexts.map(|c| c.memory().map(|(free, _)| free)).collect();
     known.unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Whether a GPU has room for a rank's buffers, and who takes it where it has not.
-//! Not how much is asked for: the plan was capped by the memory that there is in all.
+//! Whether a GPU has room for a rank's buffers, and which processes use it where it has not.
+//! Not the size of the buffers: the plan was capped by the GPU's total memory.
 
 use busbw_core::{exit::Exit, plan::Plan};
 use busbw_ffi::{
@@ -10,18 +10,19 @@ use busbw_ffi::{
 use super::gpu;
 use crate::backend::BackendError;
 
-/// Refuses a GPU whose free memory does not hold the buffers of `rank`: NCCL's own words for it would
-/// be "unhandled cuda error".
+/// Refuses a GPU whose free memory does not hold the buffers of `rank`: NCCL's own message would be
+/// "unhandled cuda error".
 ///
 /// # Errors
-/// [`BackendError`], with everybody who computes on the GPU, as far as NVML knows them.
+/// The buffers do not fit. The error names all processes that compute on the GPU, as far as NVML
+/// knows them.
 pub(super) fn make_sure_of_room(
     plan: &Plan,
     rank: usize,
     context: &Context,
 ) -> Result<(), BackendError> {
     let (free, total) = context.memory().map_err(|error| gpu(rank, error))?;
-    let buffers = if plan.has_proof() { 3 } else { 2 };
+    let buffers = if plan.has_check_buffer() { 3 } else { 2 };
     let needed = plan.buffer_bytes() as u64 * buffers;
     if free >= needed {
         return Ok(());

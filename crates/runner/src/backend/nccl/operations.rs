@@ -1,11 +1,11 @@
-//! The eleven collectives as NCCL's calls: which function, with which parts of the buffers.
-//! Not when they run, and not on how many ranks of this driver (`case`).
+//! The eleven collectives as NCCL calls: which function, with which parts of the buffers.
+//! Not when they run, and not on how many ranks of this thread (`case`).
 
 use busbw_core::{
     Collective, DataType, ReduceOp,
     layout::Shape,
     number::FloatFormat,
-    plan::{Place, Plan},
+    plan::{Placement, Plan},
 };
 use busbw_ffi::{
     gpu::Span,
@@ -15,7 +15,7 @@ use busbw_ffi::{
 use super::seat::Seat;
 use crate::backend::Operation;
 
-/// A case's operator on one rank: built in, or made for its communicator and given back.
+/// A case's operator on one rank: a built-in one, or one created for its communicator.
 #[derive(Debug)]
 pub(super) enum RankOperator {
     Builtin(Operator),
@@ -48,7 +48,7 @@ impl RankOperator {
         }
     }
 
-    /// Gives it back, if it was made.
+    /// Destroys it, if it was created.
     pub(super) fn destroy(&self, communicator: &Communicator) {
         if let RankOperator::Made(operator) = self {
             communicator.destroy_operator(*operator);
@@ -56,16 +56,16 @@ impl RankOperator {
     }
 }
 
-/// Where one rank's operation sends from and receives to.
+/// The spans that one rank's operation sends from and receives to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Regions {
     pub(super) send: Span,
     pub(super) recv: Span,
-    /// From the start of the buffer that receives, whatever the rank's own part of it is.
+    /// From the start of the receive buffer, wherever the rank's own part of it begins.
     pub(super) whole: Span,
 }
 
-/// The parts of a rank's buffers that an operation uses, which reach to the buffers' ends; none where
+/// The parts of a rank's buffers that an operation uses, up to the buffers' ends; an error where
 /// they would lie outside.
 pub(super) fn regions(
     plan: &Plan,
@@ -75,25 +75,25 @@ pub(super) fn regions(
     operation: Operation,
 ) -> Option<Regions> {
     let unaligned = plan.unalign * shape.element_bytes;
-    let proof = seat.buffers.proof.as_ref().filter(|_| operation.proof);
-    // Successive iterations use successive parts; the proof is always at one place.
-    let (memory, base) = match proof {
-        Some(proof) => (proof, unaligned),
+    let check = seat.buffers.check.as_ref().filter(|_| operation.verified);
+    // Successive iterations use successive parts; the check buffer is always used from its start.
+    let (memory, base) = match check {
+        Some(check) => (check, unaligned),
         None => (&seat.buffers.recv, unaligned + shift),
     };
     let from = |span: Span, offset: usize| span.part(offset, span.bytes().checked_sub(offset)?);
     let whole = from(memory.span(), base)?;
     let own = |stride: usize| from(whole, seat.communicator.rank() * stride * shape.element_bytes);
-    let (send, recv) = match operation.place {
-        Place::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
-        Place::InPlace => {
+    let (send, recv) = match operation.placement {
+        Placement::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
+        Placement::InPlace => {
             (own(shape.counts.send_in_place_stride)?, own(shape.counts.recv_in_place_stride)?)
         }
     };
     Some(Regions { send, recv, whole })
 }
 
-/// Groups that an operation takes one after the other: each must be complete on every rank's stream
+/// The groups of an operation, one after the other: each must be complete on every rank's stream
 /// before the next begins.
 pub(super) fn steps(collective: Collective, ranks: usize) -> u32 {
     match collective {
@@ -103,8 +103,8 @@ pub(super) fn steps(collective: Collective, ranks: usize) -> u32 {
     }
 }
 
-/// Whether NCCL's tuning model knows it. Sends and receives, its own alltoall included, must not even
-/// be asked about: seen on 2.28.3, ncclGroupSimulateEnd leaves them in the queue, and the next group
+/// Whether NCCL's tuning model covers the collective. Do not ask for sends and receives, NCCL's own
+/// alltoall included: on 2.28.3 ncclGroupSimulateEnd leaves them in the queue, and the next group
 /// runs them with their old buffers.
 pub(super) fn is_tuned(collective: Collective) -> bool {
     matches!(
@@ -146,7 +146,7 @@ pub(super) fn enqueue(
         Collective::ReduceScatter => communicator.reduce_scatter(send, recv, operator, call),
         Collective::Broadcast => communicator.broadcast(send, recv, root, call),
         Collective::AllGather => communicator.all_gather(send, recv, call),
-        // nccl-tests calls nothing for no bytes (src/gather.cu:62, src/scatter.cu:58).
+        // nccl-tests makes no call for zero bytes (src/gather.cu:62, src/scatter.cu:58).
         Collective::Gather | Collective::Scatter if call.count == 0 => Ok(()),
         Collective::AllToAll if communicator.has_own_exchanges() => {
             communicator.all_to_all(send, recv, call)
@@ -163,7 +163,7 @@ pub(super) fn enqueue(
         Collective::SendRecv => exchange.ring(),
         Collective::AllToAllV => exchange.uneven(),
         Collective::HyperCube => exchange.hypercube(step),
-        // Waived before a plan gets here.
+        // The plan waives these.
         Collective::Barrier => Ok(()),
     }
 }
@@ -199,7 +199,7 @@ impl Exchange<'_> {
         self.recv(0, chunk, self.shape.root)
     }
 
-    /// Ranks that the root has to do with; none on others.
+    /// The ranks that the root exchanges data with; none on other ranks.
     fn peers_of_root(&self) -> usize {
         if self.communicator.rank() == self.shape.root { self.shape.ranks } else { 0 }
     }
@@ -210,7 +210,7 @@ impl Exchange<'_> {
         self.recv(0, self.call.count, (rank + ranks - 1) % ranks)
     }
 
-    /// Every pair its own size, packed without gaps in the order of the peers.
+    /// Every pair has its own size, packed without gaps in the order of the peers.
     fn uneven(&self) -> Result<(), NcclError> {
         let rank = self.communicator.rank();
         let (mut sent, mut received) = (0, 0);
@@ -227,8 +227,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// all_gather by exchanges with partners at doubling distance (nccl-tests src/hypercube.cu:55-76).
-    /// At first our own chunk goes to its place, unless the operation is in place.
+    /// all_gather by exchanges with partners at doubling distance (nccl-tests
+    /// src/hypercube.cu:55-76). Out of place, a rank first copies its own chunk.
     fn hypercube(&self, step: u32) -> Result<(), NcclError> {
         let (rank, chunk) = (self.communicator.rank(), self.call.count);
         let Some(exchange) = step.checked_sub(1) else {

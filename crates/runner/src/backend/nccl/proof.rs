@@ -8,7 +8,7 @@ use busbw_core::{
     DataType, ReduceOp,
     layout::{Shape, Stretch},
     pattern::{self, Content, Mismatch, POISON, Pattern},
-    plan::{Place, ProofBy},
+    plan::{CheckedBy, Placement},
 };
 use busbw_ffi::{
     gpu::{Context, GpuError, Span, Vendor},
@@ -17,49 +17,49 @@ use busbw_ffi::{
 
 use super::{operations::Regions, seat::Seat};
 
-/// Bytes that are brought to the host and compared at a time.
-const CHUNK: usize = 64 << 20;
+/// Bytes that are copied to the host and compared at a time.
+const COMPARE_CHUNK_BYTES: usize = 64 << 20;
 
-/// Numbers of the type that a float average may be off: nccl-tests allows as many
-/// (verifiable/verifiable.cu:1320-1330), since who divides when is NCCL's own choice.
-const AVERAGE_TOLERANCE: u32 = 2;
+/// How far a float average may be off, in representable numbers of the type: nccl-tests allows as
+/// many (verifiable/verifiable.cu:1320-1330), since NCCL chooses who divides when.
+const AVERAGE_TOLERANCE_ULP: u32 = 2;
 
-/// How a rank's data is made and judged.
-pub(super) struct Proof {
-    /// The kernels, where somebody needs them.
+/// Fills and verifies a rank's data.
+pub(super) struct Checker {
+    /// The kernels, where the GPU fills or verifies.
     kernels: Option<Kernels>,
     fills: Who,
     verifies: Who,
 }
 
-/// Who does it.
+/// Which side does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Gpu,
     Host,
 }
 
-impl Proof {
-    /// For a GPU of `vendor`; nothing is loaded where nothing is checked.
+impl Checker {
+    /// For a GPU of `vendor`. No kernel is loaded if there are no checks.
     pub(super) fn new(
         context: &Arc<Context>,
         vendor: Vendor,
-        by: ProofBy,
+        by: CheckedBy,
         checks: bool,
-    ) -> Result<Proof, GpuError> {
+    ) -> Result<Checker, GpuError> {
         let (fills, verifies) = match (vendor, by) {
             // PTX is NVIDIA's.
-            (Vendor::Amd, _) | (_, ProofBy::Host) => (Who::Host, Who::Host),
-            (_, ProofBy::Gpu) => (Who::Gpu, Who::Gpu),
-            (_, ProofBy::HostFills) => (Who::Host, Who::Gpu),
-            (_, ProofBy::HostVerifies) => (Who::Gpu, Who::Host),
+            (Vendor::Amd, _) => (Who::Host, Who::Host),
+            (_, CheckedBy::Gpu) => (Who::Gpu, Who::Gpu),
+            (_, CheckedBy::HostFills) => (Who::Host, Who::Gpu),
+            (_, CheckedBy::HostVerifies) => (Who::Gpu, Who::Host),
         };
         let needed = checks && [fills, verifies].contains(&Who::Gpu);
         let kernels = if needed { Some(Kernels::load(context)?) } else { None };
-        Ok(Proof { kernels, fills, verifies })
+        Ok(Checker { kernels, fills, verifies })
     }
 
-    /// Writes the input of an operation, and poison where its result goes.
+    /// Writes the input of an operation, and poison to where its result goes.
     pub(super) fn fill(
         &self,
         seat: &Seat,
@@ -106,12 +106,12 @@ impl Proof {
         shape: &Shape<'_>,
         pattern: &Pattern,
         regions: Regions,
-        place: Place,
+        placement: Placement,
     ) -> Result<Mismatch, GpuError> {
         let counts = shape.counts;
-        let in_place = place == Place::InPlace;
+        let in_place = placement == Placement::InPlace;
         let mut stretches = shape.output(seat.communicator.rank(), in_place);
-        // What `fill` poisoned behind the result must still be poison; in place it was the input.
+        // The poison behind the result must still be poison; in place that part was the input.
         let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
         let behind =
             Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
@@ -177,7 +177,7 @@ impl Proof {
     }
 }
 
-/// How far off a result may be.
+/// The tolerance of a result, in representable numbers of the type.
 fn tolerance(pattern: &Pattern, content: Content) -> u32 {
     let averaged = pattern.op == ReduceOp::Avg && matches!(content, Content::Reduced { .. });
     let integer = matches!(
@@ -189,7 +189,7 @@ fn tolerance(pattern: &Pattern, content: Content) -> u32 {
             | DataType::Int64
             | DataType::Uint64
     );
-    if averaged && !integer { AVERAGE_TOLERANCE } else { 0 }
+    if averaged && !integer { AVERAGE_TOLERANCE_ULP } else { 0 }
 }
 
 /// The same content from its element `by` on.
@@ -214,6 +214,6 @@ fn in_chunks(
     handle: impl FnMut(usize, usize) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
     let mut handle = handle;
-    let most = CHUNK / element.max(1);
+    let most = COMPARE_CHUNK_BYTES / element.max(1);
     (0..elements).step_by(most).try_for_each(|at| handle(at, most.min(elements - at)))
 }

@@ -1,4 +1,4 @@
-//! One rank on its GPU: communicator, stream, buffers and what proves their contents.
+//! One rank on its GPU: communicator, stream, buffers and the checker of their contents.
 //! Not the operations on them (`case`).
 
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use busbw_ffi::{
     nccl::{Communicator, Nccl as Library, NcclError, Registration as Registered, Symmetric},
 };
 
-use super::proof::Proof;
+use super::proof::Checker;
 
-/// A rank. What is registered goes first, then the communicator, then the memory.
+/// A rank. Fields drop in order: the registration first, then the communicator, then the memory.
 pub(super) struct Seat {
     /// World rank.
     pub(super) rank: usize,
@@ -19,8 +19,8 @@ pub(super) struct Seat {
     pub(super) communicator: Communicator,
     pub(super) stream: Stream,
     pub(super) buffers: Buffers,
-    pub(super) proof: Proof,
-    /// Places that iterations passed (`-I`), and how many of them are in use.
+    pub(super) checker: Checker,
+    /// Events that iterations recorded (`-I`), and how many of them are in use.
     events: Vec<Event>,
     passed: usize,
 }
@@ -29,12 +29,12 @@ pub(super) struct Seat {
 pub(super) struct Buffers {
     pub(super) send: Memory,
     pub(super) recv: Memory,
-    /// Where the last timed operation's result goes; none without checks.
-    pub(super) proof: Option<Memory>,
+    /// The check buffer: the last timed operation's result goes here. None without checks.
+    pub(super) check: Option<Memory>,
 }
 
 impl Buffers {
-    /// Allocates them the way NCCL prefers, where it has one (nccl-tests src/common.cu:1105).
+    /// Allocates them as NCCL prefers, where it has a preference (nccl-tests src/common.cu:1105).
     pub(super) fn allocate(
         plan: &Plan,
         library: &'static Library,
@@ -48,16 +48,16 @@ impl Buffers {
                 Ok(Memory::allocate(context, bytes)?)
             }
         };
-        let proof = if plan.has_proof() { Some(allocate()?) } else { None };
-        Ok(Buffers { send: allocate()?, recv: allocate()?, proof })
+        let check = if plan.has_check_buffer() { Some(allocate()?) } else { None };
+        Ok(Buffers { send: allocate()?, recv: allocate()?, check })
     }
 
     fn spans(&self) -> impl Iterator<Item = Span> {
-        [&self.send, &self.recv].into_iter().chain(&self.proof).map(Memory::span)
+        [&self.send, &self.recv].into_iter().chain(&self.check).map(Memory::span)
     }
 }
 
-/// Which library refused.
+/// The library that refused.
 #[derive(Debug)]
 pub(super) enum Failed {
     Gpu(GpuError),
@@ -76,7 +76,7 @@ impl From<NcclError> for Failed {
     }
 }
 
-/// Which registration the plan's option asks for.
+/// The registration that the plan's option asks for.
 fn kind(options: &GpuOptions) -> Option<Symmetric> {
     match options.register {
         Registration::None => None,
@@ -85,7 +85,7 @@ fn kind(options: &GpuOptions) -> Option<Symmetric> {
     }
 }
 
-/// Registers the buffers of all ranks of one driver, within one group: symmetric registration waits
+/// Registers the buffers of all ranks of one thread within one group: symmetric registration waits
 /// for every rank.
 pub(super) fn register(
     options: &GpuOptions,
@@ -100,31 +100,39 @@ pub(super) fn register(
             buffers.spans().map(|span| communicator.register(span, kind)).collect()
         })
         .collect();
-    // The group must end, whatever happened within.
+    // The group must end, even after an error.
     let ended = library.group_end();
     ended.and(registered)
 }
 
 impl Seat {
-    /// Seats a rank.
+    /// Sets up a rank.
     pub(super) fn new(
         rank: usize,
         registered: Vec<Registered>,
         (communicator, buffers): (Communicator, Buffers),
         stream: Stream,
-        proof: Proof,
+        checker: Checker,
     ) -> Seat {
         let (events, passed) = (Vec::new(), 0);
-        Seat { rank, _registered: registered, communicator, stream, buffers, proof, events, passed }
+        Seat {
+            rank,
+            _registered: registered,
+            communicator,
+            stream,
+            buffers,
+            checker,
+            events,
+            passed,
+        }
     }
 
-    /// Forgets which places were passed.
+    /// Forgets all recorded events.
     pub(super) fn start(&mut self) {
         self.passed = 0;
     }
 
-    /// Makes sure that there are events for `count` places: while time is taken is no time to make
-    /// them.
+    /// Creates events for `count` records: none may be created while the clock runs.
     pub(super) fn make_events(&mut self, count: usize) -> Result<(), GpuError> {
         while self.events.len() < count {
             self.events.push(Event::create(self.communicator.context())?);
@@ -132,7 +140,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Puts the next event into the stream.
+    /// Records the next event on the stream.
     pub(super) fn pass(&mut self) -> Result<(), GpuError> {
         if self.passed == self.events.len() {
             self.events.push(Event::create(self.communicator.context())?);
@@ -142,12 +150,12 @@ impl Seat {
         Ok(())
     }
 
-    /// Seconds between successive events, which must all have been passed.
+    /// Seconds between successive events, which must all have completed.
     pub(super) fn laps(&self) -> Result<Vec<f64>, GpuError> {
         self.events[..self.passed].windows(2).map(|pair| pair[0].seconds_to(&pair[1])).collect()
     }
 
-    /// Waits until the stream has done everything.
+    /// Waits until the stream is idle.
     pub(super) fn settle(&self) -> Result<(), GpuError> {
         while !self.stream.is_done()? {
             std::thread::yield_now();

@@ -1,41 +1,50 @@
-//! What NCCL says it will do with each case: algorithm and protocol from its log, its own prediction
-//! from ncclGroupSimulateEnd. Found out before anything is timed.
+//! NCCL's choice for each case: algorithm and protocol from its log, its own time prediction from
+//! ncclGroupSimulateEnd. Recorded in the tuning pass, before anything is timed.
 //! Not a measurement.
 
 use std::{collections::HashMap, sync::Arc};
 
 use busbw_core::plan::{Case, Sweep};
-use busbw_library_logs::nccl::{NcclFacts, Parser, Way};
+use busbw_library_logs::nccl::{Execution, NcclFacts, Parser};
 
 use super::{Nccl, log::Log};
 use crate::backend::CaseFacts;
 
-/// What is known so far.
-pub(super) struct Survey {
-    /// The log of our process, where NCCL writes one for us.
+/// NCCL's choices known so far, and how far its log has been read.
+pub(super) struct TuningChoices {
+    /// The log of this process, where NCCL writes one for us.
     log: Option<Arc<Log>>,
-    /// Whether we speak for our process: one driver changes what NCCL says, and reads how it came up.
-    speaks: bool,
-    /// How far the log was read.
+    /// Whether this thread is the first of its process: that one alone sets NCCL's log level, and reads
+    /// the log of NCCL's initialisation.
+    leads_process: bool,
+    /// Bytes of the log that have been read.
     read: u64,
-    listening: bool,
+    capturing: bool,
     known: HashMap<(Sweep, usize), CaseFacts>,
-    /// How NCCL came up, until it was told.
-    came_up: Option<Box<NcclFacts>>,
-    told: bool,
+    /// Facts from NCCL's initialisation, until they are reported.
+    init_facts: Option<Box<NcclFacts>>,
+    reported: bool,
 }
 
-impl Survey {
-    pub(super) fn new(log: Option<Arc<Log>>) -> Survey {
-        // Until somebody says otherwise, NCCL says everything from its start on.
-        let listening = log.is_some();
-        let (known, came_up) = (HashMap::new(), None);
-        Survey { log, speaks: false, read: 0, listening, known, came_up, told: false }
+impl TuningChoices {
+    pub(super) fn new(log: Option<Arc<Log>>) -> TuningChoices {
+        // NCCL logs everything from its start on until `set_log_capture(false)`.
+        let capturing = log.is_some();
+        let (known, init_facts) = (HashMap::new(), None);
+        TuningChoices {
+            log,
+            leads_process: false,
+            read: 0,
+            capturing,
+            known,
+            init_facts,
+            reported: false,
+        }
     }
 
-    /// Says whether our driver speaks for its process.
-    pub(super) fn set_speaker(&mut self, speaks: bool) {
-        self.speaks = speaks;
+    /// Sets whether this thread is the first of its process.
+    pub(super) fn set_process_leader(&mut self, leads_process: bool) {
+        self.leads_process = leads_process;
     }
 
     pub(super) fn facts(&self, case: &Case) -> CaseFacts {
@@ -48,65 +57,69 @@ fn key(case: &Case) -> (Sweep, usize) {
 }
 
 impl Nccl<'_> {
-    /// Lets NCCL say, or not say, what it does with a call; whether something can be found out.
-    pub(super) fn set_listening(&mut self, on: bool) -> bool {
-        let survey = &mut self.survey;
-        let Some(log) = &survey.log else { return self.library.predicts() };
-        if survey.listening == on {
-            survey.read = log.end();
+    /// Makes NCCL log, or not log, its choice for each call. Returns whether its choices or its
+    /// predictions can be read.
+    pub(super) fn set_log_capture(&mut self, on: bool) -> bool {
+        let tuning = &mut self.tuning;
+        let Some(log) = &tuning.log else { return self.library.predicts() };
+        if tuning.capturing == on {
+            tuning.read = log.end();
             return true;
         }
-        survey.listening = on;
-        if !on && !survey.told {
-            // What it said so far goes with the next line.
-            survey.came_up = survey.speaks.then(|| Box::new(came_up(log)));
-            survey.told = true;
+        tuning.capturing = on;
+        if !on && !tuning.reported {
+            // `set_capture` empties the log: read it first.
+            tuning.init_facts = tuning.leads_process.then(|| Box::new(init_facts(log)));
+            tuning.reported = true;
         }
-        if survey.speaks {
-            log.set_listening(on);
+        if tuning.leads_process {
+            log.set_capture(on);
             self.library.read_debug_again();
         }
-        survey.read = 0;
+        tuning.read = 0;
         true
     }
 
-    /// Notes what was said about a case that has just run, and what NCCL predicts for it.
-    pub(super) fn note(&mut self, case: &Case, predicted_us: Option<f64>) {
-        let survey = &mut self.survey;
+    /// Keeps what NCCL logged about the case that has just run, and the time in microseconds that it
+    /// predicts for it.
+    pub(super) fn keep_choice(&mut self, case: &Case, predicted_us: Option<f64>) {
+        let tuning = &mut self.tuning;
         let mut parser = Parser::new();
-        if let Some(log) = &survey.log {
-            survey.read = log.lines(survey.read, |line| parser.line(line));
+        if let Some(log) = &tuning.log {
+            tuning.read = log.lines(tuning.read, |line| parser.line(line));
         }
-        // One call was made; its first choice is the one.
+        // One call was made: the first choice in the log is its own.
         let choice = parser.finish().choices.into_iter().next();
-        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.way)), predicted_us };
-        survey.known.insert(key(case), facts);
+        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.execution)), predicted_us };
+        tuning.known.insert(key(case), facts);
     }
 
-    /// How NCCL came up, once it is known; each process tells once.
-    pub(super) fn tell(&mut self) -> Option<Box<NcclFacts>> {
-        self.survey.came_up.take()
+    /// Facts from NCCL's initialisation, once they are known; each process returns them once.
+    pub(super) fn take_init_facts(&mut self) -> Option<Box<NcclFacts>> {
+        self.tuning.init_facts.take()
     }
 }
 
-/// Everything that was said from the start, without the choices: those are the rows'.
-fn came_up(log: &Log) -> NcclFacts {
+/// All facts in the log so far but for the choices, which belong to the rows.
+fn init_facts(log: &Log) -> NcclFacts {
     let mut parser = Parser::new();
     log.lines(0, |line| parser.line(line));
     NcclFacts { choices: Vec::new(), ..parser.finish() }
 }
 
 /// "RING LL, channels 0-3".
-fn words(way: &Way) -> String {
-    match way {
-        Way::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
+fn words(execution: &Execution) -> String {
+    match execution {
+        Execution::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
             format!("{algorithm} {protocol}, channels {first}-{last}")
         }
-        Way::Tuned { algorithm, protocol, channels: None } => format!("{algorithm} {protocol}"),
-        Way::Symmetric { kernel, channels, .. } => {
+        Execution::Tuned { algorithm, protocol, channels: None } => {
+            format!("{algorithm} {protocol}")
+        }
+        Execution::Symmetric { kernel, channels, .. } => {
             format!("symmetric {kernel}, channels: {channels}")
         }
-        Way::CopyEngine { call } => format!("copy engine {call}"),
-        Way::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
+        Execution::CopyEngine { call } => format!("copy engine {call}"),
+        Execution::HierarchicalCopyEngine { call } => format!("hierarchical copy engine {call}"),
     }
 }

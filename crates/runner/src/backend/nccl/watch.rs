@@ -1,5 +1,5 @@
-//! Waiting for streams without losing sight of what may go wrong meanwhile: a failed communicator, a run
-//! that was stopped elsewhere, a deadline.
+//! Waits for streams, and checks meanwhile for a failed communicator, an aborted run and a passed
+//! deadline.
 //! Not what was enqueued.
 
 use std::time::Instant;
@@ -10,21 +10,21 @@ use busbw_shm::Wait;
 use super::{gpu, nccl, seat::Seat};
 use crate::backend::BackendError;
 
-/// Looks at a stream between two looks at everything else that may have gone wrong.
-const LOOKS: u32 = 64;
+/// Polls of a stream between two checks of NCCL's errors, the abort flag and the clock.
+const POLLS_PER_ERROR_CHECK: u32 = 64;
 
-/// What to look at while waiting.
+/// What a wait checks.
 #[derive(Clone, Copy)]
 pub(super) struct Watch<'a> {
     pub(super) library: &'static Library,
-    /// Whether the run was stopped elsewhere.
+    /// Whether the supervisor has aborted the run.
     pub(super) stopped: &'a (dyn Fn() -> bool + 'a),
-    /// Other drivers of the communicator.
+    /// Other rank threads of the communicator.
     pub(super) peers: &'a [usize],
 }
 
 impl Watch<'_> {
-    /// Waits until the streams of all seats have done what was enqueued.
+    /// Waits until the streams of all ranks of this thread are idle.
     pub(super) fn wait(
         &self,
         seats: &[Seat],
@@ -34,7 +34,7 @@ impl Watch<'_> {
         for seat in seats {
             while !seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
                 looks += 1;
-                if looks % LOOKS == 0 {
+                if looks % POLLS_PER_ERROR_CHECK == 0 {
                     self.check(seats, deadline)?;
                 }
                 std::thread::yield_now();
@@ -43,7 +43,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Whether something has gone wrong here or elsewhere.
+    /// Whether something has failed here or elsewhere.
     fn check(&self, seats: &[Seat], deadline: Option<Instant>) -> Result<(), BackendError> {
         if (self.stopped)() {
             return Err(BackendError::Wait(Wait::Aborted));

@@ -22,7 +22,7 @@ impl Net<'_> {
         guard.map_err(|busy| failed(self.world_rank, busy.into()))
     }
 
-    /// Moves what was begun to or from a rank until it is through.
+    /// Makes progress on the messages to or from a rank until they are complete.
     fn settle(&mut self, with: usize) -> Result<(), BackendError> {
         let Net { links, stopped, plan, world_rank, .. } = self;
         let stopped = stopped.as_ref();

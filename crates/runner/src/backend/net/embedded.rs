@@ -29,7 +29,7 @@ pub fn provide(library: &'static [u8]) {
 /// several versions of busbw do not meet.
 ///
 /// # Errors
-/// A cache that cannot be written.
+/// The cache cannot be written.
 pub fn path() -> Result<PathBuf> {
     let cache = dirs::cache_dir().context(
         "there is no place for busbw's net plugin: set XDG_CACHE_HOME to a folder, or HOME",
@@ -51,7 +51,7 @@ fn path_below(cache: &Path, library: &[u8]) -> Result<PathBuf> {
         }
         let context = || format!("cannot write busbw's net plugin to {}", file.display());
         fs::create_dir_all(&folder).with_context(context)?;
-        // Other processes may load it meanwhile: they see all of it, or none.
+        // Other processes may load it meanwhile: the rename shows them all of it, or nothing.
         let mut new = tempfile::NamedTempFile::new_in(&folder).with_context(context)?;
         new.write_all(library).with_context(context)?;
         let mode = fs::Permissions::from_mode(0o755);
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(fs::read(of_rccl).unwrap(), LIBRARY);
         let files = || fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!(files(), 2);
-        // Half of one is replaced, another version lies elsewhere.
+        // A damaged file is replaced; another version is in another folder.
         fs::write(&path, &LIBRARY[..100]).unwrap();
         assert_eq!(path_below(cache.path(), LIBRARY).unwrap(), path);
         assert_eq!((fs::read(&path).unwrap().len(), files()), (LIBRARY.len(), 2));

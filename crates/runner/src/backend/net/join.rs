@@ -1,5 +1,5 @@
-//! From a plugin's name to connections with every rank that this one talks to.
-//! Not what they are used for.
+//! From a plugin's name to connections with every peer of this rank.
+//! Not what the connections are used for.
 
 use std::{
     collections::BTreeSet,
@@ -11,18 +11,20 @@ use busbw_ffi::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sen
 use busbw_job::world::World;
 use nccl_plugin_abi::{level, net::HANDLE_BYTES};
 
-use super::{Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH, wait::broken};
+use super::{
+    Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH_BYTES, wait::broken,
+};
 use crate::{backend::BackendError, measure::MeasureError};
 
-/// How long ranks wait for connections, without -T.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What NCCL lets plugins have at once that do not say (v8), 1 GiB (MAX_NET_SIZE).
-const UNSAID: usize = 1 << 30;
+/// How long ranks wait for connections, without `-T`.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest message for plugins that name no maximum (v8): 1 GiB, as in NCCL (MAX_NET_SIZE).
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// Bytes of a rank's number and a handle, as they are exchanged.
-const ENTRY: usize = 4 + HANDLE_BYTES;
+/// Bytes of a rank's number and its handle, as ranks exchange them.
+const HANDLE_ENTRY_BYTES: usize = 4 + HANDLE_BYTES;
 
-/// Joins the others.
+/// Loads the plugin and connects to the peers.
 pub(super) fn join<'p>(
     plan: &'p Plan,
     wanted: &Wanted,
@@ -45,7 +47,7 @@ pub(super) fn join<'p>(
         let text = format!("net plugin {} ({file}) offers no device{said}", plugin.name());
         return Err(refused(text, Exit::Impossible).into());
     }
-    // Ranks of a host share its devices out.
+    // The ranks of a host use its devices in turn.
     let device = world.local() % devices;
     let properties = plugin.properties(device).map_err(wrong)?;
     let most = most(&properties);
@@ -60,7 +62,7 @@ pub(super) fn join<'p>(
         told.extend(handle.0);
         listeners.push((*peer, listener));
     }
-    let until = Instant::now() + plan.timeout_s.map_or(PATIENCE, Duration::from_secs);
+    let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
     let all = world.allgather(&told, Some(until))?;
     let handles: Vec<(usize, Handle)> = to
         .iter()
@@ -79,19 +81,19 @@ pub(super) fn join<'p>(
     let buffers = Buffers {
         send: Memory::new(bytes).map_err(no_memory)?,
         recv: Memory::new(bytes).map_err(no_memory)?,
-        proof: Memory::new(if plan.has_proof() { bytes } else { 0 }).map_err(no_memory)?,
-        scratch: Memory::new(SCRATCH).map_err(no_memory)?,
+        check: Memory::new(if plan.has_check_buffer() { bytes } else { 0 }).map_err(no_memory)?,
+        scratch: Memory::new(SCRATCH_BYTES).map_err(no_memory)?,
     };
     let mut links = Links::default();
-    let Buffers { send, recv, proof, scratch } = &buffers;
+    let Buffers { send, recv, check, scratch } = &buffers;
     for (peer, mut sender) in senders {
-        for memory in [send, recv, proof] {
+        for memory in [send, recv, check] {
             sender.register(memory).map_err(wrong)?;
         }
         links.add_sender(peer, sender, most);
     }
     for (peer, mut receiver) in receivers {
-        for memory in [recv, proof, scratch] {
+        for memory in [recv, check, scratch] {
             receiver.register(memory).map_err(wrong)?;
         }
         links.add_receiver(peer, receiver, most);
@@ -113,7 +115,7 @@ pub(super) fn join<'p>(
     Ok(Net { plan, world_rank: me, members, me: place, links, buffers, most, facts, stopped })
 }
 
-/// Up to which level lines of the plugin go to stderr: what NCCL_DEBUG asks NCCL for.
+/// The level up to which the plugin's log lines go to stderr: as NCCL_DEBUG sets it for NCCL.
 fn shown(debug: Option<&str>) -> i32 {
     match debug.unwrap_or("").to_ascii_uppercase().as_str() {
         "WARN" => level::WARN,
@@ -122,9 +124,9 @@ fn shown(debug: Option<&str>) -> i32 {
     }
 }
 
-/// Bytes of a message at most. Sizes come back as 31 bits, whatever properties say.
+/// The largest message in bytes. Plugins return sizes as 31 bits, whatever their properties say.
 fn most(properties: &Properties) -> usize {
-    properties.max_p2p_bytes.unwrap_or(UNSAID).clamp(1, i32::MAX as usize)
+    properties.max_p2p_bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES).clamp(1, i32::MAX as usize)
 }
 
 /// World ranks of our communicator.
@@ -133,7 +135,7 @@ fn members(plan: &Plan, me: usize) -> Vec<usize> {
     groups.into_iter().find(|group| group.contains(&me)).unwrap_or_else(|| vec![me])
 }
 
-/// Whom we send to, and whom we receive from.
+/// The ranks that we send to, and those that we receive from.
 fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let both = |peers: BTreeSet<usize>| (peers.clone(), peers);
     match plan.benchmark {
@@ -157,9 +159,9 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
     }
 }
 
-/// Our handle among those that a rank told.
+/// Our handle among those that a rank sent.
 fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
-    told.chunks_exact(ENTRY).find_map(|entry| {
+    told.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
         let (peer, handle) = entry.split_first_chunk::<4>()?;
         let handle = Handle(handle.try_into().ok()?);
         (u32::from_le_bytes(*peer) as usize == me).then_some(handle)
@@ -168,7 +170,8 @@ fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
 
 type Ends = (Vec<(usize, Sender)>, Vec<(usize, Receiver)>);
 
-/// Connects and accepts in turns, as NCCL's service thread does: nobody may wait for one of them alone.
+/// Connects and accepts in turns, as NCCL's service thread does: a rank that waited for one of them
+/// alone could deadlock.
 fn connect(
     plugin: &'static Plugin,
     device: usize,

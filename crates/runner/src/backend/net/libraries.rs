@@ -1,4 +1,4 @@
-//! Which net plugin is asked for, as the command line says it and as a rank's process needs it.
+//! Which net plugin is requested, as the command line names it and as a rank's process needs it.
 //! Not loading it (`busbw_ffi::net`).
 
 use anyhow::Result;
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::embedded;
 
-/// The word for busbw's own plugin.
-pub const OURS: &str = "busbw";
+/// The name of busbw's own plugin on the command line.
+pub const OWN_PLUGIN: &str = "busbw";
 
-/// What makes NCCL load a plugin.
+/// NCCL's variable for the plugin to load.
 const NCCL_NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 
-/// The plugin that is asked for.
+/// The requested plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// [`OURS`], or what NCCL_NET_PLUGIN would be.
+    /// [`OWN_PLUGIN`], or a value as NCCL_NET_PLUGIN takes it.
     pub word: String,
 }
 
 impl Wanted {
-    /// What the loader is asked for; ours is written out first, if it is not there.
+    /// The file to load. busbw's own plugin is written to the cache first, if it is not there.
     ///
     /// # Errors
-    /// A cache that cannot be written.
+    /// The cache cannot be written.
     pub fn file(&self) -> Result<String> {
         match self.word.as_str() {
-            OURS => Ok(embedded::path()?.to_string_lossy().into_owned()),
+            OWN_PLUGIN => Ok(embedded::path()?.to_string_lossy().into_owned()),
             word => Ok(word.to_owned()),
         }
     }

@@ -1,5 +1,5 @@
-//! Both directions between this rank and another: what is to be sent and received, in order, with as many
-//! requests open as a connection takes.
+//! Both directions between this rank and another: messages to send and to receive, in order, with
+//! as many requests open as a connection takes.
 //! Not waiting (`wait`), and not what the bytes are.
 
 use std::{
@@ -15,22 +15,22 @@ use nccl_plugin_abi::net::MAX_REQUESTS;
 pub(super) type Piece = (Rc<Memory>, Range<usize>);
 
 /// One direction.
-struct Way<End> {
+struct OneWay<End> {
     end: End,
-    /// Not begun yet.
+    /// Messages without a request yet.
     queue: VecDeque<Piece>,
-    /// Begun, the oldest first, and how long each is.
+    /// Open requests, the oldest first, and the length of each.
     open: VecDeque<(Ticket, usize)>,
-    /// Bytes of a piece at most.
+    /// The largest piece, in bytes.
     most: usize,
-    /// Pieces that are through, since the beginning.
+    /// Completed pieces, since the beginning.
     done: u64,
 }
 
-/// What both kinds of ends do.
+/// What sending and receiving ends share.
 trait Ends {
     fn begin(&mut self, piece: &Piece) -> Result<Option<Ticket>, NetError>;
-    /// Whether a request for so many bytes is through.
+    /// Whether a request for this number of bytes is complete.
     fn is_through(&mut self, ticket: Ticket, bytes: usize) -> Result<bool, NetError>;
 }
 
@@ -61,10 +61,10 @@ impl Ends for Receiver {
     }
 }
 
-impl<End: Ends> Way<End> {
-    fn new(end: End, most: usize) -> Way<End> {
+impl<End: Ends> OneWay<End> {
+    fn new(end: End, most: usize) -> OneWay<End> {
         let open = VecDeque::with_capacity(MAX_REQUESTS);
-        Way { end, queue: VecDeque::new(), open, most, done: 0 }
+        OneWay { end, queue: VecDeque::new(), open, most, done: 0 }
     }
 
     /// A message, in pieces no longer than the plugin takes.
@@ -80,7 +80,8 @@ impl<End: Ends> Way<End> {
         }
     }
 
-    /// Begins what can be begun, and asks for the oldest request, as NCCL does; whether anything moved.
+    /// Starts the requests that there is room for, and tests the oldest one, as NCCL does. Returns
+    /// whether there was progress.
     #[inline]
     fn advance(&mut self) -> Result<bool, NetError> {
         let mut moved = false;
@@ -108,25 +109,25 @@ impl<End: Ends> Way<End> {
     }
 }
 
-/// All connections of a rank, by the other's world rank.
+/// All connections of a rank, by the other end's world rank.
 #[derive(Default)]
 pub(super) struct Links {
-    out: BTreeMap<usize, Way<Sender>>,
-    back: BTreeMap<usize, Way<Receiver>>,
+    out: BTreeMap<usize, OneWay<Sender>>,
+    back: BTreeMap<usize, OneWay<Receiver>>,
 }
 
 impl Links {
-    /// Adds one that sends, at most `most` bytes at once.
+    /// Adds a sending connection, for at most `most` bytes a request.
     pub(super) fn add_sender(&mut self, to: usize, sender: Sender, most: usize) {
-        self.out.insert(to, Way::new(sender, most));
+        self.out.insert(to, OneWay::new(sender, most));
     }
 
-    /// Adds one that receives.
+    /// Adds a receiving connection.
     pub(super) fn add_receiver(&mut self, from: usize, receiver: Receiver, most: usize) {
-        self.back.insert(from, Way::new(receiver, most));
+        self.back.insert(from, OneWay::new(receiver, most));
     }
 
-    /// Queues a message.
+    /// Queues a message to send.
     pub(super) fn send(
         &mut self,
         to: usize,
@@ -138,7 +139,7 @@ impl Links {
         Ok(())
     }
 
-    /// Queues the place for one.
+    /// Queues the buffer for a message to receive.
     pub(super) fn recv(
         &mut self,
         from: usize,
@@ -150,7 +151,7 @@ impl Links {
         Ok(())
     }
 
-    /// Moves what was queued for, and from, one rank; whether anything moved.
+    /// Makes progress on the messages to and from one rank. Returns whether there was any.
     #[inline]
     pub(super) fn advance(&mut self, to: usize, from: usize) -> Result<bool, NetError> {
         let mut moved = false;
@@ -163,7 +164,7 @@ impl Links {
         Ok(moved)
     }
 
-    /// Moves everything that was queued.
+    /// Makes progress on all messages.
     pub(super) fn advance_all(&mut self) -> Result<bool, NetError> {
         let mut moved = false;
         for way in self.out.values_mut() {
@@ -175,17 +176,17 @@ impl Links {
         Ok(moved)
     }
 
-    /// Pieces that went to a rank, since the beginning.
+    /// Pieces that were sent to a rank, since the beginning.
     pub(super) fn sent(&self, to: usize) -> u64 {
         self.out.get(&to).map_or(0, |way| way.done)
     }
 
-    /// Pieces that came from one.
+    /// Pieces that were received from a rank, since the beginning.
     pub(super) fn received(&self, from: usize) -> u64 {
         self.back.get(&from).map_or(0, |way| way.done)
     }
 
-    /// Ranks that something is under way to, or from.
+    /// Ranks with messages in flight.
     pub(super) fn busy(&self) -> Vec<usize> {
         let out = self.out.iter().filter(|(_, way)| !way.is_idle()).map(|(rank, _)| *rank);
         let back = self.back.iter().filter(|(_, way)| !way.is_idle()).map(|(rank, _)| *rank);
@@ -195,21 +196,22 @@ impl Links {
         all
     }
 
-    /// Whether nothing is.
+    /// Whether no message to or from a rank is in flight.
     #[inline]
     pub(super) fn are_idle(&self, to: usize, from: usize) -> bool {
-        self.out.get(&to).is_none_or(Way::is_idle) && self.back.get(&from).is_none_or(Way::is_idle)
+        self.out.get(&to).is_none_or(OneWay::is_idle)
+            && self.back.get(&from).is_none_or(OneWay::is_idle)
     }
 
-    /// Whether nothing at all is.
+    /// Whether no message at all is in flight.
     pub(super) fn is_everything_through(&self) -> bool {
-        self.out.values().all(Way::is_idle) && self.back.values().all(Way::is_idle)
+        self.out.values().all(OneWay::is_idle) && self.back.values().all(OneWay::is_idle)
     }
 
-    /// Ends all of them.
+    /// Closes all connections.
     ///
     /// # Errors
-    /// The first that the plugin refuses.
+    /// The plugin refuses to close one: the first refusal.
     pub(super) fn close(self) -> Result<(), NetError> {
         for way in self.out.into_values() {
             way.end.close()?;

@@ -1,4 +1,4 @@
-//! The collectives that the `net` backend has: a ring of all_reduce, and sendrecv.
+//! The collectives of the `net` backend: a ring all_reduce, and sendrecv.
 //! Not where buffers are (`net`), and not requests (`link`).
 
 use std::{ops::Range, rc::Rc};
@@ -10,22 +10,23 @@ use busbw_shm::kernel::combine_slices;
 use super::{At, Net, failed, wait::broken};
 use crate::backend::{BackendError, Reason};
 
-/// What there is.
+/// The collectives that this backend has.
 pub const COLLECTIVES: [Collective; 2] = [Collective::AllReduce, Collective::SendRecv];
 
-/// Bytes that go round at once, and how many of them may be on their way to a rank: as NCCL's ring with its
-/// default buffers, 4 MiB in 8 steps, two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its
+/// Bytes of one message of the ring, as in NCCL's ring with its default buffers: 4 MiB in 8 steps,
+/// two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its
 /// src/include/collectives.h).
-const SLICE: usize = 1 << 20;
-const SLOTS: usize = 4;
+const SLICE_BYTES: usize = 1 << 20;
+/// Messages that may be on their way to a rank at once.
+const SLICES_IN_FLIGHT: usize = 4;
 
-/// Bytes of memory for what comes to be combined.
-pub(super) const SCRATCH: usize = SLICE * SLOTS;
+/// Bytes of scratch memory for received slices that are still to be reduced.
+pub(super) const SCRATCH_BYTES: usize = SLICE_BYTES * SLICES_IN_FLIGHT;
 
-/// Whether there is what a case needs.
+/// Whether this backend can run a case.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it cannot.
 pub(super) fn supported(case: &Case) -> Result<(), Reason> {
     let collective = case.collective;
     if !COLLECTIVES.contains(&collective) {
@@ -37,7 +38,7 @@ pub(super) fn supported(case: &Case) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Runs an operation to its end.
+/// Runs an operation and waits for its end.
 pub(super) fn run(
     net: &mut Net<'_>,
     case: &Case,
@@ -77,7 +78,7 @@ fn neighbours(net: &Net<'_>) -> (usize, usize) {
     (net.member(net.me + 1), net.member(net.me + ranks - 1))
 }
 
-/// Alone, there is nobody to talk to.
+/// A single rank has no peer.
 fn copy(
     net: &Net<'_>,
     send: &At,
@@ -95,8 +96,9 @@ fn copy(
     Ok(())
 }
 
-/// One all_reduce: in each of ranks - 1 steps a chunk comes, is combined with ours and goes on; then the
-/// finished ones go round. Chunks are cut into slices, so that one goes on while the next still comes.
+/// One all_reduce. In each of `ranks - 1` steps a chunk arrives, is reduced with ours and is sent
+/// on; then the finished chunks go round. Chunks are cut into slices, so that one can be sent on
+/// while the next arrives.
 struct Ring {
     ranks: usize,
     me: usize,
@@ -111,7 +113,7 @@ struct Ring {
     slices: usize,
     send: At,
     recv: At,
-    /// Scalars of ours, and of the rank before us.
+    /// The scalars of this rank, and of the rank before it.
     scalars: (u8, u8),
 }
 
@@ -128,7 +130,7 @@ impl Ring {
     fn new(net: &Net<'_>, case: &Case, send: &At, recv: &At) -> Ring {
         let ranks = net.members.len();
         let elements = case.counts.recv;
-        let slice = (SLICE.min(net.most) / case.sweep.datatype.bytes()).max(1);
+        let slice = (SLICE_BYTES.min(net.most) / case.sweep.datatype.bytes()).max(1);
         let (next, last) = neighbours(net);
         let scalar = ReduceOp::premul_scalar;
         Ring {
@@ -147,8 +149,8 @@ impl Ring {
         }
     }
 
-    /// Elements of the slice that is number `index` of those that go through `rank`: sent by it, where chunks
-    /// are counted from its own; none where its chunk is shorter than others.
+    /// Elements of slice `index` of those that rank `rank` sends, with chunks counted from its own;
+    /// 0 where its chunk is shorter than others.
     fn slice_of(&self, rank: usize, index: usize) -> Range<usize> {
         let (step, slice) = (index / self.slices, index % self.slices);
         let chunk = (rank + 2 * self.ranks - step % self.ranks) % self.ranks;
@@ -163,10 +165,10 @@ impl Ring {
         at.offset + elements.start * element..at.offset + elements.end * element
     }
 
-    /// Where slice `index` of those that come waits to be combined.
+    /// The scratch memory for received slice `index`.
     fn slot(&self, index: usize, elements: usize) -> Range<usize> {
         let element = self.datatype.bytes();
-        let from = index % SLOTS * self.slice * element;
+        let from = index % SLICES_IN_FLIGHT * self.slice * element;
         from..from + elements * element
     }
 
@@ -174,7 +176,7 @@ impl Ring {
         let rank = net.world_rank;
         let last_rank = (self.me + self.ranks - 1) % self.ranks;
         let total = 2 * (self.ranks - 1) * self.slices;
-        // Steps before this one combine.
+        // Steps before this one reduce.
         let combined = (self.ranks - 1) * self.slices;
         let (sent, received) = (net.links.sent(self.next), net.links.received(self.last));
         // Slices without elements are not sent: the links count fewer.
@@ -186,7 +188,7 @@ impl Ring {
         let wrong = |error| broken(stopped, rank, error);
         while n.recv_done < total || n.send_done < total {
             let mut moved = false;
-            while n.recv_posted < total.min(n.recv_done + SLOTS) {
+            while n.recv_posted < total.min(n.recv_done + SLICES_IN_FLIGHT) {
                 let index = n.recv_posted;
                 let elements = self.slice_of(last_rank, index);
                 if elements.is_empty() {
@@ -199,7 +201,7 @@ impl Ring {
                     let slot = self.slot(index, elements.len());
                     net.links.recv(self.last, &scratch, slot).map_err(wrong)?;
                 } else {
-                    // What we sent from there must have gone.
+                    // Earlier sends from there must be complete.
                     if n.send_done <= index - combined {
                         break;
                     }
@@ -246,7 +248,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Combines what came with ours, in the place of the result.
+    /// Reduces received data with ours, into the result buffer.
     fn combine(
         &self,
         index: usize,
@@ -256,7 +258,7 @@ impl Ring {
         let elements = self.slice_of(from, index);
         let came = scratch.part(self.slot(index, elements.len()))?;
         let mut to = self.recv.memory.part(self.bytes(&self.recv, &elements))?;
-        // What comes in the first step is another rank's input; later it holds scaled sums.
+        // In the first step another rank's input arrives; later steps bring scaled sums.
         let (ours, theirs) = self.scalars;
         let theirs = if index < self.slices { theirs } else { 1 };
         let in_place = Rc::ptr_eq(&self.send.memory, &self.recv.memory);

@@ -1,5 +1,5 @@
-//! What busbw's own net plugin counts, in a file that only this process sees.
-//! Not what it means (`explain`), and nothing where another plugin is used.
+//! The statistics of busbw's own net plugin, in a file that only this process sees.
+//! Not what they mean (`explain`), and nothing where another plugin is used.
 
 use std::{
     fs::{self, File},
@@ -15,26 +15,27 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use busbw_host::machine;
 
-/// Connections of a process that the record lists; the others are summed.
-const LISTED: usize = 8;
-/// How long the plugin may take to close what was closed, and between two looks.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(5);
+/// The most connections of a process that the record lists one by one; the others are summed.
+const MAX_LISTED_CONNECTIONS: usize = 8;
+/// How long the plugin may take to finish connections that were closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time between two reads of its statistics meanwhile.
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The file.
+/// The statistics file.
 #[derive(Debug)]
 pub struct Stats {
     name: String,
-    /// Ours, unless the user has named one.
+    /// A file of ours, unless the user has named one.
     _file: Option<File>,
 }
 
 impl Stats {
-    /// Lets the plugin, which must not be loaded yet, write where we can read. Only while this process has one
-    /// thread.
+    /// Makes the plugin, which must not be loaded yet, write its statistics where we can read them.
+    /// Call it only while this process has one thread.
     ///
     /// # Errors
-    /// When the system has no file for us.
+    /// The system cannot create a memory file.
     pub fn capture() -> io::Result<Stats> {
         if let Some(pattern) = std::env::var(VARIABLE).ok().filter(|pattern| !pattern.is_empty()) {
             let name = net_stats::file(&pattern, &machine::host_name(), std::process::id());
@@ -46,10 +47,10 @@ impl Stats {
         Ok(Stats { name, _file: Some(file) })
     }
 
-    /// What was counted for `rank`, when everything was closed; nothing where the plugin had no connection, or is
-    /// another one.
+    /// The statistics for `rank` after everything was closed; `None` where the plugin had no
+    /// connection, or is another one.
     pub fn last(&self, rank: usize) -> Option<NetStats> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + CLOSE_TIMEOUT;
         let mut before = None;
         loop {
             let text = fs::read(&self.name).ok().filter(|text| !text.is_empty())?;
@@ -59,17 +60,17 @@ impl Stats {
             });
             let closed =
                 |read: &NetStats| read.connections.iter().all(|connection| connection.closed);
-            // A file of ours is overwritten: what was read twice is whole.
+            // The plugin overwrites our file: two equal reads are a complete one.
             let settled = before.as_ref() == Some(&text) && read.as_ref().is_some_and(closed);
             if settled || Instant::now() >= until {
                 return read.map(|mut read| {
                     read.rank = Some(rank);
-                    read.keep(LISTED);
+                    read.keep(MAX_LISTED_CONNECTIONS);
                     read
                 });
             }
             before = Some(text);
-            thread::sleep(LOOK);
+            thread::sleep(CLOSE_POLL_INTERVAL);
         }
     }
 }

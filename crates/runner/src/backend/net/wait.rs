@@ -1,5 +1,5 @@
-//! Waiting for a plugin: asking again without end, but not longer than allowed, nor when the run is over.
-//! Not what is asked.
+//! Waits for a plugin: polls it without limit, until the deadline passes or the run is aborted.
+//! Not what is polled.
 
 use std::{
     thread::sleep,
@@ -12,24 +12,25 @@ use busbw_shm::Wait;
 use super::failed;
 use crate::backend::BackendError;
 
-/// Looks without giving way: a message that is on its way comes within these.
-const SPINS: u32 = 64;
-/// Looks between two at the clock and at the supervisor's word.
-const BETWEEN: u32 = 256;
+/// Polls without a yield: a message that is on its way arrives within these.
+const POLLS_BEFORE_YIELD: u32 = 64;
+/// Polls between two checks of the clock and of the abort flag.
+const POLLS_PER_CLOCK_CHECK: u32 = 256;
 
-/// How long a plugin's failure may wait for the supervisor's word, and how often it is looked for.
-const REASON: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(5);
+/// How long a failure of the plugin waits for the supervisor's abort, which names the real cause.
+const ABORT_REASON_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks for that abort.
+const ABORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A failure of a connection as the run's. Where another rank was lost or gave up, its connections break, and
-/// it is not for us to say why: the supervisor does, who hears of it a moment later.
+/// A failure of a connection as an error of the run. When another rank is lost, its connections
+/// break everywhere; only the supervisor knows the cause, and its abort arrives a moment later.
 pub(super) fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
-    let until = Instant::now() + REASON;
+    let until = Instant::now() + ABORT_REASON_TIMEOUT;
     while matches!(error, NetError::Refused { .. }) && Instant::now() < until {
         if stopped() {
             return Wait::Aborted.into();
         }
-        sleep(LOOK);
+        sleep(ABORT_POLL_INTERVAL);
     }
     failed(rank, error)
 }
@@ -46,28 +47,29 @@ impl<'a> Patience<'a> {
         Patience { stopped, until, idle: 0 }
     }
 
-    /// Something moved.
+    /// There was progress.
     #[inline]
     pub(super) fn renew(&mut self) {
         self.idle = 0;
     }
 
-    /// Nothing moved. NCCL would ask again at once; we give way to the plugin's threads and to other ranks.
+    /// There was no progress. NCCL would poll again at once; this yields to the plugin's threads
+    /// and to other ranks.
     ///
     /// # Errors
-    /// [`BackendError::Wait`]: the run is over, or `missing` did not do its part in time.
+    /// [`BackendError::Wait`]: the run was aborted, or `missing` did not do its part in time.
     #[inline]
     pub(super) fn rest(
         &mut self,
         missing: impl FnOnce() -> Vec<usize>,
     ) -> Result<(), BackendError> {
         self.idle = self.idle.wrapping_add(1);
-        if self.idle < SPINS {
+        if self.idle < POLLS_BEFORE_YIELD {
             std::hint::spin_loop();
             return Ok(());
         }
         std::thread::yield_now();
-        if !self.idle.is_multiple_of(BETWEEN) {
+        if !self.idle.is_multiple_of(POLLS_PER_CLOCK_CHECK) {
             return Ok(());
         }
         if (self.stopped)() {

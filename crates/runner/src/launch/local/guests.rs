@@ -56,7 +56,7 @@ impl Launch<'_> {
     /// The first rank thread of each process: it enters barriers at the hub for its process.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let processes = 0..self.plan.processes();
-        processes.filter_map(|process| self.plan.drivers_of(process).next()).collect()
+        processes.filter_map(|process| self.plan.rank_threads_of(process).next()).collect()
     }
 
     /// A worker sent an event, or its connection broke.

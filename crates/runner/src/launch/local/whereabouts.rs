@@ -18,7 +18,7 @@ impl Launch<'_> {
     }
 
     fn ranks_of(&self, process: usize) -> Vec<usize> {
-        let drivers = self.plan.drivers_of(process);
+        let drivers = self.plan.rank_threads_of(process);
         drivers.flat_map(|driver| self.plan.ranks_of(driver)).collect()
     }
 
@@ -41,7 +41,7 @@ impl Launch<'_> {
     /// The last phase of a process's rank threads; with their ranks, if the phases differ.
     pub(super) fn progress_of_process(&self, process: usize) -> String {
         let mut phases: Vec<(String, Vec<usize>)> = Vec::new();
-        for driver in self.plan.drivers_of(process) {
+        for driver in self.plan.rank_threads_of(process) {
             let place = self.progress_of(driver);
             match phases.iter_mut().find(|(known, _)| *known == place) {
                 Some((_, ranks)) => ranks.extend(self.plan.ranks_of(driver)),
@@ -67,7 +67,7 @@ impl Launch<'_> {
                 (true, (row, bytes)) => format!("about row {row} ({bytes} bytes)"),
             };
         }
-        let (step, row) = self.control.place(driver);
+        let (step, row) = self.control.progress(driver);
         let row = match self.progress {
             (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
             _ => row.to_string(),

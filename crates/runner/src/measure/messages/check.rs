@@ -1,4 +1,5 @@
-//! Proof that messages arrived: what is sent is filled with a pattern, and every byte that came is compared.
+//! Verification of messages: sent messages are filled with a pattern, and every received byte is
+//! compared.
 //! Not timing.
 
 use busbw_core::{
@@ -15,7 +16,8 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// Iterations with fresh data each (`-c`), every byte verified; ends at the first wrong one.
+    /// Runs `-c` iterations with fresh data each and verifies every byte; ends at the first wrong
+    /// one.
     pub(super) fn check_messages(
         &mut self,
         task: &Task,
@@ -32,7 +34,7 @@ impl Session<'_> {
             if task.paired {
                 end.talk(test, channel(self.backend)?, apart)?;
             }
-            channel(self.backend)?.serve_others()?;
+            channel(self.backend)?.quiesce()?;
             let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
             self.collect(&found, &format!("check {number}"), findings)?;
             if findings.wrong_anywhere > 0 {
@@ -42,8 +44,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// How many messages of a window have a place of their own in the buffers: where they have not, the
-    /// last one at a place is verified.
+    /// How many messages of a window have a part of the buffers of their own. Where several share
+    /// one, the last of them is verified.
     pub(super) fn apart(&self, task: &Task) -> usize {
         let window = if task.test.is_latency() { 1 } else { task.end.window as usize };
         let room = self.plan.data_bytes() / task.bytes.max(1);
@@ -55,13 +57,13 @@ impl Session<'_> {
         Pattern { seed, datatype, op, ranks: self.plan.ranks() }
     }
 
-    /// Whether our end gets messages that can be verified.
+    /// Whether our end receives messages that can be verified.
     fn receives(task: &Task) -> bool {
         let one_way = matches!(task.test, Messages::Bandwidth | Messages::MultiBandwidth);
         task.paired && !(one_way && task.end.begins)
     }
 
-    /// Writes `apart` messages that we send, and poison where theirs come.
+    /// Fills the `apart` messages that we send, and writes poison where we receive.
     pub(in crate::measure) fn fill_messages(
         &mut self,
         task: &Task,
@@ -76,7 +78,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Compares `apart` messages with what our peer sent.
+    /// Compares `apart` received messages with what our peer sent.
     pub(in crate::measure) fn verify_messages(
         &mut self,
         task: &Task,

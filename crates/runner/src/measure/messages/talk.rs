@@ -11,13 +11,13 @@ use crate::backend::{BackendError, Channel, Part, Side, Window};
 pub(in crate::measure) struct End {
     /// World rank of the other end.
     pub(in crate::measure) peer: usize,
-    /// Whether this end begins, and takes the time.
+    /// Whether this end begins, and reads the clock.
     pub(in crate::measure) begins: bool,
     /// Bytes of a message.
     pub(in crate::measure) bytes: usize,
-    /// Messages under way at once.
+    /// Messages in flight at once.
     pub(in crate::measure) window: u32,
-    /// Where the answer of one byte lies, behind the messages.
+    /// Offset of the one-byte answer, behind the messages.
     pub(in crate::measure) answer: usize,
 }
 
@@ -35,7 +35,8 @@ impl End {
         Window { side, bytes: self.bytes, messages: self.window, apart }
     }
 
-    /// One iteration of `test`; of a window's messages `apart` have a place of their own in the buffers.
+    /// Runs one iteration of `test`; `apart` messages of a window have a part of the buffers of
+    /// their own.
     pub(in crate::measure) fn talk(
         &self,
         test: Messages,

@@ -1,5 +1,5 @@
-//! Going through a schedule: the pairs of a round at once, one way, then the other; how long each took.
-//! Not what that says (`pairs`).
+//! Runs a schedule: the pairs of a round at once, in one direction, then in the other, each timed.
+//! Not the verdict (`pairs`).
 
 use busbw_core::{
     fault::Phase,
@@ -19,28 +19,28 @@ use crate::measure::{
     samples::Samples,
 };
 
-/// The shortest time that a message takes, microseconds: a clock that did not move saw one of its steps.
-const SHORTEST: f64 = 1e-3;
+/// The shortest time of a message, in microseconds, for a clock that did not advance.
+const MIN_MESSAGE_US: f64 = 1e-3;
 
-/// One look: every ordered pair of a schedule, in each pass.
+/// One look: the times of every ordered pair of a schedule, in each pass.
 pub(super) struct Look {
     /// Sender and receiver.
     pairs: Vec<[usize; 2]>,
-    /// Of each pass, the time of a message of each pair, microseconds.
+    /// The time of one message of each pair in each pass, in microseconds.
     passes: Vec<Vec<f64>>,
     /// Every iteration of every pair.
     samples: Samples,
 }
 
 impl Look {
-    /// Every pair with its samples, microseconds.
+    /// Every pair with its samples, in microseconds.
     pub(super) fn samples(&self) -> impl Iterator<Item = ([usize; 2], Vec<f64>)> + '_ {
         self.pairs.iter().enumerate().map(|(at, pair)| {
             (*pair, self.passes.iter().filter_map(|pass| pass.get(at).copied()).collect())
         })
     }
 
-    /// As it is recorded, where `asked` was lowered to `pace`.
+    /// As the record holds it, where the pace `asked` was lowered to `pace`.
     pub(super) fn half(&self, test: Messages, bytes: usize, pace: Pace, asked: Pace) -> Half {
         let figure = |([from, to], times): ([usize; 2], Vec<f64>)| PairFigure {
             from,
@@ -77,7 +77,7 @@ impl Look {
     }
 }
 
-/// The pairs of a round, who begins first.
+/// The pairs of a round; the first rank of each begins.
 fn directed(round: &[[usize; 2]], turned: bool) -> impl Iterator<Item = [usize; 2]> + '_ {
     round.iter().map(move |[a, b]| if turned { [*b, *a] } else { [*a, *b] })
 }
@@ -89,8 +89,8 @@ fn in_order(schedule: &Schedule) -> Vec<[usize; 2]> {
 }
 
 impl Session<'_> {
-    /// One message of every pair while the backend listens to what its library says of itself.
-    pub(super) fn listen_to_pairs(
+    /// Tuning pass: one message of every pair while the backend captures the library's log.
+    pub(super) fn tuning_pass_of_pairs(
         &mut self,
         test: Messages,
         sweep: Sweep,
@@ -98,7 +98,7 @@ impl Session<'_> {
     ) -> Result<(), MeasureError> {
         self.enter(Phase::Warmup);
         self.world.barrier(self.deadline())?;
-        if !self.backend.listen(true) {
+        if !self.backend.begin_log_capture() {
             return Ok(());
         }
         for round in &schedule.rounds {
@@ -108,11 +108,12 @@ impl Session<'_> {
                 self.time_messages(&task)?;
             }
         }
-        self.end_listening()
+        self.end_log_capture()
     }
 
-    /// One message of every pair each way, with fresh data where it is to be checked, and every byte compared;
-    /// then one that is timed. Seconds of the slowest. `seed` and `number` are those of the check.
+    /// Sends one message of every pair in each direction, with fresh data and every byte compared
+    /// if checks are on, then one timed message. Returns the seconds of the slowest. `number` and
+    /// `seed` are those of the check.
     pub(super) fn prove_pairs(
         &mut self,
         test: Messages,
@@ -149,7 +150,7 @@ impl Session<'_> {
         Ok(all.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))
     }
 
-    /// Goes through a schedule `passes` times.
+    /// Runs a schedule `passes` times.
     pub(super) fn look(
         &mut self,
         test: Messages,
@@ -171,7 +172,7 @@ impl Session<'_> {
         self.exchange(schedule, passes, &mine, &samples)
     }
 
-    /// A sample of our pair, if we begin: the median iteration's time of one message, microseconds.
+    /// The sample of our pair, if our end begins: the median time of one message, in microseconds.
     fn measure_pair(
         &mut self,
         task: &Task,
@@ -187,10 +188,10 @@ impl Session<'_> {
         let messages = task.test.messages(task.end.window) as f64;
         times.iter().for_each(|taken| samples.add(taken.as_nanos() as u64));
         let us: Vec<f64> = times.iter().map(|taken| taken.as_secs_f64() * 1e6 / messages).collect();
-        Ok(median(&us).map(|us| us.max(SHORTEST)))
+        Ok(median(&us).map(|us| us.max(MIN_MESSAGE_US)))
     }
 
-    /// Everybody's samples in the order of the schedule.
+    /// Exchanges all ranks' samples, in the order of the schedule.
     fn exchange(
         &mut self,
         schedule: &Schedule,

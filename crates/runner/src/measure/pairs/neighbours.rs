@@ -1,6 +1,6 @@
-//! Which pairs may be compared: those that are joined alike. Where ranks sit is asked of each; how the GPUs of
-//! a host are joined, of its first rank.
-//! Not by which way bytes went: that is for the library's log and for counters to say.
+//! Which pairs may be compared: those that are connected alike. Every rank reports its own
+//! position; the first rank of a host reports how its GPUs are connected.
+//! Not the transport of the bytes: the library's log and the counters show that.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::measure::{MeasureError, Session};
 use busbw_host::{machine, topo};
 
-/// Where a rank sits.
+/// The position of a rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Seat {
     host: String,
@@ -23,26 +23,27 @@ struct Seat {
 enum Spot {
     /// A GPU's PCI address.
     Gpu(String),
-    /// A core, and the cores that share its last cache.
+    /// A core, and the cores that share its last-level cache.
     Core(usize, Option<String>),
     /// Any of these cores.
     Anywhere(Vec<usize>),
 }
 
-/// How two ranks are joined.
+/// How two ranks are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 enum Joint {
-    /// As others of a host are, as far as is known.
+    /// Like all others of a host, as far as is known.
     Within,
-    /// They take turns on one core.
+    /// They share one core.
     OneCore,
-    /// By a cache further out than others of the host.
+    /// Through a cache level further out than others of the host.
     AcrossCaches,
-    /// By switches of NVLink: a GPU with fewer links than others is to stand out, not apart.
+    /// Through NVLink switches: a GPU with fewer links than others stays in this class, so that it
+    /// stands out.
     Switched,
-    /// In nvidia-smi's words.
+    /// As `nvidia-smi topo -m` names it.
     Bus(Word),
-    /// By a network.
+    /// Through a network.
     Between,
 }
 
@@ -59,12 +60,12 @@ impl Joint {
     }
 }
 
-/// The ways between GPUs of a host, by address.
+/// The connections between the GPUs of a host, by address.
 type Ways = HashMap<(String, String), Joint>;
 
-/// Who is joined how with whom.
+/// The class of connection of every pair.
 pub(super) struct Neighbours {
-    /// Number of each rank's host, by order of appearance.
+    /// The host number of each rank, by order of appearance.
     pub(super) hosts: Vec<usize>,
     seats: Vec<Seat>,
     /// Of each host.
@@ -115,7 +116,7 @@ impl Neighbours {
         self.joints.iter().map(|joint| joint.name()).collect()
     }
 
-    /// The class of two ranks.
+    /// The class of the connection between two ranks.
     pub(super) fn class(&self, a: usize, b: usize) -> usize {
         let joint = self.joint(a, b);
         self.joints.iter().position(|known| *known == joint).unwrap_or(0)
@@ -142,7 +143,7 @@ impl Neighbours {
 }
 
 impl Session<'_> {
-    /// Asks every rank where it sits.
+    /// Gathers every rank's position.
     pub(super) fn neighbours(&mut self) -> Result<Neighbours, MeasureError> {
         let host = self.world.host().to_owned();
         let gpu = self.backend.gpu_address();
@@ -159,7 +160,7 @@ impl Session<'_> {
         Ok(Neighbours::new(seats, &said))
     }
 
-    /// What every rank has to say, in rank order.
+    /// Gathers a value from every rank, in rank order.
     fn tell_all<T: Serialize + DeserializeOwned>(
         &mut self,
         mine: &T,
@@ -174,7 +175,7 @@ impl Session<'_> {
     }
 }
 
-/// The core that this rank stays on.
+/// The core that this rank is bound to.
 fn core() -> Spot {
     match machine::usable_cores()[..] {
         [core] => Spot::Core(core, machine::last_cache(&machine::Root::system(), core)),
@@ -182,7 +183,7 @@ fn core() -> Spot {
     }
 }
 
-/// How the GPUs of this host are joined.
+/// How the GPUs of this host are connected.
 fn ways() -> Vec<((String, String), Joint)> {
     let driver = nvml::driver().ok();
     let system = topo::read(&machine::Root::system(), driver.as_ref());

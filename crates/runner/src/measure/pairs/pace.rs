@@ -3,16 +3,16 @@
 
 use busbw_core::{messages::Messages, plan::Plan};
 
-/// Seconds that messages of one pair should take in a round: long enough for a clock, and so short that a
-/// hundred rounds do not take minutes.
-const ROUND: f64 = 0.05;
+/// Seconds that the messages of one pair should take in a round: long enough for a clock, and so
+/// short that a hundred rounds do not take minutes.
+const ROUND_S: f64 = 0.05;
 /// The fewest round trips of a sample: a median of fewer follows a single slow one.
-const FEWEST: u32 = 10;
+const MIN_ROUND_TRIPS: u32 = 10;
 
 /// Messages of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// Under way at once.
+    /// Messages in flight at once.
     pub(super) window: u32,
     /// Timed and untimed iterations.
     pub(super) iterations: u32,
@@ -23,7 +23,7 @@ impl Pace {
     /// A single message, or round trip.
     pub(super) const ONE: Pace = Pace { window: 1, iterations: 1, warmup: 0 };
 
-    /// As asked for.
+    /// As the plan asks for.
     pub(super) fn of(plan: &Plan, test: Messages) -> Pace {
         if test.is_latency() {
             return Pace { window: 1, iterations: plan.iterations, warmup: plan.warmup };
@@ -36,12 +36,16 @@ impl Pace {
         }
     }
 
-    /// As much of it as fits into a round, where the slowest message, or round trip, takes `seconds`.
+    /// As much of it as fits into a round, where the slowest message or round trip takes `seconds`.
     pub(super) fn kept_to(self, seconds: f64, test: Messages) -> Pace {
-        let fits = |each: f64| if each > 0.0 { (ROUND / each) as u32 } else { u32::MAX };
+        let fits = |each: f64| if each > 0.0 { (ROUND_S / each) as u32 } else { u32::MAX };
         if test.is_latency() {
-            let iterations = self.iterations.min(fits(seconds).max(FEWEST));
-            return Pace { iterations, warmup: self.warmup.min(iterations / FEWEST), ..self };
+            let iterations = self.iterations.min(fits(seconds).max(MIN_ROUND_TRIPS));
+            return Pace {
+                iterations,
+                warmup: self.warmup.min(iterations / MIN_ROUND_TRIPS),
+                ..self
+            };
         }
         let window = self.window.min(fits(seconds).max(1));
         let iterations = self.iterations.min(fits(f64::from(window) * seconds).max(1));

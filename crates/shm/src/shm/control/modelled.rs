@@ -1,7 +1,7 @@
 //! Control words as objects of loom, which must be made before they are used; zeros, as in a memfd.
 //! Not what is done with them.
 
-use super::{Control, Counter, DEPTH, Place, Words};
+use super::{Control, Counter, DEPTH, Progress, Words};
 use crate::shm::{
     slots::Slot,
     sync::{AtomicU32, Shared},
@@ -34,7 +34,7 @@ impl Words {
             world: Counter::zero(),
             group: Counter::zero(),
             left: Counter::zero(),
-            place: Place { step: AtomicU32::new(0), row: AtomicU32::new(0) },
+            progress: Progress { step: AtomicU32::new(0), row: AtomicU32::new(0) },
             slots: std::array::from_fn::<_, DEPTH, _>(|_| Slot {
                 operation: AtomicU32::new(0),
                 sleepers: AtomicU32::new(0),

@@ -1,4 +1,5 @@
-//! A message that both ends copy: the receiver offers it in parts, the sender takes some while it waits.
+//! A message that both ends copy: the receiver offers it in parts, the sender copies some of them
+//! while it waits.
 //! Not the copying.
 
 use std::ops::Range;
@@ -8,7 +9,7 @@ use super::super::{
     sync::{AtomicU32, Ordering},
 };
 
-/// A message on offer: from where to where, and in which parts.
+/// A message on offer: source, destination, and parts.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Offer {
@@ -22,7 +23,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Of `len` bytes, in parts of `part` or, of what would be too many to count, longer ones.
+    /// An offer of `len` bytes, in parts of `part` bytes, or longer ones if they would be too many
+    /// to count.
     pub(crate) fn new(from: Address, into: Address, len: usize, part: usize) -> Offer {
         let part = part.max(len / (1 << 24)).max(1);
         Offer {
@@ -35,23 +37,23 @@ impl Offer {
         }
     }
 
-    /// Of nothing, as memory is at first.
+    /// An empty offer, as memory is at first.
     #[cfg(loom)]
     pub(super) fn zero() -> Offer {
         Offer { copied: 0, buffers: 0, from: 0, into: 0, len: 0, part: 0 }
     }
 
-    /// The same, at a time when the sender has copied that many parts.
+    /// The same offer, with the sender's number of copied parts at that time.
     pub(super) fn after(self, copied: u32) -> Offer {
         Offer { copied, ..self }
     }
 
-    /// Where the message is in the sender's buffers.
+    /// The offset of the message in the sender's buffers.
     pub(crate) fn source(&self) -> Address {
         Address { buffer: buffer(self.buffers & 0xff), offset: self.from as usize }
     }
 
-    /// Where it goes in the receiver's.
+    /// The offset of its destination in the receiver's buffers.
     pub(crate) fn destination(&self) -> Address {
         Address { buffer: buffer(self.buffers >> 8), offset: self.into as usize }
     }
@@ -61,29 +63,29 @@ impl Offer {
         self.len as usize
     }
 
-    /// How many parts it has.
+    /// The number of its parts.
     pub(crate) fn parts(&self) -> u32 {
         self.len.div_ceil(self.part) as u32
     }
 
-    /// Which bytes the `number`th part from the front has.
+    /// The bytes of the `number`th part from the front.
     pub(crate) fn part(&self, number: u32) -> Range<usize> {
         let start = u64::from(number) * self.part;
         start as usize..(start + self.part).min(self.len) as usize
     }
 
-    /// The part that the sender copies next, having copied so many since the beginning: from the
+    /// The part that the sender copies next, after `copied` parts since the beginning: from the
     /// back, so that each end goes through memory in one direction.
     pub(super) fn sender_part(&self, copied: u32) -> u32 {
         self.parts() - 1 - copied.wrapping_sub(self.copied)
     }
 }
 
-/// Claims one of the parts that are left.
+/// Claims one of the remaining parts.
 pub(super) fn claim(left: &AtomicU32) -> bool {
     let mut seen = left.load(Ordering::Relaxed);
     while seen != 0 {
-        // Acquire: whoever claims reads the offer.
+        // Acquire: a rank that claims a part reads the offer.
         match left.compare_exchange_weak(seen, seen - 1, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => seen = now,
@@ -97,7 +99,7 @@ pub(super) const fn tag(buffer: Buffer) -> u32 {
     match buffer {
         Buffer::Send => 1,
         Buffer::Recv => 2,
-        Buffer::Proof => 3,
+        Buffer::Check => 3,
     }
 }
 
@@ -106,7 +108,7 @@ pub(super) const fn buffer(tag: u32) -> Buffer {
     match tag {
         1 => Buffer::Send,
         2 => Buffer::Recv,
-        _ => Buffer::Proof,
+        _ => Buffer::Check,
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
         ) {
             let (from, into) = (
                 Address { buffer: Buffer::Send, offset: 5 << 30 },
-                Address { buffer: Buffer::Proof, offset: 3 },
+                Address { buffer: Buffer::Check, offset: 3 },
             );
             let offer = Offer::new(from, into, len, part).after(before);
             prop_assert_eq!((offer.source(), offer.destination(), offer.len()), (from, into, len));

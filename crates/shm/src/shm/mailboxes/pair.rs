@@ -1,5 +1,5 @@
-//! The two ends of a mailbox: what its sender and what its receiver may do with it, and in which order.
-//! Not waiting: every step either can be done now, or says that it cannot.
+//! The two ends of a mailbox: the steps of its sender and its receiver, and their order.
+//! Not waiting: every step either is possible now, or reports that it is not.
 
 use std::sync::Arc;
 
@@ -14,24 +14,25 @@ use super::{
     offer::{self, Offer, claim},
 };
 
-/// Bits of `Content::head` below the length: 0 when the bytes are in the slot, else where they are.
+/// Bits of `Content::head` below the length: 0 when the bytes are in the slot, else the buffer that
+/// holds them.
 const TAG_BITS: u32 = 2;
 
-/// A message that was announced.
+/// An announced message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Letter {
     /// Its bytes are in the slot.
     Here {
-        /// The first.
+        /// The address of the first byte.
         at: *const u8,
-        /// How many.
+        /// The length in bytes.
         len: usize,
     },
-    /// They are in the sender's buffers.
+    /// Its bytes are in the sender's buffers.
     There {
-        /// The first.
+        /// The offset of the first byte.
         from: Address,
-        /// How many.
+        /// The length in bytes.
         len: usize,
     },
 }
@@ -49,9 +50,9 @@ pub(crate) struct Outbox {
     policy: WaitPolicy,
     /// The last message announced.
     sent: u32,
-    /// One that the receiver is known to have taken.
+    /// The last one that the receiver is known to have copied.
     taken: u32,
-    /// The last message that is read from our buffers, unless it is known to be taken.
+    /// The last message that the receiver reads from our buffers, unless it is known to be copied.
     lent: Option<u32>,
     /// Parts that we have copied since the beginning.
     copied: u32,
@@ -60,7 +61,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Bytes that a message in a slot may have.
+    /// The largest message in a slot, in bytes.
     pub(crate) const CAPACITY: usize = CAPACITY;
 
     /// From world rank `from` to world rank `to`.
@@ -74,7 +75,7 @@ impl Outbox {
         Outbox { mailboxes, from, to, policy, sent, taken, lent: None, copied, reads: Reads::new() }
     }
 
-    /// The same on counters that stand at `first`.
+    /// The same with counters that start at `first`.
     #[cfg(all(test, loom))]
     pub(super) fn starting_at(self, first: u32) -> Outbox {
         Outbox { sent: first, taken: first, copied: first, ..self }
@@ -84,18 +85,19 @@ impl Outbox {
         self.mailboxes.mailbox(self.from, self.to)
     }
 
-    /// Announces a message of `len` bytes, which `write` puts into a slot. False when no slot is free.
+    /// Announces a message of `len` bytes, which `write` puts into a slot. Returns false when no
+    /// slot is free.
     ///
     /// # Panics
-    /// When it is longer than [`Outbox::CAPACITY`], a bug of the caller.
+    /// It is longer than [`Outbox::CAPACITY`]: a bug of the caller.
     #[inline]
     pub(crate) fn post(&mut self, len: usize, write: impl FnOnce(*mut u8)) -> bool {
         assert!(len <= CAPACITY, "a message of {len} bytes in a slot");
         self.announce((len as u64) << TAG_BITS, write)
     }
 
-    /// Announces a message of `len` bytes that the receiver finds in our buffers, and which must stay
-    /// there until [`Outbox::has_back`]. False when no slot is free.
+    /// Announces a message of `len` bytes that the receiver reads from our buffers. They must not
+    /// change until [`Outbox::has_back`] returns true. Returns false when no slot is free.
     pub(crate) fn lend(&mut self, from: Address, len: usize) -> bool {
         let head = (len as u64) << TAG_BITS | u64::from(offer::tag(from.buffer));
         let lent = self.announce(head, |bytes| {
@@ -134,16 +136,16 @@ impl Outbox {
         if self.sent.wrapping_sub(self.taken) < DEPTH as u32 {
             return true;
         }
-        // Acquire: the receiver has read what the slot held.
+        // Acquire: the receiver has read the slot's content.
         self.taken = self.mailbox().answers.taken.load(Ordering::Acquire);
         self.sent.wrapping_sub(self.taken) < DEPTH as u32
     }
 
-    /// Whether everything that was lent is ours again.
+    /// Whether the receiver has copied everything that it reads from our buffers.
     #[inline]
     pub(crate) fn has_back(&mut self) -> bool {
         let Some(lent) = self.lent else { return true };
-        // Acquire: the receiver has read what was lent.
+        // Acquire: the receiver has read our buffers.
         self.taken = self.mailbox().answers.taken.load(Ordering::Acquire);
         let back = self.taken.wrapping_sub(lent) as i32 >= 0;
         if back {
@@ -152,7 +154,8 @@ impl Outbox {
         back
     }
 
-    /// Copies one part of a message on offer, if there is one: `copy` gets the offer and the part's number.
+    /// Copies one part of a message on offer, if there is one: `copy` is called with the offer and
+    /// the part's number.
     #[inline]
     pub(crate) fn help(&mut self, copy: impl FnOnce(&Offer, u32)) -> bool {
         let mailbox = self.mailbox();
@@ -179,7 +182,7 @@ pub(crate) struct Inbox {
     from: usize,
     to: usize,
     policy: WaitPolicy,
-    /// The last message taken.
+    /// The last message that was copied.
     taken: u32,
     /// Parts that the sender has copied once it has copied those that it claimed.
     copied: u32,
@@ -198,7 +201,7 @@ impl Inbox {
         Inbox { mailboxes, from, to, policy, taken: 0, copied: 0, reads: Reads::new() }
     }
 
-    /// The same on counters that stand at `first`.
+    /// The same with counters that start at `first`.
     #[cfg(all(test, loom))]
     pub(super) fn starting_at(self, first: u32) -> Inbox {
         Inbox { taken: first, copied: first, ..self }
@@ -238,7 +241,7 @@ impl Inbox {
         })
     }
 
-    /// Tells the sender that we have the message, wherever it was.
+    /// Acknowledges the message, wherever it was.
     #[inline]
     pub(crate) fn take(&mut self) {
         self.reads.end();
@@ -247,8 +250,9 @@ impl Inbox {
         self.policy.ring(self.mailboxes.bell(self.from));
     }
 
-    /// Has the message copied by whoever is free: `copy` gets parts' numbers, from the front; a sender that
-    /// waits copies others. Whether that is all is known by [`Inbox::is_whole`].
+    /// Offers the message so that both ends copy it: `copy` is called with parts' numbers, from the
+    /// front, and a waiting sender copies others. [`Inbox::is_whole`] tells whether all parts are
+    /// copied.
     pub(crate) fn share(&mut self, offer: Offer, mut copy: impl FnMut(u32)) {
         let answers = &self.mailbox().answers;
         answers.offer.write(|at| {
@@ -265,7 +269,7 @@ impl Inbox {
         self.copied = self.copied.wrapping_add(offer.parts() - ours);
     }
 
-    /// Whether the sender has copied all that it claimed.
+    /// Whether the sender has copied all parts that it claimed.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         reached(&self.mailbox().copied.parts, self.copied)

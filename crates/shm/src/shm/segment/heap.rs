@@ -1,4 +1,4 @@
-//! Memory of the heap under the names of `memfd`, for checkers that know no mappings: miri and loom.
+//! Memory of the heap with the functions of `memfd`, for checkers without mappings: Miri and loom.
 //! Not shared by processes: ranks are threads there.
 
 use std::{
@@ -10,9 +10,9 @@ use std::{
 
 use rustix::io::Errno;
 
-/// One piece of memory; freed when it is mapped no more.
+/// One piece of memory; freed with its last mapping.
 struct Block {
-    /// The descriptor that stands for it, until another one gets that number.
+    /// The descriptor that stands for it, until another file gets that number.
     fd: Option<RawFd>,
     base: NonNull<u8>,
     layout: Layout,

@@ -1,5 +1,5 @@
-//! Memory of memfds and their mappings: what ranks of all processes share.
-//! Not who keeps which address: `segment` does.
+//! memfds and their mappings: the memory that ranks of all processes share.
+//! Not the owner of an address: that is `segment`.
 
 use std::{
     ffi::c_void,
@@ -13,12 +13,12 @@ use rustix::{
     mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap},
 };
 
-/// A memfd without bytes. It is inherited by child processes on purpose.
+/// A memfd without bytes. Child processes inherit it on purpose.
 pub fn create(name: &str) -> Result<OwnedFd, Errno> {
     memfd_create(name, MemfdFlags::empty())
 }
 
-/// Gives it `bytes` zero bytes.
+/// Resizes it to `bytes` zero bytes.
 pub fn size(fd: &OwnedFd, bytes: usize) -> Result<(), Errno> {
     ftruncate(fd, bytes as u64)
 }
@@ -37,10 +37,10 @@ pub fn populate(base: NonNull<u8>, bytes: usize) -> bool {
     unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) }.is_ok()
 }
 
-/// Takes a mapping away.
+/// Unmaps a mapping.
 ///
 /// # Safety
-/// It comes from [`map`] with as many bytes, and nobody uses an address of it again.
+/// It comes from [`map`] with as many bytes, and no address of it is used again.
 pub unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
     // SAFETY: see above.
     let _ = unsafe { munmap(base.as_ptr().cast::<c_void>(), bytes) };

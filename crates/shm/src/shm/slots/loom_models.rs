@@ -103,7 +103,7 @@ macro_rules! models {
 }
 
 /// A renewal is due at this operation, at 0 as well.
-const DUE: u32 = RENEWAL;
+const DUE: u32 = RENEWAL_OPERATIONS;
 
 models! {
     both_post: Exhaustive, 2, 2, 0, NAPS, EVERYONE;

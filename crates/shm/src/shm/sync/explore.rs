@@ -1,4 +1,4 @@
-//! Runs a model in every execution that loom finds, and says how many those were.
+//! Runs a model in every execution that loom finds, and prints their number.
 //! Not a model.
 #![allow(clippy::unwrap_used, reason = "a model that cannot go on fails")]
 
@@ -10,17 +10,17 @@ use std::{
     time::Instant,
 };
 
-/// How much of a model is explored.
+/// How many executions of a model are explored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// All of its executions.
     Exhaustive,
-    /// Those in which a rank is interrupted, while it could have gone on, at most so many times.
+    /// Those in which a rank is preempted at most this many times.
     Preemptions(usize),
 }
 
-/// Explores `model`; a race, a deadlock, a panic or an endless wait in any execution fails the test.
-/// LOOM_MAX_PREEMPTIONS in the environment takes the place of `extent`.
+/// Explores `model`; a race, a deadlock, a panic or an endless wait in any execution fails the
+/// test. LOOM_MAX_PREEMPTIONS in the environment replaces `extent`.
 pub fn explore(name: &str, extent: Extent, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     if let (None, Extent::Preemptions(most)) = (builder.preemption_bound, extent) {

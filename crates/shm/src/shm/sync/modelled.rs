@@ -28,13 +28,13 @@ impl<T> Shared<T> {
         Shared(UnsafeCell::new(value))
     }
 
-    /// Hands out its address for writing.
+    /// Returns its address for writing.
     pub fn write<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         self.0.with_mut(write)
     }
 }
 
-/// The reads of a rank that are under way.
+/// The reads of a rank in progress.
 #[derive(Debug)]
 pub struct Reads<T>(RefCell<Vec<ConstPtr<T>>>);
 
@@ -58,12 +58,12 @@ impl<T> Reads<T> {
     }
 }
 
-/// A clock that moves by [`LOOK`] when it is looked at: patience ends soon, so that a model gets to
-/// the rests, and the same in every execution, which loom needs.
+/// A clock that advances by [`CLOCK_STEP`] when it is read: time limits pass soon, so that a model
+/// reaches the sleeps, and at the same point of every execution, as loom needs.
 #[derive(Debug)]
 pub struct Instant(Cell<u32>);
 
-const LOOK: Duration = Duration::from_millis(10);
+const CLOCK_STEP: Duration = Duration::from_millis(10);
 
 impl Instant {
     pub fn now() -> Instant {
@@ -73,7 +73,7 @@ impl Instant {
     pub fn elapsed(&self) -> Duration {
         let looks = self.0.get();
         self.0.set(looks + 1);
-        LOOK * looks
+        CLOCK_STEP * looks
     }
 }
 
@@ -82,10 +82,10 @@ pub fn nap(_length: Duration) {
     yield_now();
 }
 
-/// The kernel's queues of sleepers.
+/// The kernel's queues of sleeping threads.
 #[derive(Default)]
 struct Futexes {
-    /// Address of the word, and who sleeps on it.
+    /// Address of the word, and the threads that sleep on it.
     asleep: Vec<(usize, Arc<Condvar>)>,
     /// Whether the time of every sleep has passed, those to come included.
     time_passes: bool,
@@ -103,8 +103,8 @@ fn key(word: &AtomicU32) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// As the kernel does it: with its queue locked, sleeps if `word` is still `seen`, until woken. Time
-/// does not pass by itself, see [`let_time_pass`]: a wake that got lost is a deadlock here.
+/// As the kernel does it: with its queue locked, sleeps if `word` is still `seen`, until woken.
+/// Time does not pass by itself, see [`let_time_pass`]: a lost wake-up is a deadlock here.
 pub fn futex_wait(word: &AtomicU32, seen: u32, _longest: Duration) {
     let mut futexes = futexes();
     if futexes.time_passes {
@@ -121,7 +121,7 @@ pub fn futex_wait(word: &AtomicU32, seen: u32, _longest: Duration) {
     }
 }
 
-/// Wakes everyone who sleeps on `word`.
+/// Wakes every thread that sleeps on `word`.
 pub fn futex_wake(word: &AtomicU32) {
     for (_, woken) in futexes().asleep.extract_if(.., |(at, _)| *at == key(word)) {
         woken.notify_one();

@@ -1,4 +1,4 @@
-//! Atomics, cells, clock and rest of the processor and the kernel.
+//! Atomics, cells, clock and sleep of the processor and the kernel.
 //! Not the model checker's: `modelled` has the same names.
 
 use std::{cell::UnsafeCell, time::Duration};
@@ -16,14 +16,14 @@ use rustix::thread::{Timespec, futex, nanosleep};
 pub struct Shared<T>(UnsafeCell<T>);
 
 impl<T> Shared<T> {
-    /// Hands out its address for writing.
+    /// Returns its address for writing.
     #[inline(always)]
     pub fn write<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
 }
 
-/// The reads of a rank that are under way. Only the model checker keeps account of them.
+/// The reads of a rank in progress. Only the model checker counts them.
 #[derive(Debug, Default)]
 pub struct Reads<T>(std::marker::PhantomData<fn() -> T>);
 
@@ -44,18 +44,18 @@ impl<T> Reads<T> {
     pub fn end(&self) {}
 }
 
-/// Does nothing for `length`, or less when interrupted.
+/// Sleeps for `length`, or less when interrupted.
 pub fn nap(length: Duration) {
     let _ = nanosleep(&timespec(length));
 }
 
-/// Sleeps while `word` is `seen`, until woken or `longest` has passed. Any return is fine to the
-/// caller, who looks again.
+/// Sleeps while `word` is `seen`, until woken or `longest` has passed. The caller checks again
+/// after any return.
 pub fn futex_wait(word: &AtomicU32, seen: u32, longest: Duration) {
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timespec(longest)));
 }
 
-/// Wakes everyone who sleeps on `word`, in every process.
+/// Wakes every thread that sleeps on `word`, in every process.
 pub fn futex_wake(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }

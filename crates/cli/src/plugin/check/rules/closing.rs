@@ -1,4 +1,4 @@
-//! How connections end, and what they leave.
+//! How connections end, and what they leave behind.
 //! Not how they begin.
 
 use std::{
@@ -8,25 +8,27 @@ use std::{
 
 use super::with_device;
 use crate::plugin::check::{
-    Verdict,
+    RuleOutcome,
     subject::{Message, Outcome, Subject, words},
 };
 
-/// Connections that are made and closed; before them a few, after which everything has been made that stays.
-const CYCLES: usize = 50;
-const FIRST: usize = 5;
-/// Entries that may have come for other reasons than connections.
-const STRAY: usize = 5;
+/// Connections that are made and closed.
+const CONNECTION_CYCLES: usize = 50;
+/// Connections before the first count: after these everything exists that stays.
+const WARMUP_CYCLES: usize = 5;
+/// Descriptors or threads that may have come for other reasons than connections.
+const MAX_STRAY_ENTRIES: usize = 5;
 /// How long threads may take to end.
-const SETTLING: Duration = Duration::from_secs(3);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// After an abort NCCL closes what is open.
-pub(super) fn with_open_requests(subject: &Subject) -> Outcome<Verdict> {
+/// After an abort NCCL closes open connections.
+pub(super) fn with_open_requests(subject: &Subject) -> Outcome<RuleOutcome> {
     const LARGE: usize = 8 << 20;
     with_device(subject, || {
         for sender_first in [true, false] {
             let mut line = subject.line(LARGE)?;
-            // More than fits between them, and nobody asks how it goes; and a receive that nothing comes for.
+            // More bytes than fit between the two ends, and nobody tests the requests; and a
+            // receive without a sender.
             let sent = line.sender.isend(&line.out, 0..LARGE, 0).map_err(words)?;
             let mut other = subject.line(4096)?;
             let waits = other.receiver.irecv(&other.back, 0..4096, 0).map_err(words)?;
@@ -45,36 +47,36 @@ pub(super) fn with_open_requests(subject: &Subject) -> Outcome<Verdict> {
                 }
             }
         }
-        // And it goes on.
+        // A new connection works.
         let mut line = subject.line(4096)?;
         line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
         line.close()
     })
 }
 
-pub(super) fn descriptors(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn descriptors(subject: &Subject) -> Outcome<RuleOutcome> {
     leaves_nothing(subject, "/proc/self/fd", "file descriptors")
 }
 
-pub(super) fn threads(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn threads(subject: &Subject) -> Outcome<RuleOutcome> {
     leaves_nothing(subject, "/proc/self/task", "threads")
 }
 
-fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<Verdict> {
+fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let count = || fs::read_dir(folder).map(Iterator::count).map_err(|error| error.to_string());
-        cycles(subject, FIRST)?;
+        cycles(subject, WARMUP_CYCLES)?;
         let before = count()?;
-        cycles(subject, CYCLES)?;
-        let by = Instant::now() + SETTLING;
+        cycles(subject, CONNECTION_CYCLES)?;
+        let by = Instant::now() + THREAD_EXIT_TIMEOUT;
         loop {
             let after = count()?;
-            if after <= before + STRAY {
+            if after <= before + MAX_STRAY_ENTRIES {
                 return Ok(());
             }
             if Instant::now() > by {
                 return Err(format!(
-                    "after {CYCLES} connections that were closed there are {after} {what}, {before} before"
+                    "after {CONNECTION_CYCLES} connections that were closed there are {after} {what}, {before} before"
                 ));
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -1,5 +1,5 @@
-//! How connections begin. One service thread of NCCL's begins all of them in turns: whoever makes it wait for one
-//! keeps others waiting that are needed first.
+//! How connections begin. One service thread of NCCL's begins all of them in turns: a call that
+//! blocks for one connection delays others that are needed first.
 //! Not messages.
 
 use std::{
@@ -12,30 +12,31 @@ use nccl_plugin_abi::net::HANDLE_BYTES;
 
 use super::with_device;
 use crate::plugin::check::{
-    Verdict,
+    RuleOutcome,
     child::{self, Asked},
     subject::{Line, Message, Outcome, Subject, until, words},
 };
 use busbw_core::hidden_commands::PARTNER;
 
-/// How long a call may take that is not to wait; this often another process may have been in its way.
-const AT_ONCE: Duration = Duration::from_millis(100);
-const FORGIVEN: usize = 2;
-/// How long it is asked.
-const ASKED_FOR: Duration = Duration::from_secs(2);
+/// How long a call may take that must not block.
+const NON_BLOCKING_LIMIT: Duration = Duration::from_millis(100);
+/// The most calls that may take longer, because another process had the processor.
+const MAX_SLOW_CALLS: usize = 2;
+/// How long an accept without a peer is polled.
+const POLL_TIME: Duration = Duration::from_secs(2);
 
-/// Asks again and again, and says how long calls took where that was too long too often. Nothing more is
-/// asked once there is a result.
+/// Polls until there is a result, and reports how long calls took if too many took too long. It
+/// does not poll again after a result.
 fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcome<Option<T>> {
-    let (by, mut slow) = (Instant::now() + ASKED_FOR, Vec::new());
+    let (by, mut slow) = (Instant::now() + POLL_TIME, Vec::new());
     loop {
         let begun = Instant::now();
         let there = ask()?;
         let took = begun.elapsed();
-        if took > AT_ONCE {
+        if took > NON_BLOCKING_LIMIT {
             slow.push(took.as_millis().to_string());
         }
-        if slow.len() > FORGIVEN {
+        if slow.len() > MAX_SLOW_CALLS {
             return Err(format!("{what} took {} ms", slow.join(", ")));
         }
         if there.is_some() || Instant::now() > by {
@@ -45,25 +46,27 @@ fn returns<T>(what: &str, mut ask: impl FnMut() -> Outcome<Option<T>>) -> Outcom
     }
 }
 
-pub(super) fn connect_returns(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
-        // Nobody accepts; it may be done without. Several, since one may be done at its first call.
+        // Nobody accepts; connect may complete without. Several connections, since the first call
+        // of one may complete it.
         let mut kept = Vec::new();
-        for _ in 0..=FORGIVEN {
+        for _ in 0..=MAX_SLOW_CALLS {
             let (listener, mut handle) = subject.listen()?;
             let begun = Instant::now();
             let first = subject.connect(&mut handle)?;
             kept.push((listener, handle, first, begun.elapsed()));
         }
-        let slow: Vec<Duration> = kept.iter().map(|one| one.3).filter(|t| *t > AT_ONCE).collect();
-        if slow.len() > FORGIVEN {
+        let slow: Vec<Duration> =
+            kept.iter().map(|one| one.3).filter(|t| *t > NON_BLOCKING_LIMIT).collect();
+        if slow.len() > MAX_SLOW_CALLS {
             return Err(format!("each first call took {slow:?}"));
         }
         if let Some((_, handle, None, _)) = kept.iter_mut().find(|one| one.2.is_none()) {
             returns("connect to who does not accept", || subject.connect(handle))?;
         }
         drop(kept);
-        // Nobody is there at all: an error is as good as nothing yet.
+        // There is no peer at all: an error is as good as no result yet.
         let (listener, mut handle) = subject.listen()?;
         listener.close().map_err(words)?;
         let mut over = false;
@@ -75,7 +78,7 @@ pub(super) fn connect_returns(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn accept_returns(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn accept_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (mut listener, _) = subject.listen()?;
         match returns("accept of nobody", || listener.accept().map_err(words))? {
@@ -85,7 +88,7 @@ pub(super) fn accept_returns(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn same_handle(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn same_handle(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (mut listener, mut handle) = subject.listen()?;
         let mut sender = None;
@@ -112,20 +115,20 @@ pub(super) fn same_handle(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-/// A message goes through, and everything ends.
+/// Sends a message, and closes everything.
 fn carries(mut line: Line) -> Outcome {
     line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
     line.close()
 }
 
-pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn out_of_order(subject: &Subject) -> Outcome<RuleOutcome> {
     const PEERS: usize = 4;
     with_device(subject, || {
         let mut listeners = Vec::new();
         for _ in 0..PEERS {
             listeners.push(subject.listen()?);
         }
-        // The last one first, whatever the others' connections wait for.
+        // The last one first, whatever the other connections wait for.
         let mut senders: Vec<_> = (0..PEERS).map(|_| None).collect();
         let mut lines = Vec::new();
         for at in (0..PEERS).rev() {
@@ -143,12 +146,12 @@ pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
             })?;
             let (sender, receiver) =
                 senders[at].take().flatten().zip(receiver).ok_or("no connection")?;
-            // Not asked for again.
+            // It is not polled again.
             senders[at] = Some(None);
             lines.push(Line::new(sender, receiver, 4096)?);
         }
         drop(listeners);
-        // Each leads to whom it belongs.
+        // Each connection leads to its own peer.
         for mut line in lines {
             line.exchange(&[Message { at: 0, bytes: 1000, room: 1000 }])?;
             line.close()?;
@@ -157,19 +160,19 @@ pub(super) fn out_of_order(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn close_listener(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn close_listener(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || carries(subject.line(4096)?))
 }
 
-/// The partner listens; this process never does.
-pub(super) fn before_listen(subject: &Subject) -> Outcome<Verdict> {
+/// The partner process listens; this process never does.
+pub(super) fn before_listen(subject: &Subject) -> Outcome<RuleOutcome> {
     const GARBLED: &str = "the other process did not tell its handle";
     with_device(subject, || {
         let other = child::start(PARTNER, &[], &subject.asked);
         let mut other = other.map_err(|error| format!("{error:#}"))?;
         let mut lines = BufReader::new(other.stdout.take().ok_or(GARBLED)?).lines();
         let mut next = move || lines.next().and_then(Result::ok);
-        // Plugins may print, too.
+        // Plugins may print to stdout, too.
         let text = std::iter::from_fn(&mut next).find_map(|line| handle_of(&line));
         let mut handle = text.ok_or(GARBLED)?;
         let mut sender = until("connecting to another process", || subject.connect(&mut handle))?;
@@ -199,7 +202,7 @@ fn handle_of(line: &str) -> Option<Handle> {
     Some(Handle(bytes))
 }
 
-/// The other process of `before_listen`: listens, and receives one message.
+/// The partner process of `before_listen`: listens, and receives one message.
 pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     let subject = Subject::open(asked)?;
     let (mut listener, handle) = subject.listen()?;
@@ -218,7 +221,7 @@ pub(in crate::plugin::check) fn be_partner(asked: &Asked) -> Outcome {
     if bytes == 1000 && came.iter().all(|byte| *byte == 7) {
         say(ARRIVED)?;
     }
-    // Who sent may still ask for its request.
+    // The sender may still test its request.
     std::thread::sleep(Duration::from_secs(5));
     Ok(())
 }

@@ -1,35 +1,35 @@
-//! What a plugin says of itself.
+//! What a plugin reports about itself.
 //! Not what it does.
 
 use nccl_plugin_abi::net::{MAX_MESSAGE_BYTES, PTR_HOST};
 
 use super::without_device;
 use crate::plugin::check::{
-    Verdict,
+    RuleOutcome,
     child::{self, Asked},
     subject::{Outcome, Subject, words},
 };
 
-/// NCCL calls them without asking.
-pub(super) fn table(subject: &Subject) -> Outcome<Verdict> {
+/// NCCL calls these functions without a check.
+pub(super) fn table(subject: &Subject) -> Outcome<RuleOutcome> {
     let absent = subject.plugin.absent();
     Ok(match absent.is_empty() {
-        true => Verdict::Pass,
-        false => Verdict::Fail(format!("these are null: {}", absent.join(", "))),
+        true => RuleOutcome::Pass,
+        false => RuleOutcome::Fail(format!("these are null: {}", absent.join(", "))),
     })
 }
 
-/// Names choose among plugins (NCCL_NET), and these are of NCCL's own.
-pub(super) fn name(subject: &Subject) -> Outcome<Verdict> {
+/// Names select among plugins (NCCL_NET), and these are NCCL's own.
+pub(super) fn name(subject: &Subject) -> Outcome<RuleOutcome> {
     let name = subject.plugin.name();
     Ok(match name.to_ascii_lowercase().as_str() {
-        "" => Verdict::Fail("it has no name".to_owned()),
-        "ib" | "socket" => Verdict::Fail(format!("{name} is the name of NCCL's own network")),
-        _ => Verdict::Pass,
+        "" => RuleOutcome::Fail("it has no name".to_owned()),
+        "ib" | "socket" => RuleOutcome::Fail(format!("{name} is the name of NCCL's own network")),
+        _ => RuleOutcome::Pass,
     })
 }
 
-pub(super) fn properties(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn properties(subject: &Subject) -> Outcome<RuleOutcome> {
     if subject.devices == 0 {
         return Ok(without_device());
     }
@@ -62,11 +62,11 @@ pub(super) fn properties(subject: &Subject) -> Outcome<Verdict> {
             }
         }
     }
-    Ok(if wrong.is_empty() { Verdict::Pass } else { Verdict::Fail(wrong.join("; ")) })
+    Ok(if wrong.is_empty() { RuleOutcome::Pass } else { RuleOutcome::Fail(wrong.join("; ")) })
 }
 
-/// NCCL asks from several places, and puts the answers together.
-pub(super) fn stable(subject: &Subject) -> Outcome<Verdict> {
+/// NCCL reads them in several places, and combines the answers.
+pub(super) fn stable(subject: &Subject) -> Outcome<RuleOutcome> {
     if subject.devices == 0 {
         return Ok(without_device());
     }
@@ -76,20 +76,20 @@ pub(super) fn stable(subject: &Subject) -> Outcome<Verdict> {
             let count = subject.plugin.devices().map_err(words)?;
             if count != subject.devices {
                 let text = format!("{} devices at first, then {count}", subject.devices);
-                return Ok(Verdict::Fail(text));
+                return Ok(RuleOutcome::Fail(text));
             }
             let now = subject.plugin.properties(device).map_err(words)?;
             if now != first {
                 let text = format!("device {device} was {first:?}, then {now:?}");
-                return Ok(Verdict::Fail(text));
+                return Ok(RuleOutcome::Fail(text));
             }
         }
     }
-    Ok(Verdict::Pass)
+    Ok(RuleOutcome::Pass)
 }
 
-/// Which table is used is a matter of NCCL's version, and of nothing else.
-pub(super) fn versions(subject: &Subject) -> Outcome<Verdict> {
+/// The table's version depends on NCCL's version alone.
+pub(super) fn versions(subject: &Subject) -> Outcome<RuleOutcome> {
     let ask = |version| {
         let asked = Asked { version: Some(version), ..subject.asked.clone() };
         child::describe(&asked).map_err(|why| format!("v{version}: {why}"))
@@ -97,16 +97,16 @@ pub(super) fn versions(subject: &Subject) -> Outcome<Verdict> {
     let first = ask(subject.plugin.version())?;
     let others = first.versions.iter().filter(|version| **version != first.version);
     if first.versions.len() < 2 {
-        return Ok(Verdict::Waived("it has one table only".to_owned()));
+        return Ok(RuleOutcome::Waived("it has one table only".to_owned()));
     }
     for version in others {
         let other = ask(*version)?;
         if (&other.name, &other.devices) != (&first.name, &first.devices) {
-            return Ok(Verdict::Fail(format!(
+            return Ok(RuleOutcome::Fail(format!(
                 "v{} is {} with {:?}; v{version} is {} with {:?}",
                 first.version, first.name, first.devices, other.name, other.devices
             )));
         }
     }
-    Ok(Verdict::Pass)
+    Ok(RuleOutcome::Pass)
 }

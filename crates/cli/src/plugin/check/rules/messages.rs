@@ -1,11 +1,11 @@
-//! Messages: what arrives, where, and how requests end.
+//! Messages: what arrives, where, and how requests complete.
 //! Not how connections begin or end.
 
 use nccl_plugin_abi::net::MAX_REQUESTS;
 
 use super::with_device;
 use crate::plugin::check::{
-    Verdict,
+    RuleOutcome,
     subject::{DEVICE, Message, Outcome, Subject, until, words},
 };
 
@@ -13,7 +13,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Messages of these sizes go through one connection.
-fn go(subject: &Subject, sizes: impl IntoIterator<Item = usize>) -> Outcome<Verdict> {
+fn go(subject: &Subject, sizes: impl IntoIterator<Item = usize>) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (messages, bytes) = Message::row(sizes);
         let mut line = subject.line(bytes)?;
@@ -22,7 +22,7 @@ fn go(subject: &Subject, sizes: impl IntoIterator<Item = usize>) -> Outcome<Verd
     })
 }
 
-pub(super) fn zero(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn zero(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let mut line = subject.line(4 * KIB)?;
         let empty = Message { at: 0, bytes: 0, room: 0 };
@@ -33,7 +33,7 @@ pub(super) fn zero(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn sizes(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn sizes(subject: &Subject) -> Outcome<RuleOutcome> {
     let most = match subject.devices {
         0 => usize::MAX,
         _ => subject.plugin.properties(DEVICE).map_err(words)?.max_p2p_bytes.unwrap_or(usize::MAX),
@@ -44,7 +44,7 @@ pub(super) fn sizes(subject: &Subject) -> Outcome<Verdict> {
     go(subject, all.filter(|size| (1..=most).contains(size)).collect::<Vec<_>>())
 }
 
-pub(super) fn larger(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn larger(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let mut line = subject.line(2 * MIB)?;
         let small = Message { at: 0, bytes: 1000, room: 5000 };
@@ -56,21 +56,21 @@ pub(super) fn larger(subject: &Subject) -> Outcome<Verdict> {
 }
 
 /// Sizes that rise and fall: in another order they would not fit.
-pub(super) fn in_order(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn in_order(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, (0..24_usize).map(|n| 1 + n * 7919 % 24 * 5 * KIB))
 }
 
-/// As NCCL with its default buffers: eight at once, never any but the oldest asked for.
-pub(super) fn oldest(subject: &Subject) -> Outcome<Verdict> {
+/// As NCCL with its default buffers: eight in flight, and only the oldest tested.
+pub(super) fn oldest(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, [512 * KIB; 8])
 }
 
-pub(super) fn requests(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn requests(subject: &Subject) -> Outcome<RuleOutcome> {
     go(subject, [64 * KIB; 2 * MAX_REQUESTS])
 }
 
-/// Nobody receives yet: a plugin may have no more room at any time, and must have some again.
-pub(super) fn null_requests(subject: &Subject) -> Outcome<Verdict> {
+/// Nobody receives yet: a plugin may refuse a request at any time, and must accept one later.
+pub(super) fn null_requests(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let each = MIB;
         let mut line = subject.line(MAX_REQUESTS * each)?;
@@ -119,7 +119,7 @@ pub(super) fn null_requests(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn without_sizes(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn without_sizes(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let mut line = subject.line(4 * KIB)?;
         line.write(0, 0..1000)?;
@@ -149,8 +149,8 @@ pub(super) fn without_sizes(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-/// NCCL presets the request's place for it (NCCL_NET_OPTIONAL_RECV_COMPLETION), and still asks for its end.
-pub(super) fn quiet(subject: &Subject) -> Outcome<Verdict> {
+/// NCCL presets the request for it (NCCL_NET_OPTIONAL_RECV_COMPLETION), and still tests it.
+pub(super) fn quiet(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let mut line = subject.line(4 * KIB)?;
         line.write(0, 0..1000)?;
@@ -177,12 +177,12 @@ pub(super) fn quiet(subject: &Subject) -> Outcome<Verdict> {
     })
 }
 
-pub(super) fn grouped(subject: &Subject) -> Outcome<Verdict> {
+pub(super) fn grouped(subject: &Subject) -> Outcome<RuleOutcome> {
     if subject.devices > 0 {
         let most = subject.plugin.properties(DEVICE).map_err(words)?.max_recvs;
         if most == 1 {
             let text = "maxRecvs is 1: NCCL asks for one at a time".to_owned();
-            return Ok(Verdict::Waived(text));
+            return Ok(RuleOutcome::Waived(text));
         }
     }
     with_device(subject, || {

@@ -99,7 +99,7 @@ fn nccls_averages_are_within_two_numbers() {
             for group in 0..if ranks <= 64 { 300 } else { 60 } {
                 let index = group * 8 / datatype.bytes() as u64;
                 let first = Draw::new(reduction.pattern.seed, 0).below(
-                    ROTATION,
+                    ROTATION_LANE,
                     group as u32,
                     ranks as u32,
                 );

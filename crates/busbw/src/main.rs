@@ -1,0 +1,6 @@
+//! The `busbw` program, which carries the net plugin. Not where anything happens: see `lib.rs`.
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    busbw_cli::main(embedded_plugin::net_plugin!())
+}
