@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_job::world::{Hub, HubEvent, Invitation, Member, Reach, World};
+use busbw_job::world::{Hub, HubEvent, JoinParameters, ListenScope, Member, World};
 use busbw_shm::{Control, WaitPolicy};
 use busbw_stats::median;
 
@@ -47,7 +47,7 @@ fn main() -> Anyhow<()> {
 fn engine_alone(ranks: usize) -> Anyhow<()> {
     let (events, heard) = mpsc::channel::<HubEvent>();
     let before = status("self", "VmRSS")?;
-    let hub = Hub::open(ranks, ranks, Reach::Host, "secret", b"begin", events)?;
+    let hub = Hub::open(ranks, ranks, ListenScope::Host, "secret", b"begin", events)?;
     let begun = Instant::now();
     let mut children = Vec::new();
     for rank in 0..ranks {
@@ -83,7 +83,7 @@ fn engine_alone(ranks: usize) -> Anyhow<()> {
 
 /// One of them.
 fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
-    let invitation = Invitation {
+    let parameters = JoinParameters {
         hub: hub.to_owned(),
         token: "secret".to_owned(),
         rank,
@@ -93,7 +93,7 @@ fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
     };
     let control = Control::map(Control::create(ranks)?, ranks)?;
     let policy = WaitPolicy::new(1, 1);
-    let (mut member, _) = Member::join(invitation, b"", Arc::clone(&control), policy)?;
+    let (mut member, _) = Member::join(parameters, b"", Arc::clone(&control), policy)?;
     // The first one waits for everybody to start.
     member.barrier(None)?;
     let mut times = [Vec::new(), Vec::new()];

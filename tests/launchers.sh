@@ -505,7 +505,7 @@ if ip netns add "$net-a" 2>"$work/unmade" && ip netns add "$net-b" && at_once &&
   BUSBW_JOB_SECRET=word OTHER_SECRET=guess later "${hosts[3]}" 4 0 0 \
     "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 waits|who listens there is of another job" \
     "${on_two[@]}" "$beside" all_reduce $small
-  later "${hosts[4]}" 4 0 0 "2 of 4 processes did not come within 30 s: ranks 2, 3 on host-b. Rank 0 waits" \
+  later "${hosts[4]}" 4 0 0 "2 of 4 processes did not join within 30 s: ranks 2, 3 on host-b. Rank 0 accepts" \
     bash -c 'absent "$@"' absent "$beside" all_reduce $small
 fi
 
@@ -691,7 +691,7 @@ if [ -n "$two" ]; then
     --interface eth1 --fault rank=1,phase=timed,row=0,do=slow:400000us
   ip -n "$net-a" link set eth0 up
   ip -n "$net-b" link set eth1 name eth9
-  run "${hosts[7]}" 2 0 0 "rank 1 .* on host-b\) cannot take part: --interface eth1 .* is no interface, network or address of host-b, which has lo" \
+  run "${hosts[7]}" 2 0 0 "rank 1 .* on host-b\) cannot take part: --interface eth1 .* matches no interface, network or address of host-b, which has lo" \
     "${on_two[@]}" "$program" all_reduce $small --interface eth1
 
   # Nothing but IPv6.
@@ -904,7 +904,7 @@ all_on_two() {
     launched_on_two "Open MPI" mpirun "$start"
     mpi_on_two "Open MPI" "$connected" "$connections" "${tcp[@]}" $start --host host-a:1,host-b:1 -x LD_LIBRARY_PATH -x BUSBW_NO_RECORD
     printf 'rank 0=host-b slot=0\nrank 1=host-a slot=0\n' >"$work/ranks"
-    run "Open MPI: two hosts, the first process elsewhere" 2 0 0 "first process is on host-b, and the others would look for it at 10.77.0.1" \
+    run "Open MPI: two hosts, the first process elsewhere" 2 0 0 "process 0 is on host-b, and the workers would connect to 10.77.0.1" \
       bash -c 'on_host_a "$@"' on_host_a "${tcp[@]}" $start -n 2 --host host-a:1,host-b:1 -rf "$work/ranks" -x LD_LIBRARY_PATH -x BUSBW_NO_RECORD \
       "$program" latency --backend mpi -b 8 -e 8 -n 5 --batches 1
     wired "Open MPI by us: two hosts, all_reduce through MPI" 1 1 "$connected" "$connections" \

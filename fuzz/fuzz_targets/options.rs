@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use busbw_cli::options::Surroundings;
+use busbw_cli::options::HostResources;
 use busbw_cli::options::{self, Command, Environment};
 use busbw_core::{
     Collective,
@@ -78,8 +78,8 @@ fuzz_target!(|data: &[u8]| {
             let eight = Gpus { count: 8, memory: 1 << 37, libraries };
             let planned = [Err("there are none".to_owned()), Ok(eight)].map(|gpus| {
                 let mpi = Err("there is none".to_owned());
-                let surroundings = Surroundings { cores: 4, gpus, mpi, seed: 1 };
-                options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+                let host_resources = HostResources { cores: 4, gpus, mpi, seed: 1 };
+                options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
                     .map_err(|refusal| assert!(!refusal.to_string().is_empty()))
                     .ok()
             });

@@ -214,7 +214,7 @@ stopped_rank() {
 }
 timeout_() {
     wants 4 "$busbw" all_reduce -b 1K -e 1K -g 2 -T 2 --fault rank=1,phase=timed,do=stop
-    said 'rank 1 .* did not come within 2 s'
+    said 'rank 1 .* did not arrive within 2 s'
 }
 interrupt() {
     set -m

@@ -49,14 +49,14 @@ pub fn run(arguments: &DoctorArguments, args: &[OsString]) -> Result<Exit> {
     if arguments.ranks.is_some() {
         let text = format!(
             "-g starts ranks on this host, but a launcher has already started them ({}): leave -g out",
-            launched.said
+            launched.variables
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
     let gpu = launched.local_rank.and_then(|place| u32::try_from(place).ok());
     let ours = Fingerprint::take(&node, &machine::host_name(), launched.rank, gpu);
     let text = serde_json::to_string(&ours).context("cannot serialise a fingerprint")?;
-    launch::roll(&launched, args, text, |texts| {
+    launch::gather_from_all(&launched, args, text, |texts| {
         let read = |(rank, text): (usize, &String)| {
             serde_json::from_str(text).with_context(|| format!("rank {rank} gave no fingerprint"))
         };

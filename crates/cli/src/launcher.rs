@@ -1,6 +1,6 @@
-//! Ranks started by us on other hosts, or through another launcher: the same words for every process there,
-//! and the outputs here, where the user is.
-//! Not what those processes then do: they are one run like any launcher's (`launch::party`).
+//! Starts the job on other hosts, or through another launcher, with the same command line for every process; the
+//! outputs are written here.
+//! Not what those processes do: they are one run like any launcher's (`busbw_job::rendezvous`).
 
 mod local;
 mod relay;
@@ -17,11 +17,11 @@ use busbw_render::answer;
 
 use crate::options::{BenchArguments, Environment, record_place};
 
-/// Runs the job where something was asked about where; nothing where this process is to start the ranks
-/// itself, with `arguments` as they are afterwards.
+/// Runs the job if options say where; none if this process is to start the ranks itself, with the number of ranks
+/// in `arguments`.
 ///
 /// # Errors
-/// What cannot be asked together, opened or started.
+/// When options exclude each other, or something cannot be opened or started.
 pub fn run(
     arguments: &mut BenchArguments,
     environment: &Environment,
@@ -35,7 +35,7 @@ pub fn run(
     if let Some(launched) = &environment.launched {
         let text = format!(
             "a launcher has started this process as one of several ({}): leave out --launcher, -H and --np, or start busbw without it",
-            launched.said
+            launched.variables
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
@@ -54,15 +54,15 @@ pub fn run(
 
 /// A job that a launcher is to start later.
 pub(crate) struct Foreseen {
-    /// What its process 0 will be told; none where that is the only one.
+    /// What its process 0 will read; none if that is the only one.
     pub(crate) launched: Option<Launched>,
 }
 
-/// What is known of the job of `args` before it is started, so that it can be planned here; nothing where this
-/// process is to start the ranks itself, with `arguments` as they are afterwards.
+/// Describes the job of `args` before it is started, so that it can be planned here; none if this process is to
+/// start the ranks itself, with the number of ranks in `arguments`.
 ///
 /// # Errors
-/// What cannot be asked together, and what the launcher cannot do or is not there for.
+/// When options exclude each other, or the launcher is missing or cannot start such a job.
 pub(crate) fn foresee(
     arguments: &mut BenchArguments,
     args: &[OsString],
@@ -78,11 +78,12 @@ pub(crate) fn foresee(
     };
     launcher.commands(&job)?;
     let Some(processes) = job.processes else {
-        let text = "how many processes there will be is not known here, where the launches are planned: say --np N, or -H with places";
+        let text =
+            "how many processes the job will have is not known: give --np N, or -H with slots";
         return Err(ExitError::new(Exit::Usage, text).into());
     };
     let one_host = job.hosts.0.len() < 2;
-    let launched = (processes > 1).then(|| Launched::foreseen(processes, one_host));
+    let launched = (processes > 1).then(|| Launched::planned(processes, one_host));
     Ok(Some(Foreseen { launched }))
 }
 

@@ -63,10 +63,16 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
             {
                 launched.interface = Some(word.clone());
             }
-            let surroundings = surroundings::surroundings(&arguments);
-            let planned =
-                options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
-                    .map_err(ExitError::from);
+            let host_resources = surroundings::host_resources(&arguments);
+            let planned = options::plan(
+                benchmark,
+                style,
+                &program,
+                &arguments,
+                &environment,
+                &host_resources,
+            )
+            .map_err(ExitError::from);
             let remarked = |mut request: Request| {
                 request.remarks.extend(lint_command::look_at_environment());
                 request

@@ -22,7 +22,7 @@ pub use arguments::{BackendName, BenchArguments};
 pub use command_line::{Command, job_words, parse};
 pub use environment::Environment;
 pub use launching::LaunchingArguments;
-pub use planning::{BadOption, Surroundings, plan, record_place};
+pub use planning::{BadOption, HostResources, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,

@@ -11,7 +11,7 @@ use busbw_logs::measurement::Figure;
 use super::*;
 use busbw_render::{OsuTable, Render, table};
 use crate::options::{self, Command, Environment};
-use crate::options::Surroundings;
+use crate::options::HostResources;
 use busbw_logs::import;
 
 const GOLDEN: &str = include_str!("../tests/golden/osu_7.4.txt");
@@ -21,14 +21,14 @@ fn plan(line: &str) -> Plan {
     let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words) else {
         panic!("{line} does not parse");
     };
-    let surroundings = Surroundings {
+    let host_resources = HostResources {
         cores: 8,
         gpus: Err("none".to_owned()),
         mpi: Err("none".to_owned()),
         seed: 1,
     };
     let environment = Environment::default();
-    options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+    options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
         .unwrap_or_else(|why| panic!("{line}: {why}"))
         .plan
 }

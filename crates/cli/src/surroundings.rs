@@ -1,4 +1,4 @@
-//! What planning is told of the machine: looked at here, or believed of hosts that are elsewhere.
+//! The host's resources, for planning: read from this machine, or assumed of hosts elsewhere.
 //! Not the planning (`options`).
 
 use std::path::PathBuf;
@@ -9,42 +9,42 @@ use busbw_runner::backend::{
     nccl::{Gpus, Libraries},
 };
 
-use crate::options::{BackendName, BenchArguments, Surroundings};
+use crate::options::{BackendName, BenchArguments, HostResources};
 
 /// Why a backend's library was not looked for.
-const OTHER: &str = "another backend was asked for";
+const NOT_LOOKED_FOR: &str = "another backend was asked for";
 
-/// What planning must know of this machine and moment.
-pub fn surroundings(arguments: &BenchArguments) -> Surroundings {
+/// The resources of this machine.
+pub fn host_resources(arguments: &BenchArguments) -> HostResources {
     let now = jiff::Timestamp::now().as_nanosecond() as u64;
-    Surroundings {
+    HostResources {
         cores: machine::usable_cores().len(),
         gpus: match arguments.backend {
             None | Some(BackendName::Nccl) => Gpus::find(arguments.nccl.as_deref()),
-            Some(_) => Err(OTHER.to_owned()),
+            Some(_) => Err(NOT_LOOKED_FOR.to_owned()),
         },
         mpi: match (arguments.backend, &arguments.osu) {
             (Some(BackendName::Mpi), _) | (None, Some(_)) => {
                 mpi::Libraries::find(arguments.mpi.as_deref(), arguments.wants_gpus())
             }
-            _ => Err(OTHER.to_owned()),
+            _ => Err(NOT_LOOKED_FOR.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
     }
 }
 
-/// What planning believes of hosts that this process does not see: whatever is asked for is there.
-pub fn surroundings_elsewhere(arguments: &BenchArguments) -> Surroundings {
-    /// More ranks than these there cannot be.
-    const PLENTY: usize = 4096;
+/// The resources that planning assumes of other hosts: whatever the options ask for.
+pub fn assumed_host_resources(arguments: &BenchArguments) -> HostResources {
+    /// More than any run can ask for.
+    const ASSUMED_COUNT: usize = 4096;
     let (nowhere, memory) = (PathBuf::new, u64::MAX);
     let libraries = Libraries { amd: false, driver: nowhere(), nccl: nowhere() };
-    let gpus = Gpus { count: PLENTY, memory, libraries };
-    let gpus_of_mpi = mpi::Gpus { amd: false, driver: nowhere(), count: PLENTY, memory };
+    let gpus = Gpus { count: ASSUMED_COUNT, memory, libraries };
+    let gpus_of_mpi = mpi::Gpus { amd: false, driver: nowhere(), count: ASSUMED_COUNT, memory };
     let is_on_gpus = matches!(arguments.backend, None | Some(BackendName::Nccl));
-    Surroundings {
-        cores: PLENTY,
-        gpus: if is_on_gpus { Ok(gpus) } else { Err(OTHER.to_owned()) },
+    HostResources {
+        cores: ASSUMED_COUNT,
+        gpus: if is_on_gpus { Ok(gpus) } else { Err(NOT_LOOKED_FOR.to_owned()) },
         mpi: Ok(mpi::Libraries { mpi: nowhere(), gpus: Some(gpus_of_mpi) }),
         seed: 0,
     }

@@ -1,25 +1,25 @@
-//! Hosts and how many processes each gets, as people write them for mpirun: `-H` and host files.
+//! Hosts and the number of processes on each, as mpirun takes them: `-H` and host files.
 //! Not names in Slurm's brackets (`launched::nodes`), and not whether a host is there.
 
 use std::str::FromStr;
 
-/// A host with places for processes.
+/// A host with slots for processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Whom to be there, where that was said.
+    /// The user to log in as, if given.
     pub user: Option<String>,
     /// Its name or address, an IPv6 address without brackets.
     pub name: String,
     /// How many processes it takes.
-    pub places: usize,
+    pub slots: usize,
 }
 
 /// Hosts in the order in which they are filled; none twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts(pub Vec<Host>);
 
-/// Most processes of a run (`planning`).
-const MOST: usize = 4096;
+/// Largest number of processes of a run (`planning`).
+const MAX_PROCESSES: usize = 4096;
 
 impl Hosts {
     /// Reads a host file: a host a line, comments after `#`.
@@ -35,10 +35,10 @@ impl Hosts {
             let mut host: Host = name.parse().map_err(at)?;
             for word in words {
                 match word.split_once('=') {
-                    Some(("slots", number)) => host.places = places(number).map_err(at)?,
+                    Some(("slots", number)) => host.slots = slots(number).map_err(at)?,
                     // Open MPI's limit on oversubscription, which nobody here does.
                     Some(("max_slots" | "max-slots", _)) => {}
-                    _ => return Err(at(format!("'{word}' is not understood, slots=N is"))),
+                    _ => return Err(at(format!("'{word}' is unknown; slots=N is allowed"))),
                 }
             }
             hosts.add(host);
@@ -46,28 +46,30 @@ impl Hosts {
         if hosts.0.is_empty() { Err("no line names a host".to_owned()) } else { Ok(hosts) }
     }
 
-    /// Only the first `count` places.
+    /// Only the first `count` slots.
     ///
     /// # Errors
     /// When there are not so many.
     pub fn first(mut self, count: usize) -> Result<Hosts, String> {
-        let all: usize = self.0.iter().map(|host| host.places).sum();
+        let all: usize = self.0.iter().map(|host| host.slots).sum();
         if count > all {
-            return Err(format!("--np {count}: the hosts have {all} places, write host:N for N"));
+            return Err(format!(
+                "--np {count}: the hosts have {all} slots; write host:N for N slots"
+            ));
         }
         let mut left = count;
         for host in &mut self.0 {
-            host.places = host.places.min(left);
-            left -= host.places;
+            host.slots = host.slots.min(left);
+            left -= host.slots;
         }
-        self.0.retain(|host| host.places > 0);
+        self.0.retain(|host| host.slots > 0);
         Ok(self)
     }
 
-    /// A host that is there already gets more places.
+    /// Adds a host; one that is listed already gets more slots.
     fn add(&mut self, host: Host) {
         match self.0.iter_mut().find(|h| (&h.user, &h.name) == (&host.user, &host.name)) {
-            Some(known) => known.places += host.places,
+            Some(known) => known.slots += host.slots,
             None => self.0.push(host),
         }
     }
@@ -90,7 +92,7 @@ impl FromStr for Host {
 
     /// `host`, `host:8`, `user@host:8`, `[::1]:8`, or an IPv6 address as it is.
     fn from_str(text: &str) -> Result<Host, String> {
-        let wrong = || format!("'{text}' is no host: write name:N, user@name:N or [address]:N");
+        let wrong = || format!("'{text}' is not a host: write name:N, user@name:N or [address]:N");
         let (user, rest) = match text.rsplit_once('@') {
             Some((user, rest)) => (Some(user.to_owned()), rest),
             None => (None, text),
@@ -117,15 +119,15 @@ impl FromStr for Host {
         if !is_word(name) || user.as_deref().is_some_and(|user| !is_word(user)) {
             return Err(wrong());
         }
-        let places = number.map_or(Ok(1), places)?;
-        Ok(Host { user, name: name.to_owned(), places })
+        let slots = number.map_or(Ok(1), slots)?;
+        Ok(Host { user, name: name.to_owned(), slots })
     }
 }
 
-fn places(number: &str) -> Result<usize, String> {
+fn slots(number: &str) -> Result<usize, String> {
     match number.parse() {
-        Ok(places) if (1..=MOST).contains(&places) => Ok(places),
-        _ => Err(format!("'{number}' is no number of processes, from 1 to {MOST}")),
+        Ok(slots) if (1..=MAX_PROCESSES).contains(&slots) => Ok(slots),
+        _ => Err(format!("'{number}' is not a number of processes from 1 to {MAX_PROCESSES}")),
     }
 }
 
@@ -149,7 +151,7 @@ mod tests {
     fn written(hosts: &Hosts) -> Vec<String> {
         let host = |host: &Host| {
             let user = host.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
-            format!("{user}{} {}", host.name, host.places)
+            format!("{user}{} {}", host.name, host.slots)
         };
         hosts.0.iter().map(host).collect()
     }
@@ -179,7 +181,7 @@ mod tests {
         let hosts = Hosts::from_file(text).unwrap();
         assert_eq!(written(&hosts), ["node1 9", "node2 4", "node3 1"]);
         assert_eq!(written(&hosts.clone().first(10).unwrap()), ["node1 9", "node2 1"]);
-        assert!(hosts.first(15).unwrap_err().contains("have 14 places"));
+        assert!(hosts.first(15).unwrap_err().contains("have 14 slots"));
         assert!(Hosts::from_file("\n#\n").unwrap_err().contains("no line"));
         assert!(Hosts::from_file("a\nb cpu=2").unwrap_err().starts_with("line 2: 'cpu=2'"));
     }

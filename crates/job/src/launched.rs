@@ -1,5 +1,4 @@
-//! Whether this process is one of several that a launcher started, by the launcher's own variables: which
-//! one it is, of which job, and where its first process can be met.
+//! What a launcher's variables tell a process: its number among several, the job, and the coordinator's address.
 //! Not the meeting itself (`launch::party`).
 
 mod first;
@@ -11,18 +10,18 @@ use std::ops::Range;
 use busbw_core::environment::{HOSTS, INTERFACE, JOB_SECRET};
 use busbw_ffi::mpi::Launcher;
 
-pub use self::first::First;
+pub use self::first::CoordinatorAddress;
 
-/// What a launcher says of one of its processes.
+/// One of a launcher's processes, by the launcher's variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
-    /// Its variables for how many and which, as NAME=value.
-    pub said: String,
-    /// This process, from 0.
+    /// The variables that give the number of processes and this one's number, as NAME=value.
+    pub variables: String,
+    /// This process's number, from 0.
     pub rank: usize,
-    /// All processes; at least 2.
+    /// The number of processes; at least 2.
     pub size: usize,
-    /// This process among those of its host.
+    /// This process's number among those of its host.
     pub local_rank: Option<usize>,
     /// Processes on this host.
     pub local_size: Option<usize>,
@@ -30,32 +29,32 @@ pub struct Launched {
     pub one_host: bool,
     /// Whose launcher it is.
     pub by: Launcher,
-    /// Names the job among all that this user may run at once; none where no variable does.
+    /// Identifies the job among all that this user may run at once; none where no variable does.
     pub job: Option<String>,
-    /// What only processes of the job know: BUSBW_JOB_SECRET, or the launcher's own.
+    /// A secret that only processes of the job know: BUSBW_JOB_SECRET, or the launcher's own.
     pub secret: Option<String>,
-    /// Where the first process is met by those on other hosts.
-    pub first: Option<First>,
+    /// Where workers on other hosts connect to the coordinator.
+    pub coordinator: Option<CoordinatorAddress>,
     /// The host of every process, where a variable tells; else empty.
     pub hosts: Vec<String>,
-    /// Over which interface processes on several hosts meet: BUSBW_INTERFACE, unless an option says.
+    /// The interface of control connections: --interface, or BUSBW_INTERFACE.
     pub interface: Option<String>,
 }
 
-/// How a launcher names what we must know. Empty where it does not say.
-struct Names {
+/// A launcher's variables. A name is empty where the launcher has none.
+struct LauncherVariables {
     by: Launcher,
     size: &'static str,
     rank: &'static str,
     local_size: &'static str,
     local_rank: &'static str,
-    /// Together they name a job.
+    /// Together they identify a job.
     job: &'static [&'static str],
 }
 
 /// The innermost launcher first: torchrun is started by others, mpirun and mpiexec by Slurm.
-const LAUNCHERS: [Names; 7] = [
-    Names {
+const LAUNCHERS: [LauncherVariables; 7] = [
+    LauncherVariables {
         // torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers.
         by: Launcher::Other,
         size: "WORLD_SIZE",
@@ -64,7 +63,7 @@ const LAUNCHERS: [Names; 7] = [
         local_rank: "LOCAL_RANK",
         job: &["TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"],
     },
-    Names {
+    LauncherVariables {
         by: Launcher::OpenMpi,
         size: "OMPI_COMM_WORLD_SIZE",
         rank: "OMPI_COMM_WORLD_RANK",
@@ -72,7 +71,7 @@ const LAUNCHERS: [Names; 7] = [
         local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
         job: &["PMIX_NAMESPACE"],
     },
-    Names {
+    LauncherVariables {
         // Hydra; Slurm with --mpi=pmi2 sets PMI_JOBID, too.
         by: Launcher::Hydra,
         size: "PMI_SIZE",
@@ -81,7 +80,7 @@ const LAUNCHERS: [Names; 7] = [
         local_rank: "MPI_LOCALRANKID",
         job: &["PMI_JOBID"],
     },
-    Names {
+    LauncherVariables {
         by: Launcher::Slurm,
         size: "SLURM_STEP_NUM_TASKS",
         rank: "SLURM_PROCID",
@@ -89,7 +88,7 @@ const LAUNCHERS: [Names; 7] = [
         local_rank: "SLURM_LOCALID",
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
-    Names {
+    LauncherVariables {
         by: Launcher::Hydra,
         size: "MV2_COMM_WORLD_SIZE",
         rank: "MV2_COMM_WORLD_RANK",
@@ -97,7 +96,7 @@ const LAUNCHERS: [Names; 7] = [
         local_rank: "MV2_COMM_WORLD_LOCAL_RANK",
         job: &[],
     },
-    Names {
+    LauncherVariables {
         by: Launcher::Other,
         size: "PALS_SIZE",
         rank: "PALS_RANKID",
@@ -106,7 +105,7 @@ const LAUNCHERS: [Names; 7] = [
         job: &["PALS_APID"],
     },
     // By hand, or another framework.
-    Names {
+    LauncherVariables {
         by: Launcher::Other,
         size: "WORLD_SIZE",
         rank: "RANK",
@@ -117,8 +116,7 @@ const LAUNCHERS: [Names; 7] = [
 ];
 
 impl Launched {
-    /// Reads it through `lookup`; none for a process that was started alone. A job of one process is
-    /// no launch.
+    /// Reads the variables through `lookup`; none for a process without a launcher, or in a job of one process.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Launched> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| lookup(name)?.trim().parse::<usize>().ok();
@@ -132,7 +130,7 @@ impl Launched {
         let job: Option<Vec<String>> = names.job.iter().map(|name| lookup(name)).collect();
         let secret = lookup(JOB_SECRET).or_else(|| lookup("OMPI_MCA_orte_precondition_transports"));
         Some(Launched {
-            said: format!("{}={size}, {}={rank}", names.size, names.rank),
+            variables: format!("{}={size}, {}={rank}", names.size, names.rank),
             rank,
             size,
             local_rank: number(names.local_rank)
@@ -143,7 +141,7 @@ impl Launched {
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            first: First::read(names.by, lookup),
+            coordinator: CoordinatorAddress::read(names.by, lookup),
             hosts: hosts::of_ours(size, lookup)
                 .or_else(|| hosts::of_slurm(size, lookup).filter(|_| slurm))
                 .unwrap_or_default(),
@@ -151,10 +149,10 @@ impl Launched {
         })
     }
 
-    /// What process 0 of a job will be told that we have not started yet.
-    pub fn foreseen(size: usize, one_host: bool) -> Launched {
+    /// What process 0 of a job that is not started yet will read.
+    pub fn planned(size: usize, one_host: bool) -> Launched {
         Launched {
-            said: format!("{size} processes of --launcher or -H"),
+            variables: format!("{size} processes of --launcher or -H"),
             rank: 0,
             size,
             local_rank: Some(0),
@@ -163,29 +161,29 @@ impl Launched {
             by: Launcher::Other,
             job: None,
             secret: None,
-            first: None,
+            coordinator: None,
             hosts: Vec::new(),
             interface: None,
         }
     }
 
-    /// The launcher's numbers of all processes of this host, if it numbers them host by host.
-    pub fn block(&self) -> Option<Range<usize>> {
+    /// The numbers of all processes of this host, if the launcher numbers them host by host.
+    pub fn processes_of_host(&self) -> Option<Range<usize>> {
         let (place, count) = (self.local_rank?, self.local_size?);
         let first = self.rank.checked_sub(place)?;
         (place < count && first + count <= self.size).then(|| first..first + count)
     }
 
-    /// What a launcher says that started this process as its only one, as NAME=value.
-    pub fn alone(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    /// The variable by which a launcher tells that this is its only process, as NAME=value.
+    pub fn sole_process(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
         let names = innermost(&lookup)?;
         let size = lookup(names.size)?;
         (size.trim() == "1").then(|| format!("{}=1", names.size))
     }
 }
 
-/// The launcher whose variables say how many processes there are and which this is.
-fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Names> {
+/// The innermost launcher whose variables give the number of processes and this one's number.
+fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static LauncherVariables> {
     let is_number = |name: &str| lookup(name).is_some_and(|n| n.trim().parse::<usize>().is_ok());
     LAUNCHERS.iter().find(|names| {
         let elastic = names.job.first() != Some(&"TORCHELASTIC_RUN_ID")
@@ -205,7 +203,7 @@ mod tests {
     }
 
     fn place(launched: &Launched) -> Option<(&str, u16)> {
-        let first = launched.first.as_ref()?;
+        let first = launched.coordinator.as_ref()?;
         Some((first.hosts.first()?.as_str(), first.port))
     }
 
@@ -225,8 +223,8 @@ mod tests {
         assert_eq!((launched.rank, launched.size, launched.local_rank), (3, 4, Some(3)));
         assert!(launched.one_host);
         assert_eq!(launched.job.as_deref(), Some("761397249"));
-        assert!(launched.secret.is_some() && launched.first.is_none());
-        assert_eq!(launched.said, "OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3");
+        assert!(launched.secret.is_some() && launched.coordinator.is_none());
+        assert_eq!(launched.variables, "OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3");
     }
 
     /// Our own -H tells where those are who do not come.
@@ -301,7 +299,7 @@ mod tests {
     #[test]
     fn a_launcher_says_that_it_started_one() {
         let alone = |variables: &[(&str, &str)]| {
-            Launched::alone(|name| {
+            Launched::sole_process(|name| {
                 variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
             })
         };

@@ -1,5 +1,5 @@
-//! Ranks started on other hosts, or through another launcher: the same words for every process there.
-//! Not what those processes then do: they are one run like any launcher's (`rendezvous`).
+//! Starts a job on other hosts, or through another launcher: every process gets the same command line.
+//! Not what those processes do: they are one run like any launcher's (`rendezvous`).
 
 /// The command that a launcher runs.
 pub mod command;
@@ -69,43 +69,43 @@ pub struct Placement {
     pub words: Vec<OsString>,
 }
 
-/// Who starts processes for us.
+/// A launcher of processes.
 pub trait Launcher {
-    /// What it runs for the job: one command, or one for each host, that of process 0 first.
+    /// The commands that it runs for the job: one, or one for each host, process 0's first.
     ///
     /// # Errors
-    /// What this launcher cannot do, or is not there for.
+    /// When this launcher is missing, or cannot start such a job.
     fn commands(&self, job: &Job) -> Result<Vec<Command>>;
 
     /// Starts the job.
     ///
     /// # Errors
-    /// What does not start, and why.
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>>;
+    /// When a command does not start.
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>>;
 }
 
 /// A job under way.
-pub trait Started {
-    /// The stdout of process 0, to be taken once.
+pub trait RunningJob {
+    /// The stdout of process 0; to be called once.
     fn stdout(&mut self) -> Box<dyn Read>;
 
-    /// What tells process 0 to end the run, as Ctrl-C does.
+    /// A function that interrupts process 0, as Ctrl-C does.
     fn interruption(&self) -> Box<dyn Fn() + Send>;
 
-    /// Waits until everything is gone, for a moment only when stdout has ended; how it went.
-    fn end(self: Box<Self>) -> How;
+    /// Waits until all processes have exited, only briefly after stdout has ended.
+    fn end(self: Box<Self>) -> JobEnd;
 }
 
-/// How a job ended, as far as its launcher knows.
-pub struct How {
+/// How a job ended.
+pub struct JobEnd {
     /// The exit code of process 0, or of its launcher.
     pub code: Option<i32>,
-    /// Which program ended how, for messages.
+    /// The launcher's program and its exit status, for messages.
     pub text: String,
 }
 
-impl How {
-    /// What it means where no run has begun: busbw's own codes are passed on.
+impl JobEnd {
+    /// The exit code of a job in which no run began: busbw's own codes are passed on.
     pub fn exit(&self) -> Exit {
         let known = [
             Exit::Ok,

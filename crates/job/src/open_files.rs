@@ -1,5 +1,5 @@
-//! How many files and sockets this process may have open at once.
-//! Not which ones: a supervisor has two sockets a rank, a rank on `host` one buffer of each rank.
+//! The limit on open files of this process.
+//! Not the files: a supervisor has two sockets a rank, a rank on `host` one buffer of each rank.
 
 use busbw_core::{exit::Exit, plan::Plan};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,24 +9,24 @@ use busbw_core::exit::ExitError;
 /// Descriptors beside those that grow with the ranks: outputs, libraries, devices.
 const OTHERS: usize = 128;
 
-/// Makes room for so many descriptors beside the usual ones, as far as this user may; what the limit is
-/// then, nothing where there is none. Systems leave it at 1024 for the sake of select(2), and some programs
-/// walk through all that there may be: so it is raised no further than needed.
+/// Raises the soft limit for so many descriptors beside the usual ones, up to the hard limit. Returns the limit; none
+/// if there is none. The default is 1024 because of select(2), and some programs close every possible descriptor:
+/// so it is raised no further than needed.
 pub fn raise(descriptors: usize) -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let needed = (descriptors + OTHERS) as u64;
     if limit.current.is_some_and(|current| current < needed) {
         let current = Some(limit.maximum.map_or(needed, |hard| hard.min(needed)));
-        // Then what is there must do.
+        // On failure the limit stays as it is.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
     getrlimit(Resource::Nofile).current
 }
 
-/// Makes room for everyone who takes part in a plan, for its supervisor.
+/// Raises the limit for the supervisor of a plan.
 ///
 /// # Errors
-/// When the user's hard limit does not allow it.
+/// When the hard limit is too low.
 pub fn for_everyone(plan: &Plan) -> Result<(), ExitError> {
     let needed = plan.processes() + plan.rank_threads() + plan.ranks();
     enough(raise(needed), needed + OTHERS, plan.ranks())

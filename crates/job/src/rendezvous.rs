@@ -1,6 +1,6 @@
-//! The processes of a launcher as one run: the first one supervises, lets the others in at its door, and
-//! starts a process for ranks of its own; each of the others holds ranks itself, as a guest.
-//! Not what ranks do (`rank`) and not what a loss means (`local`).
+//! The rendezvous of a launcher's processes. Process 0 is the coordinator: it authenticates the workers, sends
+//! each its rank assignment, and broadcasts the exit code. It starts one process for its own ranks.
+//! Not what ranks do (`rank`), and not what a lost rank means (`local`).
 
 mod absent;
 mod door;
@@ -14,9 +14,9 @@ pub mod proof;
 mod reach;
 mod token;
 
-pub use door::Door;
-pub use let_in::{Guest, News};
-pub use proof::name;
+pub use door::RendezvousServer;
+pub use let_in::{Worker, WorkerEvent};
+pub use proof::hashed_name;
 pub use token::token;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
@@ -25,85 +25,107 @@ use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
-/// How long the processes of a job may take to find each other, where -T does not say longer.
-const MEET: Duration = Duration::from_secs(30);
+/// Least time for all workers to join; a longer -T extends it.
+const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the processes of this plan may take.
-pub fn patience(timeout_s: Option<u64>) -> Duration {
-    MEET.max(Duration::from_secs(timeout_s.unwrap_or(0)))
+/// How long the rendezvous may take, given -T in seconds.
+pub fn rendezvous_timeout(timeout_s: Option<u64>) -> Duration {
+    RENDEZVOUS_TIMEOUT.max(Duration::from_secs(timeout_s.unwrap_or(0)))
 }
 
-/// What all processes of a run must have alike, and what tells them apart.
+/// What a worker sends to join: what must be equal in all processes of a run, and what identifies this one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Hello {
-    /// Which process, of how many.
+pub struct JoinRequest {
+    /// The process's number in the job.
     pub process: usize,
+    /// Processes in the job.
     pub size: usize,
+    /// Its process ID.
     pub pid: u32,
+    /// Its host's name.
     pub host: String,
     /// Version of busbw.
     pub version: String,
-    /// The program's name and its words.
-    pub words: Vec<String>,
-    /// The backend that its words and its machine lead to.
+    /// The program's name and its arguments.
+    pub arguments: Vec<String>,
+    /// The backend that its arguments and its machine lead to; empty where it runs no ranks.
     pub backend: String,
-    /// The launcher's numbers of all processes of its host, if they follow each other; nothing where no
-    /// variable says.
-    pub block: Option<Range<usize>>,
-    /// What it was asked to say, where it holds no ranks.
-    pub said: String,
-    /// Processors that its launcher lets it use.
+    /// The numbers of all processes of its host, where the launcher's variables tell and they are
+    /// consecutive.
+    pub processes_of_host: Option<Range<usize>>,
+    /// The text that it contributes to a gather; empty where it runs ranks.
+    pub statement: String,
+    /// Processors that its launcher allows it.
     pub cores: Vec<usize>,
-    /// Why it cannot take part, and the exit code for that.
+    /// Why it cannot run its ranks, with the exit code.
     pub failure: Option<(Exit, String)>,
 }
 
-/// From a guest to the door.
+/// From a worker to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToDoor {
-    /// The first word: proof is asked for.
-    Knock { nonce: String },
-    /// Who it is, and proof of its own.
-    Hello { proof: String, hello: Box<Hello> },
-    /// It got a signal that ends processes.
+pub enum ToCoordinator {
+    /// First message of the handshake: the coordinator authenticates this nonce.
+    ClientChallenge {
+        /// Random; the coordinator's tag covers it.
+        nonce: String,
+    },
+    /// Last message of the handshake: the worker's authentication tag, and its request to join.
+    Join {
+        /// Over the coordinator's nonce.
+        auth_tag: String,
+        /// What the worker is.
+        request: Box<JoinRequest>,
+    },
+    /// The worker received a terminating signal.
     Signalled(i32),
-    /// Its ranks have ended, well or not: their own words say which.
+    /// Its ranks have exited. Whether they succeeded, each has reported to the hub.
     Ended,
 }
 
-/// From the door to a guest.
+/// From the coordinator to a worker.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToGuest {
-    /// The answer to a knock; where to come instead, if not here.
-    Challenge { proof: String, nonce: String, instead: Vec<SocketAddr> },
-    /// What to run; so many descriptors follow.
-    Welcome { invite: serde_json::Value, descriptors: usize },
-    /// Waits are to end.
-    Stop,
-    /// The run is over: the exit code of all.
-    End(Exit),
+pub enum ToWorker {
+    /// The coordinator's authentication tag and its own nonce; the endpoints to use instead, if any.
+    ServerChallenge {
+        /// Over the worker's nonce.
+        auth_tag: String,
+        /// Random; the worker's tag covers it.
+        nonce: String,
+        /// Where to connect instead; empty if here.
+        redirect: Vec<SocketAddr>,
+    },
+    /// The rank assignment; this many descriptors follow.
+    Assign {
+        /// What to run.
+        assignment: serde_json::Value,
+        /// How many descriptors follow.
+        descriptors: usize,
+    },
+    /// Waits are to be aborted.
+    Abort,
+    /// The run has ended: the exit code of every process.
+    Exit(Exit),
 }
 
-/// Our program's name and words.
-fn words(args: &[OsString]) -> Vec<String> {
+/// The program's name without its folder, and its arguments.
+fn program_and_arguments(args: &[OsString]) -> Vec<String> {
     let name = |path: &OsString| Path::new(path).file_name().map(ToOwned::to_owned);
     let program = args.first().and_then(name).unwrap_or_default();
     let words = std::iter::once(&program).chain(args.iter().skip(1));
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Ends this process as if it had been told to, when the process that started it is gone. Not by SIGHUP, which nohup
-/// has it ignore.
+/// Sends SIGTERM to this process when its parent exits. Not SIGHUP: nohup makes processes ignore that.
 pub fn end_with_parent() {
     watch_parent(|| {
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
     });
 }
 
-/// Calls `gone` once, when the process that started us is gone.
+/// Calls `gone` once, when the parent process exits.
 pub fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     let parent = getppid();
-    // Without a thread, whoever ends the job must end us, too.
+    // Without a thread this process ends only when the launcher ends it.
     let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
         while is_parent(parent) {
             std::thread::sleep(Duration::from_millis(500));
@@ -112,7 +134,7 @@ pub fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Whether the process that started us is still `parent`: orphans get another.
+/// Whether `parent` is still the parent process: an orphan gets another one.
 pub fn is_parent(parent: Option<Pid>) -> bool {
     getppid() == parent
 }

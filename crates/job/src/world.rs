@@ -1,4 +1,4 @@
-//! Who takes part, and how they find each other, exchange a few bytes and learn of a loss.
+//! The ranks of one run as a world: allgather, barrier, reports and aborts among them.
 //! Not the data path: collectives go through `algorithm`.
 
 mod hub;
@@ -6,8 +6,8 @@ mod member;
 mod solo;
 mod wire;
 
-pub use hub::{Hub, HubEvent, Reach};
-pub use member::{Invitation, Member};
+pub use hub::{Hub, HubEvent, ListenScope};
+pub use member::{JoinParameters, Member};
 pub use solo::Solo;
 
 use std::time::Instant;
@@ -16,28 +16,28 @@ use thiserror::Error;
 
 use busbw_shm::shm::Wait;
 
-/// Why a rank cannot go on.
+/// Why a rank cannot continue.
 #[derive(Debug, Error)]
 pub enum WorldError {
     /// Another rank was lost, or the run was interrupted; the supervisor knows why.
     #[error("the run was stopped: {0}")]
     Aborted(String),
-    /// Ranks that did not come in time.
+    /// Ranks did not arrive in time.
     #[error("ranks {missing:?} did not reach the {what} before the deadline")]
     TimedOut {
-        /// What was waited for.
+        /// What the rank waited for.
         what: &'static str,
         /// World ranks, where known.
         missing: Vec<usize>,
     },
-    /// The supervisor is gone.
+    /// The connection to the supervisor broke.
     #[error("the connection of rank {rank} to its supervisor at {address} broke: {why}")]
     Lost {
         /// This rank.
         rank: usize,
         /// The supervisor's address.
         address: String,
-        /// What the socket said.
+        /// The error of the socket.
         why: String,
     },
 }
@@ -53,35 +53,35 @@ impl From<Wait> for WorldError {
 
 /// The ranks of one run.
 pub trait World {
-    /// This rank.
+    /// This rank's number.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// The number of ranks.
     fn size(&self) -> usize;
-    /// This rank among those of its host.
+    /// This rank's number among those of its host.
     fn local(&self) -> usize;
     /// This host's name.
     fn host(&self) -> &str;
     /// Every rank's bytes, in rank order.
     ///
     /// # Errors
-    /// [`WorldError`].
+    /// As [`WorldError`] tells: a lost rank, a missed deadline, a broken connection.
     fn allgather(
         &mut self,
         bytes: &[u8],
         deadline: Option<Instant>,
     ) -> Result<Vec<Vec<u8>>, WorldError>;
-    /// Waits for every rank. Within a host it goes through shared memory, so that a timed batch
-    /// starts everywhere within a fraction of a microsecond.
+    /// Waits for every rank. Within a host it uses shared memory, so that a timed batch starts on all ranks
+    /// within a fraction of a microsecond.
     ///
     /// # Errors
-    /// [`WorldError`].
+    /// As for `allgather`.
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError>;
-    /// Hands `bytes` to the supervisor, such as a row, and waits until it has dealt with them: what
-    /// it writes must not fall into the next batch, nor pile up while nobody reads it.
+    /// Sends `bytes`, such as a row, to the supervisor and waits until it has handled them: its writing must
+    /// not overlap the next batch, nor rows pile up while the reader of stdout pauses.
     ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// When the supervisor has exited.
     fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError>;
-    /// Tells the supervisor that this rank cannot go on, and why.
+    /// Reports to the supervisor that this rank cannot continue, and why.
     fn abort(&mut self, why: &str);
 }

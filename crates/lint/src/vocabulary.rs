@@ -88,7 +88,7 @@ pub(crate) fn is_interesting(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::{Place, Tokens};
+    use crate::tokens::{Position, Tokens};
 
     fn with_words<T>(text: &str, look: impl Fn(&[Word<'_>]) -> T) -> T {
         let mut words = Vec::new();

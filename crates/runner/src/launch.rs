@@ -1,5 +1,5 @@
-//! Where ranks run, and what becomes of them. Ends in a world that measures, and in an exit code.
-//! Not what they measure.
+//! Starts the ranks of a run, supervises them, and returns the exit code.
+//! Not what ranks measure.
 
 mod alone;
 mod inline;
@@ -14,7 +14,7 @@ mod worker;
 
 use invite::Devices;
 pub use rank::run as rank;
-pub use roll::roll;
+pub use roll::gather_from_all;
 pub use worker::run as worker;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -43,11 +43,10 @@ use busbw_core::exit::ExitError;
 use busbw_core::exit::print_error;
 use busbw_host::machine;
 use busbw_job::launched::Launched;
-pub use busbw_job::rendezvous::{self, Door, end_with_parent};
+pub use busbw_job::rendezvous::{self, RendezvousServer, end_with_parent};
 use busbw_store as store;
 
-/// Runs what `planned` is, as the first of several processes that a launcher started; the others hear how
-/// it ended.
+/// Runs `planned` as process 0 of a launcher's job: the coordinator. The workers receive its exit code.
 ///
 /// # Errors
 /// What cannot be planned, opened or started.
@@ -56,19 +55,19 @@ pub fn lead(
     planned: Result<Request, ExitError>,
     args: &[OsString],
 ) -> Result<Exit> {
-    let mut door = Door::open(launched, args)?;
+    let mut server = RendezvousServer::open(launched, args)?;
     end_with_parent();
     let ended = planned
         .map_err(anyhow::Error::from)
-        .and_then(|request| supervise(request, args, Some(&mut door)));
-    // Said before the others exit: then their launcher may kill us.
+        .and_then(|request| supervise(request, args, Some(&mut server)));
+    // Printed before the workers exit: then the launcher may kill this process.
     let exit = ended.unwrap_or_else(|error| print_error(&error));
-    door.dismiss(exit);
+    server.broadcast_exit(exit);
     Ok(exit)
 }
 
-/// Runs a request: opens its outputs, starts its ranks, follows them to the end. `alone` is what a launcher
-/// says where it says that this process is its only one.
+/// Runs a request: opens its outputs, starts its ranks, supervises them to the end. `alone` is the launcher's
+/// variable that makes this process its only one, if there is one.
 ///
 /// # Errors
 /// What cannot be opened or started.
@@ -80,10 +79,14 @@ pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<E
     supervise(request, args, None)
 }
 
-fn supervise(mut request: Request, args: &[OsString], door: Option<&mut Door>) -> Result<Exit> {
-    // Before anything is opened that would be left behind.
+fn supervise(
+    mut request: Request,
+    args: &[OsString],
+    server: Option<&mut RendezvousServer>,
+) -> Result<Exit> {
+    // Before anything is opened that a signal would leave behind.
     let guard = Guard::watch()?;
-    sacrifice::spare_us();
+    sacrifice::protect_supervisor();
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
     if let Some(gpus) = &request.gpus {
@@ -100,7 +103,7 @@ fn supervise(mut request: Request, args: &[OsString], door: Option<&mut Door>) -
     }
     let ended = match request.plan.backend {
         BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
-            local::run(&request.plan, &mut describe, &guard, &mut outputs, door)
+            local::run(&request.plan, &mut describe, &guard, &mut outputs, server)
         }
         BackendChoice::Fake(model) => {
             inline::run(&request.plan, model, &describe, &guard, &mut outputs)
@@ -113,10 +116,10 @@ fn supervise(mut request: Request, args: &[OsString], door: Option<&mut Door>) -
         message: Some(format!("{error:#}")),
         ..Ended::complete()
     });
-    outputs.end(&ended, || guard.heard())
+    outputs.end(&ended, || guard.is_signalled())
 }
 
-/// Everything of a run's first line but its devices, which are known when the ranks have joined.
+/// The record's first line without the devices, which are known when the ranks have joined.
 struct Description {
     run: Run,
     /// The GPUs that it runs on, if it does.
@@ -203,7 +206,7 @@ impl Description {
         Run { devices, nccl: [headers, library], ..self.run.clone() }
     }
 
-    /// What the plan's drivers drive.
+    /// The devices of the plan's rank threads.
     fn devices(&self, plan: &Plan) -> Devices {
         let cpu = &self.run.machine.cpu;
         match (&self.gpus, &self.mpi, &self.net) {
@@ -215,7 +218,7 @@ impl Description {
     }
 }
 
-/// The GPU of every rank of our own process, or processes. Where ranks share GPUs, numbers begin again.
+/// The GPU of each rank on this host, modulo the number of GPUs.
 fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
     (0..plan.ranks_each()).map(|rank| (plan.first_device + rank) % gpus.count)
 }

@@ -1,5 +1,5 @@
-//! Signals that end a run: noted from its first moment, told to whoever supervises it. Ignored ones
-//! stay ignored: nohup and background jobs mean it.
+//! Terminating signals: recorded from the start of a run, and passed on to its supervisor. Ignored signals stay
+//! ignored, as nohup and background jobs expect.
 //! Not what the supervisor does about them.
 
 use std::{
@@ -17,18 +17,18 @@ use signal_hook::{
     iterator::Signals,
 };
 
-/// How long the supervisor may take to end after the first signal, and after the second. It is
-/// longer only when something holds it up that no signal reaches, such as a dead network disk.
-const PATIENCE: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
+/// How long the supervisor may take to exit after the first signal, and after the second. It takes longer only in
+/// a call that no signal interrupts, such as a write to a dead network disk.
+const EXIT_TIMEOUTS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
 
-/// Hears every terminating signal.
+/// Receives every terminating signal.
 #[derive(Clone, Default)]
 pub struct Guard {
-    heard: Arc<AtomicBool>,
+    signalled: Arc<AtomicBool>,
     relay: Arc<Mutex<Relay>>,
 }
 
-/// Who wants to know of signals, and those that came before anybody did.
+/// The receiver of signals, and the signals that arrived before there was one.
 #[derive(Default)]
 struct Relay {
     early: Vec<i32>,
@@ -36,44 +36,44 @@ struct Relay {
 }
 
 impl Guard {
-    /// Takes signals from now on. Whatever becomes of them, the process ends soon after: the ranks
-    /// die with it, and the record has every row already.
+    /// Installs the handlers. After a signal the process exits within a few seconds in any case: the ranks exit
+    /// with it, and the record has every row already.
     ///
     /// # Errors
     /// When the handlers cannot be installed.
     pub fn watch() -> Result<Guard> {
-        let mut signals = Signals::new(terminating()).context("cannot take signals")?;
+        let mut signals = Signals::new(terminating()).context("cannot install signal handlers")?;
         let guard = Guard::default();
-        let told = guard.clone();
+        let passing = guard.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                let mut patience = PATIENCE.into_iter();
+                let mut timeout = EXIT_TIMEOUTS.into_iter();
                 for signal in &mut signals {
-                    if let Some(patience) = patience.next() {
-                        exit_after(patience);
+                    if let Some(timeout) = timeout.next() {
+                        exit_after(timeout);
                     }
-                    told.tell(signal);
+                    passing.pass_on(signal);
                 }
             })
             .context("cannot start a thread for signals")?;
         Ok(guard)
     }
 
-    /// Tells `to` of every signal, also of those that came before.
+    /// Calls `to` for every signal, including earlier ones.
     pub fn relay(&self, to: impl Fn(i32) + Send + 'static) {
         let mut relay = self.lock();
         relay.early.drain(..).for_each(&to);
         relay.to = Some(Box::new(to));
     }
 
-    /// Whether any signal came.
-    pub fn heard(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+    /// Whether a signal has arrived.
+    pub fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Relaxed)
     }
 
-    fn tell(&self, signal: i32) {
-        self.heard.store(true, Ordering::Relaxed);
+    fn pass_on(&self, signal: i32) {
+        self.signalled.store(true, Ordering::Relaxed);
         let mut relay = self.lock();
         match &relay.to {
             Some(to) => to(signal),
@@ -86,21 +86,21 @@ impl Guard {
     }
 }
 
-/// Signals that end a run, but for those that we were started to ignore.
+/// The signals that end a run, without those that this process inherited as ignored.
 pub fn terminating() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal))
 }
 
-/// Ends this process as interrupted, if it is still there then.
-pub(super) fn exit_after(patience: Duration) {
-    // Without a thread it is only less patient users who must use SIGKILL.
-    let _ = std::thread::Builder::new().name("impatience".to_owned()).spawn(move || {
-        std::thread::sleep(patience);
+/// Exits this process as interrupted after `timeout`, if it still runs.
+pub(super) fn exit_after(timeout: Duration) {
+    // Without a thread a user may need SIGKILL.
+    let _ = std::thread::Builder::new().name("exit-timeout".to_owned()).spawn(move || {
+        std::thread::sleep(timeout);
         std::process::exit(Exit::Interrupted.code().into())
     });
 }
 
-/// Whether the signal was ignored when we were started (SigIgn in /proc/self/status).
+/// Whether this process inherited the signal as ignored (SigIgn in /proc/self/status).
 fn ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status
@@ -111,7 +111,7 @@ fn ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-/// The name of a signal, as far as people know them.
+/// "signal 9 (SIGKILL)".
 pub(super) fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal)
         .map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})"))

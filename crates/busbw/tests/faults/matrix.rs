@@ -128,10 +128,8 @@ impl Cell {
         let (how, what_to_do): (_, &[&str]) = match self.what {
             // Whatever else runs out of memory on this machine just then is mentioned as well.
             What::Kill => ("killed by signal 9 (SIGKILL)", &["see who sent it", "lower -e or -g"]),
-            What::Stop => ("been stopped for 5 s", &["kill -CONT lets a stopped process go on"]),
-            What::StopPastDeadline => {
-                ("did not come within 2 s (-T)", &["Give it more time with -T"])
-            }
+            What::Stop => ("been stopped for 5 s", &["Continue a stopped process with kill -CONT"]),
+            What::StopPastDeadline => ("did not arrive within 2 s (-T)", &["Raise -T"]),
         };
         assert!(message.contains(how), "{message}");
         assert!(what_to_do.iter().any(|text| message.contains(text)), "{message}");

@@ -29,7 +29,7 @@ struct Group {
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// Counts kills for want of memory.
+    /// Counts out-of-memory kills.
     kills: &'static str,
 }
 
@@ -158,7 +158,7 @@ fn is_out_of_memory(group: &Group, ended: &Ended, shape: &str, place: &str) {
     assert!(group.kills() > 0);
     let ranks = if shape == "-g 2" { "rank " } else { "ranks 0, 1 " };
     ended.says(&format!("busbw: {ranks}")).says("killed by signal 9 (SIGKILL)").says(place);
-    ended.says("the kernel killed for want of memory in this control group");
+    ended.says("the kernel's out-of-memory killer acted in this control group");
     ended.says("lower -e or -g, or raise the group's limit");
     assert_eq!(ended.read_record().end.unwrap().exit, Exit::RankLost);
 }

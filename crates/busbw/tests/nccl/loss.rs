@@ -110,8 +110,8 @@ fn nccl_hangs() {
         let words = format!("{layout} -b 1K -e 4K -n 2 --batches 1 -T 2");
         let ended = run(&words, &[(variable, value)]);
         is_broken(&ended, Exit::Timeout);
-        ended.says("nobody came back from NCCL within 2 s (-T), ").says(place).says(who);
-        ended.says("wait for each other");
+        ended.says("NCCL operation timed out after 2 s (-T), ").says(place).says(who);
+        ended.says("still inside NCCL");
     });
     all_passed(&outcomes, |((variable, ..), layout, _)| format!("{variable} {layout}"));
 }
@@ -122,7 +122,7 @@ fn a_rank_that_does_not_come_is_named() {
     let fault = "--fault rank=1,phase=start,row=0,do=stop -T 2";
     let ended = run(&format!("{WORDS} {fault}"), &[]);
     is_broken(&ended, Exit::Timeout);
-    ended.says("rank 1 (process ").says(" did not come within 2 s (-T), ").says("at the start");
+    ended.says("rank 1 (process ").says(" did not arrive within 2 s (-T), ").says("at the start");
 }
 
 /// Once, and again while the first is being answered.

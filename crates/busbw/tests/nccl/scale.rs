@@ -158,7 +158,7 @@ fn who_does_not_come_is_named_with_its_host() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let host = host.split('.').next().unwrap();
     let named = format!(
-        "12 of 32 processes did not come within 30 s: ranks 9, 12-14 on {host}, ranks 16-23 on a host that the launcher does not name (rank 15 is on {host}, rank 24 is on {host}). Rank 0 waits for them at 127.0.0.1, port "
+        "12 of 32 processes did not join within 30 s: ranks 9, 12-14 on {host}, ranks 16-23 on a host that the launcher does not name (rank 15 is on {host}, rank 24 is on {host}). Rank 0 accepts them at 127.0.0.1, port "
     );
     assert!(err.contains(&named), "{err}");
 }

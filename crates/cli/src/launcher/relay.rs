@@ -1,5 +1,5 @@
-//! The process that the user started, where the ranks are somewhere else: it reads the record of their run as
-//! it grows, and writes from it everything that a run here would write.
+//! The outputs of a run whose ranks are on other hosts: it reads the run's record as it grows, and writes everything
+//! that a local run would write.
 //! Not the supervisor: that is process 0 of the job.
 
 use std::{
@@ -18,7 +18,7 @@ use busbw_core::{
 use crate::options::BenchArguments;
 use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
-use busbw_job::launchers::{How, Launcher, job::Job};
+use busbw_job::launchers::{JobEnd, Launcher, job::Job};
 use busbw_runner::{
     launch,
     outputs::{self, Ended, Files, Flow, Outputs},
@@ -30,10 +30,10 @@ use busbw_store as store;
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
 
-/// How often a reader who pauses is looked after.
+/// How often a paused reader of stdout is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Has `launcher` start the job, and writes its outputs.
+/// Starts the job with `launcher`, and writes its outputs.
 ///
 /// # Errors
 /// What cannot be opened or started.
@@ -64,7 +64,11 @@ pub(super) fn run(
     guard.relay(move |_| told());
     let mut lines = BufReader::new(started.stdout());
     let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).context("cannot read what the ranks say")? > 0 {
+    while lines
+        .read_until(b'\n', &mut line)
+        .context("cannot read the run's record from process 0")?
+        > 0
+    {
         let flow = reader.take(&line, &id, args, arguments)?;
         reader.mind(flow, &guard, &stop)?;
         line.clear();
@@ -73,17 +77,17 @@ pub(super) fn run(
     reader.finish(&how, &guard)
 }
 
-/// What has come so far.
+/// The state of the outputs.
 struct Reader {
     files: Option<Files>,
     outputs: Option<Outputs>,
     end: Option<End>,
-    /// Whether nobody reads stdout any more.
+    /// Whether the reader of stdout is gone.
     reader_gone: bool,
 }
 
 impl Reader {
-    /// One line of process 0's stdout. What is no record's is somebody else's, and goes to stderr.
+    /// Handles one line of process 0's stdout. A line that is no record's goes to stderr.
     fn take(
         &mut self,
         line: &[u8],
@@ -121,10 +125,10 @@ impl Reader {
         Ok(flow)
     }
 
-    /// Waits for a reader of ours that pauses, so that rows do not pile up; ends the run when it is gone.
+    /// Waits while the reader of stdout pauses, so that rows do not pile up; ends the run when the reader is gone.
     fn mind(&mut self, mut flow: Flow, guard: &Guard, stop: &Stop) -> Result<()> {
         while let (Flow::Held, Some(outputs)) = (flow, &mut self.outputs)
-            && !guard.heard()
+            && !guard.is_signalled()
         {
             flow = outputs.settle(LOOK)?;
         }
@@ -134,13 +138,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The job is over: the last lines, and the exit code.
-    fn finish(self, how: &How, guard: &Guard) -> Result<Exit> {
+    /// Writes the last lines; returns the exit code.
+    fn finish(self, how: &JobEnd, guard: &Guard) -> Result<Exit> {
         let Some(mut outputs) = self.outputs else {
-            // Process 0 has said why, where it is one of ours.
-            let exit = if guard.heard() { Exit::Interrupted } else { how.exit() };
+            // If process 0 is busbw, it has printed why.
+            let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
             return match exit {
-                // No error, but no run either: then it was not busbw that ran.
+                // Exit code 0 without a run: the program was not busbw.
                 Exit::Library | Exit::Ok => {
                     let text = format!("{} before the run began", how.text);
                     Err(ExitError::new(Exit::Library, text).into())
@@ -160,7 +164,7 @@ impl Reader {
                     gpu_memory: end.gpu_memory,
                 }
             }
-            None if guard.heard() => Ended {
+            None if guard.is_signalled() => Ended {
                 status: Status::Interrupted,
                 exit: Exit::Interrupted,
                 message: Some("interrupted".to_owned()),
@@ -173,6 +177,6 @@ impl Reader {
                 ..Ended::complete()
             },
         };
-        outputs.end(&ended, || guard.heard())
+        outputs.end(&ended, || guard.is_signalled())
     }
 }

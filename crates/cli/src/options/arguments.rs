@@ -1,5 +1,5 @@
-//! Every option of a benchmark as typed, without consequences: nccl-tests' thirty and our own.
-//! Not defaults: they depend on the name the program was called by, see `planning`.
+//! The options of a benchmark as typed: nccl-tests' thirty and busbw's own.
+//! Not defaults: they depend on the program's name (`planning`).
 
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ pub struct BenchArguments {
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
     pub devices: Option<i64>,
 
-    /// Where the processes of ranks are started.
+    /// Where rank processes are started.
     #[command(flatten)]
     pub launching: LaunchingArguments,
 
@@ -103,31 +103,31 @@ pub struct BenchArguments {
     /// Untimed operations a size before the sweep
     #[arg(short = 'w', long = "warmup_iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub warmup: Option<i64>,
-    /// Messages of a pair that are under way at once, in bw, bibw and mbw_mr
+    /// Messages of a pair in flight at once, in bw, bibw and mbw_mr
     #[arg(short = 'W', long = "window-size", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub window: Option<i64>,
-    /// Sweeps, each printed; 0 = until interrupted
+    /// Passes over all sizes, each printed; 0 = until interrupted
     #[arg(short = 'N', long = "run_cycles", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub cycles: Option<i64>,
     /// Whose time counts: 0 rank 0, 1 mean, 2 fastest, 3 slowest
     #[arg(short = 'a', long = "average", value_name = "0-3", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub average: Option<i64>,
-    /// Waiting: 0 none, 1 after each operation with barrier, 2 without, 3 after each iteration, barrier untimed
+    /// Wait for completion: 0 at the end, 1 after each operation with a barrier, 2 after each operation, 3 after each iteration with an untimed barrier
     #[arg(short = 'z', long = "blocking", value_name = "0-3", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub blocking: Option<i64>,
-    /// Batches of -n iterations that every row gets at least
+    /// Least number of batches of -n iterations for every row
     #[arg(long, value_name = "N", help_heading = "Measurement")]
     pub batches: Option<u32>,
     /// Sample until half the 95 % interval is within this, such as 2%
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Measurement")]
     pub precision: Option<f64>,
-    /// But no longer than this many seconds a placement
+    /// Longest time of --precision, in seconds for each placement (in or out of place)
     #[arg(long = "max-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
     pub max_time: Option<f64>,
-    /// Lower batches, then -n, of sizes that would take longer than this many seconds
+    /// Reduce batches, then -n, for sizes that would take longer than this many seconds
     #[arg(long = "row-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
     pub row_time: Option<f64>,
-    /// Launch the ranks afresh this often; the table then shows medians over launches
+    /// Number of launches, each with new rank processes; the table then shows medians over launches
     #[arg(long, value_name = "K", help_heading = "Measurement")]
     pub repeat: Option<u32>,
 
@@ -184,7 +184,7 @@ pub struct BenchArguments {
     #[arg(long = "no-record", help_heading = "Output")]
     pub no_record: bool,
 
-    /// Seconds that one wait may take; 0 = for ever
+    /// Timeout of one wait, in seconds; 0 = none
     #[arg(short = 'T', long = "timeout", value_name = "SECONDS", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub timeout: Option<i64>,
     /// Launches of a captured CUDA graph
@@ -208,7 +208,7 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// Who moves the bytes; without it nccl where there are GPUs, otherwise host
+    /// Who moves the bytes (default: nccl where there are GPUs, otherwise host)
     #[arg(long, value_name = "NAME", help_heading = "Libraries and devices")]
     pub backend: Option<BackendName>,
     /// NCCL to use: a file, its folder, or a name for the loader (default: BUSBW_NCCL, then what `busbw
@@ -223,11 +223,11 @@ pub struct BenchArguments {
     /// NCCL_NET_PLUGIN takes, a file or the word in libnccl-net-WORD.so
     #[arg(long, value_name = "PLUGIN", help_heading = "Libraries and devices")]
     pub net: Option<String>,
-    /// Where buffers are with --backend mpi: host (default), gpu, or one for each end of a pair, such as
-    /// gpu,host. An MPI that does not say that it takes GPUs' memory is refused
+    /// Memory of the buffers with --backend mpi: host (default), gpu, or one for each end of a pair, such as
+    /// gpu,host. gpu needs an MPI that reports support for GPU buffers
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]
     pub buffers: Option<Buffers>,
-    /// Keep each rank on the processors next to its GPU, or leave it where it is
+    /// Bind each rank to the processors of its GPU's NUMA node, or do not bind
     #[arg(
         long,
         value_name = "WHERE",
@@ -235,11 +235,11 @@ pub struct BenchArguments {
         help_heading = "Libraries and devices"
     )]
     pub bind: Binding,
-    /// More ranks than GPUs: several on one, each posing as a host of its own (NCCL_HOSTID). For trying
-    /// things out; no measure of hardware
+    /// Allow more ranks than GPUs: each process gets a host identity of its own (NCCL_HOSTID). For tests of a
+    /// setup; results do not measure hardware
     #[arg(long = "share-gpus", help_heading = "Libraries and devices")]
     pub share_gpus: bool,
-    /// Pose as this many nodes to NCCL (NCCL_HOSTID), so that one host rehearses several
+    /// Present this host to NCCL as N nodes (NCCL_HOSTID), to use inter-node transports within one host
     #[arg(
         long = "virtual-nodes",
         value_name = "N",
@@ -248,21 +248,21 @@ pub struct BenchArguments {
     )]
     pub virtual_nodes: Option<i64>,
 
-    /// Over which interface processes of a launcher meet that are on several hosts: a name, a network such as
-    /// 10.0.0.0/16, or an address (default: BUSBW_INTERFACE, then wherever MASTER_ADDR leads). NCCL's own is
+    /// Interface for busbw's own control connections between hosts: a name, a CIDR such as 10.0.0.0/16, or an
+    /// address [env: BUSBW_INTERFACE; default: the route to MASTER_ADDR]. NCCL's data path is chosen by
     /// NCCL_SOCKET_IFNAME
     #[arg(long, value_name = "INTERFACE", help_heading = "Ranks")]
     pub interface: Option<String>,
 
-    /// Time every iteration of a collective alone, and show the mean, the fastest and the slowest rank, and
+    /// Time every iteration of a collective by itself; print the mean, the fastest and the slowest rank, and
     /// percentiles over all ranks
     #[arg(long, help_heading = "Measurement")]
     pub latency: bool,
 
-    /// Who fills and verifies buffers of GPUs
+    /// Where GPU buffers are filled and verified
     #[arg(long, value_name = "WHO", hide = true)]
     pub proof: Option<Proof>,
-    /// Break something on purpose
+    /// Inject a fault
     #[arg(long, value_name = "SPEC", hide = true)]
     pub fault: Option<Fault>,
     /// Pattern seed
@@ -271,23 +271,23 @@ pub struct BenchArguments {
     /// Words that nccl-tests would ignore
     #[arg(value_name = "WORDS", hide = true)]
     pub words: Vec<String>,
-    /// What one of OSU's names was asked for beside.
+    /// Options of OSU's names.
     #[arg(skip)]
     pub osu: Option<Box<OsuArguments>>,
-    /// What `pairs` was asked for beside.
+    /// Options of `pairs`.
     #[arg(skip)]
     pub pairing: Option<PairingArguments>,
 }
 
 impl BenchArguments {
-    /// Where buffers are asked for, by either grammar.
+    /// The memory of each end's buffers, as either grammar asks for it.
     pub fn wanted_buffers(&self) -> Option<[Memory; 2]> {
         let memory = |gpu| if gpu { Memory::Gpu } else { Memory::Host };
         let theirs = self.osu.as_ref().and_then(|osu| osu.on_gpus());
         theirs.map(|sides| sides.map(memory)).or(self.buffers.map(|Buffers(each)| each))
     }
 
-    /// Whether some of them are on GPUs.
+    /// Whether buffers on GPUs are asked for.
     pub fn wants_gpus(&self) -> bool {
         self.wanted_buffers().is_some_and(|each| each.contains(&Memory::Gpu))
     }

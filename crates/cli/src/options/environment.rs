@@ -50,7 +50,7 @@ impl Environment {
             no_record: is_set("BUSBW_NO_RECORD"),
             relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),
-            alone: Launched::alone(&lookup),
+            alone: Launched::sole_process(&lookup),
         }
     }
 }

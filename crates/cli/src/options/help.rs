@@ -10,18 +10,18 @@ pub(super) const EXAMPLES: &str = "Examples:
   busbw all_reduce --latency                 mean, fastest and slowest rank, percentiles
   busbw all_reduce -H hostA:8,hostB:8        two hosts, by ssh; docs/launchers.md
   busbw osu_allreduce -f -z50,99             OSU's options and output; docs/osu.md lists the names
-  busbw pairs                                every pair of GPUs, both ways: who is slow?
+  busbw pairs                                every pair of GPUs, both directions: which link is slow?
   busbw show                                 the newest run again
   busbw lint job.sh                          mistakes in NCCL_* and UCX_* settings
   busbw import logs/                         what the logs of a folder hold, whoever wrote them
   busbw list                                 past runs: when, on what, how fast, how they ended
-  busbw compare before.jsonl after.jsonl     same, faster or slower, where launches tell
+  busbw compare before.jsonl after.jsonl     faster, slower or same, with an interval over launches
   busbw explain run.log --machine dgx-h100   how good a result is, and what limits it
   busbw report -o report.html                the newest run as a page, to be sent
   busbw doctor                               what is wrong with this node, its cost, its remedy
   busbw topo                                 switches, GPUs, NICs, their links, and what is wrong
   busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce   one job under several environments
-  busbw transports all_reduce                the same job over each transport, each proven
+  busbw transports all_reduce                the same job over each transport, with evidence of what ran
   busbw algorithms                           which algorithm is fastest here at which size
 Exit codes: 0 ok, 1 gate missed or internal, 2 usage, 3 library, 4 timeout, 5 not possible here,
             6 rank lost, 7 wrong data or NCCL_TESTS_MIN_BW missed, 130 interrupted";
@@ -39,7 +39,7 @@ Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than
 pub(super) const EXPLAIN_HELP: &str =
     "Measured, limit and percent; what sets the limit; a sentence; then what stands out, each
 finding with its evidence, how sure it is, what to do, and the command that would confirm it.
-What is missing to tell more is named. The machine is taken from --machine, a record, or the
+What is missing for a better answer is named. The machine comes from --machine, a record, or the
 log as far as it names it.
 Examples:
   busbw explain all_reduce.log --machine dgx-h100
@@ -71,7 +71,7 @@ Exit codes: 0 every environment ran, else that of the first that failed; 2 usage
 
 /// Below the options of `busbw transports`.
 pub(super) const TRANSPORTS_HELP: &str = "Each transport is the environment that selects it, and the evidence that it ran: NCCL's log, and bytes that
-devices counted. One that NCCL replaced by another says so; one that cannot run here is waived.
+devices counted. A transport that NCCL replaced is marked; one that cannot run here is waived.
 Examples:
   busbw transports all_reduce -b 1M -e 1G -f 4
   busbw transports all_reduce -b 1M -e 1G -f 4 --only p2p,shm,socket --baseline p2p --virtual-nodes 2
@@ -85,17 +85,17 @@ Examples:
   -b 8 -e 4M -f 2            sizes 8 B to 4 MiB, doubling
   --backend mpi              through MPI, under mpirun -n 2 or srun -n 2
   -n 1000 -w 100             1000 timed iterations a batch, after 100 untimed ones
-  -W 16                      16 messages under way at once (bw, bibw, mbw_mr)";
+  -W 16                      16 messages in flight at once (bw, bibw, mbw_mr)";
 
 /// Below the options of `busbw pairs`.
 pub(super) const PAIRS_EXAMPLES: &str =
-    "Pairs talk in rounds, all ranks at once, both ways: latency at the first size (-b, 8 B), bandwidth at the last
-(-e, 64 MiB). Whoever seems slow is measured again before it is named. docs/pairs.md tells how sure that is.
+    "Pairs are measured in rounds, all ranks at once, in both directions: latency at the first size (-b, 8 B), bandwidth
+at the last (-e, 64 MiB). What seems slow is measured again before it is named: docs/pairs.md.
 Examples:
   busbw pairs                        every pair of this machine's GPUs, or cores
   busbw pairs --rails --launcher mpirun -H a:8,b:8   GPU i of each node with GPU i of the others
-  srun busbw pairs --sample 8        8 peers for each rank, where all pairs take too long
-  busbw pairs --only bw -e 1G --strict   exit with 1 when somebody is slower than the others";
+  srun busbw pairs --sample 8        8 random peers for each rank, if all pairs take too long
+  busbw pairs --only bw -e 1G --strict   exit with 1 if something is slower than the rest";
 
 pub(super) const BENCH_EXAMPLES: &str =
     "Every option of nccl-tests 2.19.6 is taken, with its meaning.
@@ -103,6 +103,6 @@ Examples:
   -b 8 -e 128M -f 2 -g 2     sizes 8 B to 128 MiB, doubling, on two ranks
   -n 100 --precision 2%      100 iterations a batch, until the interval is within 2 %
   -d half -o max -c 5        another type and operator, five checked operations a row
-  --latency                  every iteration alone: mean, fastest and slowest rank, percentiles
+  --latency                  each iteration timed: mean, fastest and slowest rank, percentiles
   -H hostA:8,hostB:8         8 ranks on each of two hosts, by ssh; --launcher mpirun or slurm
   -J out.json                nccl-tests' JSON report as well";

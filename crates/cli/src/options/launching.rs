@@ -25,7 +25,7 @@ fn launcher_names() -> impl TypedValueParser<Value = LauncherName> {
 /// Where ranks are started.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LaunchingArguments {
-    /// Who starts a process on each place of -H (default with -H: ssh, or local where that is this machine)
+    /// Launcher that starts a process on each slot of -H (default with -H: ssh, or local if that is this machine)
     #[arg(long, value_name = "NAME", value_parser = launcher_names(), help_heading = "Hosts")]
     pub launcher: Option<LauncherName>,
     /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host; an IPv6 address in brackets
@@ -40,10 +40,10 @@ pub struct LaunchingArguments {
     /// The same from a file, a host a line: `hostA slots=8`, `hostA:8`, or the name alone for one process
     #[arg(long, value_name = "FILE", help_heading = "Hosts")]
     pub hostfile: Option<PathBuf>,
-    /// Processes in all (default: as many as -H has places; without -H the launcher decides)
+    /// Processes in all (default: as many as -H has slots; without -H the launcher decides)
     #[arg(long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Hosts")]
     pub processes: Option<u32>,
-    /// The launcher's program with options of its own, such as 'ssh -p 2222' or 'mpirun --oversubscribe'
+    /// Program of the launcher with its own options, such as 'ssh -p 2222' or 'mpirun --oversubscribe'
     #[arg(long = "launcher-command", value_name = "WORDS", help_heading = "Hosts")]
     pub command: Option<String>,
     /// Print the launcher's command instead of running it

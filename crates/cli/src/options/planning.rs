@@ -30,12 +30,12 @@ use self::{
 use super::{BenchArguments, Environment, arguments::Binding, questions};
 use busbw_runner::request::{Output, Request};
 
-pub use request::{BadOption, Surroundings, record_place};
+pub use request::{BadOption, HostResources, record_place};
 
 /// Six batches: the fewest from which a distribution-free 95 % interval of the median exists.
-const OUR_BATCHES: u32 = 6;
+const DEFAULT_BATCHES: u32 = 6;
 /// Seconds that `--precision` may take a placement without `--max-time`.
-const MAX_TIME: f64 = 30.0;
+const DEFAULT_MAX_TIME_S: f64 = 30.0;
 
 /// Makes the plan.
 ///
@@ -47,11 +47,11 @@ pub fn plan(
     program: &str,
     arguments: &BenchArguments,
     environment: &Environment,
-    surroundings: &Surroundings,
+    host_resources: &HostResources,
 ) -> Result<Request, BadOption> {
     let asked = arguments.backend;
     let has_mpi =
-        environment.launched.is_some() && (surroundings.mpi.is_ok() || arguments.wants_gpus());
+        environment.launched.is_some() && (host_resources.mpi.is_ok() || arguments.wants_gpus());
     let arguments = match &arguments.osu {
         Some(osu) => BenchArguments {
             backend: Some(osu::backend(osu, arguments, has_mpi)),
@@ -62,11 +62,11 @@ pub fn plan(
     let (a, osu) = (&arguments, arguments.osu.as_deref());
     let ours = style != Style::NcclTests;
     let latency = latency::is_asked(benchmark, style, a);
-    let backend = gpus::backend(a, surroundings)?;
+    let backend = gpus::backend(a, host_resources)?;
     let gpus =
-        surroundings.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
+        host_resources.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
     let threads = count("-t", a.threads, 1, 1, 4096)? as usize;
-    let there = gpus.map_or(surroundings.cores.max(2), |gpus| gpus.count);
+    let there = gpus.map_or(host_resources.cores.max(2), |gpus| gpus.count);
     let launched = environment.launched.as_ref();
     // Whoever starts several processes has said how many ranks there are to be.
     let all = ours && launched.is_none();
@@ -90,15 +90,15 @@ pub fn plan(
     }
     let buffers = memory::buffers(a, benchmark, &backend)?;
     let on_gpus =
-        surroundings.mpi.as_ref().ok().and_then(|mpi| mpi.gpus.as_ref()).filter(|_| is_mpi);
+        host_resources.mpi.as_ref().ok().and_then(|mpi| mpi.gpus.as_ref()).filter(|_| is_mpi);
     if let Some(launched) = launched {
-        launcher::possible(launched, a, &backend, surroundings)?;
+        launcher::possible(launched, a, &backend, host_resources)?;
     }
 
     let largest = if gpus.is_some() { OUR_MAX_ON_GPUS } else { OUR_MAX };
     let range = match benchmark {
-        Benchmark::Messages(_) => messages::SIZES,
-        Benchmark::Pairs => pairs::SIZES,
+        Benchmark::Messages(_) => messages::DEFAULT_SIZES,
+        Benchmark::Pairs => pairs::DEFAULT_SIZES,
         Benchmark::Collective(_) if ours => (OUR_MIN, largest),
         Benchmark::Collective(_) => (THEIR_SIZE, THEIR_SIZE),
     };
@@ -135,19 +135,21 @@ pub fn plan(
     };
     let here = launcher::ranks_here(launched, threads * devices);
     let crowding =
-        gpus::crowding(gpus, surroundings.cores, here).filter(|_| backend != BackendChoice::Mpi);
+        gpus::crowding(gpus, host_resources.cores, here).filter(|_| backend != BackendChoice::Mpi);
     match osu {
         Some(_) => {
-            let unasked = osu::unasked(asked, &backend, surroundings);
+            let unasked = osu::unasked(asked, &backend, host_resources);
             remarks.extend(crowding.into_iter().chain(unasked));
         }
         None => {
             let (min, max) = (min_bytes, max_bytes);
-            let asked = questions::ask(a, benchmark, &traffic, ranks, crowding, min, max, step);
+            let asked = questions::suspicious_options(
+                a, benchmark, &traffic, ranks, crowding, min, max, step,
+            );
             remarks.extend(asked);
         }
     }
-    remarks.extend(gpus::absence(a, surroundings));
+    remarks.extend(gpus::absence(a, host_resources));
     let pairing = match benchmark {
         Benchmark::Pairs => {
             remarks.extend(pairs::drawn(a, ranks));
@@ -180,10 +182,10 @@ pub fn plan(
     let sampling = Sampling {
         min_batches: a
             .batches
-            .unwrap_or(if style == Style::Busbw { OUR_BATCHES } else { 1 })
+            .unwrap_or(if style == Style::Busbw { DEFAULT_BATCHES } else { 1 })
             .max(1),
         precision: a.precision,
-        max_time: a.max_time.unwrap_or(MAX_TIME),
+        max_time: a.max_time.unwrap_or(DEFAULT_MAX_TIME_S),
         launches: a.repeat.unwrap_or(1).max(1),
         row_time: a.row_time,
     };
@@ -279,7 +281,7 @@ pub fn plan(
             .traffic_summary
             .as_deref()
             .is_some_and(|v| !matches!(v.trim(), "" | "0")),
-        seed: a.seed.unwrap_or(surroundings.seed),
+        seed: a.seed.unwrap_or(host_resources.seed),
         fault: a.fault,
         messaging,
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
@@ -326,7 +328,7 @@ pub fn plan(
         waived,
         remarks,
         gpus: gpus.cloned(),
-        mpi: surroundings.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
+        mpi: host_resources.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
         net,
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),

@@ -1,19 +1,19 @@
-//! Options that look like a mistake: said once on stderr, and the run goes on.
-//! Not errors (`planning` refuses those) and not the environment (`lint`).
+//! Suspicious options: a remark on stderr, and the run continues.
+//! Not errors (`planning` refuses those), and not the environment (`lint`).
 
 use busbw_core::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
 
 use super::BenchArguments;
 
-/// Validation iterations beyond which `-c` was probably meant as something else.
+/// Verifications beyond which `-c` was probably meant as `-n`.
 const MANY_CHECKS: i64 = 20;
 
 /// `-i` below this is hardly a step in bytes.
 const SMALL_STEP: u64 = 4096;
 
-/// Everything that looks like a mistake.
+/// A remark for each suspicious option.
 #[expect(clippy::too_many_arguments, reason = "each is one fact of the plan, and nobody else asks")]
-pub(super) fn ask(
+pub(super) fn suspicious_options(
     a: &BenchArguments,
     benchmark: Benchmark,
     traffic: &Traffic,
@@ -23,7 +23,7 @@ pub(super) fn ask(
     max: u64,
     step: Step,
 ) -> Vec<String> {
-    // Messages round to elements, as sendrecv does.
+    // Sizes of messages round to elements, as those of sendrecv do.
     let collective = benchmark.collective().unwrap_or(Collective::SendRecv);
     let mut remarks = Vec::new();
     if let (Some(by), Step::Factor(_)) = (&a.step_bytes, step) {
@@ -89,7 +89,7 @@ fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::{BackendName, Command, Environment, parse, plan};
-    use crate::options::Surroundings;
+    use crate::options::HostResources;
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);
@@ -98,9 +98,9 @@ mod tests {
         };
         // Asked for, so that nothing is said about GPUs.
         arguments.backend = Some(BackendName::Host);
-        let surroundings =
-            Surroundings { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
-        plan(benchmark, style, &program, &arguments, &Environment::default(), &surroundings)
+        let host_resources =
+            HostResources { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
+        plan(benchmark, style, &program, &arguments, &Environment::default(), &host_resources)
             .unwrap()
             .remarks
     }

@@ -47,7 +47,7 @@ impl Prepared {
         if let Some(launched) = &environment.launched {
             return Err(usage(format!(
                 "under a launcher ({}) its processes would each start launches of their own: start this without it, or each environment by itself",
-                launched.said
+                launched.variables
             ))
             .into());
         }
@@ -68,15 +68,15 @@ impl Prepared {
         }
         let foreseen = launcher::foresee(&mut arguments, &line)?;
         let is_elsewhere = foreseen.is_some();
-        let surroundings = match foreseen {
-            None => crate::surroundings::surroundings(&arguments),
+        let host_resources = match foreseen {
+            None => crate::surroundings::host_resources(&arguments),
             Some(foreseen) => {
                 environment.launched = foreseen.launched;
-                crate::surroundings::surroundings_elsewhere(&arguments)
+                crate::surroundings::assumed_host_resources(&arguments)
             }
         };
         let request =
-            options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+            options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
                 .map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }

@@ -1,48 +1,58 @@
-//! Where the first process of a job can be met: what variables say, or where its launcher runs itself.
+//! The coordinator's address: what variables tell, or the host on which the launcher runs.
 //! Not the meeting (`launch::party`).
 
 use busbw_ffi::mpi::Launcher;
 
 use super::nodes;
 
-/// Ports made of a job's number: below those that the kernel gives away by itself (32768 and up).
+/// Ports that are computed from a job's number: below the kernel's ephemeral ports (32768 and up).
 pub(super) const PORTS: std::ops::Range<u16> = 20000..30000;
 
-/// The place.
+/// The coordinator's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct First {
-    /// Its host: one name or address, or all that it is known by.
+pub struct CoordinatorAddress {
+    /// Its host: one name or address, or every known one.
     pub hosts: Vec<String>,
     /// Its port.
     pub port: u16,
-    /// Whether nobody said so: the first process has to see whether it is there.
-    pub supposed: bool,
+    /// Whether this is an assumption: process 0 checks that it runs there.
+    pub assumed: bool,
 }
 
-impl First {
-    /// As MASTER_ADDR and MASTER_PORT say; else, of a launcher, on the first host of its Slurm step or of its
-    /// allocation, or where Open MPI's mpirun runs, which fills its own host first if it may.
-    pub(super) fn read(by: Launcher, lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
+impl CoordinatorAddress {
+    /// From MASTER_ADDR and MASTER_PORT; else the first host of a Slurm step or allocation, or the host of Open MPI's
+    /// mpirun, which fills its own host first.
+    pub(super) fn read(
+        by: Launcher,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Option<CoordinatorAddress> {
         if let (Some(host), Some(port)) = (lookup("MASTER_ADDR"), lookup("MASTER_PORT")) {
             let port = port.trim().parse::<u16>().ok()?;
             // Then torchrun's agent listens there itself (torch/distributed/rendezvous.py).
             let taken = lookup("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.trim() == "True");
             let port = port.checked_add(u16::from(taken))?;
-            return Some(First { hosts: vec![bare(host.trim())], port, supposed: false });
+            return Some(CoordinatorAddress {
+                hosts: vec![bare(host.trim())],
+                port,
+                assumed: false,
+            });
         }
         if let (Launcher::OpenMpi, Some(job)) = (by, lookup("PMIX_NAMESPACE")) {
-            return First::of_open_mpi(&job, lookup);
+            return CoordinatorAddress::of_open_mpi(&job, lookup);
         }
         let host = nodes::first(&lookup("SLURM_STEP_NODELIST")?)?;
         let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
         let (job, step) = (number("SLURM_JOB_ID")?, number("SLURM_STEP_ID")?);
         // Steps of a job, which may run at once, get ports next to each other.
         let port = port_of(job.wrapping_mul(17).wrapping_add(step));
-        Some(First { hosts: vec![host], port, supposed: false })
+        Some(CoordinatorAddress { hosts: vec![host], port, assumed: false })
     }
 
     /// Under Open MPI's mpirun. Slurm's step is not asked: it is the one by which mpirun came to the other hosts.
-    fn of_open_mpi(job: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<First> {
+    fn of_open_mpi(
+        job: &str,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Option<CoordinatorAddress> {
         // "1103691777", or of 5.0 "prterun-node1-15276@1", by host and process.
         let (head, number) = match job.split_once('@') {
             Some((head, _)) => head.rsplit_once('-')?,
@@ -53,16 +63,20 @@ impl First {
             .and_then(|list| Some(vec![nodes::first(&list)?]))
             .or_else(|| addresses(&lookup("OMPI_MCA_orte_hnp_uri")?))
             .or_else(|| Some(vec![head.strip_prefix("prterun-")?.to_owned()]))?;
-        Some(First { hosts, port, supposed: true })
+        Some(CoordinatorAddress { hosts, port, assumed: true })
     }
 
     /// Where mpiexec.hydra runs, by the command line of its process on this host.
-    pub fn of_hydra(proxy: &[String]) -> Option<First> {
+    pub fn of_hydra(proxy: &[String]) -> Option<CoordinatorAddress> {
         let mut words = proxy.iter();
         words.find(|word| *word == "--control-port")?;
         let (host, port) = words.next()?.rsplit_once(':')?;
         let port = port_of(port.parse().ok()?);
-        (!host.is_empty()).then(|| First { hosts: vec![bare(host)], port, supposed: true })
+        (!host.is_empty()).then(|| CoordinatorAddress {
+            hosts: vec![bare(host)],
+            port,
+            assumed: true,
+        })
     }
 }
 
@@ -90,10 +104,10 @@ mod tests {
     use super::*;
 
     fn read(by: Launcher, variables: &[(&str, &str)]) -> Option<(String, u16, bool)> {
-        let first = First::read(by, |name| {
+        let first = CoordinatorAddress::read(by, |name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         })?;
-        Some((first.hosts.join(" "), first.port, first.supposed))
+        Some((first.hosts.join(" "), first.port, first.assumed))
     }
 
     #[test]
@@ -122,7 +136,8 @@ mod tests {
     fn where_mpiexec_runs() {
         let of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            First::of_hydra(&words).map(|first| (first.hosts.join(" "), first.port, first.supposed))
+            CoordinatorAddress::of_hydra(&words)
+                .map(|first| (first.hosts.join(" "), first.port, first.assumed))
         };
         let line = "/usr/bin/hydra_pmi_proxy --control-port host-a:39179 --rmk user --proxy-id 1";
         assert_eq!(of(line), Some(("host-a".to_owned(), 29179, true)));
@@ -135,8 +150,8 @@ mod tests {
         #[test]
         fn any_text_is_a_place_or_none(job in ".{0,40}", uri in "[0-9;:/,a-z.\\[\\]]{0,40}") {
             let variables = [("PMIX_NAMESPACE", &*job), ("OMPI_MCA_orte_hnp_uri", &*uri)];
-            if let Some((_, port, supposed)) = read(Launcher::OpenMpi, &variables) {
-                prop_assert!(PORTS.contains(&port) && supposed);
+            if let Some((_, port, assumed)) = read(Launcher::OpenMpi, &variables) {
+                prop_assert!(PORTS.contains(&port) && assumed);
             }
         }
     }

@@ -8,7 +8,7 @@ use busbw_core::environment::HOSTS;
 /// The host of each of `size` processes that were started for a -H of ours.
 pub(super) fn of_ours(size: usize, lookup: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let hosts: Hosts = lookup(HOSTS)?.parse().ok()?;
-    let each = hosts.0.into_iter().flat_map(|host| std::iter::repeat_n(host.name, host.places));
+    let each = hosts.0.into_iter().flat_map(|host| std::iter::repeat_n(host.name, host.slots));
     Some(each.collect::<Vec<_>>()).filter(|each| each.len() == size)
 }
 
@@ -53,7 +53,7 @@ fn counts(text: &str) -> Option<Vec<usize>> {
             None => (word, 1),
         };
         let count = count.parse::<usize>().ok().filter(|count| *count > 0)?;
-        if times > nodes::MOST - counts.len() {
+        if times > nodes::MAX_HOSTS - counts.len() {
             return None;
         }
         counts.extend(std::iter::repeat_n(count, times));

@@ -2,7 +2,7 @@
 //! Not what runs on them.
 
 /// More hosts than any list has.
-pub(super) const MOST: usize = 1 << 16;
+pub(super) const MAX_HOSTS: usize = 1 << 16;
 
 /// The first host of a list; none where it is garbled.
 pub(super) fn first(list: &str) -> Option<String> {
@@ -38,7 +38,7 @@ pub(super) fn all(list: &str) -> Option<Vec<String>> {
             names.iter_mut().for_each(|name| name.push_str(plain));
             let Some((ranges, after)) = bracket.split_once(']') else { break };
             let numbers = numbers(ranges)?;
-            if names.len() * numbers.len() > MOST {
+            if names.len() * numbers.len() > MAX_HOSTS {
                 return None;
             }
             let with =
@@ -50,7 +50,7 @@ pub(super) fn all(list: &str) -> Option<Vec<String>> {
     }
     let odd =
         |host: &String| host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == ']');
-    (hosts.len() <= MOST && !hosts.iter().any(odd)).then_some(hosts)
+    (hosts.len() <= MAX_HOSTS && !hosts.iter().any(odd)).then_some(hosts)
 }
 
 /// What commas outside of brackets separate.
@@ -82,12 +82,12 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
             digits.then(|| text.parse::<usize>().ok()).flatten()
         };
         let (first, last, width) = (number(low)?, number(high)?, low.len());
-        if last < first || last - first >= MOST {
+        if last < first || last - first >= MAX_HOSTS {
             return None;
         }
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
-    (numbers.len() <= MOST).then_some(numbers)
+    (numbers.len() <= MAX_HOSTS).then_some(numbers)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is to be started: which program with which words, on which hosts, with which variables.
-//! Not how: that is each launcher's.
+//! A job to start: the program and its arguments, the hosts, the variables.
+//! Not how it is started: that is each launcher's.
 
 use std::{ffi::OsString, fs, path::PathBuf};
 
@@ -16,38 +16,38 @@ use busbw_core::environment::{self, HOSTS, JOB_SECRET, RELAYED, SWEPT};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 
-/// Ports for processes to meet at: below those that the kernel gives away by itself (32768 and up).
-const PORTS: std::ops::Range<u32> = 20000..30000;
+/// Ports for the coordinator: below the kernel's ephemeral ports (32768 and up).
+const COORDINATOR_PORTS: std::ops::Range<u32> = 20000..30000;
 
 /// A job.
 #[derive(Debug)]
 pub struct Job {
-    /// Our own program file.
+    /// The file of this program.
     pub program: PathBuf,
-    /// The words of every process.
+    /// The arguments of every process.
     pub words: Vec<OsString>,
-    /// Places to fill, in this order; none where the launcher is to know them.
+    /// Hosts in the order in which they are filled; empty where the launcher knows them.
     pub hosts: Hosts,
-    /// Processes in all, where that was said.
+    /// The number of processes, if given.
     pub processes: Option<usize>,
-    /// The launcher's program and its own options, where they were given.
+    /// The launcher's program and its own options, if given.
     pub command: Vec<String>,
     /// Variables for every process.
     pub variables: Vec<(String, String)>,
-    /// Variables that no process is to have, whatever its host sets: those that a sweep takes away.
+    /// Variables that no process is to have, whatever its host sets: a sweep has unset them.
     pub unset: Vec<String>,
-    /// More of them, for processes that we start and not for who types the same command; never on a command
-    /// line, which everybody on a machine can read.
-    pub ours: Vec<(&'static str, String)>,
-    /// Where processes on several hosts meet, where the user says it.
+    /// Variables for the processes of this job only. They go through the environment: every user of a machine can
+    /// read a command line.
+    pub private_variables: Vec<(&'static str, String)>,
+    /// MASTER_ADDR and MASTER_PORT, if the user has set them.
     pub master: [Option<String>; 2],
 }
 
 impl Job {
-    /// What was asked.
+    /// The job that the options describe.
     ///
     /// # Errors
-    /// A host file that cannot be read, or places that are not there.
+    /// A host file that cannot be read, or fewer slots than processes.
     pub fn of(launching: &Placement) -> Result<Job> {
         let wrong = |text: String| ExitError::new(Exit::Usage, text);
         let mut hosts = match (&launching.hosts, &launching.hostfile) {
@@ -63,7 +63,7 @@ impl Job {
             if let Some(count) = processes {
                 hosts = hosts.first(count).map_err(wrong)?;
             }
-            processes = Some(hosts.0.iter().map(|host| host.places).sum());
+            processes = Some(hosts.0.iter().map(|host| host.slots).sum());
         }
         let command = quoting::split(launching.command.as_deref().unwrap_or_default())
             .map_err(|why| wrong(format!("--launcher-command: {why}")))?;
@@ -76,7 +76,7 @@ impl Job {
             variable(SWEPT).iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
         let is_set = |name: &String| std::env::var_os(name).is_some();
         let relayed = (!launching.dry_run).then(|| (RELAYED, "1".to_owned()));
-        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.places);
+        let place = |host: &Host| format!("{}:{}", host.bracketed(), host.slots);
         let places: Vec<String> = hosts.0.iter().map(place).collect();
         let places = (!launching.dry_run && !places.is_empty()).then(|| (HOSTS, places.join(",")));
         Ok(Job {
@@ -87,7 +87,7 @@ impl Job {
             command,
             variables: variables::that_matter(environment::all(), &swept),
             unset: swept.into_iter().filter(|name| !is_set(name)).collect(),
-            ours: secret
+            private_variables: secret
                 .map(|secret| (JOB_SECRET, secret))
                 .into_iter()
                 .chain(relayed)
@@ -97,10 +97,10 @@ impl Job {
         })
     }
 
-    /// Who starts it: whom the user named, or who can.
+    /// The launcher: the one that was named, or one that can start the job.
     ///
     /// # Errors
-    /// When nothing says where processes are to be started.
+    /// When no launcher can start processes on the hosts.
     pub fn launcher(&self, asked: Option<LauncherName>) -> Result<LauncherName> {
         let host_name = machine::host_name();
         let here = self.hosts.0.iter().all(|host| host.is_here(&host_name));
@@ -121,7 +121,7 @@ impl Job {
         }
     }
 
-    /// Our program and the words of the job, behind `env` where a variable is to be taken away.
+    /// This program and the job's arguments, behind `env -u` where a variable is to be unset.
     pub fn busbw(&self) -> impl Iterator<Item = OsString> {
         let without = self.unset.iter().flat_map(|name| ["-u".into(), name.into()]);
         let env = (!self.unset.is_empty()).then(|| OsString::from("env"));
@@ -129,13 +129,13 @@ impl Job {
         env.into_iter().chain(without).chain([program]).chain(self.words.iter().cloned())
     }
 
-    /// Where processes on several hosts meet: the variables that are not set yet.
-    pub fn meeting(&self) -> Vec<(&'static str, String)> {
+    /// The coordinator's address: MASTER_ADDR and MASTER_PORT, where they are not set yet.
+    pub fn coordinator_variables(&self) -> Vec<(&'static str, String)> {
         if self.hosts.0.len() < 2 {
             return Vec::new();
         }
-        let place = std::process::id() % (PORTS.end - PORTS.start);
-        let values = [self.hosts.0[0].name.clone(), (PORTS.start + place).to_string()];
+        let place = std::process::id() % (COORDINATOR_PORTS.end - COORDINATOR_PORTS.start);
+        let values = [self.hosts.0[0].name.clone(), (COORDINATOR_PORTS.start + place).to_string()];
         let names = ["MASTER_ADDR", "MASTER_PORT"];
         let unset = names.into_iter().zip(values).zip(&self.master);
         unset.filter(|(_, set)| set.is_none()).map(|(variable, _)| variable).collect()

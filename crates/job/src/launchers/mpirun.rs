@@ -1,4 +1,4 @@
-//! Open MPI's mpirun and Hydra's (MPICH, Intel MPI), told apart by what they say of themselves.
+//! Open MPI's mpirun and Hydra's (MPICH, Intel MPI), distinguished by their `--version`.
 //! Not the MPI library: a run on GPUs needs only the launcher.
 
 use std::process::{Command as Program, Stdio};
@@ -6,16 +6,16 @@ use std::process::{Command as Program, Stdio};
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, Started, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job, one};
 use busbw_core::exit::ExitError;
 
 /// mpirun.
 pub(super) struct Mpirun;
 
-/// Names under which one is installed.
+/// Names of the program.
 const NAMES: [&str; 4] = ["mpirun", "mpirun.openmpi", "mpiexec.hydra", "mpiexec"];
 
-/// Whose it is, hence which options it takes.
+/// Which mpirun it is, hence which options it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flavour {
     OpenMpi,
@@ -27,7 +27,7 @@ impl Launcher for Mpirun {
         Ok(vec![command(job)?])
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         one::start(&command(job)?)
     }
 }
@@ -35,66 +35,66 @@ impl Launcher for Mpirun {
 fn command(job: &Job) -> Result<Command> {
     if let Some(user) = job.hosts.0.iter().find_map(|host| host.user.as_ref()) {
         let text = format!(
-            "mpirun takes no user beside a host: leave out {user}@, and say User {user} in ~/.ssh/config"
+            "mpirun takes no user name with a host: leave out {user}@, and set User {user} in ~/.ssh/config"
         );
         return Err(ExitError::new(Exit::Usage, text).into());
     }
     let (words, flavour) = find(job)?;
     let command = Command::new(words).with(options(job, flavour)).with(job.busbw());
-    Ok(Command { environment: job.ours.clone(), ..command })
+    Ok(Command { environment: job.private_variables.clone(), ..command })
 }
 
-/// The program with its own options, and whose it is.
+/// The program with its own options, and which mpirun it is.
 fn find(job: &Job) -> Result<(Vec<String>, Flavour)> {
     let named = job.command.first().map(String::as_str);
     let names: Vec<&str> = named.map_or(NAMES.to_vec(), |name| vec![name]);
     for name in &names {
         let output = Program::new(name).arg("--version").stdin(Stdio::null()).output();
         let Ok(output) = output else { continue };
-        let said = [output.stdout, output.stderr].concat();
-        if let Some(flavour) = flavour(&String::from_utf8_lossy(&said)) {
+        let version = [output.stdout, output.stderr].concat();
+        if let Some(flavour) = flavour(&String::from_utf8_lossy(&version)) {
             let own = job.command.get(1..).unwrap_or_default().iter().cloned();
             let words = std::iter::once((*name).to_owned()).chain(own).collect();
             return Ok((words, flavour));
         }
     }
     let text = format!(
-        "there is no {} here that says with --version that it is Open MPI's or Hydra's: install one, or name it with --launcher-command; --launcher ssh needs neither",
+        "no {} on this machine reports with --version that it is Open MPI's or Hydra's: install one, or name it with --launcher-command; --launcher ssh needs neither",
         names.join(", ")
     );
     Err(ExitError::new(Exit::Impossible, text).into())
 }
 
-/// By what `--version` prints.
-fn flavour(said: &str) -> Option<Flavour> {
-    let has = |word: &str| said.to_ascii_lowercase().contains(word);
+/// From the output of `--version`.
+fn flavour(version: &str) -> Option<Flavour> {
+    let has = |word: &str| version.to_ascii_lowercase().contains(word);
     if has("open mpi") || has("openrte") || has("prrte") {
         return Some(Flavour::OpenMpi);
     }
     (has("hydra") || has("intel(r) mpi")).then_some(Flavour::Hydra)
 }
 
-/// Where processes go, and what they get. Values of variables come from mpirun's own environment.
+/// Options for hosts and variables. mpirun takes the variables' values from its own environment.
 fn options(job: &Job, flavour: Flavour) -> Vec<String> {
     let mut words = Vec::new();
     let hosts: Vec<String> =
-        job.hosts.0.iter().map(|host| format!("{}:{}", host.bracketed(), host.places)).collect();
+        job.hosts.0.iter().map(|host| format!("{}:{}", host.bracketed(), host.slots)).collect();
     if let Some(count) = job.processes {
         words.extend(["-n".to_owned(), count.to_string()]);
     }
     let passed = job.variables.iter().map(|(name, _)| name.as_str());
-    let passed = passed.chain(job.ours.iter().map(|(name, _)| *name));
+    let passed = passed.chain(job.private_variables.iter().map(|(name, _)| *name));
     match flavour {
         Flavour::OpenMpi => {
             if !hosts.is_empty() {
-                // Host by host, wherever it would bind them.
+                // Host by host, whatever mpirun's default mapping is.
                 let place = ["--map-by", "slot", "-H"].map(str::to_owned);
                 words.extend(place.into_iter().chain([hosts.join(",")]));
             }
             words.extend(passed.flat_map(|name| ["-x".to_owned(), name.to_owned()]));
-            let meeting = job.meeting().into_iter();
+            let coordinator = job.coordinator_variables().into_iter();
             words.extend(
-                meeting.flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
+                coordinator.flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
             );
         }
         Flavour::Hydra => {
@@ -102,9 +102,9 @@ fn options(job: &Job, flavour: Flavour) -> Vec<String> {
                 words.extend(["-hosts".to_owned(), hosts.join(",")]);
             }
             words.extend(["-genvlist".to_owned(), passed.collect::<Vec<_>>().join(",")]);
-            let meeting = job.meeting().into_iter();
+            let coordinator = job.coordinator_variables().into_iter();
             words.extend(
-                meeting.flat_map(|(name, value)| ["-genv".to_owned(), name.to_owned(), value]),
+                coordinator.flat_map(|(name, value)| ["-genv".to_owned(), name.to_owned(), value]),
             );
         }
     }

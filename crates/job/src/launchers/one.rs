@@ -1,5 +1,5 @@
-//! A launcher that is one program on this machine: started, interrupted, waited for, and gone when we are.
-//! Not its words (`mpirun`, `slurm`).
+//! A launcher that is one program on this machine: started, interrupted, waited for, and terminated with busbw.
+//! Not its arguments (`mpirun`, `slurm`).
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use super::{How, Started, command::Command, not_started};
+use super::{JobEnd, RunningJob, command::Command, not_started};
 use busbw_core::hidden_commands::TIED;
 
 struct One {
@@ -20,8 +20,8 @@ struct One {
     child: Child,
 }
 
-/// Starts the launcher in a process group of its own: Ctrl-C comes from us alone.
-pub(super) fn start(command: &Command) -> Result<Box<dyn Started>> {
+/// Starts the launcher in a process group of its own: only this process sends it SIGINT.
+pub(super) fn start(command: &Command) -> Result<Box<dyn RunningJob>> {
     let tied = Command::new([std::env::current_exe().context("cannot find our own program file")?])
         .with([TIED])
         .with(&command.words);
@@ -33,19 +33,19 @@ pub(super) fn start(command: &Command) -> Result<Box<dyn Started>> {
     Ok(Box::new(One { name, child }))
 }
 
-/// Becomes the program that `words` name, which gets SIGTERM when the process that started us ends.
+/// Executes the program that `words` name, so that it gets SIGTERM when the parent process exits.
 ///
 /// # Errors
 /// When there is no such program.
 pub fn tied(words: &[OsString]) -> Result<Exit> {
     set_parent_process_death_signal(Some(Signal::TERM))
-        .context("cannot bind our life to the process that started us")?;
+        .context("prctl(PR_SET_PDEATHSIG) failed")?;
     let name = words.first().cloned().unwrap_or_default();
     let failed = Program::new(&name).args(words.get(1..).unwrap_or_default()).exec();
     not_started(Err(failed), &name)
 }
 
-impl Started for One {
+impl RunningJob for One {
     fn stdout(&mut self) -> Box<dyn Read> {
         match self.child.stdout.take() {
             Some(stdout) => Box::new(stdout),
@@ -60,11 +60,13 @@ impl Started for One {
         })
     }
 
-    fn end(mut self: Box<Self>) -> How {
+    fn end(mut self: Box<Self>) -> JobEnd {
         let name = self.name.to_string_lossy();
         match self.child.wait() {
-            Ok(status) => How { code: status.code(), text: format!("{name} {}", ended(status)) },
-            Err(error) => How { code: None, text: format!("{name} cannot be waited for: {error}") },
+            Ok(status) => JobEnd { code: status.code(), text: format!("{name} {}", ended(status)) },
+            Err(error) => {
+                JobEnd { code: None, text: format!("{name} cannot be waited for: {error}") }
+            }
         }
     }
 }

@@ -4,10 +4,10 @@
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, Started, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job, one};
 use busbw_core::exit::ExitError;
 
-/// srun.
+/// The srun launcher.
 pub(super) struct Slurm;
 
 impl Launcher for Slurm {
@@ -15,7 +15,7 @@ impl Launcher for Slurm {
         Ok(vec![command(job)?])
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         one::start(&command(job)?)
     }
 }
@@ -27,18 +27,19 @@ fn command(job: &Job) -> Result<Command> {
     }
     let program =
         if job.command.is_empty() { vec!["srun".to_owned()] } else { job.command.clone() };
-    // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret travels with it.
-    let meeting = job.meeting().into_iter().map(|(name, value)| format!(",{name}={value}"));
-    // Without it the first SIGINT only asks how the tasks are, and a second sends SIGKILL at the heels of SIGINT.
+    // Slurm's own default may be less (SLURM_EXPORT_ENV); the secret goes through the environment.
+    let coordinator =
+        job.coordinator_variables().into_iter().map(|(name, value)| format!(",{name}={value}"));
+    // Without it the first SIGINT only prints the tasks' status, and a second is followed by SIGKILL.
     let mut words = vec!["--disable-status".to_owned()];
-    words.push(format!("--export=ALL{}", meeting.collect::<String>()));
+    words.push(format!("--export=ALL{}", coordinator.collect::<String>()));
     if let Some(count) = job.processes {
         words.push(format!("--ntasks={count}"));
     }
     if !job.hosts.0.is_empty() {
-        // Slurm sorts a list of nodes, but with this distribution takes it task by task.
+        // Slurm sorts a list of nodes; with this distribution it assigns tasks in the list's order.
         let places = job.hosts.0.iter();
-        let places = places.flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.places));
+        let places = places.flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.slots));
         words.extend([
             format!("--nodes={}", job.hosts.0.len()),
             "--distribution=arbitrary".to_owned(),
@@ -46,5 +47,5 @@ fn command(job: &Job) -> Result<Command> {
         ]);
     }
     let command = Command::new(program).with(words).with(job.busbw());
-    Ok(Command { environment: job.ours.clone(), ..command })
+    Ok(Command { environment: job.private_variables.clone(), ..command })
 }

@@ -1,5 +1,5 @@
-//! ssh: on every host the same program, copied where it is not there yet, as an agent that starts the host's
-//! processes, and ends them when its connection does. Nothing else is needed there.
+//! The ssh launcher: on every host the same program, copied if it is missing, runs as an agent that starts the host's
+//! processes and ends them when its connection closes. The hosts need nothing else.
 //! Not what the agent does (`agent`).
 
 mod agent;
@@ -15,23 +15,23 @@ use std::io::Read;
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use self::{binary::Binary, connection::Connection, orders::Orders, watch::Watch};
-use super::{How, Launcher, Started, command::Command, job::Job};
+use self::{binary::Binary, connection::Connection, orders::Orders, watch::HostMonitor};
+use super::{JobEnd, Launcher, RunningJob, command::Command, job::Job};
 use crate::hosts::Host;
 use busbw_core::exit::ExitError;
 
 /// ssh.
 pub(super) struct Ssh;
 
-/// What we ask of ssh besides: nobody is there to type a password, a host that is gone must show within
-/// seconds. What the user says in --launcher-command comes first, and counts.
+/// Options for ssh: no prompts, and a dead host shows within seconds. Options in --launcher-command come first, and
+/// take precedence.
 const OPTIONS: [&str; 6] = [
     "BatchMode=yes",
     "ConnectTimeout=10",
     "ServerAliveInterval=2",
     "ServerAliveCountMax=3",
     "ClearAllForwardings=yes",
-    // A master that stays behind would hold on to our stderr.
+    // A ControlMaster that outlives the run would keep this process's stderr open.
     "ControlMaster=no",
 ];
 
@@ -42,7 +42,7 @@ impl Launcher for Ssh {
         Ok(hosts.map(|host| ssh(job, host, &binary.start_script())).collect())
     }
 
-    fn start(&self, job: &Job) -> Result<Box<dyn Started>> {
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         let binary = Binary::ours()?;
         let connections = std::thread::scope(|scope| {
             let threads: Vec<_> = job
@@ -61,11 +61,11 @@ impl Launcher for Ssh {
             });
             all_or_none(joined)
         })?;
-        Ok(Box::new(Watch::begin(connections, |all| Orders::of(job, all))?))
+        Ok(Box::new(HostMonitor::begin(connections, |all| Orders::of(job, all))?))
     }
 }
 
-/// Every host's connection, or all that is wrong, with the first one's exit code.
+/// Every host's connection; or all errors together, with the first one's exit code.
 fn all_or_none(opened: impl Iterator<Item = Result<Connection>>) -> Result<Vec<Connection>> {
     let (mut connections, mut failed) = (Vec::new(), Vec::new());
     for one in opened {
@@ -85,12 +85,12 @@ fn ssh(job: &Job, host: &Host, script: &str) -> Command {
     let program = if job.command.is_empty() { vec!["ssh".to_owned()] } else { job.command.clone() };
     let options = OPTIONS.iter().flat_map(|option| ["-o", option]);
     let user = host.user.iter().flat_map(|user| ["-l", user]);
-    // Whatever shell the user has there, it only starts sh: no newline, no quote but these.
+    // Any login shell only starts sh: the script has no newline and no single quote.
     let remote = format!("exec sh -c '{script}'");
     Command::new(program).with(["-T"]).with(options).with(user).with(["--", &host.name, &remote])
 }
 
-impl Started for Watch {
+impl RunningJob for HostMonitor {
     fn stdout(&mut self) -> Box<dyn Read> {
         self.take_stdout()
     }
@@ -99,7 +99,7 @@ impl Started for Watch {
         self.interruption()
     }
 
-    fn end(self: Box<Self>) -> How {
+    fn end(self: Box<Self>) -> JobEnd {
         self.finish()
     }
 }

@@ -1,9 +1,9 @@
-//! Which variables of our environment go to every process: those of the libraries, of busbw, and of a sweep.
-//! Not those that name the machine or the user: each host has its own.
+//! Which environment variables go to every process: those of the libraries, of busbw, and of a sweep.
+//! Not those that belong to a machine or a user: each host has its own.
 
 use busbw_core::environment::{HOSTS, JOB_SECRET, RANK, RELAYED, SWEPT};
 
-/// Beginnings of names, and whole names.
+/// Prefixes of names, and whole names.
 const BEGINNINGS: [&str; 21] = [
     "NCCL_",
     "RCCL_",
@@ -28,10 +28,10 @@ const BEGINNINGS: [&str; 21] = [
     "BUSBW_",
 ];
 const NAMES: [&str; 3] = ["LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT"];
-/// What tells our own processes something, set anew for each of them.
+/// Variables that busbw sets anew for each of its processes.
 const OURS: [&str; 5] = [RANK, SWEPT, JOB_SECRET, RELAYED, HOSTS];
 
-/// Those of `all`, by name; `swept` are the names that a sweep sets.
+/// The variables of `all` to pass on, by name; `swept` are the names that a sweep sets.
 pub(super) fn that_matter(
     all: impl Iterator<Item = (String, String)>,
     swept: &[String],

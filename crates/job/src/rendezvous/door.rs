@@ -1,6 +1,6 @@
-//! The first process's door: who knocks proves to be of the job, is told what to run, hears when waits are
-//! to end, and with which exit code the run has ended.
-//! Not what becomes of a run whose guest is lost (`local`).
+//! The rendezvous server of the coordinator: it admits authenticated workers, refuses the run when one cannot take
+//! part or does not join in time, and broadcasts the exit code.
+//! Not what a lost worker means for the run (`local`).
 
 use std::{
     collections::BTreeSet,
@@ -21,260 +21,275 @@ use busbw_core::{
 };
 
 use super::{
-    Guest, Hello, News,
-    absent::{self, Holding, Seen},
+    JoinRequest, Worker, WorkerEvent,
+    absent::{self, JoinedProcess, ProcessLabel},
     interface, knock, let_in,
-    line::Line,
-    meeting::Meeting,
-    patience,
+    line::FramedStream,
+    meeting::Rendezvous,
+    rendezvous_timeout,
 };
 use crate::{launched::Launched, naming, open_files};
 use busbw_core::exit::ExitError;
 
-/// How long late ones are waited for, to tell them that the run has ended before it began.
-const LATE: Duration = Duration::from_secs(2);
-/// How often the doorkeeper looks up.
-const LOOK: Duration = Duration::from_millis(10);
+/// How long late workers of a run that never began may take to join, to receive its exit code.
+const LATE_JOIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often `stop` and the deadline are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The door. Closed when everybody is in.
-pub struct Door {
-    ours: Hello,
-    meeting: Arc<Meeting>,
-    /// The host of every process, as far as the launcher says.
+/// The server. It stops accepting when all workers have joined.
+pub struct RendezvousServer {
+    ours: JoinRequest,
+    rendezvous: Arc<Rendezvous>,
+    /// The host of every process, where the launcher tells; else empty.
     hosts: Vec<String>,
-    guests: Vec<Option<Guest>>,
-    knocking: mpsc::Receiver<(Hello, Line)>,
+    workers: Vec<Option<Worker>>,
+    joining: mpsc::Receiver<(JoinRequest, FramedStream)>,
     closing: Arc<AtomicBool>,
 }
 
-impl Door {
-    /// Opens the door of the process that `launched` describes, started with `args`.
+impl RendezvousServer {
+    /// Starts the server of the job that `launched` describes, whose process 0 was started with `args`.
     ///
     /// # Errors
-    /// When nobody could find it, or it is taken.
-    pub fn open(launched: &Launched, args: &[OsString]) -> Result<Door> {
-        // Before anybody comes.
+    /// When the rendezvous has no address, or it is in use.
+    pub fn open(launched: &Launched, args: &[OsString]) -> Result<RendezvousServer> {
+        // Before the first worker connects.
         open_files::raise(launched.size);
-        let meeting = Arc::new(Meeting::of(launched)?);
-        let listener = meeting.listen()?;
+        let rendezvous = Arc::new(Rendezvous::of(launched)?);
+        let listener = rendezvous.listen()?;
         let closing = Arc::new(AtomicBool::new(false));
-        let (let_in, knocking) = mpsc::channel();
-        let (closed, met) = (Arc::clone(&closing), Arc::clone(&meeting));
+        let (let_in, joining) = mpsc::channel();
+        let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
         std::thread::Builder::new()
-            .name("door".to_owned())
-            .spawn(move || knock::answer(&listener, &met, &let_in, &closed))
+            .name("rendezvous".to_owned())
+            .spawn(move || knock::accept_workers(&listener, &accepting, &let_in, &stop_accepting))
             .context("cannot start a thread for the other processes of this launcher's job")?;
-        Ok(Door {
-            ours: Hello::of_this(launched, args),
-            meeting,
+        Ok(RendezvousServer {
+            ours: JoinRequest::of_this_process(launched, args),
+            rendezvous,
             hosts: launched.hosts.clone(),
-            guests: vec![None; launched.size],
-            knocking,
+            workers: vec![None; launched.size],
+            joining,
             closing,
         })
     }
 
-    /// Whether everybody is on this host.
+    /// Whether all processes are on this host.
     pub fn is_here(&self) -> bool {
-        self.meeting.is_here()
+        self.rendezvous.is_here()
     }
 
-    /// Our addresses to which others may come; all of them where none was chosen.
-    pub fn chosen(&self) -> Vec<IpAddr> {
-        self.meeting.interface().map_or_else(Vec::new, |chosen| chosen.ips())
+    /// This host's addresses that accept control connections; empty for all of them.
+    pub fn control_addresses(&self) -> Vec<IpAddr> {
+        self.rendezvous.interface().map_or_else(Vec::new, |chosen| chosen.ips())
     }
 
-    /// Over which interfaces the others have come, where they may be on other hosts.
-    pub fn control(&self) -> Option<String> {
-        let mut reached: Vec<IpAddr> =
-            self.guests().filter_map(|(_, guest)| guest.reached()).collect();
-        if reached.iter().any(|ip| !ip.is_loopback()) {
-            // Those of this host may come over it.
-            reached.retain(|ip| !ip.is_loopback());
+    /// The interfaces over which workers have connected; none within a host.
+    pub fn control_interfaces(&self) -> Option<String> {
+        let mut addresses: Vec<IpAddr> =
+            self.workers().filter_map(|(_, worker)| worker.local_address()).collect();
+        if addresses.iter().any(|ip| !ip.is_loopback()) {
+            // Workers on this host may connect over loopback.
+            addresses.retain(|ip| !ip.is_loopback());
         }
         let all = interface::addresses().unwrap_or_default();
-        (!reached.is_empty())
-            .then(|| format!("control over {}", interface::describe(reached, &all)))
+        (!addresses.is_empty())
+            .then(|| format!("control over {}", interface::describe(addresses, &all)))
     }
 
-    /// Waits until everybody is in. `stop` is asked meanwhile whether to give up.
+    /// Waits until all workers have joined, or `stop` returns true.
     ///
     /// # Errors
-    /// Who does not come, comes twice, or cannot take part.
-    pub fn gather(&mut self, plan: &Plan, stop: impl Fn() -> bool) -> Result<(), ExitError> {
+    /// Names the worker that does not join in time, joins twice, or cannot take part.
+    pub fn gather_workers(
+        &mut self,
+        plan: &Plan,
+        stop: impl Fn() -> bool,
+    ) -> Result<(), ExitError> {
         if plan.backend == BackendChoice::Host && !self.is_here() {
-            let text = "--backend host measures memory that all ranks share, and no variable of this launcher names its job, by which they would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
+            let text = "--backend host needs memory that all ranks share, and this launcher sets no variable that names its job, by which ranks would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
             return Err(ExitError::new(Exit::Usage, text));
         }
         self.ours.backend = plan.backend.name().to_owned();
-        let holding = Holding { word: "rank", each: plan.ranks_each() };
-        self.wait(patience(plan.timeout_s), holding, stop).map(drop)
+        let label = ProcessLabel { noun: "rank", each: plan.ranks_each() };
+        self.wait_for_workers(rendezvous_timeout(plan.timeout_s), label, stop).map(drop)
     }
 
-    /// What every process of the launcher has to say, ours first, where nobody is to hold ranks.
+    /// Gathers one text from every process of the job, where none runs ranks: `statement` is process 0's own.
     ///
     /// # Errors
-    /// Who does not come, comes twice, or cannot take part.
-    pub fn call_roll(&mut self, said: String) -> Result<Vec<String>, ExitError> {
-        let holding = Holding { word: "process", each: 1 };
-        let mut heard = self.wait(patience(None), holding, || false)?;
-        heard[0] = said;
-        Ok(heard)
+    /// Names the worker that does not join in time, joins twice, or cannot take part.
+    pub fn gather_statements(&mut self, statement: String) -> Result<Vec<String>, ExitError> {
+        let label = ProcessLabel { noun: "process", each: 1 };
+        let mut statements = self.wait_for_workers(rendezvous_timeout(None), label, || false)?;
+        statements[0] = statement;
+        Ok(statements)
     }
 
-    /// Waits until everybody is in. What they said with their names, by process.
-    fn wait(
+    /// Waits until all workers have joined. Returns the statement of each process.
+    fn wait_for_workers(
         &mut self,
         limit: Duration,
-        holding: Holding,
+        label: ProcessLabel,
         stop: impl Fn() -> bool,
     ) -> Result<Vec<String>, ExitError> {
-        if let Some(wrong) = self.meeting.wrong() {
+        if let Some(wrong) = self.rendezvous.interface_error() {
             return Err(wrong);
         }
-        let by = Instant::now() + limit;
-        let mut heard = vec![String::new(); self.guests.len()];
-        let mut awaited = self.guests.len() - 1;
-        while awaited > 0 {
+        let deadline = Instant::now() + limit;
+        let mut statements = vec![String::new(); self.workers.len()];
+        let mut missing = self.workers.len() - 1;
+        while missing > 0 {
             if stop() {
                 return Err(ExitError::new(Exit::Interrupted, "interrupted"));
             }
-            if Instant::now() >= by {
-                return Err(ExitError::new(Exit::Timeout, self.missing(holding, limit)));
+            if Instant::now() >= deadline {
+                return Err(ExitError::new(Exit::Timeout, self.describe_missing(label, limit)));
             }
-            match self.knocking.recv_timeout(LOOK) {
-                Ok((hello, line)) => {
-                    let judged = self.judge(holding, &hello);
-                    let guest = Guest::new(&hello, line);
-                    if let Err(refusal) = judged {
-                        guest.end(refusal.exit());
-                        return Err(refusal);
+            match self.joining.recv_timeout(POLL_INTERVAL) {
+                Ok((request, stream)) => {
+                    let checked = self.check(label, &request);
+                    let worker = Worker::new(&request, stream);
+                    if let Err(error) = checked {
+                        worker.exit(error.exit());
+                        return Err(error);
                     }
-                    heard[hello.process] = hello.said;
-                    self.guests[hello.process] = Some(guest);
-                    awaited -= 1;
+                    statements[request.process] = request.statement;
+                    self.workers[request.process] = Some(worker);
+                    missing -= 1;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(ExitError::new(Exit::Internal, "the door's thread has vanished"));
+                    return Err(ExitError::new(
+                        Exit::Internal,
+                        "the rendezvous server's thread has ended",
+                    ));
                 }
             }
         }
         self.closing.store(true, Ordering::SeqCst);
-        Ok(heard)
+        Ok(statements)
     }
 
-    /// Who has not come, and where those are who have.
-    fn missing(&self, holding: Holding, limit: Duration) -> String {
-        let size = self.guests.len();
-        let of_guest = |(process, guest): (usize, &'_ Guest)| {
-            (process, guest.host.clone(), guest.block.clone())
+    /// Names the processes that have not joined, and the hosts of those that have.
+    fn describe_missing(&self, label: ProcessLabel, limit: Duration) -> String {
+        let size = self.workers.len();
+        let of_worker = |(process, worker): (usize, &'_ Worker)| {
+            (process, worker.host.clone(), worker.processes_of_host.clone())
         };
-        let came: Vec<_> = std::iter::once((0, self.ours.host.clone(), self.ours.block.clone()))
-            .chain(self.guests().map(of_guest))
-            .collect();
-        let seen: Vec<Seen<'_>> = came
+        let joined: Vec<_> =
+            std::iter::once((0, self.ours.host.clone(), self.ours.processes_of_host.clone()))
+                .chain(self.workers().map(of_worker))
+                .collect();
+        let present: Vec<JoinedProcess<'_>> = joined
             .iter()
-            .map(|(process, host, block)| Seen { process: *process, host, block: block.clone() })
+            .map(|(process, host, of_host)| JoinedProcess {
+                process: *process,
+                host,
+                processes_of_host: of_host.clone(),
+            })
             .collect();
         let (here, late) = if self.is_here() {
             let late: Vec<usize> =
-                (1..size).filter(|process| self.guests[*process].is_none()).collect();
-            (format!(" on {}", self.ours.host), holding.name(&late))
+                (1..size).filter(|process| self.workers[*process].is_none()).collect();
+            (format!(" on {}", self.ours.host), label.name(&late))
         } else {
-            (String::new(), absent::describe(size, &self.hosts, &seen, holding))
+            (String::new(), absent::describe_missing(size, &self.hosts, &present, label))
         };
         format!(
-            "{} of {size} processes did not come within {} s{here}: {late}. {} waits for them {}; those that came are on {}. See whether their processes run, or give them more time with -T",
-            size - seen.len(),
+            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T",
+            size - present.len(),
             limit.as_secs(),
-            if holding.word == "rank" { "Rank 0" } else { "Process 0" },
-            self.meeting.describe(),
-            naming::hosts(seen.iter().map(|one| one.host)),
+            if label.noun == "rank" { "Rank 0" } else { "Process 0" },
+            self.rendezvous.describe(),
+            naming::hosts(present.iter().map(|one| one.host)),
         )
     }
 
-    /// Whether it can take part; if not, the run cannot be.
-    fn judge(&self, holding: Holding, hello: &Hello) -> Result<(), ExitError> {
-        let (process, size) = (hello.process, self.guests.len());
-        if hello.size != size || process == 0 || process >= size {
+    /// Checks that a process can take part: the run needs every one.
+    ///
+    /// # Errors
+    /// Names the process, and what is wrong with it.
+    fn check(&self, label: ProcessLabel, request: &JoinRequest) -> Result<(), ExitError> {
+        let (process, size) = (request.process, self.workers.len());
+        if request.size != size || process == 0 || process >= size {
             let text = format!(
-                "process {} on {} says that it is number {process} of {}, where this one is number 0 of {size}: they do not belong to one job",
-                hello.pid, hello.host, hello.size
+                "process {} on {} is number {process} of {}, and this one is number 0 of {size}: they do not belong to one job",
+                request.pid, request.host, request.size
             );
             return Err(ExitError::new(Exit::Usage, text));
         }
         let whose =
-            format!("{} (process {} on {})", holding.name(&[process]), hello.pid, hello.host);
-        if let Some(other) = &self.guests[process] {
+            format!("{} (process {} on {})", label.name(&[process]), request.pid, request.host);
+        if let Some(other) = &self.workers[process] {
             let text =
-                format!("{whose} is there already, as process {} on {}", other.pid, other.host);
+                format!("{whose} has joined already, as process {} on {}", other.pid, other.host);
             return Err(ExitError::new(Exit::Usage, text));
         }
-        if let Some(difference) = self.ours.difference(hello) {
+        if let Some(difference) = self.ours.difference(request) {
             return Err(ExitError::new(Exit::Usage, format!("{whose} {difference}")));
         }
-        if let Some((exit, why)) = &hello.failure {
+        if let Some((exit, why)) = &request.failure {
             return Err(ExitError::new(*exit, format!("{whose} cannot take part: {why}")));
         }
-        if self.ours.backend != hello.backend {
+        if self.ours.backend != request.backend {
             let text = format!(
-                "{whose} would use --backend {}, where rank 0 on {} uses {}: say which with --backend, or see with busbw doctor why that machine differs",
-                hello.backend, self.ours.host, self.ours.backend
+                "{whose} would use --backend {}, and rank 0 on {} uses {}: choose one with --backend, or run busbw doctor on both hosts to see how they differ",
+                request.backend, self.ours.host, self.ours.backend
             );
             return Err(ExitError::new(Exit::Impossible, text));
         }
         Ok(())
     }
 
-    /// Everybody who is in, by the launcher's number from 1 on.
-    pub fn guests(&self) -> impl Iterator<Item = (usize, &Guest)> {
-        self.guests
+    /// The workers that have joined, with their process numbers, from 1.
+    pub fn workers(&self) -> impl Iterator<Item = (usize, &Worker)> {
+        self.workers
             .iter()
             .enumerate()
-            .filter_map(|(process, guest)| Some((process, guest.as_ref()?)))
+            .filter_map(|(process, worker)| Some((process, worker.as_ref()?)))
     }
 
-    /// Makes events of what those do who are in, from now on.
+    /// Sends an event for everything that happens to a worker, from now on.
     ///
     /// # Errors
-    /// When there is no room for a thread.
-    pub fn follow<E: Send + 'static>(
+    /// When no thread can be started.
+    pub fn follow_workers<E: Send + 'static>(
         &self,
         events: Sender<E>,
-        event: impl Fn(usize, News) -> E + Send + 'static,
+        event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
     ) -> Result<()> {
-        let_in::follow(self.guests(), events, event)
+        let_in::follow(self.workers(), events, event)
     }
 
-    /// Processors that all processes together may use, and whether each may use all of them.
+    /// How many processors all processes together may use, and whether each may use the same ones.
     pub fn cores(&self) -> (usize, bool) {
         let ours = &self.ours.cores;
-        let alike = self.guests().all(|(_, guest)| guest.cores == *ours);
-        let theirs = self.guests().flat_map(|(_, guest)| &guest.cores);
+        let alike = self.workers().all(|(_, worker)| worker.cores == *ours);
+        let theirs = self.workers().flat_map(|(_, worker)| &worker.cores);
         let all: BTreeSet<&usize> = theirs.chain(ours).collect();
         (all.len(), alike)
     }
 
-    /// Tells everybody that the run has ended. Whoever comes late to one that never began hears it, too.
-    pub fn dismiss(mut self, exit: Exit) {
-        let by = Instant::now() + LATE;
-        while self.guests.iter().skip(1).any(Option::is_none) && Instant::now() < by {
-            let Ok((hello, line)) = self.knocking.recv_timeout(LOOK) else { continue };
-            let guest = Guest::new(&hello, line);
-            guest.end(exit);
-            if let Some(place) = self.guests.get_mut(hello.process) {
-                *place = Some(guest);
+    /// Sends every worker the exit code. Workers that join late, after a run that never began, receive it, too.
+    pub fn broadcast_exit(mut self, exit: Exit) {
+        let deadline = Instant::now() + LATE_JOIN_TIMEOUT;
+        while self.workers.iter().skip(1).any(Option::is_none) && Instant::now() < deadline {
+            let Ok((request, stream)) = self.joining.recv_timeout(POLL_INTERVAL) else { continue };
+            let worker = Worker::new(&request, stream);
+            worker.exit(exit);
+            if let Some(place) = self.workers.get_mut(request.process) {
+                *place = Some(worker);
             }
         }
         self.closing.store(true, Ordering::SeqCst);
-        for (_, guest) in self.guests() {
-            guest.end(exit);
+        for (_, worker) in self.workers() {
+            worker.exit(exit);
         }
     }
 }
 
-impl Drop for Door {
+impl Drop for RendezvousServer {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
     }

@@ -1,49 +1,49 @@
-//! What a process of the job says of itself, and in what two of them must not differ.
-//! Not the proof that it is of the job (`proof`).
+//! What a process sends to join a run, and what must be equal in all processes of one.
+//! Not its authentication (`proof`).
 
 use std::ffi::OsString;
 
-use super::{Hello, words};
+use super::{JoinRequest, program_and_arguments};
 use crate::launched::Launched;
 use busbw_host::machine;
 
-impl Hello {
-    /// This process's own.
-    pub fn of_this(launched: &Launched, args: &[OsString]) -> Hello {
-        Hello {
+impl JoinRequest {
+    /// The request of this process.
+    pub fn of_this_process(launched: &Launched, args: &[OsString]) -> JoinRequest {
+        JoinRequest {
             process: launched.rank,
             size: launched.size,
             pid: std::process::id(),
             host: machine::host_name(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            words: words(args),
+            arguments: program_and_arguments(args),
             backend: String::new(),
-            block: launched.block(),
-            said: String::new(),
+            processes_of_host: launched.processes_of_host(),
+            statement: String::new(),
             cores: machine::usable_cores(),
             failure: None,
         }
     }
 
-    /// In what another process of the run must not differ, but does.
-    pub(super) fn difference(&self, other: &Hello) -> Option<String> {
+    /// How the version or the command line of `other` differs from this one's.
+    pub(super) fn difference(&self, other: &JoinRequest) -> Option<String> {
         if self.version != other.version {
             return Some(format!(
                 "is busbw {}, and rank 0 on {} is busbw {}: install one version on all hosts",
                 other.version, self.host, self.version
             ));
         }
-        let count = self.words.len().max(other.words.len());
+        let count = self.arguments.len().max(other.arguments.len());
         let word = |words: &[String], at: usize| match words.get(at) {
             Some(word) => format!("\"{}\"", busbw_store::masked(word)),
             None => "nothing".to_owned(),
         };
-        let at = (0..count).find(|at| self.words.get(*at) != other.words.get(*at))?;
+        let at = (0..count).find(|at| self.arguments.get(*at) != other.arguments.get(*at))?;
         Some(format!(
-            "was started with {} where rank 0 on {} has {}: start all with the same words",
-            word(&other.words, at),
+            "was started with {} where rank 0 on {} has {}: start all processes with the same arguments",
+            word(&other.arguments, at),
             self.host,
-            word(&self.words, at)
+            word(&self.arguments, at)
         ))
     }
 }

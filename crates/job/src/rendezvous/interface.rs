@@ -1,5 +1,5 @@
-//! Which of this host's interfaces a job's processes talk over: as `--interface` says.
-//! Not how they reach each other there (`reach`).
+//! The interface of this host that control connections use: what `--interface` selects.
+//! Not connecting over it (`reach`).
 
 use std::{
     io,
@@ -15,14 +15,14 @@ pub struct Address {
     interface: String,
     index: u32,
     pub(super) ip: IpAddr,
-    /// Leading bits that all addresses of its network have alike.
+    /// Length of its network's prefix, bits.
     prefix: u8,
 }
 
-/// What was chosen.
+/// The interface, or the addresses, that `--interface` selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
-    word: String,
+pub struct ChosenInterface {
+    requested: String,
     addresses: Vec<Address>,
 }
 
@@ -40,11 +40,11 @@ pub fn addresses() -> io::Result<Vec<Address>> {
     Ok(if_addrs::get_if_addrs()?.into_iter().map(address).collect())
 }
 
-/// Those of `all` that a word means: an interface's name, a network such as 10.0.0.0/16, or an address.
+/// The addresses of `all` that `word` selects: an interface's name, a CIDR such as 10.0.0.0/16, or an address.
 ///
 /// # Errors
-/// Where it means none.
-pub fn choose(word: &str, all: &[Address]) -> Result<Chosen, String> {
+/// When it selects none.
+pub fn choose(word: &str, all: &[Address]) -> Result<ChosenInterface, String> {
     let network = word
         .split_once('/')
         .and_then(|(ip, prefix)| Some((ip.parse().ok()?, prefix.parse().ok()?)));
@@ -56,34 +56,36 @@ pub fn choose(word: &str, all: &[Address]) -> Result<Chosen, String> {
     };
     let mut addresses: Vec<Address> =
         all.iter().filter(|address| means(address)).cloned().collect();
-    // Those that mean the same on every host first.
+    // Link-local addresses last: they are valid on one link only.
     addresses.sort_by_key(|address| is_link_local(address.ip));
     if addresses.is_empty() {
         return Err(format!(
-            "--interface {word} (or BUSBW_INTERFACE) is no interface, network or address of {}, which has {}",
+            "--interface {word} (or BUSBW_INTERFACE) matches no interface, network or address of {}, which has {}",
             machine::host_name(),
             describe(all.iter().map(|address| address.ip), all)
         ));
     }
-    Ok(Chosen { word: word.to_owned(), addresses })
+    Ok(ChosenInterface { requested: word.to_owned(), addresses })
 }
 
-impl Chosen {
-    /// As it was asked for.
-    pub fn word(&self) -> &str {
-        &self.word
+impl ChosenInterface {
+    /// The value of `--interface`.
+    pub fn requested(&self) -> &str {
+        &self.requested
     }
 
-    pub fn holds(&self, ip: IpAddr) -> bool {
+    /// Whether this address is among the selected ones.
+    pub fn contains(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|address| address.ip == ip)
     }
 
+    /// The selected addresses.
     pub fn ips(&self) -> Vec<IpAddr> {
         self.addresses.iter().map(|address| address.ip).collect()
     }
 
-    /// Where others come to, at `port`: addresses that mean the same everywhere, if there are any.
-    pub fn places(&self, port: u16) -> Vec<SocketAddr> {
+    /// The endpoints at which workers connect, at `port`: without link-local ones, if there are others.
+    pub fn endpoints(&self, port: u16) -> Vec<SocketAddr> {
         let ips = self.ips();
         let wide = ips.iter().any(|ip| !is_link_local(*ip));
         ips.into_iter()
@@ -92,13 +94,13 @@ impl Chosen {
             .collect()
     }
 
-    /// From which address to go to `to`, where that is in a network of ours, or else `anyway`; and `to` with
-    /// our own number of the interface, where it means something on one interface only.
-    pub fn way(&self, mut to: SocketAddr, anyway: bool) -> Option<(SocketAddr, SocketAddr)> {
+    /// The source address for a connection to `to`, and `to` with the scope of the interface if it is
+    /// link-local. None where `to` is in none of the selected networks, unless `any_network`.
+    pub fn route(&self, mut to: SocketAddr, any_network: bool) -> Option<(SocketAddr, SocketAddr)> {
         let alike = |address: &&Address| address.ip.is_ipv4() == to.ip().is_ipv4();
         let near = |address: &&Address| in_network(to.ip(), address.ip, address.prefix);
         let from = self.addresses.iter().find(near);
-        let from = from.or_else(|| self.addresses.iter().find(alike).filter(|_| anyway))?;
+        let from = from.or_else(|| self.addresses.iter().find(alike).filter(|_| any_network))?;
         let mut source = SocketAddr::new(from.ip, 0);
         for end in [&mut to, &mut source] {
             if let SocketAddr::V6(v6) = end
@@ -111,7 +113,7 @@ impl Chosen {
     }
 }
 
-/// "eth0 (10.0.0.1), eth1 (10.1.0.1, fd01::1)": addresses by their interfaces, each once.
+/// Addresses grouped by interface, each once: "eth0 (10.0.0.1), eth1 (10.1.0.1, fd01::1)".
 pub fn describe(ips: impl IntoIterator<Item = IpAddr>, all: &[Address]) -> String {
     let mut named: Vec<(&str, Vec<IpAddr>)> = Vec::new();
     for ip in ips {
@@ -187,17 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn where_to_and_where_from() {
+    fn routes_and_endpoints() {
         let chosen = choose("eth1", &all()).unwrap();
-        let places = ["10.78.0.1:9", "[fd78::1]:9"].map(|place| place.parse().unwrap());
-        assert_eq!(chosen.places(9), places);
-        let way = |to: &str, anyway| chosen.way(to.parse().unwrap(), anyway);
+        let endpoints = ["10.78.0.1:9", "[fd78::1]:9"].map(|endpoint| endpoint.parse().unwrap());
+        assert_eq!(chosen.endpoints(9), endpoints);
+        let route = |to: &str, any| chosen.route(to.parse().unwrap(), any);
         let ends = |from: &str, to: &str| Some((from.parse().unwrap(), to.parse().unwrap()));
-        assert_eq!(way("10.78.0.7:9", false), ends("10.78.0.1:0", "10.78.0.7:9"));
-        assert_eq!(way("10.99.0.7:9", false), None);
-        assert_eq!(way("10.99.0.7:9", true), ends("10.78.0.1:0", "10.99.0.7:9"));
-        assert_eq!(way("[fe80::7]:9", false), ends("[fe80::1%3]:0", "[fe80::7%3]:9"));
-        assert_eq!(choose("eth0", &all()).unwrap().way("[fd78::7]:9".parse().unwrap(), true), None);
+        assert_eq!(route("10.78.0.7:9", false), ends("10.78.0.1:0", "10.78.0.7:9"));
+        assert_eq!(route("10.99.0.7:9", false), None);
+        assert_eq!(route("10.99.0.7:9", true), ends("10.78.0.1:0", "10.99.0.7:9"));
+        assert_eq!(route("[fe80::7]:9", false), ends("[fe80::1%3]:0", "[fe80::7%3]:9"));
+        assert_eq!(
+            choose("eth0", &all()).unwrap().route("[fd78::7]:9".parse().unwrap(), true),
+            None
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Those who knock at the door: each proves to be of the job, and says who it is. One thread hears them all.
-//! Not whether they can take part (`door`).
+//! The accept side of the handshake: one thread reads every pending connection until its process has
+//! authenticated itself and asked to join.
+//! Not whether a process may join (`door`).
 
 use std::{
     sync::{
@@ -14,71 +15,73 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::token;
 use super::{
-    Hello, ToDoor, ToGuest,
-    line::{Ear, Line},
-    meeting::{Listener, Meeting},
+    JoinRequest, ToCoordinator, ToWorker,
+    line::{FrameReader, FramedStream},
+    meeting::{Listener, Rendezvous},
     proof::{self, Side},
 };
 
-/// How long who knocks may take for what it has to say.
-const HELLO: Duration = Duration::from_secs(5);
-/// Largest message of a stranger: the words of a command line, or what a doctor has seen.
-const LARGEST: u32 = 1 << 20;
-/// Strangers that are heard at once; others wait before the door.
-const STRANGERS: usize = 4096;
-/// Longest sleep without a look whether the door is closed, and a pause where nobody can be let in.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a pending connection may take for its handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest frame of an unauthenticated connection: a command line, or the findings of a doctor.
+const MAX_REQUEST_BYTES: u32 = 1 << 20;
+/// Pending connections that are read at once; further ones stay in the listener's queue.
+const MAX_UNAUTHENTICATED: usize = 4096;
+/// How often `closing` is checked while nothing happens.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// One who knocks.
-struct Visitor {
-    ear: Ear<Line>,
-    /// What it was asked to prove itself with, once it has knocked.
-    asked: Option<String>,
-    by: Instant,
+/// A connection that is not authenticated yet.
+struct PendingConnection {
+    reader: FrameReader<FramedStream>,
+    /// The nonce that it has to authenticate, once it has sent its own.
+    nonce: Option<String>,
+    deadline: Instant,
 }
 
-/// Lets people in until the door is closed.
-pub(super) fn answer(
+/// Accepts connections until `closing` is set, and sends each authenticated request to `joining`.
+pub(super) fn accept_workers(
     listener: &Listener,
-    meeting: &Meeting,
-    let_in: &Sender<(Hello, Line)>,
+    rendezvous: &Rendezvous,
+    joining: &Sender<(JoinRequest, FramedStream)>,
     closing: &AtomicBool,
 ) {
-    let mut visitors: Vec<Visitor> = Vec::new();
+    let mut pending: Vec<PendingConnection> = Vec::new();
     while !closing.load(Ordering::SeqCst) {
-        let mut fds: Vec<PollFd<'_>> =
-            visitors.iter().map(|visitor| PollFd::new(&visitor.ear.line, PollFlags::IN)).collect();
-        if visitors.len() < STRANGERS {
+        let mut fds: Vec<PollFd<'_>> = pending
+            .iter()
+            .map(|connection| PollFd::new(&connection.reader.stream, PollFlags::IN))
+            .collect();
+        if pending.len() < MAX_UNAUTHENTICATED {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
-        if poll(&mut fds, Some(&LOOK)).is_err() {
+        if poll(&mut fds, Some(&POLL_INTERVAL)).is_err() {
             continue;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         let now = Instant::now();
-        let heard = std::mem::take(&mut visitors).into_iter().zip(&ready).filter_map(
-            |(mut visitor, ready)| match ready {
-                false => (now < visitor.by).then_some(visitor),
-                true => match visitor.hear(meeting) {
-                    Ok(None) => Some(visitor),
-                    Ok(Some(hello)) => {
-                        let _ = let_in.send((*hello, visitor.ear.line));
+        let left = std::mem::take(&mut pending).into_iter().zip(&ready).filter_map(
+            |(mut connection, ready)| match ready {
+                false => (now < connection.deadline).then_some(connection),
+                true => match connection.shake_hands(rendezvous) {
+                    Ok(None) => Some(connection),
+                    Ok(Some(request)) => {
+                        let _ = joining.send((*request, connection.reader.stream));
                         None
                     }
-                    // A stranger gets no word about why.
+                    // An unauthenticated peer learns nothing from an error.
                     Err(_) => None,
                 },
             },
         );
-        visitors = heard.collect();
-        while visitors.len() < STRANGERS {
+        pending = left.collect();
+        while pending.len() < MAX_UNAUTHENTICATED {
             match listener.accept() {
-                Ok(line) => {
-                    let (ear, by) = (Ear::new(line), now + HELLO);
-                    visitors.push(Visitor { ear, asked: None, by });
+                Ok(stream) => {
+                    let (reader, deadline) = (FrameReader::new(stream), now + HANDSHAKE_TIMEOUT);
+                    pending.push(PendingConnection { reader, nonce: None, deadline });
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
-                // Another user, or somebody who is gone again; or nobody can be let in for now.
+                // Another user's process, a connection that is closed already, or no free descriptor.
                 Err(_) => {
                     let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
                     break;
@@ -88,23 +91,23 @@ pub(super) fn answer(
     }
 }
 
-impl Visitor {
-    /// Hears what it has said: who it is, once it has proved that.
-    fn hear(&mut self, meeting: &Meeting) -> Result<Option<Box<Hello>>> {
-        for message in self.ear.hear(LARGEST)? {
-            match (message, &self.asked) {
-                (ToDoor::Knock { nonce }, None) => {
-                    let asked = token()?;
-                    let proof = proof::prove(&meeting.key, Side::Door, &nonce);
-                    let instead = meeting.instead_of(self.ear.line.local());
-                    let nonce = asked.clone();
-                    self.ear.line.send(&ToGuest::Challenge { proof, nonce, instead })?;
-                    self.asked = Some(asked);
+impl PendingConnection {
+    /// Reads the frames that have arrived and answers them; the request to join, once it is authenticated.
+    fn shake_hands(&mut self, rendezvous: &Rendezvous) -> Result<Option<Box<JoinRequest>>> {
+        for message in self.reader.read_frames(MAX_REQUEST_BYTES)? {
+            match (message, &self.nonce) {
+                (ToCoordinator::ClientChallenge { nonce: theirs }, None) => {
+                    let nonce = token()?;
+                    let auth_tag = proof::auth_tag(&rendezvous.key, Side::Coordinator, &theirs);
+                    let redirect = rendezvous.redirect_for(self.reader.stream.local());
+                    self.nonce = Some(nonce.clone());
+                    let challenge = ToWorker::ServerChallenge { auth_tag, nonce, redirect };
+                    self.reader.stream.send(&challenge)?;
                 }
-                (ToDoor::Hello { proof, hello }, Some(asked))
-                    if proof::proves(&proof, &meeting.key, Side::Guest, asked) =>
+                (ToCoordinator::Join { auth_tag, request }, Some(nonce))
+                    if proof::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Worker, nonce) =>
                 {
-                    return Ok(Some(hello));
+                    return Ok(Some(request));
                 }
                 _ => bail!("not of this job"),
             }

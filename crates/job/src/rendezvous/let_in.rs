@@ -1,5 +1,6 @@
-//! A process that was let in: it hears what to run, when waits are to end, and how the run has ended; and
-//! what it does becomes news. Not its own side of that (`guest`).
+//! The coordinator's side of a worker that has joined: it sends the rank assignment, aborts and the exit code,
+//! and turns what the worker sends into events.
+//! Not the worker's own side.
 
 use std::{
     net::IpAddr,
@@ -14,137 +15,148 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
 use super::{
-    Hello, ToDoor, ToGuest,
-    line::{Ear, Line},
+    JoinRequest, ToCoordinator, ToWorker,
+    line::{FrameReader, FramedStream},
 };
 
-/// Largest message of one who was let in: a signal's number.
-const LARGEST: u32 = 1 << 12;
+/// Largest frame of a worker that has joined: a signal's number.
+const MAX_EVENT_BYTES: u32 = 1 << 12;
 
-/// What guests do, as events.
+/// What happens to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
-    /// It got a signal.
+pub enum WorkerEvent {
+    /// It received this signal.
     Signalled(i32),
-    /// Its ranks have ended.
+    /// Its ranks have exited.
     Ended,
-    /// Its connection broke: it is gone.
+    /// Its connection broke: the process is gone.
     Gone,
 }
 
-/// A process that was let in.
+/// A worker that has joined.
 #[derive(Debug, Clone)]
-pub struct Guest {
+pub struct Worker {
+    /// Its process ID.
     pub pid: u32,
+    /// Its host's name.
     pub host: String,
     pub(super) cores: Vec<usize>,
-    /// The launcher's numbers of all processes of its host, if they follow each other.
-    pub(super) block: Option<Range<usize>>,
-    line: Arc<Line>,
+    /// The numbers of all processes of its host, where they are known and consecutive.
+    pub(super) processes_of_host: Option<Range<usize>>,
+    stream: Arc<FramedStream>,
 }
 
-impl Guest {
-    pub(super) fn new(hello: &Hello, line: Line) -> Guest {
-        Guest {
-            pid: hello.pid,
-            host: hello.host.clone(),
-            cores: hello.cores.clone(),
-            block: hello.block.clone(),
-            line: Arc::new(line),
+impl Worker {
+    pub(super) fn new(request: &JoinRequest, stream: FramedStream) -> Worker {
+        Worker {
+            pid: request.pid,
+            host: request.host.clone(),
+            cores: request.cores.clone(),
+            processes_of_host: request.processes_of_host.clone(),
+            stream: Arc::new(stream),
         }
     }
 
-    /// Our own address on its connection.
-    pub(super) fn reached(&self) -> Option<IpAddr> {
-        self.line.local()
+    /// The coordinator's own address on this worker's connection; none within a host.
+    pub(super) fn local_address(&self) -> Option<IpAddr> {
+        self.stream.local()
     }
 
-    /// Tells it what to run.
+    /// Sends the rank assignment and the descriptors that it needs.
     ///
     /// # Errors
-    /// When its connection is broken.
-    pub fn welcome(&self, invite: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    /// When the worker's connection is broken.
+    pub fn assign(
+        &self,
+        assignment: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
         let count = descriptors.len();
-        let invite = serde_json::to_value(invite).context("cannot serialise an invitation")?;
-        let welcome = ToGuest::Welcome { invite, descriptors: count };
-        self.line
-            .send(&welcome)
-            .and_then(|()| self.line.send_descriptors(descriptors))
+        let assignment =
+            serde_json::to_value(assignment).context("cannot serialise a rank assignment")?;
+        let message = ToWorker::Assign { assignment, descriptors: count };
+        self.stream
+            .send(&message)
+            .and_then(|()| self.stream.send_descriptors(descriptors))
             .with_context(|| {
-                format!("cannot tell process {} on {} what to run", self.pid, self.host)
+                format!("cannot send process {} on {} its rank assignment", self.pid, self.host)
             })
     }
 
-    /// Tells it that waits are to end.
-    pub fn stop(&self) {
-        self.tell(&ToGuest::Stop);
+    /// Aborts the waits of its ranks.
+    pub fn abort(&self) {
+        self.send(&ToWorker::Abort);
     }
 
-    /// Tells it to exit.
-    pub fn end(&self, exit: Exit) {
-        self.tell(&ToGuest::End(exit));
+    /// Has it exit with this code.
+    pub fn exit(&self, exit: Exit) {
+        self.send(&ToWorker::Exit(exit));
     }
 
-    fn tell(&self, message: &ToGuest) {
-        // Who is gone needs no word, and whoever follows it sees that it is.
-        let _ = self.line.send(message);
+    fn send(&self, message: &ToWorker) {
+        // A broken connection shows as an event.
+        let _ = self.stream.send(message);
     }
 }
 
-/// Starts a thread that makes events of what guests do, each by its process.
+/// Starts a thread that sends an event for everything that happens to a worker; `event` makes it from the
+/// worker's process number.
 ///
 /// # Errors
-/// When there is no room for a thread.
+/// When no thread can be started.
 pub(super) fn follow<'a, E: Send + 'static>(
-    guests: impl Iterator<Item = (usize, &'a Guest)>,
+    workers: impl Iterator<Item = (usize, &'a Worker)>,
     events: Sender<E>,
-    event: impl Fn(usize, News) -> E + Send + 'static,
+    event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
 ) -> Result<()> {
-    let mut ears: Vec<(usize, Ear<Arc<Line>>)> =
-        guests.map(|(process, guest)| (process, Ear::new(Arc::clone(&guest.line)))).collect();
+    let mut readers: Vec<(usize, FrameReader<Arc<FramedStream>>)> = workers
+        .map(|(process, worker)| (process, FrameReader::new(Arc::clone(&worker.stream))))
+        .collect();
     let follow = move || {
-        while !ears.is_empty() {
-            let mut fds: Vec<PollFd<'_>> =
-                ears.iter().map(|(_, ear)| PollFd::new(&*ear.line, PollFlags::IN)).collect();
+        while !readers.is_empty() {
+            let mut fds: Vec<PollFd<'_>> = readers
+                .iter()
+                .map(|(_, reader)| PollFd::new(&*reader.stream, PollFlags::IN))
+                .collect();
             if poll(&mut fds, None).is_err() {
-                // A signal; nothing else can go wrong with descriptors of our own.
+                // EINTR; nothing else can fail on this process's own descriptors.
                 continue;
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             let mut ready = ready.into_iter();
-            let mut heard = true;
-            ears.retain_mut(|(process, ear)| {
+            let mut received = true;
+            readers.retain_mut(|(process, reader)| {
                 if !ready.next().unwrap_or(false) {
                     return true;
                 }
-                let news: Vec<News> = ear.hear(LARGEST).map_or_else(
-                    |_| vec![News::Gone],
-                    |messages| messages.into_iter().map(News::of).collect(),
+                let happened: Vec<WorkerEvent> = reader.read_frames(MAX_EVENT_BYTES).map_or_else(
+                    |_| vec![WorkerEvent::Gone],
+                    |messages| messages.into_iter().map(WorkerEvent::of).collect(),
                 );
-                for news in &news {
-                    heard &= events.send(event(*process, *news)).is_ok();
+                for one in &happened {
+                    received &= events.send(event(*process, *one)).is_ok();
                 }
-                !news.contains(&News::Gone)
+                !happened.contains(&WorkerEvent::Gone)
             });
-            if !heard {
+            if !received {
                 return;
             }
         }
     };
     std::thread::Builder::new()
-        .name("guests".to_owned())
+        .name("workers".to_owned())
         .spawn(follow)
         .map(drop)
         .context("cannot start a thread for the other processes of this job")
 }
 
-impl News {
-    fn of(message: ToDoor) -> News {
+impl WorkerEvent {
+    fn of(message: ToCoordinator) -> WorkerEvent {
         match message {
-            ToDoor::Signalled(signal) => News::Signalled(signal),
-            ToDoor::Ended => News::Ended,
-            // Said before, or by nobody of ours.
-            ToDoor::Knock { .. } | ToDoor::Hello { .. } => News::Gone,
+            ToCoordinator::Signalled(signal) => WorkerEvent::Signalled(signal),
+            ToCoordinator::Ended => WorkerEvent::Ended,
+            // Handshakes are over: a violation of the protocol.
+            ToCoordinator::ClientChallenge { .. } | ToCoordinator::Join { .. } => WorkerEvent::Gone,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A connection between a guest and the door: messages as JSON with their length before them, and, within
-//! a host, descriptors. Not what the messages mean.
+//! The framed stream between a worker and the coordinator: JSON messages behind a 4-byte length, and file
+//! descriptors within a host.
+//! Not what the messages mean.
 
 use std::{
     fs::File,
@@ -24,76 +25,90 @@ use rustix::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Largest message: an invitation with its tables stays far below.
-const LARGEST: u32 = 1 << 24;
-/// Descriptors that the kernel takes in one message (SCM_MAX_FD, 253), less some.
-const DESCRIPTORS: usize = 200;
-/// How long a peer may leave what we send unread.
-const UNREAD: Duration = Duration::from_secs(5);
+/// Largest message: a rank assignment with its tables stays far below.
+const MAX_MESSAGE_BYTES: u32 = 1 << 24;
+/// Descriptors a message: the kernel takes 253 (SCM_MAX_FD).
+const MAX_DESCRIPTORS: usize = 200;
+/// How long a send may block because the peer does not read.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One end.
+/// One end of a framed stream.
 #[derive(Debug)]
-pub enum Line {
-    /// Within a host.
+pub enum FramedStream {
+    /// Between processes of one host.
     Unix(UnixStream),
     /// Between hosts.
     Tcp(TcpStream),
 }
 
-impl Line {
-    /// Within a host, to a process of the same user; nobody else is talked to.
-    pub(super) fn of_user(stream: UnixStream) -> io::Result<Line> {
+impl FramedStream {
+    /// Over a Unix socket.
+    ///
+    /// # Errors
+    /// When the peer is another user's process.
+    pub(super) fn from_unix(stream: UnixStream) -> io::Result<FramedStream> {
         if sockopt::socket_peercred(&stream)?.uid != getuid() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        stream.set_write_timeout(Some(UNREAD))?;
-        Ok(Line::Unix(stream))
+        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+        Ok(FramedStream::Unix(stream))
     }
 
-    /// Between hosts; a dead one shows within ten seconds.
-    pub(super) fn across(stream: TcpStream) -> io::Result<Line> {
+    /// Over TCP, with keep-alives: a dead host shows within 10 s.
+    ///
+    /// # Errors
+    /// When a socket option cannot be set.
+    pub(super) fn from_tcp(stream: TcpStream) -> io::Result<FramedStream> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(UNREAD))?;
+        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(3))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(2))?;
         sockopt::set_tcp_keepcnt(&stream, 3)?;
-        // The same for what is sent and not acknowledged, milliseconds.
+        // The same for data that is not acknowledged; milliseconds.
         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
-        Ok(Line::Tcp(stream))
+        Ok(FramedStream::Tcp(stream))
     }
 
-    pub fn try_clone(&self) -> io::Result<Line> {
+    /// Another handle of the same connection.
+    ///
+    /// # Errors
+    /// When no descriptor is free.
+    pub fn try_clone(&self) -> io::Result<FramedStream> {
         Ok(match self {
-            Line::Unix(stream) => Line::Unix(stream.try_clone()?),
-            Line::Tcp(stream) => Line::Tcp(stream.try_clone()?),
+            FramedStream::Unix(stream) => FramedStream::Unix(stream.try_clone()?),
+            FramedStream::Tcp(stream) => FramedStream::Tcp(stream.try_clone()?),
         })
     }
 
-    /// Address of the other end, where it may be on another host.
+    /// The peer's address; none within a host.
     pub fn peer(&self) -> Option<SocketAddr> {
         match self {
-            Line::Unix(_) => None,
-            Line::Tcp(stream) => stream.peer_addr().ok(),
+            FramedStream::Unix(_) => None,
+            FramedStream::Tcp(stream) => stream.peer_addr().ok(),
         }
     }
 
-    /// Our own address on it.
+    /// This end's address; none within a host.
     pub fn local(&self) -> Option<IpAddr> {
         match self {
-            Line::Unix(_) => None,
-            Line::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
+            FramedStream::Unix(_) => None,
+            FramedStream::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
         }
     }
 
+    /// Sets how long a receive may block; none for ever.
+    ///
+    /// # Errors
+    /// When the socket option cannot be set.
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
-            Line::Unix(stream) => stream.set_read_timeout(limit),
-            Line::Tcp(stream) => stream.set_read_timeout(limit),
+            FramedStream::Unix(stream) => stream.set_read_timeout(limit),
+            FramedStream::Tcp(stream) => stream.set_read_timeout(limit),
         }
     }
 
-    /// Whether something can be received, or the end has come, within `limit`.
+    /// Whether a message or the end of the stream arrives within `limit`.
     pub fn is_ready(&self, limit: Duration) -> bool {
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
@@ -107,25 +122,26 @@ impl Line {
         let length = u32::try_from(text.len()).map_err(io::Error::other)?;
         let frame = [&length.to_le_bytes()[..], &text].concat();
         match self {
-            Line::Unix(stream) => (&*stream).write_all(&frame),
-            Line::Tcp(stream) => (&*stream).write_all(&frame),
+            FramedStream::Unix(stream) => (&*stream).write_all(&frame),
+            FramedStream::Tcp(stream) => (&*stream).write_all(&frame),
         }
     }
 
     /// Receives one message.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<T> {
         let text = match self {
-            Line::Unix(stream) => read(stream),
-            Line::Tcp(stream) => read(stream),
+            FramedStream::Unix(stream) => read(stream),
+            FramedStream::Tcp(stream) => read(stream),
         };
         Ok(serde_json::from_slice(&text?)?)
     }
 
     /// Sends descriptors (SCM_RIGHTS), each chunk of them with one byte.
     pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        for chunk in descriptors.chunks(DESCRIPTORS) {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        for chunk in descriptors.chunks(MAX_DESCRIPTORS) {
+            let mut bytes =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut bytes);
             if !ancillary.push(SendAncillaryMessage::ScmRights(chunk)) {
                 return Err(io::Error::other("no room for descriptors"));
             }
@@ -134,12 +150,13 @@ impl Line {
         Ok(())
     }
 
-    /// Receives `count` of them.
+    /// Receives `count` descriptors.
     pub fn receive_descriptors(&self, count: usize) -> io::Result<Vec<OwnedFd>> {
         let mut received = Vec::new();
         while received.len() < count {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut bytes =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut bytes);
             let mut byte = [0];
             let flags = RecvFlags::CMSG_CLOEXEC;
             let read = recvmsg(self, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
@@ -157,13 +174,13 @@ impl Line {
     }
 }
 
-/// The text of one message.
+/// Reads the text of one message.
 fn read(mut from: impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
-    if length > LARGEST {
-        return Err(io::Error::other(format!("a message of {length} bytes")));
+    if length > MAX_MESSAGE_BYTES {
+        return Err(io::Error::other(format!("a message of {length} bytes exceeds the limit")));
     }
     let mut text = Vec::new();
     from.take(length.into()).read_to_end(&mut text)?;
@@ -173,61 +190,66 @@ fn read(mut from: impl Read) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A line that is heard along with others, without waiting for any of them.
+/// Reads the messages of one stream among several, without blocking.
 #[derive(Debug)]
-pub(super) struct Ear<L> {
-    pub(super) line: L,
-    /// What came of a message that is not whole yet.
-    heard: Vec<u8>,
+pub(super) struct FrameReader<L> {
+    pub(super) stream: L,
+    /// The received part of an incomplete message.
+    buffer: Vec<u8>,
 }
 
-impl<L: AsRef<Line>> Ear<L> {
-    pub(super) fn new(line: L) -> Ear<L> {
-        Ear { line, heard: Vec::new() }
+impl<L: AsRef<FramedStream>> FrameReader<L> {
+    pub(super) fn new(stream: L) -> FrameReader<L> {
+        FrameReader { stream, buffer: Vec::new() }
     }
 
-    /// The messages that have come; none of more than `largest` bytes are listened to.
+    /// The complete messages that have arrived, of at most `max_bytes` each.
     ///
     /// # Errors
-    /// The end, its failure, and what is no message.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self, largest: u32) -> io::Result<Vec<T>> {
-        let mut space = [0; 4096];
-        match recv(self.line.as_ref(), &mut space, RecvFlags::DONTWAIT) {
+    /// The end of the stream, an error of the socket, a longer message, and text that is not a `T`.
+    pub(super) fn read_frames<T: DeserializeOwned>(
+        &mut self,
+        max_bytes: u32,
+    ) -> io::Result<Vec<T>> {
+        let mut bytes = [0; 4096];
+        match recv(self.stream.as_ref(), &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((read, _)) => self.heard.extend_from_slice(&space[..read]),
+            Ok((read, _)) => self.buffer.extend_from_slice(&bytes[..read]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut messages = Vec::new();
-        while let Some((length, rest)) = self.heard.split_first_chunk::<4>() {
+        while let Some((length, rest)) = self.buffer.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*length);
-            if length > largest {
-                return Err(io::Error::other(format!("a message of {length} bytes")));
+            if length > max_bytes {
+                return Err(io::Error::other(format!(
+                    "a message of {length} bytes exceeds the limit"
+                )));
             }
             let Some(text) = rest.get(..length as usize) else { break };
             messages.push(serde_json::from_slice(text)?);
-            self.heard.drain(..4 + length as usize);
+            self.buffer.drain(..4 + length as usize);
         }
         Ok(messages)
     }
 }
 
-impl AsRef<Line> for Line {
-    fn as_ref(&self) -> &Line {
+impl AsRef<FramedStream> for FramedStream {
+    fn as_ref(&self) -> &FramedStream {
         self
     }
 }
 
-impl AsFd for Line {
+impl AsFd for FramedStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Line::Unix(stream) => stream.as_fd(),
-            Line::Tcp(stream) => stream.as_fd(),
+            FramedStream::Unix(stream) => stream.as_fd(),
+            FramedStream::Tcp(stream) => stream.as_fd(),
         }
     }
 }
 
-/// Descriptors as files, in order.
+/// Descriptors as files, in the same order.
 pub fn files(descriptors: Vec<OwnedFd>) -> Vec<File> {
     descriptors.into_iter().map(File::from).collect()
 }
@@ -237,9 +259,9 @@ mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom};
 
-    fn pair() -> (Line, Line) {
+    fn pair() -> (FramedStream, FramedStream) {
         let (one, other) = UnixStream::pair().unwrap();
-        (Line::of_user(one).unwrap(), Line::of_user(other).unwrap())
+        (FramedStream::from_unix(one).unwrap(), FramedStream::from_unix(other).unwrap())
     }
 
     #[test]
@@ -268,7 +290,7 @@ mod tests {
     #[test]
     fn garbage_and_the_end_are_errors() {
         let (one, other) = pair();
-        let Line::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
+        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
         raw.write_all(&[4, 0, 0, 0]).unwrap();
         raw.write_all(b"{{{{").unwrap();
         assert!(other.receive::<usize>().is_err());
@@ -281,22 +303,22 @@ mod tests {
     }
 
     #[test]
-    fn an_ear_hears_what_has_come_and_no_more() {
+    fn a_reader_returns_complete_messages_only() {
         let (one, other) = pair();
-        let mut ear = Ear::new(other);
-        assert!(ear.hear::<String>(100).unwrap().is_empty());
+        let mut reader = FrameReader::new(other);
+        assert!(reader.read_frames::<String>(100).unwrap().is_empty());
         one.send(&"first").unwrap();
         one.send(&"second").unwrap();
-        let Line::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
+        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
         raw.write_all(&[7, 0, 0, 0, b'"', b't']).unwrap();
-        assert_eq!(ear.hear::<String>(100).unwrap(), ["first", "second"]);
+        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["first", "second"]);
         raw.write_all(b"hird\"").unwrap();
-        assert_eq!(ear.hear::<String>(100).unwrap(), ["third"]);
+        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["third"]);
         raw.write_all(&[101, 0, 0, 0]).unwrap();
-        assert!(ear.hear::<String>(100).is_err());
+        assert!(reader.read_frames::<String>(100).is_err());
         drop(raw);
         let (one, other) = pair();
         drop(one);
-        assert!(Ear::new(other).hear::<String>(100).is_err());
+        assert!(FrameReader::new(other).read_frames::<String>(100).is_err());
     }
 }

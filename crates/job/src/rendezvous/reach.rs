@@ -1,5 +1,6 @@
-//! Reaching somebody who has several addresses, of which some may be dead: each gets a head start over the
-//! next one, and whichever answers first is taken (RFC 8305). Not which addresses those are.
+//! Connects to a host with several addresses of which some may be dead: attempts start one after the other, and
+//! the first that succeeds is used (RFC 8305, Happy Eyeballs).
+//! Not which addresses those are.
 
 use std::{
     io,
@@ -14,40 +15,40 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt},
 };
 
-/// Head start of an address over the next one.
-const HEAD_START: Duration = Duration::from_millis(250);
-/// How long one address may take.
-const ANSWER: Duration = Duration::from_secs(2);
+/// Delay from one attempt to the next (RFC 8305, Connection Attempt Delay).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// How long one attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects to whichever of these answers first, each from the address beside it, if one is given.
+/// Connects to the first of these (source, destination) pairs that accepts.
 ///
 /// # Errors
-/// What every one of them said.
-pub(super) fn first(ways: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
-    let mut race = Race::new(ways.len(), Instant::now());
+/// The error of every attempt, when all fail.
+pub(super) fn connect_first(routes: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<TcpStream> {
+    let mut attempts = Attempts::new(routes.len(), Instant::now());
     let mut failed: Vec<String> = Vec::new();
     let mut under_way: Vec<(usize, OwnedFd)> = Vec::new();
     loop {
-        let wake = match race.next(Instant::now()) {
-            Next::Begin(way) => {
-                let (from, to) = ways[way];
+        let wake = match attempts.next(Instant::now()) {
+            Next::Begin(route) => {
+                let (from, to) = routes[route];
                 match begin(from, to) {
-                    Ok(socket) => under_way.push((way, socket)),
+                    Ok(socket) => under_way.push((route, socket)),
                     Err(error) => {
                         failed.push(format!("{to}: {error}"));
-                        race.failed(way, Instant::now());
+                        attempts.failed(route, Instant::now());
                     }
                 }
                 continue;
             }
-            Next::GiveUp(way) => {
-                under_way.retain(|(other, _)| *other != way);
-                failed.push(format!("{}: no answer", ways[way].1));
+            Next::GiveUp(route) => {
+                under_way.retain(|(other, _)| *other != route);
+                failed.push(format!("{}: no answer", routes[route].1));
                 continue;
             }
             Next::Wait(wake) => wake,
             Next::Over => {
-                let none = "the name has no address that can be tried".to_owned();
+                let none = "the name resolves to no address".to_owned();
                 return Err(io::Error::other(if failed.is_empty() {
                     none
                 } else {
@@ -65,63 +66,63 @@ pub(super) fn first(ways: &[(Option<SocketAddr>, SocketAddr)]) -> io::Result<Tcp
             Err(error) => return Err(error.into()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for ((way, socket), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
+        for ((route, socket), ready) in std::mem::take(&mut under_way).into_iter().zip(ready) {
             match sockopt::socket_error(&socket)? {
                 Ok(()) if ready => {
                     ioctl_fionbio(&socket, false)?;
                     return Ok(TcpStream::from(socket));
                 }
-                Ok(()) => under_way.push((way, socket)),
+                Ok(()) => under_way.push((route, socket)),
                 Err(error) => {
-                    failed.push(format!("{}: {}", ways[way].1, io::Error::from(error)));
-                    race.failed(way, Instant::now());
+                    failed.push(format!("{}: {}", routes[route].1, io::Error::from(error)));
+                    attempts.failed(route, Instant::now());
                 }
             }
         }
     }
 }
 
-/// Which address is tried when. It knows no sockets and no clock: the caller says what the time is.
+/// The schedule of attempts. It knows no sockets and no clock: the caller passes the time.
 #[derive(Debug)]
-struct Race {
-    /// How many addresses there are, and how many of them have been begun.
-    ways: usize,
+struct Attempts {
+    /// The number of addresses, and of attempts that have started.
+    routes: usize,
     begun: usize,
-    /// When the next one begins, whatever the others do.
+    /// When the next attempt starts at the latest.
     next_at: Instant,
-    /// Those under way, and when each is given up.
+    /// Running attempts, and the deadline of each.
     under_way: Vec<(usize, Instant)>,
 }
 
-/// What there is to do.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Connect to this address.
     Begin(usize),
-    /// This address has not answered in time.
+    /// This attempt has timed out.
     GiveUp(usize),
-    /// Nothing before this time, unless an address answers or fails.
+    /// Wait until this time, or until an attempt succeeds or fails.
     Wait(Instant),
-    /// No address is left.
+    /// All attempts have failed.
     Over,
 }
 
-impl Race {
-    fn new(ways: usize, now: Instant) -> Race {
-        Race { ways, begun: 0, next_at: now, under_way: Vec::new() }
+impl Attempts {
+    fn new(routes: usize, now: Instant) -> Attempts {
+        Attempts { routes, begun: 0, next_at: now, under_way: Vec::new() }
     }
 
     fn next(&mut self, now: Instant) -> Next {
         if let Some(at) = self.under_way.iter().position(|(_, by)| now >= *by) {
-            let (way, _) = self.under_way.remove(at);
-            // Whoever comes next need not wait any longer.
+            let (route, _) = self.under_way.remove(at);
+            // The next attempt starts at once.
             self.next_at = now;
-            return Next::GiveUp(way);
+            return Next::GiveUp(route);
         }
-        let is_left = self.begun < self.ways;
+        let is_left = self.begun < self.routes;
         if is_left && (self.under_way.is_empty() || now >= self.next_at) {
-            self.next_at = now + HEAD_START;
-            self.under_way.push((self.begun, now + ANSWER));
+            self.next_at = now + ATTEMPT_DELAY;
+            self.under_way.push((self.begun, now + CONNECT_TIMEOUT));
             self.begun += 1;
             return Next::Begin(self.begun - 1);
         }
@@ -130,14 +131,14 @@ impl Race {
         wake.map_or(Next::Over, Next::Wait)
     }
 
-    /// An address cannot be reached.
-    fn failed(&mut self, way: usize, now: Instant) {
-        self.under_way.retain(|(other, _)| *other != way);
+    /// Records that an attempt has failed.
+    fn failed(&mut self, route: usize, now: Instant) {
+        self.under_way.retain(|(other, _)| *other != route);
         self.next_at = now;
     }
 }
 
-/// Starts to connect.
+/// Starts a connection without waiting for it.
 fn begin(from: Option<SocketAddr>, to: SocketAddr) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -159,20 +160,20 @@ mod tests {
     #[test]
     fn an_address_that_does_not_answer_costs_its_head_start() {
         let start = Instant::now();
-        let mut race = Race::new(3, start);
-        assert_eq!(race.next(start), Next::Begin(0));
-        let second = start + HEAD_START;
-        assert_eq!(race.next(start), Next::Wait(second));
-        assert_eq!(race.next(second), Next::Begin(1));
-        // One that is refused costs nothing.
-        let refused = second + HEAD_START / 2;
-        race.failed(1, refused);
-        assert_eq!(race.next(refused), Next::Begin(2));
-        assert_eq!(race.next(refused), Next::Wait(start + ANSWER));
-        assert_eq!(race.next(start + ANSWER), Next::GiveUp(0));
-        assert_eq!(race.next(start + ANSWER), Next::Wait(refused + ANSWER));
-        race.failed(2, start + ANSWER);
-        assert_eq!(race.next(start + ANSWER), Next::Over);
+        let mut attempts = Attempts::new(3, start);
+        assert_eq!(attempts.next(start), Next::Begin(0));
+        let second = start + ATTEMPT_DELAY;
+        assert_eq!(attempts.next(start), Next::Wait(second));
+        assert_eq!(attempts.next(second), Next::Begin(1));
+        // A refused attempt costs no delay.
+        let refused = second + ATTEMPT_DELAY / 2;
+        attempts.failed(1, refused);
+        assert_eq!(attempts.next(refused), Next::Begin(2));
+        assert_eq!(attempts.next(refused), Next::Wait(start + CONNECT_TIMEOUT));
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::GiveUp(0));
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::Wait(refused + CONNECT_TIMEOUT));
+        attempts.failed(2, start + CONNECT_TIMEOUT);
+        assert_eq!(attempts.next(start + CONNECT_TIMEOUT), Next::Over);
     }
 
     #[test]
@@ -181,14 +182,14 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap()
         });
-        let why = first(&closed.map(|to| (None, to))).unwrap_err().to_string();
+        let why = connect_first(&closed.map(|to| (None, to))).unwrap_err().to_string();
         for to in closed {
             assert!(why.contains(&format!("{to}: Connection refused")), "{why}");
         }
-        assert!(first(&[]).unwrap_err().to_string().contains("no address"));
+        assert!(connect_first(&[]).unwrap_err().to_string().contains("no address"));
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = alive.local_addr().unwrap();
-        let reached = first(&[(None, closed[0]), (None, to)]).unwrap();
+        let reached = connect_first(&[(None, closed[0]), (None, to)]).unwrap();
         assert_eq!(reached.peer_addr().unwrap(), to);
     }
 
@@ -197,10 +198,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let from = "127.0.0.9:0".parse().unwrap();
-        let stream = first(&[(Some(from), to)]).unwrap();
+        let stream = connect_first(&[(Some(from), to)]).unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), from.ip());
         // 192.0.2.0/24 is nobody's.
         let foreign = "192.0.2.1:0".parse().unwrap();
-        assert!(first(&[(Some(foreign), to)]).is_err());
+        assert!(connect_first(&[(Some(foreign), to)]).is_err());
     }
 }

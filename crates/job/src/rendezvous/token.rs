@@ -1,13 +1,13 @@
-//! Random tokens that only processes of a job know.
-//! Not what is proven with them (`proof`).
+//! Random tokens: secrets of a job, and nonces of a handshake.
+//! Not the authentication that uses them (`proof`).
 
 use anyhow::{Context, Result};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 128 random bits in hexadecimal digits.
+/// 128 random bits as 32 hexadecimal digits.
 ///
 /// # Errors
-/// When the kernel has none to give.
+/// When getrandom(2) fails.
 pub fn token() -> Result<String> {
     let mut bytes = [0u8; 16];
     // So few bytes are never cut short (getrandom(2)).

@@ -1,5 +1,5 @@
-//! The hub: where ranks join, exchange bytes and report. It lives in the supervisor, which sleeps.
-//! Not a rank, and not the judge of what a loss means: it tells the supervisor and waits.
+//! The hub: where ranks join, exchange bytes and report. It runs in the supervisor.
+//! Not a rank, and not the place that decides what a lost rank means: it only sends events.
 
 mod connection;
 mod desk;
@@ -13,88 +13,87 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use self::desk::Desk;
+use self::desk::HubState;
 use super::wire::Kind;
 
-/// How many ranks may be about to be let in: of more at once the kernel would drop some, who would try
-/// again after a second. It takes no more than net.core.somaxconn.
+/// Length of the listener's queue: beyond it the kernel drops SYNs, and clients retry after 1 s. The kernel caps
+/// it at net.core.somaxconn.
 const BACKLOG: i32 = 1 << 14;
 
-/// What the hub tells the supervisor.
+/// What the hub reports to the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubEvent {
     /// A rank joined with its facts.
     Joined {
         /// World rank.
         rank: usize,
-        /// What it told about itself.
+        /// What it reported about itself.
         facts: Vec<u8>,
     },
-    /// A rank reported something.
+    /// A rank sent a report.
     Report {
         /// World rank.
         rank: usize,
-        /// What.
+        /// The report.
         bytes: Vec<u8>,
     },
-    /// A rank cannot go on.
+    /// A rank cannot continue.
     Failed {
         /// World rank.
         rank: usize,
         /// Why.
         why: String,
     },
-    /// A rank is done, or its connection broke.
+    /// A rank's connection was closed.
     Left {
         /// World rank.
         rank: usize,
-        /// Whether it said so before.
+        /// Whether it had announced that.
         done: bool,
     },
 }
 
-/// From where a hub can be reached.
+/// The addresses at which a hub accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// From this host.
+pub enum ListenScope {
+    /// Loopback only.
     Host,
-    /// From others too, at these addresses of this host; at all of them where none are named.
+    /// These addresses of this host, or all of them if the list is empty.
     Network(Vec<IpAddr>),
 }
 
-/// A listening hub. One thread serves all ranks, without ever waiting for one of them.
+/// A listening hub. One thread serves all ranks and never blocks on one of them.
 #[derive(Debug)]
 pub struct Hub {
     address: SocketAddr,
     token: String,
-    desk: Arc<Mutex<Desk>>,
-    /// Wakes the thread when the hub goes.
+    state: Arc<Mutex<HubState>>,
+    /// Wakes the thread when the hub is dropped.
     closing: OwnedFd,
 }
 
 impl Hub {
-    /// Listens for `ranks` ranks that know `token`, and answers each with `begin`. Ranks fall into several
-    /// `memories` where not all share one. Events go to `events`; the thread ends with the hub and the last
-    /// connection, or with the process.
+    /// Listens for `ranks` ranks that know `token`, and answers each with `begin`. `memories` is the number of groups of
+    /// ranks that share memory. Events go to `events`. The thread ends with the hub and the last connection.
     ///
     /// # Errors
-    /// When no socket can be had.
+    /// When no socket can be opened.
     pub fn open<E: From<HubEvent> + Send + 'static>(
         ranks: usize,
         memories: usize,
-        reach: Reach,
+        scope: ListenScope,
         token: &str,
         begin: &[u8],
         events: Sender<E>,
     ) -> io::Result<Hub> {
-        let listener = match &reach {
-            Reach::Host => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        let listener = match &scope {
+            ListenScope::Host => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
                 .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, 0)))?,
-            // Takes IPv4, too, where there is IPv6 at all.
-            Reach::Network(_) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+            // Accepts IPv4, too, where IPv6 exists.
+            ListenScope::Network(_) => TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
                 .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?,
         };
-        // Again, for the length of its queue: the standard library's is 128.
+        // Again, for a longer queue: the standard library asks for 128.
         rustix::net::listen(&listener, BACKLOG)?;
         let mut address = listener.local_addr()?;
         match address.ip() {
@@ -103,65 +102,65 @@ impl Hub {
             _ => {}
         }
         let closing = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let desk = Desk::new(ranks, memories, reach, token, begin)?;
-        let desk = Arc::new(Mutex::new(desk));
+        let state = HubState::new(ranks, memories, scope, token, begin)?;
+        let state = Arc::new(Mutex::new(state));
         let hub = Hub {
             address,
             token: token.to_owned(),
-            desk: Arc::clone(&desk),
+            state: Arc::clone(&state),
             closing: closing.try_clone()?,
         };
-        desk::open(listener, closing, desk, events)?;
+        desk::open(listener, closing, state, events)?;
         Ok(hub)
     }
 
-    /// Where ranks of this host connect, as `host:port`; others use this host's address instead.
+    /// The address for ranks of this host, as `host:port`; other hosts use this host's address with that port.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// The token that ranks show.
+    /// The token that authenticates ranks.
     pub fn token(&self) -> &str {
         &self.token
     }
 
     /// Whether no rank is connected.
     pub fn is_empty(&self) -> bool {
-        self.desk().is_empty()
+        self.state().is_empty()
     }
 
-    /// Ranks whose part of the allgather under way has not come, none when none is under way; or those of
-    /// `leaders`, one a memory, that have not come to the barrier under way.
+    /// Ranks whose part of the current allgather has not arrived, or those of `leaders`, one a memory, that have not
+    /// arrived at the current barrier. Empty without either.
     pub fn missing(&self, leaders: &[usize]) -> Vec<usize> {
-        self.desk().missing(leaders)
+        self.state().missing(leaders)
     }
 
-    /// Lets a rank go on whose report has been dealt with.
+    /// Acknowledges a rank's report.
     pub fn taken(&self, rank: usize) {
-        self.desk().send(rank, Kind::Taken, &[]);
+        self.state().send(rank, Kind::Taken, &[]);
     }
 
-    /// Tells every connected rank, and those that join later, to stop, and why.
+    /// Aborts all ranks, and those that join later, for this reason.
     pub fn abort(&self, why: &str) {
-        self.desk().stop(why);
+        self.state().stop(why);
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        lock(&self.desk)
+    fn state(&self) -> MutexGuard<'_, HubState> {
+        lock(&self.state)
     }
 }
 
 impl Drop for Hub {
-    /// Ends the listening, and with it its socket: every launch has a hub of its own.
+    /// Stops listening and closes the socket: every launch has a hub of its own.
     fn drop(&mut self) {
-        // Cannot fail: nobody else writes there.
+        // Cannot fail: nothing else writes to this eventfd.
         let _ = rustix::io::write(&self.closing, &1u64.to_ne_bytes());
     }
 }
 
-/// A panic in another thread leaves the state as it is: still the truth about the connections.
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
-    desk.lock().unwrap_or_else(PoisonError::into_inner)
+/// A panic in another thread leaves the state valid: it describes the connections.
+fn lock(state: &Mutex<HubState>) -> MutexGuard<'_, HubState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A rank's end of the world: a TCP connection to the hub, and the host's shared-memory barrier.
+//! A rank's end of the world: a TCP connection to the hub, and the shared-memory barrier of its host.
 //! Not the supervisor.
 
 use std::{
@@ -11,12 +11,12 @@ use std::{
 use super::{World, WorldError, wire};
 use busbw_shm::shm::{Barrier, Control, WaitPolicy};
 
-/// What a rank must know to join.
+/// What a rank needs to join a hub.
 #[derive(Debug, Clone)]
-pub struct Invitation {
-    /// Where the hub listens, as `host:port`.
+pub struct JoinParameters {
+    /// The hub's address, as `host:port`.
     pub hub: String,
-    /// Proof that this rank was started by that hub's supervisor.
+    /// Authenticates this rank at the hub.
     pub token: String,
     /// World rank.
     pub rank: usize,
@@ -24,67 +24,68 @@ pub struct Invitation {
     pub size: usize,
     /// This host's name.
     pub host: String,
-    /// The ranks that share this one's memory, where not all do: they meet there, and the first of
-    /// them meets the other memories' first ones at the hub.
+    /// The ranks that share this one's memory, if not all do. They synchronise there; the first of them enters the
+    /// barrier at the hub for all.
     pub sharing: Option<Vec<usize>>,
 }
 
 /// A rank that has joined.
 #[derive(Debug)]
 pub struct Member {
-    invitation: Invitation,
+    parameters: JoinParameters,
     stream: TcpStream,
     barrier: Barrier,
 }
 
-/// How long to try to reach a hub that was there when it started us.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long the hub may take to accept, and to answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn connect(hub: &str) -> io::Result<TcpStream> {
     let address = hub.to_socket_addrs()?.next();
     let address = address.ok_or_else(|| io::Error::other("it is no address"))?;
-    TcpStream::connect_timeout(&address, CONNECT)
+    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
 }
 
 impl Member {
-    /// Joins with some `facts` for the supervisor and returns with what it says to do.
+    /// Joins with `facts` for the supervisor; returns the hub's `begin` message.
     ///
     /// # Errors
-    /// When the hub cannot be reached or refuses.
+    /// When the hub is unreachable or refuses.
     pub fn join(
-        invitation: Invitation,
+        parameters: JoinParameters,
         facts: &[u8],
         control: Arc<Control>,
         policy: WaitPolicy,
     ) -> Result<(Member, Vec<u8>), WorldError> {
         let lost = |why: io::Error| WorldError::Lost {
-            rank: invitation.rank,
-            address: invitation.hub.clone(),
+            rank: parameters.rank,
+            address: parameters.hub.clone(),
             why: why.to_string(),
         };
-        let mut stream = connect(&invitation.hub).map_err(lost)?;
+        let mut stream = connect(&parameters.hub).map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
-        let rank = (invitation.rank as u64).to_le_bytes().to_vec();
-        let hello = wire::pack(&[invitation.token.clone().into_bytes(), rank, facts.to_vec()]);
+        let rank = (parameters.rank as u64).to_le_bytes().to_vec();
+        let hello = wire::pack(&[parameters.token.clone().into_bytes(), rank, facts.to_vec()]);
         wire::send(&mut stream, wire::Kind::Join, &hello).map_err(lost)?;
-        let barrier = match &invitation.sharing {
-            None => Barrier::world(control, invitation.rank, policy),
-            Some(members) => Barrier::host(control, invitation.rank, members, policy),
+        let barrier = match &parameters.sharing {
+            None => Barrier::world(control, parameters.rank, policy),
+            Some(members) => Barrier::host(control, parameters.rank, members, policy),
         };
-        let mut member = Member { invitation, stream, barrier };
-        let begin = member.expect(wire::Kind::Begin, "start", Some(Instant::now() + CONNECT))?;
+        let mut member = Member { parameters, stream, barrier };
+        let begin =
+            member.expect(wire::Kind::Begin, "start", Some(Instant::now() + CONNECT_TIMEOUT))?;
         Ok((member, begin))
     }
 
-    /// Leaves on purpose: the supervisor does not take the closed connection for a loss.
+    /// Leaves in order: the supervisor does not take the closed connection for a lost rank.
     pub fn leave(mut self) {
         let _ = wire::send(&mut self.stream, wire::Kind::Leave, &[]);
     }
 
     fn lost(&self, why: &io::Error) -> WorldError {
         WorldError::Lost {
-            rank: self.invitation.rank,
-            address: self.invitation.hub.clone(),
+            rank: self.parameters.rank,
+            address: self.parameters.hub.clone(),
             why: why.to_string(),
         }
     }
@@ -119,21 +120,21 @@ impl Member {
 
 impl World for Member {
     fn rank(&self) -> usize {
-        self.invitation.rank
+        self.parameters.rank
     }
 
     fn size(&self) -> usize {
-        self.invitation.size
+        self.parameters.size
     }
 
     fn local(&self) -> usize {
-        let rank = self.invitation.rank;
+        let rank = self.parameters.rank;
         let place = |all: &Vec<usize>| all.iter().position(|other| *other == rank);
-        self.invitation.sharing.as_ref().and_then(place).unwrap_or(rank)
+        self.parameters.sharing.as_ref().and_then(place).unwrap_or(rank)
     }
 
     fn host(&self) -> &str {
-        &self.invitation.host
+        &self.parameters.host
     }
 
     fn allgather(
@@ -149,8 +150,8 @@ impl World for Member {
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError> {
         let left = || deadline.map(|d| d.saturating_duration_since(Instant::now()));
         self.barrier.wait(left())?;
-        let Some(sharing) = &self.invitation.sharing else { return Ok(()) };
-        if sharing.first() == Some(&self.invitation.rank) {
+        let Some(sharing) = &self.parameters.sharing else { return Ok(()) };
+        if sharing.first() == Some(&self.parameters.rank) {
             self.send(wire::Kind::Arrive, &[])?;
             self.expect(wire::Kind::Open, "barrier", deadline)?;
         }

@@ -1,11 +1,11 @@
-//! A world of one rank without any supervisor, for backends that move nothing.
-//! Not a stand-in for several ranks.
+//! A world of one rank without a supervisor, for backends that move no data.
+//! Not a substitute for several ranks.
 
 use std::{sync::mpsc::Sender, time::Instant};
 
 use super::{HubEvent, World, WorldError};
 
-/// One rank, in this process; its reports go to a channel.
+/// One rank in this process; its reports go to a channel.
 #[derive(Debug)]
 pub struct Solo<E> {
     host: String,
@@ -47,7 +47,7 @@ impl<E: From<HubEvent>> World for Solo<E> {
     fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
         self.reports
             .send(HubEvent::Report { rank: 0, bytes: bytes.to_vec() }.into())
-            .map_err(|_| WorldError::Aborted("nobody reads the results any more".to_owned()))
+            .map_err(|_| WorldError::Aborted("the reader of stdout is gone".to_owned()))
     }
 
     fn abort(&mut self, why: &str) {

@@ -1,37 +1,38 @@
-//! Frames between ranks and hub: length, kind, payload. Not their meaning.
+//! Frames between ranks and hub: length, kind, payload.
+//! Not their meaning.
 
 use std::io::{self, Read, Write};
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// Rank to hub: token, rank, facts.
     Join = 1,
-    /// Hub to rank: what to do.
+    /// Hub to rank: the plan.
     Begin = 2,
     /// Rank to hub: one rank's part of an allgather.
     Part = 3,
-    /// Hub to rank: all parts.
+    /// Hub to rank: all parts of an allgather.
     All = 4,
-    /// Rank to hub: something for the supervisor.
+    /// Rank to hub: a report for the supervisor.
     Report = 5,
-    /// Rank to hub: this rank cannot go on.
+    /// Rank to hub: this rank cannot continue.
     Fail = 6,
-    /// Rank to hub: done, closing on purpose.
+    /// Rank to hub: the connection will be closed in order.
     Leave = 7,
-    /// Hub to rank: stop.
+    /// Hub to rank: abort.
     Abort = 8,
-    /// Hub to rank: the supervisor has dealt with its report.
+    /// Hub to rank: the supervisor has handled its report.
     Taken = 9,
-    /// Leading rank of a shared memory to hub: all of its ranks have come.
+    /// First rank of a shared memory to hub: all of its ranks are at the barrier.
     Arrive = 10,
-    /// Hub to leading rank: so have those of every other one.
+    /// Hub to first rank: the ranks of all memories are at the barrier.
     Open = 11,
 }
 
 /// Largest payload: a row with many ranks' samples stays far below.
-pub(super) const LARGEST: usize = 1 << 28;
+pub(super) const MAX_FRAME_BYTES: usize = 1 << 28;
 
 impl Kind {
     fn from_byte(byte: u8) -> io::Result<Kind> {
@@ -47,13 +48,13 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Bytes before a frame's payload.
-const HEAD: usize = 5;
+/// Bytes of a frame's header.
+const HEADER_BYTES: usize = 5;
 
-/// A frame's bytes.
+/// A frame as bytes.
 pub(super) fn frame(kind: Kind, payload: &[u8]) -> io::Result<Vec<u8>> {
     let len = u32::try_from(payload.len()).map_err(|_| invalid("frame too long".to_owned()))?;
-    let mut frame = Vec::with_capacity(HEAD + payload.len());
+    let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len());
     frame.extend_from_slice(&len.to_le_bytes());
     frame.push(kind as u8);
     frame.extend_from_slice(payload);
@@ -65,32 +66,32 @@ pub(super) fn send(to: &mut impl Write, kind: Kind, payload: &[u8]) -> io::Resul
     to.write_all(&frame(kind, payload)?)
 }
 
-/// Length of the payload, and kind.
-fn read_head(head: [u8; HEAD], largest: usize) -> io::Result<(usize, Kind)> {
+/// Length of the payload, and kind, from a header.
+fn read_header(head: [u8; HEADER_BYTES], max_bytes: usize) -> io::Result<(usize, Kind)> {
     let [a, b, c, d, kind] = head;
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
-    if len > largest {
+    if len > max_bytes {
         return Err(invalid(format!("frame of {len} bytes")));
     }
     Ok((len, Kind::from_byte(kind)?))
 }
 
-/// Takes the first frame out of what was `heard` so far, if all of it has come; one whose payload is
-/// longer than `largest` is refused before it has.
-pub(super) fn take(heard: &mut Vec<u8>, largest: usize) -> io::Result<Option<(Kind, Vec<u8>)>> {
-    let Some((head, rest)) = heard.split_first_chunk::<HEAD>() else { return Ok(None) };
-    let (len, kind) = read_head(*head, largest)?;
+/// Removes the first complete frame from `buffer`; none if it is incomplete. A payload longer than `max_bytes` is
+/// an error as soon as its header has arrived.
+pub(super) fn take(buffer: &mut Vec<u8>, max_bytes: usize) -> io::Result<Option<(Kind, Vec<u8>)>> {
+    let Some((head, rest)) = buffer.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let (len, kind) = read_header(*head, max_bytes)?;
     let Some(payload) = rest.get(..len) else { return Ok(None) };
     let payload = payload.to_vec();
-    heard.drain(..HEAD + len);
+    buffer.drain(..HEADER_BYTES + len);
     Ok(Some((kind, payload)))
 }
 
 /// Reads one frame.
 pub(super) fn receive(from: &mut impl Read) -> io::Result<(Kind, Vec<u8>)> {
-    let mut head = [0; HEAD];
+    let mut head = [0; HEADER_BYTES];
     from.read_exact(&mut head)?;
-    let (len, kind) = read_head(head, LARGEST)?;
+    let (len, kind) = read_header(head, MAX_FRAME_BYTES)?;
     let mut payload = Vec::new();
     from.take(len as u64).read_to_end(&mut payload)?;
     if payload.len() != len {
@@ -130,10 +131,10 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_too_long_is_refused_by_its_head() {
-        let mut heard = frame(Kind::Join, &[0; 100]).unwrap();
-        heard.truncate(HEAD);
-        assert!(take(&mut heard.clone(), 100).unwrap().is_none());
-        assert!(take(&mut heard, 99).is_err());
+        let mut buffer = frame(Kind::Join, &[0; 100]).unwrap();
+        buffer.truncate(HEADER_BYTES);
+        assert!(take(&mut buffer.clone(), 100).unwrap().is_none());
+        assert!(take(&mut buffer, 99).is_err());
     }
 
     proptest! {
@@ -157,15 +158,15 @@ mod tests {
         ) {
             let stream: Vec<u8> =
                 payloads.iter().flat_map(|payload| frame(Kind::Part, payload).unwrap()).collect();
-            let (mut heard, mut taken) = (Vec::new(), Vec::new());
+            let (mut buffer, mut taken) = (Vec::new(), Vec::new());
             for piece in stream.chunks(piece) {
-                heard.extend_from_slice(piece);
-                while let Some((kind, payload)) = take(&mut heard, 39).unwrap() {
+                buffer.extend_from_slice(piece);
+                while let Some((kind, payload)) = take(&mut buffer, 39).unwrap() {
                     prop_assert_eq!(kind, Kind::Part);
                     taken.push(payload);
                 }
             }
-            prop_assert_eq!((taken, heard.len()), (payloads, 0));
+            prop_assert_eq!((taken, buffer.len()), (payloads, 0));
         }
     }
 }

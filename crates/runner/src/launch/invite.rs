@@ -1,5 +1,5 @@
-//! What a supervisor tells a rank's process, in one environment variable: where the hub is, and which
-//! inherited descriptors hold the shared memory.
+//! The rank assignment that a supervisor passes to a rank process in one environment variable: the hub's address,
+//! the descriptors of shared memory, its ranks and their devices.
 //! Not the plan: that comes through the hub.
 
 use anyhow::{Context, Result};
@@ -23,14 +23,14 @@ const HOST_ID: &str = "NCCL_HOSTID";
 /// Whether NCCL joins hosts by NVLink.
 const MNNVL: &str = "NCCL_MNNVL_ENABLE";
 
-/// The invitation.
+/// A rank assignment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Invite {
+pub(super) struct RankAssignment {
     /// The hub's address.
     pub(super) hub: String,
-    /// Proof of invitation.
+    /// Authenticates the ranks at the hub.
     pub(super) token: String,
-    /// Process that must be our parent.
+    /// The supervisor's process ID: the parent that a rank process must have.
     pub(super) supervisor: i32,
     /// Descriptor of the control memory.
     pub(super) control: i32,
@@ -42,67 +42,67 @@ pub(super) struct Invite {
     pub(super) buffer_bytes: usize,
     /// Whether there are check buffers.
     pub(super) verified: bool,
-    /// Drivers of all processes.
-    pub(super) drivers: usize,
+    /// Rank threads of all processes.
+    pub(super) rank_threads: usize,
     /// Which process this is.
     pub(super) process: usize,
-    /// Its drivers.
-    pub(super) seats: Vec<usize>,
-    /// As how many nodes all processes pose.
+    /// The numbers of its rank threads.
+    pub(super) own_threads: Vec<usize>,
+    /// How many nodes all processes present themselves as to NCCL.
     pub(super) virtual_nodes: usize,
     /// Processes of all nodes.
     pub(super) processes: usize,
-    /// Whether it shares memory with no other process, being on another host, possibly.
+    /// Whether it shares no memory with other processes, since it may be on another host.
     pub(super) apart: bool,
-    /// Cores for all drivers that share memory.
+    /// Cores for all rank threads that share memory.
     pub(super) cores: usize,
-    /// What the drivers drive.
+    /// The devices of the rank threads.
     pub(super) devices: Devices,
     /// Host name.
     pub(super) host: String,
-    /// What earlier runs measured of this machine.
+    /// Fastest algorithms that earlier runs measured on this machine.
     pub(super) tables: Vec<Table>,
     /// Which launch this is.
     pub(super) launch: u32,
 }
 
-/// What drivers drive.
+/// The devices of rank threads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Devices {
-    /// Cores to be bound to by driver, or none; numbers count from `first` where there are none.
+    /// One core for each rank thread to bind to; without cores devices are numbered from `first`.
     Cores {
-        /// Core of every driver.
+        /// Core of each rank thread.
         cores: Vec<usize>,
         /// Number of the first one.
         first: usize,
         /// The processor's name.
         name: String,
     },
-    /// Processors as the launcher dealt them out, and the MPI.
+    /// Processors as the launcher assigned them, and the MPI.
     Mpi {
         /// The library.
         libraries: mpi::Libraries,
         /// The processor's name.
         name: String,
-        /// GPU of every driver whose buffers are on one, were it a process of this place.
+        /// GPU of each rank thread whose buffers are on one, for a process at this local rank.
         ordinals: Vec<Option<usize>>,
     },
-    /// Memory of hosts, between which a net plugin sends.
+    /// Host memory, between which a net plugin sends.
     Net {
         /// Which.
         wanted: net::Wanted,
         /// The processor's name.
         name: String,
     },
-    /// GPUs of every driver, and the libraries that reach them.
+    /// GPUs of each rank thread, and the libraries that reach them.
     Gpus {
-        /// Ordinals by driver.
+        /// Ordinals by rank thread.
         ordinals: Vec<Vec<usize>>,
         /// Which files.
         libraries: Libraries,
-        /// Whether drivers stay on the processors next to their GPUs.
+        /// Whether rank threads are bound to the processors of their GPUs' NUMA node.
         bind: bool,
-        /// Whether several ranks may sit on one GPU.
+        /// Whether several ranks may use one GPU.
         shared: bool,
         /// The net plugin that NCCL is to load, if one is asked for.
         net: Option<net::Wanted>,
@@ -110,7 +110,7 @@ pub(super) enum Devices {
 }
 
 impl Devices {
-    /// GPUs for every driver, from the plan's first one on. Where ranks share GPUs, numbers begin again.
+    /// GPUs for each rank thread, from the plan's first one on, modulo the number of GPUs.
     pub(super) fn of_gpus(plan: &Plan, gpus: &Gpus, net: Option<net::Wanted>) -> Devices {
         let each = plan.ranks_each();
         let ordinal = |rank| (plan.first_device + rank % each) % gpus.count;
@@ -124,7 +124,7 @@ impl Devices {
         }
     }
 
-    /// Wherever the launcher has put each process; its GPU by its place on its host.
+    /// The processors that the launcher assigned; the GPU of the process's local rank.
     pub(super) fn of_mpi(plan: &Plan, libraries: &mpi::Libraries, cpu: &Cpu) -> Devices {
         let gpu = libraries.gpus.as_ref().map(|gpus| plan.first_device % gpus.count);
         let ordinal = |rank| gpu.filter(|_| plan.memory_of(rank) == Memory::Gpu);
@@ -132,12 +132,12 @@ impl Devices {
         Devices::Mpi { libraries: libraries.clone(), name: cpu.model.clone(), ordinals }
     }
 
-    /// Wherever each process is: a plugin's threads need processors, too.
+    /// No core of its own for a rank: a plugin's threads need processors, too.
     pub(super) fn of_net(wanted: &net::Wanted, cpu: &Cpu) -> Devices {
         Devices::Net { wanted: wanted.clone(), name: cpu.model.clone() }
     }
 
-    /// A core for every driver, from NCCL_TESTS_DEVICE on; none when drivers must share cores.
+    /// One core for each rank thread, from NCCL_TESTS_DEVICE on; none when threads must share cores.
     pub(super) fn of_cores(plan: &Plan, cpu: &Cpu) -> Devices {
         let (first, drivers) = (plan.first_device, plan.rank_threads());
         let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(drivers).collect();
@@ -146,9 +146,9 @@ impl Devices {
     }
 }
 
-impl Invite {
-    /// The same for a launcher's process: GPUs are its own affair.
-    pub(super) fn for_guest(mut self) -> Invite {
+impl RankAssignment {
+    /// The same for a launcher's worker, which finds its GPUs itself.
+    pub(super) fn for_worker(mut self) -> RankAssignment {
         if let Devices::Gpus { ordinals, .. } = &mut self.devices {
             ordinals.clear();
         }
@@ -183,13 +183,13 @@ impl Invite {
     }
 }
 
-/// What a driver tells when it joins.
+/// What a rank thread reports when it joins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Its process.
     pub(super) pid: u32,
     /// The device of each of its ranks.
-    pub(super) devices: Vec<Seat>,
+    pub(super) devices: Vec<RankDevice>,
     /// NCCL's version code; 0 without NCCL.
     pub(super) nccl: u32,
 }
@@ -199,18 +199,18 @@ pub(super) const NO_ADDRESS: &str = "0000:00:00";
 
 /// A rank's device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Seat {
+pub(super) struct RankDevice {
     /// Its number; on `host` a core.
     pub(super) device: usize,
     /// PCI address as `domain:bus:device`.
     pub(super) address: String,
     /// Its name.
     pub(super) name: String,
-    /// The processors that its driver stays on, as a list of ranges.
+    /// The processors to which its thread is bound, as a list of ranges.
     pub(super) bound: Option<String>,
 }
 
-/// What earlier runs measured that this one can use. No more than that: an invitation is an environment
+/// What earlier runs measured that this one can use. No more than that: an parameters is an environment
 /// variable, which has room for 128 KiB.
 pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();

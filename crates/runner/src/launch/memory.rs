@@ -1,4 +1,4 @@
-//! The memory cap: nccl-tests' formula over what this machine, or our control group, still has.
+//! The memory cap: nccl-tests' formula over the memory that this machine, or the control group, has left.
 //! Not allocation.
 
 use anyhow::Result;
@@ -30,7 +30,7 @@ fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u
     }
     if most < 4096 {
         let text = format!(
-            "{} ranks do not fit into the {memory} bytes of memory that are left on {host}: use fewer ranks (-g, -t)",
+            "{} ranks do not fit into the {memory} bytes of memory available on {host}: use fewer ranks (-g, -t)",
             plan.ranks()
         );
         return Err(ExitError::new(Exit::Impossible, text).into());

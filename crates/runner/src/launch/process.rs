@@ -1,5 +1,5 @@
-//! One process of ranks: how it is started, or came from a launcher, and how its end becomes an event.
-//! Not what they mean (`local`) and not its life (`rank`).
+//! One rank process as the supervisor sees it: its own child, or a launcher's worker; its exit as an event.
+//! Not what an exit means (`local`), and not the inside of the process (`rank`).
 
 use std::{
     process::{Child, Command, Stdio},
@@ -11,83 +11,83 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-use super::invite::Invite;
+use super::invite::RankAssignment;
 use busbw_core::environment;
 use busbw_core::hidden_commands::RANK;
-use busbw_job::rendezvous::Guest;
+use busbw_job::rendezvous::Worker;
 
-/// One process of ranks, as its supervisor knows it.
+/// A rank process.
 pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) host: String,
     handle: Handle,
-    /// Since when it is stopped.
+    /// Since when it is stopped, if it is.
     pub(super) stopped: Option<Instant>,
     pub(super) running: bool,
 }
 
 enum Handle {
-    /// Our own.
+    /// Started by this supervisor.
     Child(Child),
-    /// A launcher's.
-    Guest(Guest),
+    /// Started by a launcher.
+    Worker(Worker),
 }
 
 impl Process {
-    /// One that a launcher started and that was told what to run.
-    pub(super) fn of_guest(guest: Guest) -> Process {
-        let (pid, host) = (guest.pid, guest.host.clone());
-        Process { pid, host, handle: Handle::Guest(guest), stopped: None, running: true }
+    /// A worker that has its rank assignment.
+    pub(super) fn of_worker(worker: Worker) -> Process {
+        let (pid, host) = (worker.pid, worker.host.clone());
+        Process { pid, host, handle: Handle::Worker(worker), stopped: None, running: true }
     }
 
-    pub(super) fn is_guest(&self) -> bool {
-        matches!(self.handle, Handle::Guest(_))
+    pub(super) fn is_worker(&self) -> bool {
+        matches!(self.handle, Handle::Worker(_))
     }
 
-    /// Tells it that waits are to end. Ours shares the control memory, which says so.
+    /// Aborts the waits of a worker's ranks. A child shares the control memory, which holds the abort word.
     pub(super) fn stop(&self) {
-        if let Handle::Guest(guest) = &self.handle {
-            guest.stop();
+        if let Handle::Worker(worker) = &self.handle {
+            worker.abort();
         }
     }
 
-    /// Ends it at once. A launcher's exits by itself, with `exit`.
+    /// Kills a child; has a worker exit with `exit`.
     pub(super) fn kill(&mut self, exit: Exit) {
         match &mut self.handle {
             Handle::Child(child) => drop(child.kill()),
-            Handle::Guest(guest) => {
-                guest.end(exit);
-                // Should it be stopped or its host dead, nobody could wait for it.
+            Handle::Worker(worker) => {
+                worker.exit(exit);
+                // No wait: the worker may be stopped, or its host dead.
                 self.running = false;
             }
         }
     }
 }
 
-/// Starts the process of ranks that is invited, and a thread that waits for it. Its stdout is our stderr:
-/// nothing that a library prints can land in the table.
+/// Starts a rank process with its assignment, and a thread that waits for it. Its stdout is this process's stderr:
+/// libraries print to stdout, which belongs to the table.
 ///
 /// # Errors
-/// When the system has no room for another process or thread.
+/// When the process or the thread cannot be started.
 pub(super) fn spawn<E: Send + 'static>(
-    invite: &Invite,
+    assignment: &RankAssignment,
     events: Sender<E>,
     event: impl Fn(WaitStatus) -> E + Send + 'static,
 ) -> Result<Process> {
     let program = std::env::current_exe().context("cannot find our own program file")?;
     let child = Command::new(&program)
         .arg(RANK)
-        .arg(invite.process.to_string())
+        .arg(assignment.process.to_string())
         .env(
             environment::RANK,
-            serde_json::to_string(invite).context("cannot serialise an invitation")?,
+            serde_json::to_string(assignment).context("cannot serialise a rank assignment")?,
         )
-        .envs(invite.environment()?)
+        .envs(assignment.environment()?)
         .stdin(Stdio::null())
         .stdout(std::io::stderr())
         .spawn()
         .with_context(|| {
-            format!("cannot start rank process {}, {}", invite.process, program.display())
+            format!("cannot start rank process {}, {}", assignment.process, program.display())
         })?;
     let pid = Pid::from_child(&child);
     std::thread::Builder::new()
@@ -104,7 +104,7 @@ pub(super) fn spawn<E: Send + 'static>(
         .context("cannot start a thread for a rank")?;
     Ok(Process {
         pid: child.id(),
-        host: invite.host.clone(),
+        host: assignment.host.clone(),
         handle: Handle::Child(child),
         stopped: None,
         running: true,

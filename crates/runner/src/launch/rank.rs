@@ -1,5 +1,6 @@
-//! A process of ranks: its drivers join the supervisor's hub, measure, report, and die with the
-//! supervisor. Not started by people.
+//! The inside of a rank process: its rank threads join the supervisor's hub, measure, report, and exit with the
+//! supervisor.
+//! Not a command for users.
 
 mod station;
 
@@ -16,12 +17,12 @@ use busbw_core::{
     plan::{BackendChoice, Plan},
     record::{GpuMemory, LibraryFacts},
 };
-use busbw_job::world::{Invitation, Member, World, WorldError};
+use busbw_job::world::{JoinParameters, Member, World, WorldError};
 use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use self::station::Station;
-use super::invite::{Devices, Facts, Invite};
+use self::station::DeviceBinding;
+use super::invite::{Devices, Facts, RankAssignment};
 use crate::backend::RunError;
 use crate::{
     backend::{Backend, BackendError, host::Host, mpi, nccl, net},
@@ -30,48 +31,48 @@ use crate::{
 use busbw_core::environment;
 use busbw_host::machine;
 
-/// Runs the process of ranks that its supervisor has started.
+/// Runs a rank process that its supervisor has started.
 ///
 /// # Errors
-/// When it was not started by a supervisor, or cannot join.
+/// When it was not started by a supervisor, or cannot join the hub.
 pub fn run() -> Result<Exit> {
-    let text = std::env::var(environment::RANK)
-        .context("a rank is started by busbw itself, not by hand")?;
-    let invite: Invite =
-        serde_json::from_str(&text).context("the supervisor's invitation is garbled")?;
+    let text =
+        std::env::var(environment::RANK).context("only busbw itself starts rank processes")?;
+    let assignment: RankAssignment =
+        serde_json::from_str(&text).context("the supervisor's parameters is garbled")?;
     set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot bind our life to the supervisor's")?;
-    // The supervisor may have died before the line above took effect.
-    if getppid().map(|p| p.as_raw_nonzero().get()) != Some(invite.supervisor) {
-        bail!("the supervisor is gone");
+        .context("prctl(PR_SET_PDEATHSIG) failed")?;
+    // The supervisor may have exited before the call above.
+    if getppid().map(|p| p.as_raw_nonzero().get()) != Some(assignment.supervisor) {
+        bail!("the supervisor has exited");
     }
-    // Ctrl-C goes to every process of the terminal; the supervisor decides what it means.
+    // Ctrl-C goes to every process of the terminal; only the supervisor acts on it.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))
-        .context("cannot take SIGINT")?;
-    // As inherited, and opened again to be mapped.
-    busbw_job::open_files::raise(2 * invite.buffers.len());
-    let well = drive(invite, |_| Ok(()))?;
+        .context("cannot install a handler for SIGINT")?;
+    // Each descriptor twice: as inherited, and opened again to be mapped.
+    busbw_job::open_files::raise(2 * assignment.buffers.len());
+    let well = run_threads(assignment, |_| Ok(()))?;
     Ok(if well { Exit::Ok } else { Exit::Internal })
 }
 
-/// Runs the drivers of a process of ranks; whether all of them got to the end. Calls `begun` with the
-/// control memory before it starts any thread.
+/// Runs the rank threads of a process; true if all of them finished. Calls `begun` with the control memory before
+/// it starts any thread.
 ///
 /// # Errors
-/// Memory or threads that cannot be had, or what `begun` returns.
-pub(super) fn drive(
-    invite: Invite,
+/// When memory cannot be mapped, or a thread cannot be started, or `begun` fails.
+pub(super) fn run_threads(
+    assignment: RankAssignment,
     begun: impl FnOnce(&Arc<Control>) -> Result<()>,
 ) -> Result<bool> {
-    // Before anything is mapped: while we are small, the kernel would rather take the supervisor.
-    super::sacrifice::offer_us();
-    let control = Control::map(inherited(invite.control)?, invite.drivers)?;
-    let buffers = map_buffers(&invite)?;
-    let mailboxes = match invite.mailboxes {
-        Some(fd) => Some(Mailboxes::map(inherited(fd)?, invite.drivers)?),
+    // Before anything is mapped: while this process is small, the kernel would kill the supervisor first.
+    super::sacrifice::prefer_rank_as_victim();
+    let control = Control::map(inherited(assignment.control)?, assignment.rank_threads)?;
+    let buffers = map_buffers(&assignment)?;
+    let mailboxes = match assignment.mailboxes {
+        Some(fd) => Some(Mailboxes::map(inherited(fd)?, assignment.rank_threads)?),
         None => None,
     };
-    let log = match &invite.devices {
+    let log = match &assignment.devices {
         Devices::Cores { .. } | Devices::Net { .. } => Log::None,
         Devices::Mpi { .. } => Log::Mpi(Arc::new(mpi::Log::capture())),
         Devices::Gpus { .. } => {
@@ -79,20 +80,20 @@ pub(super) fn drive(
             Log::Nccl(log.map(Arc::new))
         }
     };
-    let stats = match &invite.devices {
+    let stats = match &assignment.devices {
         Devices::Net { .. } | Devices::Gpus { .. } => {
             Some(net::Stats::capture().context("cannot make a file for the net plugin")?)
         }
         Devices::Cores { .. } | Devices::Mpi { .. } => None,
     };
     begun(&control)?;
-    let shared = Shared { invite, control, buffers, mailboxes, log, stats };
+    let shared = Shared { assignment, control, buffers, mailboxes, log, stats };
     let failed = std::thread::scope(|scope| {
-        let seats = shared.invite.seats.iter();
-        let threads: Vec<_> = seats
+        let threads = shared.assignment.own_threads.iter();
+        let threads: Vec<_> = threads
             .map(|driver| {
                 let shared = &shared;
-                scope.spawn(move || run_driver(*driver, shared))
+                scope.spawn(move || run_thread(*driver, shared))
             })
             .collect();
         threads.into_iter().any(|thread| !matches!(thread.join(), Ok(true)))
@@ -100,9 +101,9 @@ pub(super) fn drive(
     Ok(!failed)
 }
 
-/// What the drivers of a process share.
+/// What the rank threads of a process share.
 struct Shared {
-    invite: Invite,
+    assignment: RankAssignment,
     control: Arc<Control>,
     /// All ranks' buffers, where they are shared.
     buffers: Option<Arc<Buffers>>,
@@ -113,24 +114,25 @@ struct Shared {
     stats: Option<net::Stats>,
 }
 
-/// What libraries say of themselves.
+/// The log of the backend's library.
 enum Log {
-    /// There are none.
+    /// No library.
     None,
     Mpi(Arc<mpi::Log>),
-    /// What NCCL writes, if it writes for us.
+    /// NCCL's log, if it can be captured.
     Nccl(Option<Arc<nccl::Log>>),
 }
 
-fn map_buffers(invite: &Invite) -> Result<Option<Arc<Buffers>>> {
-    if invite.buffers.is_empty() {
+fn map_buffers(assignment: &RankAssignment) -> Result<Option<Arc<Buffers>>> {
+    if assignment.buffers.is_empty() {
         return Ok(None);
     }
-    let files = invite.buffers.iter().map(|fd| inherited(*fd)).collect::<Result<Vec<File>>>()?;
-    Ok(Some(Buffers::map(&files, invite.buffer_bytes, invite.verified)?))
+    let files =
+        assignment.buffers.iter().map(|fd| inherited(*fd)).collect::<Result<Vec<File>>>()?;
+    Ok(Some(Buffers::map(&files, assignment.buffer_bytes, assignment.verified)?))
 }
 
-/// An inherited descriptor as a file of our own.
+/// An inherited descriptor, opened again.
 fn inherited(fd: i32) -> Result<File> {
     let path = format!("/proc/self/fd/{fd}");
     OpenOptions::new()
@@ -140,48 +142,48 @@ fn inherited(fd: i32) -> Result<File> {
         .with_context(|| format!("cannot open the shared memory {path}"))
 }
 
-/// One driver from joining to leaving; whether it got there.
-fn run_driver(driver: usize, shared: &Shared) -> bool {
-    let (invite, control) = (&shared.invite, &shared.control);
-    let (station, seats) = match Station::take(driver, &invite.devices) {
-        Ok((station, seats)) => (Ok(station), seats),
+/// Runs one rank thread from joining the hub to leaving it; true if it finished.
+fn run_thread(driver: usize, shared: &Shared) -> bool {
+    let (assignment, control) = (&shared.assignment, &shared.control);
+    let (binding, devices) = match DeviceBinding::bind(driver, &assignment.devices) {
+        Ok((binding, devices)) => (Ok(binding), devices),
         Err(failure) => (Err(failure), Vec::new()),
     };
-    let nccl = station.as_ref().map_or(0, Station::nccl);
-    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices: seats, nccl };
-    let invitation = Invitation {
-        hub: invite.hub.clone(),
-        token: invite.token.clone(),
+    let nccl = binding.as_ref().map_or(0, DeviceBinding::nccl);
+    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices: devices, nccl };
+    let parameters = JoinParameters {
+        hub: assignment.hub.clone(),
+        token: assignment.token.clone(),
         rank: driver,
-        size: invite.drivers,
-        host: invite.host.clone(),
-        sharing: invite.apart.then(|| invite.seats.clone()),
+        size: assignment.rank_threads,
+        host: assignment.host.clone(),
+        sharing: assignment.apart.then(|| assignment.own_threads.clone()),
     };
-    let policy = match invite.apart {
-        false => WaitPolicy::new(invite.drivers, invite.cores),
-        true => WaitPolicy::new(invite.seats.len(), machine::usable_cores().len()),
+    let policy = match assignment.apart {
+        false => WaitPolicy::new(assignment.rank_threads, assignment.cores),
+        true => WaitPolicy::new(assignment.own_threads.len(), machine::usable_cores().len()),
     };
     let told = serde_json::to_vec(&facts).unwrap_or_default();
-    let (mut member, begin) = match Member::join(invitation, &told, Arc::clone(control), policy) {
+    let (mut member, begin) = match Member::join(parameters, &told, Arc::clone(control), policy) {
         Ok(joined) => joined,
-        // The supervisor says why.
+        // The supervisor prints the reason.
         Err(WorldError::Aborted(_)) => return false,
         Err(error) => {
             // A closed stderr must not turn an error into a panic.
-            let _ = writeln!(io::stderr(), "busbw: rank process {}: {error}", invite.process);
+            let _ = writeln!(io::stderr(), "busbw: rank process {}: {error}", assignment.process);
             return false;
         }
     };
-    let measured = match (station, serde_json::from_slice::<Plan>(&begin)) {
+    let measured = match (binding, serde_json::from_slice::<Plan>(&begin)) {
         (Err(failure), _) => Err(tell(&mut member, &failure)),
         (_, Err(_)) => {
-            let failure = Failure::new(Exit::Internal, "the plan is garbled".to_owned());
+            let failure = Failure::new(Exit::Internal, "cannot parse the plan".to_owned());
             Err(tell(&mut member, &failure))
         }
-        (Ok(station), Ok(plan)) => {
-            let measured = measure(&plan, &mut member, station, shared, policy);
-            if measured.is_ok() && invite.seats.first() == Some(&driver) {
-                tell_paths(&plan, &mut member, shared);
+        (Ok(binding), Ok(plan)) => {
+            let measured = measure(&plan, &mut member, binding, shared, policy);
+            if measured.is_ok() && assignment.own_threads.first() == Some(&driver) {
+                report_paths(&plan, &mut member, shared);
             }
             measured
         }
@@ -195,41 +197,41 @@ fn run_driver(driver: usize, shared: &Shared) -> bool {
     told
 }
 
-/// A failure that the supervisor was told of, or that it caused.
-struct Told;
+/// A failure that was reported to the supervisor, or that the supervisor caused.
+struct Reported;
 
-/// Tells the supervisor of a failure.
-fn tell(member: &mut Member, failure: &Failure) -> Told {
+/// Reports a failure to the supervisor.
+fn tell(member: &mut Member, failure: &Failure) -> Reported {
     member.abort(&failure.to_text());
-    Told
+    Reported
 }
 
-/// Tells what busbw's net plugin counted in this process, if it did.
-fn tell_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
+/// Reports what busbw's net plugin counted in this process.
+fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
     let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
     let report = Report::Library(LibraryFacts::Paths(counted.into()));
-    // Without it the record says less, and nothing else is wrong.
+    // Without it only the record lacks these counts.
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
 
-/// Measures everything on the station's devices; what became of GPUs' memory. A failure is told before
+/// Measures everything on the binding's devices; what became of GPUs' memory. A failure is told before
 /// anything else: what is under way may never end.
 fn measure(
     plan: &Plan,
     member: &mut Member,
-    station: Station,
+    binding: DeviceBinding,
     shared: &Shared,
     policy: WaitPolicy,
-) -> Result<Option<GpuMemory>, Told> {
+) -> Result<Option<GpuMemory>, Reported> {
     let (driver, control) = (member.rank(), &shared.control);
-    let mut backend = match backend(plan, member, station, shared, policy) {
+    let mut backend = match backend(plan, member, binding, shared, policy) {
         Ok(backend) => backend,
         Err(Some(failure)) => return Err(tell(member, &failure)),
-        Err(None) => return Err(Told),
+        Err(None) => return Err(Reported),
     };
     let watch = |phase: Phase, row: u64| control.set_progress(driver, phase as u32 + 1, row as u32);
-    let launch = shared.invite.launch;
+    let launch = shared.assignment.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {
         let gpu_memory = backend.gpu_memory();
@@ -242,23 +244,23 @@ fn measure(
         tell(member, &failure);
     }
     backend.abort();
-    // The process ends: whatever would wait for the other ranks is left to the system.
+    // The process exits: destructors could wait for other ranks.
     std::mem::forget(backend);
-    Err(Told)
+    Err(Reported)
 }
 
-/// The plan's backend on the station's devices. A failure is nothing where the supervisor caused it.
+/// The plan's backend on the binding's devices. A failure is nothing where the supervisor caused it.
 fn backend<'a>(
     plan: &'a Plan,
     member: &mut Member,
-    station: Station,
+    binding: DeviceBinding,
     shared: &'a Shared,
     policy: WaitPolicy,
 ) -> Result<Box<dyn Backend + 'a>, Option<Failure>> {
     let (driver, control) = (member.rank(), &shared.control);
     let stopped = Box::new(|| control.is_aborted());
-    match (station, &shared.buffers, &shared.log, &plan.backend) {
-        (Station::Core, Some(buffers), _, BackendChoice::Host) => {
+    match (binding, &shared.buffers, &shared.log, &plan.backend) {
+        (DeviceBinding::Core, Some(buffers), _, BackendChoice::Host) => {
             let groups = plan.groups();
             let members =
                 groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
@@ -268,31 +270,36 @@ fn backend<'a>(
                 Messages::new(members, driver, buffers, control, mailboxes, policy)
             });
             let communicator = Communicator::new(members, driver, buffers, control, policy);
-            let tables = &shared.invite.tables;
+            let tables = &shared.assignment.tables;
             Ok(Box::new(Host::new(plan, driver, communicator, messages, tables)))
         }
-        (Station::Gpus { opened, ordinals }, _, Log::Nccl(log), BackendChoice::Nccl(options)) => {
+        (
+            DeviceBinding::Gpus { opened, ordinals },
+            _,
+            Log::Nccl(log),
+            BackendChoice::Nccl(options),
+        ) => {
             let log = log.clone();
             Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
         }
-        (Station::Mpi { libraries, gpu }, _, Log::Mpi(log), BackendChoice::Mpi) => {
+        (DeviceBinding::Mpi { libraries, gpu }, _, Log::Mpi(log), BackendChoice::Mpi) => {
             let log = Arc::clone(log);
             let joined = mpi::Mpi::new(plan, &libraries, gpu, log, member, stopped);
             Ok(Box::new(joined.map_err(|error| explain(&error))?))
         }
-        (Station::Net { wanted }, _, _, BackendChoice::Net) => {
+        (DeviceBinding::Net { wanted }, _, _, BackendChoice::Net) => {
             let joined = net::Net::new(plan, &wanted, member, stopped);
             Ok(Box::new(joined.map_err(|error| explain(&error))?))
         }
-        // The supervisor invited to other devices than its plan needs.
+        // The rank assignment has other devices than the plan needs.
         _ => {
-            let text = "the plan does not fit the invitation".to_owned();
+            let text = "the plan does not fit the parameters".to_owned();
             Err(Some(Failure::new(Exit::Internal, text)))
         }
     }
 }
 
-/// What to tell the supervisor; nothing when it is the one who stopped us.
+/// The report of a failure; none if the supervisor aborted this rank.
 fn explain(error: &RunError) -> Option<Failure> {
     let (missing, exit) = match error {
         RunError::World(WorldError::Aborted(_))

@@ -1,5 +1,5 @@
-//! A roll call: every process of a launcher hands the first one a text, and hears how it ended.
-//! Not a run: nobody holds ranks.
+//! A gather without ranks: every worker sends the coordinator a text, and receives the exit code.
+//! Not a run.
 
 use std::ffi::OsString;
 
@@ -10,28 +10,28 @@ use super::worker;
 use busbw_core::exit::print_error;
 use busbw_job::{
     launched::Launched,
-    rendezvous::{Door, end_with_parent},
+    rendezvous::{RendezvousServer, end_with_parent},
 };
 
-/// Hands `said` to the first process of the launcher, started with `args`; there `judge` gets what all of
-/// them said, by process. The exit code that it comes to is everybody's.
+/// Gathers `statement` of every process of the launcher at process 0, where `evaluate` gets all of them in
+/// process order. Its exit code becomes that of every process. `args` is the command line.
 ///
 /// # Errors
-/// When there is no first process to be found, or its door cannot be opened.
-pub fn roll(
+/// When the rendezvous has no address, or process 0 is not found in time.
+pub fn gather_from_all(
     launched: &Launched,
     args: &[OsString],
-    said: String,
-    judge: impl FnOnce(Vec<String>) -> Result<Exit>,
+    statement: String,
+    evaluate: impl FnOnce(Vec<String>) -> Result<Exit>,
 ) -> Result<Exit> {
     if launched.rank > 0 {
-        return worker::hand_over(launched, args, said);
+        return worker::send_statement(launched, args, statement);
     }
-    let mut door = Door::open(launched, args)?;
+    let mut server = RendezvousServer::open(launched, args)?;
     end_with_parent();
-    let heard = door.call_roll(said).map_err(anyhow::Error::from);
-    // Said before the others exit: then their launcher may kill us.
-    let exit = heard.and_then(judge).unwrap_or_else(|error| print_error(&error));
-    door.dismiss(exit);
+    let gathered = server.gather_statements(statement).map_err(anyhow::Error::from);
+    // Printed before the workers exit: then the launcher may kill this process.
+    let exit = gathered.and_then(evaluate).unwrap_or_else(|error| print_error(&error));
+    server.broadcast_exit(exit);
     Ok(exit)
 }

@@ -1,20 +1,20 @@
-//! Which of our processes the kernel kills first for want of memory: ranks, whose loss is told and whose rows
-//! are kept, and not the supervisor, which tells it.
-//! Not how a kill is noticed (`local`).
+//! Out-of-memory scores: the kernel is to kill a rank, whose loss is reported, rather than the supervisor, which
+//! reports it and keeps the rows.
+//! Not how a kill is detected (`local`).
 
 use std::fs;
 
-/// What the kernel weighs a process with, from -1000 (never) to 1000 (first): proc(5).
-const WEIGHT: &str = "/proc/self/oom_score_adj";
+/// The kernel's adjustment of a process's score, from -1000 (never) to 1000 (first): proc(5).
+const OOM_SCORE_PATH: &str = "/proc/self/oom_score_adj";
 
-/// Spares this process, where we may: lowering the weight takes CAP_SYS_RESOURCE. The kernel may find
-/// nobody else while ranks that it has killed still hold on to shared memory.
-pub(super) fn spare_us() {
-    // Whoever may not is killed as before.
-    let _ = fs::write(WEIGHT, "-1000");
+/// Protects this process, if it has CAP_SYS_RESOURCE, which a lower score needs. Killed ranks may still hold shared
+/// memory, and the kernel would kill the supervisor next.
+pub(super) fn protect_supervisor() {
+    // Without the capability the score stays as it is.
+    let _ = fs::write(OOM_SCORE_PATH, "-1000");
 }
 
-/// Puts this process, which holds ranks, before others of the machine; raising is always allowed.
-pub(super) fn offer_us() {
-    let _ = fs::write(WEIGHT, "500");
+/// Makes this rank process a preferred victim; raising a score needs no capability.
+pub(super) fn prefer_rank_as_victim() {
+    let _ = fs::write(OOM_SCORE_PATH, "500");
 }

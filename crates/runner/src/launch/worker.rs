@@ -1,6 +1,6 @@
-//! A process of a launcher that is not the first: finds the first one's door, holds ranks as it is told,
-//! says nothing on stdout, and exits with the run's exit code.
-//! Not the ranks' life (`rank`).
+//! A worker: a process of a launcher other than process 0. It joins the coordinator, runs the ranks that it is
+//! assigned, writes nothing to stdout, and exits with the run's exit code.
+//! Not the ranks themselves (`rank`).
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
     launch::{
-        invite::{Devices, Invite},
+        invite::{Devices, RankAssignment},
         rank,
     },
     request::Request,
@@ -28,227 +28,256 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_job::rendezvous::{
-    Hello, ToDoor, ToGuest, is_parent,
-    line::{Line, files},
-    meeting::Meeting,
-    patience,
+    JoinRequest, ToCoordinator, ToWorker, is_parent,
+    line::{FramedStream, files},
+    meeting::Rendezvous,
     proof::{self, Side},
-    token, watch_parent,
+    rendezvous_timeout, token, watch_parent,
 };
 use busbw_job::{launched::Launched, open_files};
 
-/// Between the first two attempts to find the door, and between later ones at most.
-const AGAIN: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_millis(300);
-/// How long the first process may take to say what is meant; it has nothing else to do.
-const ANSWER: Duration = Duration::from_secs(5);
-/// How long one that was told to end by a signal waits for the first process's word.
-const SIGNALLED: Duration = Duration::from_secs(6);
+/// Pause after the first attempt to connect, and the longest pause after later ones.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(300);
+/// How long the coordinator may take to answer within the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long this process waits for the exit code after a terminating signal.
+const SIGNAL_EXIT_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Takes part in the run of the process that `launched` describes, started with `args`; `planned` is what
-/// they lead to on this machine.
+/// Runs this process's ranks of the job that `launched` describes. `args` is the command line, `planned` what it
+/// means on this machine. Exits with the coordinator's exit code instead of returning.
 ///
 /// # Errors
-/// When there is no run to take part in.
+/// When the coordinator is not found in time, or the plan or the ranks' memory cannot be used.
 pub fn run(
     launched: &Launched,
     planned: Result<Request, ExitError>,
     args: &[OsString],
 ) -> Result<Exit> {
     let parent = getppid();
-    // Nothing that a library prints can land in the table.
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).context("cannot turn stdout away")?;
-    let mut hello = Hello::of_this(launched, args);
-    let mut limit = patience(None);
+    // Libraries print to stdout, which belongs to the supervisor's table.
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())
+        .context("cannot redirect stdout to stderr")?;
+    let mut join = JoinRequest::of_this_process(launched, args);
+    let mut limit = rendezvous_timeout(None);
     match &planned {
         Ok(request) => {
-            hello.backend = request.plan.backend.name().to_owned();
-            limit = patience(request.plan.timeout_s);
+            join.backend = request.plan.backend.name().to_owned();
+            limit = rendezvous_timeout(request.plan.timeout_s);
         }
-        Err(bad) => hello.failure = Some((bad.exit(), bad.to_string())),
+        Err(bad) => join.failure = Some((bad.exit(), bad.to_string())),
     }
-    let meeting = Meeting::of(launched)?;
-    let line = find(&meeting, &hello, limit, parent)?;
-    let (mut invite, descriptors) = hear(&line, parent)?;
+    let rendezvous = Rendezvous::of(launched)?;
+    let stream = connect(&rendezvous, &join, limit, parent)?;
+    let (mut assignment, descriptors) = receive_assignment(&stream, parent)?;
     let request = planned?;
     if let Some(gpus) = &request.gpus {
-        invite.devices = Devices::of_gpus(&request.plan, gpus, request.net.clone());
+        assignment.devices = Devices::of_gpus(&request.plan, gpus, request.net.clone());
     }
     if let Some(libraries) = &request.mpi {
         let cpu = machine::read(&machine::Root::system()).cpu;
-        invite.devices = Devices::of_mpi(&request.plan, libraries, &cpu);
+        assignment.devices = Devices::of_mpi(&request.plan, libraries, &cpu);
     }
     if let (BackendChoice::Net, Some(wanted)) = (&request.plan.backend, &request.net) {
         let cpu = machine::read(&machine::Root::system()).cpu;
-        invite.devices = Devices::of_net(wanted, &cpu);
+        assignment.devices = Devices::of_net(wanted, &cpu);
     }
-    invite.host.clone_from(&hello.host);
-    for (name, value) in invite.environment()? {
+    assignment.host.clone_from(&join.host);
+    for (name, value) in assignment.environment()? {
         busbw_ffi::environment::set(name, value);
     }
-    // As received, and opened again to be mapped.
+    // Each descriptor twice: as received, and opened again to be mapped.
     open_files::raise(2 * descriptors);
-    let received = files(line.receive_descriptors(descriptors)?);
+    let received = files(stream.receive_descriptors(descriptors)?);
     let own;
     if received.is_empty() {
-        // On another host than the first process, or possibly.
-        own = Control::create(invite.drivers)?;
-        invite.control = own.as_raw_fd();
+        // This process may be on another host than the coordinator.
+        own = Control::create(assignment.rank_threads)?;
+        assignment.control = own.as_raw_fd();
     } else {
         let numbers: Vec<i32> = received.iter().map(AsRawFd::as_raw_fd).collect();
-        invite.control = numbers[0];
-        let mailboxes = usize::from(invite.mailboxes.is_some());
-        invite.mailboxes = numbers.get(1).copied().filter(|_| mailboxes > 0);
-        invite.buffers = numbers.get(1 + mailboxes..).unwrap_or_default().to_vec();
+        assignment.control = numbers[0];
+        let mailboxes = usize::from(assignment.mailboxes.is_some());
+        assignment.mailboxes = numbers.get(1).copied().filter(|_| mailboxes > 0);
+        assignment.buffers = numbers.get(1 + mailboxes..).unwrap_or_default().to_vec();
     }
-    if let (Some(mut hub), Some((_, port))) = (line.peer(), invite.hub.rsplit_once(':')) {
-        // With the interface's number, where the address means something on one interface only.
-        hub.set_port(port.parse().context("the hub's address is garbled")?);
-        invite.hub = hub.to_string();
+    if let (Some(mut hub), Some((_, port))) = (stream.peer(), assignment.hub.rsplit_once(':')) {
+        // The coordinator's address with the scope of a link-local one, and the hub's port.
+        hub.set_port(port.parse().context("cannot parse the hub's address")?);
+        assignment.hub = hub.to_string();
     }
-    let reader = line.try_clone()?;
-    let line = Arc::new(Mutex::new(line));
-    rank::drive(invite, |control| {
-        follow(reader, control);
-        heed_signals(&line)?;
+    let reader = stream.try_clone()?;
+    let stream = Arc::new(Mutex::new(stream));
+    rank::run_threads(assignment, |control| {
+        follow_coordinator(reader, control);
+        forward_signals(&stream)?;
         watch_parent(|| low_level::exit(Exit::RankLost.code().into()));
         Ok(())
     })?;
-    tell(&line, &ToDoor::Ended);
+    send(&stream, &ToCoordinator::Ended);
     loop {
-        // The thread that follows the door ends the process.
+        // The thread that follows the coordinator exits the process.
         std::thread::park();
     }
 }
 
-/// Hands `said` to the first process, and waits for the exit code of all.
+/// Sends `statement` to the coordinator and waits for the exit code. Exits with it instead of returning.
 ///
 /// # Errors
-/// When there is nobody to hand it to, or it is gone.
-pub(super) fn hand_over(launched: &Launched, args: &[OsString], said: String) -> Result<Exit> {
+/// When the coordinator is not found in time, or its connection breaks.
+pub(super) fn send_statement(
+    launched: &Launched,
+    args: &[OsString],
+    statement: String,
+) -> Result<Exit> {
     let parent = getppid();
-    let hello = Hello { said, ..Hello::of_this(launched, args) };
-    let line = find(&Meeting::of(launched)?, &hello, patience(None), parent)?;
-    hear(&line, parent)?;
-    let text = "the first process has ranks for this one, which only says what it sees";
+    let join = JoinRequest { statement, ..JoinRequest::of_this_process(launched, args) };
+    let stream = connect(&Rendezvous::of(launched)?, &join, rendezvous_timeout(None), parent)?;
+    receive_assignment(&stream, parent)?;
+    let text = "the coordinator assigned ranks to this process, which only sends a statement";
     Err(ExitError::new(Exit::Internal, text).into())
 }
 
-/// Connects and proves ourselves to the first process, which proves itself first.
-fn find(meeting: &Meeting, hello: &Hello, limit: Duration, parent: Option<Pid>) -> Result<Line> {
-    let by = Instant::now() + limit;
-    let (mut instead, mut pause) = (Vec::new(), AGAIN);
+/// Connects to the coordinator and completes the handshake, with retries until `limit`.
+///
+/// # Errors
+/// What the last attempt met.
+fn connect(
+    rendezvous: &Rendezvous,
+    join: &JoinRequest,
+    limit: Duration,
+    parent: Option<Pid>,
+) -> Result<FramedStream> {
+    let deadline = Instant::now() + limit;
+    let (mut redirect, mut pause) = (Vec::new(), FIRST_RETRY_DELAY);
     for attempt in 0.. {
-        let answer = meeting
-            .connect(&instead, attempt)
+        let answer = rendezvous
+            .connect(&redirect, attempt)
             .map_err(anyhow::Error::from)
-            .and_then(|line| introduce(line, meeting, hello));
+            .and_then(|stream| shake_hands(stream, rendezvous, join));
         let error = match answer {
-            Ok(Answer::In(line)) => return Ok(line),
-            Ok(Answer::Instead(places)) if instead.is_empty() => {
-                instead = places;
+            Ok(Handshake::Joined(stream)) => return Ok(stream),
+            Ok(Handshake::Redirected(endpoints)) if redirect.is_empty() => {
+                redirect = endpoints;
                 continue;
             }
-            Ok(Answer::Instead(_)) => anyhow::anyhow!("it sends us on from where it sent us to"),
+            Ok(Handshake::Redirected(_)) => anyhow::anyhow!(
+                "rendezvous redirect loop: its endpoint redirected this process again"
+            ),
             Err(error) if error.is::<ExitError>() => return Err(error),
             Err(error) => error,
         };
         if !is_parent(parent) {
-            bail!("the launcher is gone");
+            bail!("the launcher has exited");
         }
-        if Instant::now() >= by {
-            let over = match (meeting.interface(), instead.as_slice()) {
-                (_, [place, ..]) => format!(", which says to come to {place}"),
-                (Some(chosen), []) => format!(" over --interface {}", chosen.word()),
+        if Instant::now() >= deadline {
+            let over = match (rendezvous.interface(), redirect.as_slice()) {
+                (_, [endpoint, ..]) => format!(", which redirects to {endpoint}"),
+                (Some(chosen), []) => format!(" over --interface {}", chosen.requested()),
                 (None, []) => String::new(),
             };
             let text = format!(
-                "process {} of {} on {} did not find the first one {}{over} within {} s: {error:#}",
-                hello.process,
-                hello.size,
-                hello.host,
-                meeting.describe(),
+                "process {} of {} on {} could not join process 0 {}{over} within {} s: {error:#}",
+                join.process,
+                join.size,
+                join.host,
+                rendezvous.describe(),
                 limit.as_secs()
             );
             return Err(ExitError::new(Exit::Timeout, text).into());
         }
-        // Not all at the same moment, and less often the longer it takes: there may be thousands of us.
-        std::thread::sleep(pause + Duration::from_millis(hello.process as u64 * 7 % 50));
-        pause = (pause * 3 / 2).min(LONGEST);
+        // Backoff, spread by process number: there may be thousands of workers.
+        std::thread::sleep(pause + Duration::from_millis(join.process as u64 * 7 % 50));
+        pause = (pause * 3 / 2).min(MAX_RETRY_DELAY);
     }
-    bail!("there is no end to numbers")
+    unreachable!("the loop over attempts has no end")
 }
 
-/// What the first process answers to who knocks.
-enum Answer {
-    In(Line),
-    /// Come there.
-    Instead(Vec<SocketAddr>),
+/// The outcome of a handshake.
+enum Handshake {
+    /// The coordinator has this process's request.
+    Joined(FramedStream),
+    /// The coordinator accepts at these endpoints only.
+    Redirected(Vec<SocketAddr>),
 }
 
-fn introduce(line: Line, meeting: &Meeting, hello: &Hello) -> Result<Answer> {
-    line.set_read_timeout(Some(ANSWER))?;
-    let asked = token()?;
-    line.send(&ToDoor::Knock { nonce: asked.clone() })?;
-    let ToGuest::Challenge { proof, nonce, instead } = line.receive()? else {
-        bail!("who listens there does not answer as busbw does");
+fn shake_hands(
+    stream: FramedStream,
+    rendezvous: &Rendezvous,
+    join: &JoinRequest,
+) -> Result<Handshake> {
+    stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
+    let nonce = token()?;
+    stream.send(&ToCoordinator::ClientChallenge { nonce: nonce.clone() })?;
+    let ToWorker::ServerChallenge { auth_tag, nonce: theirs, redirect } = stream.receive()? else {
+        bail!("the program that listens there is not busbw's rendezvous server");
     };
-    if !proof::proves(&proof, &meeting.key, Side::Door, &asked) {
-        bail!("who listens there is of another job");
+    if !proof::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Coordinator, &nonce) {
+        bail!("the busbw that listens there belongs to another job");
     }
-    if !instead.is_empty() {
-        return Ok(Answer::Instead(instead));
+    if !redirect.is_empty() {
+        return Ok(Handshake::Redirected(redirect));
     }
-    let mut hello = hello.clone();
-    if let Some(wrong) = meeting.wrong().or_else(|| aside(meeting, &line)) {
-        hello.failure.get_or_insert((wrong.exit(), wrong.to_string()));
+    let mut request = join.clone();
+    if let Some(wrong) =
+        rendezvous.interface_error().or_else(|| wrong_interface(rendezvous, &stream))
+    {
+        request.failure.get_or_insert((wrong.exit(), wrong.to_string()));
     }
-    let proof = proof::prove(&meeting.key, Side::Guest, &nonce);
-    line.send(&ToDoor::Hello { proof, hello: Box::new(hello) })?;
-    line.set_read_timeout(None)?;
-    Ok(Answer::In(line))
+    let auth_tag = proof::auth_tag(&rendezvous.key, Side::Worker, &theirs);
+    stream.send(&ToCoordinator::Join { auth_tag, request: Box::new(request) })?;
+    stream.set_read_timeout(None)?;
+    Ok(Handshake::Joined(stream))
 }
 
-/// Why the way to the first process is not over the interface that was asked for.
-fn aside(meeting: &Meeting, line: &Line) -> Option<ExitError> {
-    let (chosen, at) = (meeting.interface()?, line.local()?);
+/// The error of a connection whose own address is not on the selected interface.
+fn wrong_interface(rendezvous: &Rendezvous, stream: &FramedStream) -> Option<ExitError> {
+    let (chosen, at) = (rendezvous.interface()?, stream.local()?);
     let text = format!(
-        "the way to the first process {} begins at its address {at}, not at --interface {} (or BUSBW_INTERFACE): give the same to all processes, or set MASTER_ADDR to the first one's address there",
-        meeting.describe(),
-        chosen.word()
+        "the route to process 0 {} leaves from address {at}, which is not on --interface {} (or BUSBW_INTERFACE): give the same interface to all processes, or set MASTER_ADDR to the address of process 0 on that network",
+        rendezvous.describe(),
+        chosen.requested()
     );
-    (!chosen.holds(at)).then(|| ExitError::new(Exit::Usage, text))
+    (!chosen.contains(at)).then(|| ExitError::new(Exit::Usage, text))
 }
 
-/// What to run, and how many descriptors follow; exits where the run is over before it began.
-fn hear(line: &Line, parent: Option<Pid>) -> Result<(Invite, usize)> {
-    while !line.is_ready(Duration::from_millis(500)) {
+/// Receives the rank assignment and the number of descriptors that follow. Exits if the run ended before it began.
+fn receive_assignment(
+    stream: &FramedStream,
+    parent: Option<Pid>,
+) -> Result<(RankAssignment, usize)> {
+    while !stream.is_ready(Duration::from_millis(500)) {
         if !is_parent(parent) {
-            bail!("the launcher is gone");
+            bail!("the launcher has exited");
         }
     }
-    match line.receive() {
-        Ok(ToGuest::Welcome { invite, descriptors }) => {
-            let invite = serde_json::from_value(invite).context("the invitation is garbled")?;
-            Ok((invite, descriptors))
+    match stream.receive() {
+        Ok(ToWorker::Assign { assignment, descriptors }) => {
+            let assignment =
+                serde_json::from_value(assignment).context("cannot parse the rank assignment")?;
+            Ok((assignment, descriptors))
         }
-        Ok(ToGuest::End(exit)) => low_level::exit(exit.code().into()),
-        Ok(ToGuest::Challenge { .. } | ToGuest::Stop) | Err(_) => {
-            Err(ExitError::new(Exit::RankLost, "the first process of this run is gone").into())
+        Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
+        Ok(ToWorker::ServerChallenge { .. } | ToWorker::Abort) | Err(_) => {
+            Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
+                .into())
         }
     }
 }
 
-/// Does what the first process says, and ends when it is gone.
-fn follow(reader: Line, control: &Arc<Control>) {
+/// Starts a thread that obeys the coordinator, and exits the process when the connection breaks.
+fn follow_coordinator(reader: FramedStream, control: &Arc<Control>) {
     let control = Arc::clone(control);
-    let _ = std::thread::Builder::new().name("door".to_owned()).spawn(move || {
+    let _ = std::thread::Builder::new().name("coordinator".to_owned()).spawn(move || {
         loop {
             match reader.receive() {
-                Ok(ToGuest::Stop) => control.abort(),
-                Ok(ToGuest::End(exit)) => low_level::exit(exit.code().into()),
-                Ok(ToGuest::Challenge { .. } | ToGuest::Welcome { .. }) | Err(_) => {
-                    let _ = writeln!(io::stderr(), "busbw: the first process of this run is gone");
+                Ok(ToWorker::Abort) => control.abort(),
+                Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
+                Ok(ToWorker::ServerChallenge { .. } | ToWorker::Assign { .. }) | Err(_) => {
+                    let _ = writeln!(
+                        io::stderr(),
+                        "busbw: lost the connection to process 0 of this run"
+                    );
                     low_level::exit(Exit::RankLost.code().into());
                 }
             }
@@ -256,23 +285,24 @@ fn follow(reader: Line, control: &Arc<Control>) {
     });
 }
 
-/// Hands signals to the first process, which got them as well if they were for all.
-fn heed_signals(line: &Arc<Mutex<Line>>) -> Result<()> {
-    let mut signals = Signals::new(signals::terminating()).context("cannot take signals")?;
-    let line = Arc::clone(line);
+/// Starts a thread that forwards terminating signals to the coordinator: it decides what they mean.
+fn forward_signals(stream: &Arc<Mutex<FramedStream>>) -> Result<()> {
+    let mut signals =
+        Signals::new(signals::terminating()).context("cannot install signal handlers")?;
+    let stream = Arc::clone(stream);
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             for signal in &mut signals {
-                tell(&line, &ToDoor::Signalled(signal));
-                signals::exit_after(SIGNALLED);
+                send(&stream, &ToCoordinator::Signalled(signal));
+                signals::exit_after(SIGNAL_EXIT_TIMEOUT);
             }
         })
         .context("cannot start a thread for signals")?;
     Ok(())
 }
 
-fn tell(line: &Mutex<Line>, message: &ToDoor) {
-    // A broken connection shows where it is read.
-    let _ = line.lock().unwrap_or_else(PoisonError::into_inner).send(message);
+fn send(stream: &Mutex<FramedStream>, message: &ToCoordinator) {
+    // A broken connection shows in the thread that reads it.
+    let _ = stream.lock().unwrap_or_else(PoisonError::into_inner).send(message);
 }

@@ -13,12 +13,12 @@ use super::words::Words;
 /// Percentiles where `-z` has none of its own (c/util/osu_util.c: case 'z').
 const PERCENTILES: [u8; 3] = [50, 90, 99];
 /// Percentiles that there is room for (c/util/osu_util.h: OMB_STAT_MAX_NUM).
-const MOST_PERCENTILES: usize = 5;
+const MAX_PERCENTILES: usize = 5;
 /// The most warm-ups of a check (VALIDATION_SKIP_MAX).
-const MOST_CHECK_WARMUPS: i64 = 10;
+const MAX_CHECK_WARMUPS: i64 = 10;
 /// Least memory of a process, and what it may have without `-M` (MAX_MEM_LOWER_LIMIT, MAX_MEM_LIMIT).
-const LEAST_MEMORY: u64 = 1 << 20;
-const MEMORY: u64 = 512 << 20;
+const MIN_MEMORY_BYTES: u64 = 1 << 20;
+const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
 
 /// What an OSU program was asked for.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub(super) fn read(program: &'static Program, words: &Words) -> Result<OsuArgume
         rate: true,
         pairs: None,
         root: 0,
-        memory: MEMORY,
+        memory: DEFAULT_MEMORY_BYTES,
         accelerator: None,
         sides: Vec::new(),
         waived: Vec::new(),
@@ -147,7 +147,7 @@ impl OsuArguments {
             }
             'd' => self.accelerator = Some(accelerator(text)?),
             'u' => {
-                number(option, text, 0, MOST_CHECK_WARMUPS)?;
+                number(option, text, 0, MAX_CHECK_WARMUPS)?;
                 let reason = "checks run apart from what is timed, which they cannot disturb";
                 self.waived.push(waive(reason));
             }
@@ -166,11 +166,12 @@ impl OsuArguments {
     }
 
     fn limit(&mut self, bytes: u64) {
-        if bytes < LEAST_MEMORY {
-            self.remarks
-                .push(format!("Requested memory limit too low, using [{LEAST_MEMORY}] instead."));
+        if bytes < MIN_MEMORY_BYTES {
+            self.remarks.push(format!(
+                "Requested memory limit too low, using [{MIN_MEMORY_BYTES}] instead."
+            ));
         }
-        self.memory = bytes.max(LEAST_MEMORY);
+        self.memory = bytes.max(MIN_MEMORY_BYTES);
     }
 }
 
@@ -213,8 +214,8 @@ fn percentiles(value: Option<&str>) -> Result<Vec<u8>, String> {
         text.split(',').filter(|part| !part.is_empty()).map(one).collect::<Result<_, _>>()?;
     match list.len() {
         0 => Err("-z: behind the comma stands no percentile".to_owned()),
-        many if many > MOST_PERCENTILES => {
-            Err(format!("-z{text}: there is room for {MOST_PERCENTILES} percentiles"))
+        many if many > MAX_PERCENTILES => {
+            Err(format!("-z{text}: there is room for {MAX_PERCENTILES} percentiles"))
         }
         _ => Ok(list),
     }

@@ -8,7 +8,7 @@ use busbw_core::{
 
 use super::*;
 use crate::options::{self, Environment};
-use crate::options::{BadOption, Surroundings};
+use crate::options::{BadOption, HostResources};
 use busbw_runner::{
     backend::nccl::{Gpus, Libraries},
     request::Request,
@@ -27,9 +27,9 @@ fn request_on(line: &str, gpus: usize) -> Result<Request, BadOption> {
         0 => Err("there is no driver".to_owned()),
         count => Ok(Gpus { count, memory: 1 << 34, libraries }),
     };
-    let surroundings = Surroundings { cores: 8, gpus, mpi: Err("none".to_owned()), seed: 1 };
+    let host_resources = HostResources { cores: 8, gpus, mpi: Err("none".to_owned()), seed: 1 };
     let environment = Environment::default();
-    options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+    options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
 }
 
 fn request(line: &str) -> Result<Request, BadOption> {

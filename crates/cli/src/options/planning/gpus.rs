@@ -14,13 +14,13 @@ use super::{
     waivers,
 };
 use crate::options::arguments::{BackendName, Proof};
-use crate::options::{BadOption, Surroundings};
+use crate::options::{BadOption, HostResources};
 use busbw_runner::backend::nccl::{Gpus, is_within_tolerance};
 
 /// Who moves the bytes: what was asked for, or the GPUs if there are some.
 pub(super) fn backend(
     a: &BenchArguments,
-    surroundings: &Surroundings,
+    host_resources: &HostResources,
 ) -> Result<BackendChoice, BadOption> {
     let options = || -> Result<GpuOptions, BadOption> {
         let register = match count("-R", a.local_register, 0, 0, 2)? {
@@ -41,9 +41,9 @@ pub(super) fn backend(
             },
         })
     };
-    match (a.backend, &surroundings.gpus) {
+    match (a.backend, &host_resources.gpus) {
         (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
-        (Some(BackendName::Mpi), _) => match &surroundings.mpi {
+        (Some(BackendName::Mpi), _) => match &host_resources.mpi {
             Ok(_) => Ok(BackendChoice::Mpi),
             Err(why) => Err(BadOption::impossible(format!("--backend mpi cannot run here: {why}"))),
         },
@@ -141,8 +141,8 @@ pub(super) fn unproven(plan: &Plan) -> Option<String> {
 }
 
 /// What to say when the host is measured because there is no GPU.
-pub(super) fn absence(a: &BenchArguments, surroundings: &Surroundings) -> Option<String> {
-    let why = surroundings.gpus.as_ref().err().filter(|_| a.backend.is_none())?;
+pub(super) fn absence(a: &BenchArguments, host_resources: &HostResources) -> Option<String> {
+    let why = host_resources.gpus.as_ref().err().filter(|_| a.backend.is_none())?;
     Some(format!(
         "no GPU is used, since {why}: this measures memory of this machine (--backend host)"
     ))

@@ -12,10 +12,10 @@ use crate::options::BadOption;
 
 /// Beyond so many bytes there are fewer iterations, as in OSU's loops (c/util/osu_util.h:
 /// LARGE_MESSAGE_SIZE).
-const LARGE: u64 = 8192;
+const LARGE_MESSAGE_BYTES: u64 = 8192;
 /// Timed and untimed iterations of a batch, of small sizes, then of large ones. Less than OSU's, since
 /// there are several batches.
-const LOOPS: [u32; 4] = [200, 20, 20, 2];
+const LATENCY_LOOPS: [u32; 4] = [200, 20, 20, 2];
 
 /// Whether every iteration of a collective is timed alone: where that was asked for, under OSU's names, and
 /// in a barrier, which has no other figure.
@@ -26,12 +26,12 @@ pub(super) fn is_asked(benchmark: Benchmark, style: Style, a: &BenchArguments) -
 
 /// How many iterations a batch has.
 pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
-    let [small, small_warmup, large, large_warmup] = LOOPS;
+    let [small, small_warmup, large, large_warmup] = LATENCY_LOOPS;
     let iterations = count("-n", a.iterations, i64::from(small), 1, 1 << 30)? as u32;
     let warmup = count("-w", a.warmup, i64::from(small_warmup), 0, 1 << 30)? as u32;
     // What was asked for holds for all sizes.
     let large = LargeMessages {
-        above: LARGE,
+        above: LARGE_MESSAGE_BYTES,
         iterations: if a.iterations.is_some() { iterations } else { large },
         warmup: if a.warmup.is_some() { warmup } else { large_warmup },
     };

@@ -1,24 +1,24 @@
-//! What a launcher means for a plan: which backends its processes can use, and which GPUs each takes.
+//! A launcher's part in a plan: the backends that its processes can use, and the GPUs of each.
 //! Not how they meet (`launch::party`).
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
 
 use super::{BenchArguments, variables};
 use crate::options::Environment;
-use crate::options::{BadOption, Surroundings};
+use crate::options::{BadOption, HostResources};
 use busbw_job::launched::Launched;
 
-/// Refuses what processes of a launcher cannot do.
+/// Refuses options that a launcher's processes cannot honour.
 pub(super) fn possible(
     launched: &Launched,
     a: &BenchArguments,
     backend: &BackendChoice,
-    surroundings: &Surroundings,
+    host_resources: &HostResources,
 ) -> Result<(), BadOption> {
-    let said = &launched.said;
+    let said = &launched.variables;
     if a.repeat.is_some_and(|launches| launches > 1) {
         return Err(BadOption::new(format!(
-            "--repeat starts ranks afresh, which only their launcher can ({said}): start busbw so often, or without a launcher"
+            "--repeat starts new rank processes, which only their launcher can do ({said}): start busbw several times, or without a launcher"
         )));
     }
     match backend {
@@ -26,7 +26,7 @@ pub(super) fn possible(
             "--backend fake has no ranks, and would print a table for each process of the launcher ({said}): start busbw without it, with -g for the number of ranks"
         ))),
         BackendChoice::Host if !launched.one_host => {
-            let why = match &surroundings.gpus {
+            let why = match &host_resources.gpus {
                 Err(why) if a.backend.is_none() => format!(", and no GPU is used, since {why}"),
                 _ => String::new(),
             };
@@ -40,11 +40,11 @@ pub(super) fn possible(
     }
 }
 
-/// Refuses what MPI cannot do: its ranks are its launcher's processes.
+/// Refuses several ranks a process, and a start without an MPI launcher.
 pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), BadOption> {
     if launched.is_none() {
         return Err(BadOption::new(
-            "--backend mpi measures processes that an MPI launcher starts, and this one was started alone: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
+            "--backend mpi needs processes that an MPI launcher starts, and this one was started without: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
         ));
     }
     if each != 1 {
@@ -55,11 +55,11 @@ pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), Bad
     Ok(())
 }
 
-/// Says of `--interface` that nobody talks over one: all ranks are on this host.
+/// Waives `--interface` where all ranks are on this host.
 pub(super) fn waived(launched: Option<&Launched>, a: &BenchArguments) -> Option<Waiver> {
     let word =
         a.interface.as_ref().filter(|_| launched.is_none_or(|launched| launched.one_host))?;
-    let reason = "all ranks are on this host, and need no interface between them".to_owned();
+    let reason = "all ranks are on this host, and need no interface".to_owned();
     Some(Waiver { option: format!("--interface {word}"), reason })
 }
 
@@ -86,8 +86,8 @@ pub(super) fn first_device(
     }
     let Some(place) = launched.local_rank else {
         return Err(BadOption::new(format!(
-            "the launcher says which of all processes this is ({}), but not which of this host: set LOCAL_RANK, or NCCL_TESTS_DEVICE to its first GPU",
-            launched.said
+            "the launcher gives this process's rank ({}), but not its local rank: set LOCAL_RANK, or NCCL_TESTS_DEVICE to its first GPU",
+            launched.variables
         )));
     };
     Ok(place * each)
@@ -130,8 +130,8 @@ mod tests {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         });
         let mpi = Err(String::new());
-        let surroundings = Surroundings { cores: 8, gpus, mpi, seed: 1 };
-        options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+        let host_resources = HostResources { cores: 8, gpus, mpi, seed: 1 };
+        options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
             .map(|request| request.plan)
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let none = || Err("there is no driver".to_owned());
         for (line, more, gpus, why) in [
             ("busbw all_reduce --backend fake", &[][..], none(), "a table for each process"),
-            ("busbw all_reduce --repeat 2", &[], gpus(8), "start busbw so often"),
+            ("busbw all_reduce --repeat 2", &[], gpus(8), "start busbw several times"),
             ("busbw all_reduce", &apart, none(), "since there is no driver"),
             ("busbw all_reduce --share-gpus -g 2", &[], gpus(4), "leave out -t and -g"),
             ("busbw all_reduce -t 64 -g 64", &[], gpus(8), "4096 are the most"),

@@ -39,7 +39,7 @@ mod tests {
     use busbw_core::{exit::Exit, plan::Plan};
 
     use super::*;
-    use crate::options::Surroundings;
+    use crate::options::HostResources;
     use crate::options::{self, Command, Environment};
     use busbw_runner::backend::mpi::{Gpus, Libraries};
 
@@ -100,8 +100,8 @@ mod tests {
             None if arguments.wants_gpus() => Err("there is no driver".to_owned()),
             gpus => Ok(Libraries { mpi: "m".into(), gpus }),
         };
-        let surroundings = Surroundings { cores: 8, gpus: Err("none".to_owned()), mpi, seed: 1 };
-        options::plan(benchmark, style, &program, &arguments, &environment, &surroundings)
+        let host_resources = HostResources { cores: 8, gpus: Err("none".to_owned()), mpi, seed: 1 };
+        options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
             .map(|request| request.plan)
     }
 

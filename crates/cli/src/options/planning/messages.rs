@@ -12,16 +12,16 @@ use super::{BenchArguments, values::count, waivers::of_options};
 use crate::options::BadOption;
 
 /// Sizes where none are given, bytes: OSU's (c/util/osu_util.h: MIN_MESSAGE_SIZE, MAX_MESSAGE_SIZE).
-pub(super) const SIZES: (u64, u64) = (1, 4 << 20);
+pub(super) const DEFAULT_SIZES: (u64, u64) = (1, 4 << 20);
 /// The largest message.
-pub(super) const LARGEST: u64 = 4 << 30;
+pub(super) const MAX_MESSAGE_BYTES: u64 = 4 << 30;
 /// Beyond so many bytes messages are large, as for OSU (LARGE_MESSAGE_SIZE).
-const LARGE: u64 = 8192;
+const LARGE_MESSAGE_BYTES: u64 = 8192;
 
 /// Iterations of a batch, timed and untimed, of small messages and of large ones. Less than OSU's,
 /// since there are several batches.
-const LATENCY: ([u32; 2], [u32; 2]) = ([1000, 100], [100, 10]);
-const BANDWIDTH: ([u32; 2], [u32; 2]) = ([20, 2], [5, 1]);
+const LATENCY_LOOPS: ([u32; 2], [u32; 2]) = ([1000, 100], [100, 10]);
+const BANDWIDTH_LOOPS: ([u32; 2], [u32; 2]) = ([20, 2], [5, 1]);
 
 /// Ranks where none are asked for: two, or as many pairs as there are devices.
 pub(super) fn default_ranks(test: Messages, there: usize) -> usize {
@@ -34,12 +34,12 @@ pub(super) fn loops(
     a: &BenchArguments,
 ) -> Result<(u32, u32, Messaging), BadOption> {
     let ([small, small_warmup], [large, large_warmup]) =
-        if test.is_latency() { LATENCY } else { BANDWIDTH };
+        if test.is_latency() { LATENCY_LOOPS } else { BANDWIDTH_LOOPS };
     let iterations = count("-n", a.iterations, i64::from(small), 1, 1 << 30)? as u32;
     let warmup = count("-w", a.warmup, i64::from(small_warmup), 0, 1 << 30)? as u32;
     // What was asked for holds for all sizes.
     let large = LargeMessages {
-        above: LARGE,
+        above: LARGE_MESSAGE_BYTES,
         iterations: if a.iterations.is_some() { iterations } else { large },
         warmup: if a.warmup.is_some() { warmup } else { large_warmup },
     };
@@ -69,9 +69,9 @@ pub(super) fn possible(test: Messages, ranks: usize, max_bytes: u64) -> Result<(
 
 /// Refuses messages beyond the largest.
 pub(super) fn not_too_large(max_bytes: u64) -> Result<(), BadOption> {
-    if max_bytes > LARGEST {
+    if max_bytes > MAX_MESSAGE_BYTES {
         return Err(BadOption::new(format!(
-            "-e {max_bytes}: messages have 4 GiB ({LARGEST} bytes) at most"
+            "-e {max_bytes}: messages have 4 GiB ({MAX_MESSAGE_BYTES} bytes) at most"
         )));
     }
     Ok(())
@@ -130,7 +130,7 @@ mod tests {
         assert!(why.contains("there are 8: use -g 2") && why.contains("multi_lat"), "{why}");
         let why = possible(Messages::MultiBandwidth, 5, 8).unwrap_err().to_string();
         assert!(why.contains("use -g 6"), "{why}");
-        let why = possible(Messages::Bandwidth, 2, LARGEST + 1).unwrap_err().to_string();
+        let why = possible(Messages::Bandwidth, 2, MAX_MESSAGE_BYTES + 1).unwrap_err().to_string();
         assert!(why.contains("4 GiB"), "{why}");
         assert_eq!(default_ranks(Messages::MultiLatency, 7), 6);
         assert_eq!(default_ranks(Messages::MultiLatency, 1), 2);

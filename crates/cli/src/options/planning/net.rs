@@ -58,7 +58,7 @@ mod tests {
     use busbw_core::exit::Exit;
 
     use super::*;
-    use crate::options::Surroundings;
+    use crate::options::HostResources;
     use crate::options::{self, Command, Environment};
     use busbw_runner::request::Request;
 
@@ -69,14 +69,15 @@ mod tests {
             panic!("{line} does not parse");
         };
         let none = || "there is none".to_owned();
-        let surroundings = Surroundings { cores: 4, gpus: Err(none()), mpi: Err(none()), seed: 1 };
+        let host_resources =
+            HostResources { cores: 4, gpus: Err(none()), mpi: Err(none()), seed: 1 };
         options::plan(
             benchmark,
             style,
             &program,
             &arguments,
-            &Environment::default(),
-            &surroundings,
+            &crate::options::Environment::default(),
+            &host_resources,
         )
     }
 

@@ -8,20 +8,20 @@ use busbw_core::{
     plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
 };
 
-use super::{BenchArguments, messages::LARGEST};
-use crate::options::{BadOption, Surroundings};
+use super::{BenchArguments, messages::MAX_MESSAGE_BYTES};
+use crate::options::{BadOption, HostResources};
 use crate::options::{arguments::BackendName, osu::OsuArguments};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).
-const LARGE: u64 = 8192;
+const LARGE_MESSAGE_BYTES: u64 = 8192;
 /// Last size of messages and of collectives (MAX_MESSAGE_SIZE, MAX_MSG_SIZE_COLL).
-const LAST: u64 = 4 << 20;
-const LAST_OF_COLLECTIVES: u64 = 1 << 20;
+const MESSAGES_MAX_BYTES: u64 = 4 << 20;
+const COLLECTIVES_MAX_BYTES: u64 = 1 << 20;
 /// Timed and untimed iterations of small messages, then of large ones (LAT_, BW_ and COLL_LOOP_SMALL,
 /// and what follows them there).
-const LATENCY: [u32; 4] = [10_000, 100, 1000, 10];
-const BANDWIDTH: [u32; 4] = [100, 10, 20, 2];
-const COLLECTIVES: [u32; 4] = [1000, 100, 100, 10];
+const LATENCY_LOOPS: [u32; 4] = [10_000, 100, 1000, 10];
+const BANDWIDTH_LOOPS: [u32; 4] = [100, 10, 20, 2];
+const COLLECTIVE_LOOPS: [u32; 4] = [1000, 100, 100, 10];
 /// Windows of `-V` (c/util/osu_util_mpi.h: WINDOW_SIZES).
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
@@ -38,11 +38,11 @@ pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> 
 pub(super) fn unasked(
     asked: Option<BackendName>,
     backend: &BackendChoice,
-    surroundings: &Surroundings,
+    host_resources: &HostResources,
 ) -> Option<String> {
     let unasked = asked.is_none() && *backend == BackendChoice::Host;
     unasked.then(|| {
-        let why = match &surroundings.mpi {
+        let why = match &host_resources.mpi {
             Ok(_) => "no launcher started this (mpirun -n 2 …)",
             Err(why) => why,
         };
@@ -59,10 +59,10 @@ pub(super) fn sizes(
     remarks: &mut Vec<String>,
 ) -> Result<(u64, u64, Step), BadOption> {
     let Some(collective) = osu.program.benchmark.collective() else {
-        let last = osu.sizes[1].unwrap_or(LAST.max(osu.sizes[0].unwrap_or(0)));
-        if last > LARGEST {
+        let last = osu.sizes[1].unwrap_or(MESSAGES_MAX_BYTES.max(osu.sizes[0].unwrap_or(0)));
+        if last > MAX_MESSAGE_BYTES {
             return Err(BadOption::new(format!(
-                "-m {last}: messages have 4 GiB ({LARGEST} bytes) at most"
+                "-m {last}: messages have 4 GiB ({MAX_MESSAGE_BYTES} bytes) at most"
             )));
         }
         return ordered(osu.sizes[0].unwrap_or(1), last);
@@ -71,7 +71,7 @@ pub(super) fn sizes(
         return Ok((0, 0, Step::Factor(2)));
     }
     let first = osu.sizes[0].unwrap_or(1);
-    let last = osu.sizes[1].unwrap_or(LAST_OF_COLLECTIVES.max(first));
+    let last = osu.sizes[1].unwrap_or(COLLECTIVES_MAX_BYTES.max(first));
     let room = osu.memory / if collective.chunked() { ranks as u64 } else { 1 };
     if last > room {
         remarks.push(format!(
@@ -94,16 +94,16 @@ fn ordered(first: u64, last: u64) -> Result<(u64, u64, Step), BadOption> {
 pub(super) fn loops(osu: &OsuArguments, ranks: usize) -> Result<(u32, u32, Messaging), BadOption> {
     let test = osu.program.benchmark.messages();
     let [small, small_warmup, large, large_warmup] = match test {
-        None => COLLECTIVES,
-        Some(test) if test.is_latency() => LATENCY,
-        Some(_) => BANDWIDTH,
+        None => COLLECTIVE_LOOPS,
+        Some(test) if test.is_latency() => LATENCY_LOOPS,
+        Some(_) => BANDWIDTH_LOOPS,
     };
     let asked = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok());
     let (iterations, warmup) = (asked(osu.iterations), asked(osu.warmup));
     let messaging = Messaging {
         window: asked(osu.window).unwrap_or(Messaging::default().window),
         large: Some(LargeMessages {
-            above: LARGE,
+            above: LARGE_MESSAGE_BYTES,
             iterations: iterations.unwrap_or(large),
             warmup: warmup.unwrap_or(large_warmup),
         }),

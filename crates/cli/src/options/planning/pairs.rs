@@ -12,15 +12,15 @@ use crate::options::BadOption;
 use crate::options::pairing::Only;
 
 /// Sizes where none are given, bytes: of latency, and of bandwidth.
-pub(super) const SIZES: (u64, u64) = (8, 64 << 20);
+pub(super) const DEFAULT_SIZES: (u64, u64) = (8, 64 << 20);
 /// Round trips of a sample, timed and untimed.
-const LATENCY: [u32; 2] = [200, 20];
+const LATENCY_LOOPS: [u32; 2] = [200, 20];
 /// Windows of a sample, timed and untimed, and the messages of each.
-const BANDWIDTH: [u32; 3] = [2, 1, 32];
+const BANDWIDTH_LOOPS: [u32; 3] = [2, 1, 32];
 /// Beyond so many ranks each meets some others only.
-const MOST: usize = 128;
+const MAX_RANKS_FOR_ALL_PAIRS: usize = 128;
 /// So many.
-const PEERS: usize = 16;
+const SAMPLED_PEERS: usize = 16;
 
 /// Which pairs, and what of them.
 pub(super) fn pairing(
@@ -51,7 +51,7 @@ pub(super) fn pairing(
     let selection = match asked.sample {
         Some(peers) => PairSelection::Sample(peers as usize),
         None if asked.rails => PairSelection::Rails,
-        None if ranks > MOST => PairSelection::Sample(PEERS),
+        None if ranks > MAX_RANKS_FOR_ALL_PAIRS => PairSelection::Sample(SAMPLED_PEERS),
         None => PairSelection::All,
     };
     let tests = match asked.only {
@@ -66,9 +66,9 @@ pub(super) fn pairing(
 /// Of so many ranks each meets some others only, unless something else was asked for.
 pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
     let asked = a.pairing.as_ref().is_some_and(|pairing| pairing.rails || pairing.sample.is_some());
-    (ranks > MOST && !asked).then(|| {
+    (ranks > MAX_RANKS_FOR_ALL_PAIRS && !asked).then(|| {
         format!(
-            "{ranks} ranks are {} pairs: each rank meets {PEERS} others, drawn; --sample {ranks} is all of them",
+            "{ranks} ranks are {} pairs: each rank meets {SAMPLED_PEERS} others, drawn; --sample {ranks} is all of them",
             ranks * (ranks - 1) / 2
         )
     })
@@ -76,10 +76,10 @@ pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
 
 /// How many messages a sample is made of.
 pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
-    let [round_trips, untimed] = LATENCY;
+    let [round_trips, untimed] = LATENCY_LOOPS;
     let iterations = count("-n", a.iterations, i64::from(round_trips), 1, 1 << 30)? as u32;
     let warmup = count("-w", a.warmup, i64::from(untimed), 0, 1 << 30)? as u32;
-    let [windows, untimed, window] = BANDWIDTH;
+    let [windows, untimed, window] = BANDWIDTH_LOOPS;
     let large = LargeMessages {
         above: 0,
         iterations: if a.iterations.is_some() { iterations } else { windows },

@@ -47,7 +47,7 @@ impl From<BadOption> for ExitError {
 
 /// What planning must know of the machine.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct HostResources {
     /// Cores that this process may use.
     pub cores: usize,
     /// GPUs, or why there are none to use.

@@ -13,9 +13,9 @@ fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> 
     else {
         panic!("{line} does not parse");
     };
-    let surroundings =
-        Surroundings { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
-    plan(benchmark, style, &program, &arguments, environment, &surroundings)
+    let host_resources =
+        HostResources { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
+    plan(benchmark, style, &program, &arguments, environment, &host_resources)
 }
 
 fn planned(line: &str) -> Plan {

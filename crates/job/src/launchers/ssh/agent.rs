@@ -1,5 +1,5 @@
-//! `busbw __agent`, at the other end of ssh: says what its host is, starts the host's processes as it is told
-//! on stdin, and ends them when stdin ends or falls silent. What they print goes where ssh takes it.
+//! `busbw __agent`, the remote end of ssh: it describes its host, starts the host's processes as stdin orders, and ends
+//! them when stdin closes or heartbeats stop. Their output goes to ssh.
 //! Not a supervisor: that is process 0 of the run.
 
 use std::{
@@ -20,28 +20,28 @@ use rustix::{
 use super::orders::{Greeting, INTERRUPT, Orders, READY};
 use busbw_host::machine;
 
-/// How long the other end may show no sign of life (`watch::ALIVE`): a connection that is dead, not closed.
-const SILENCE: Duration = Duration::from_secs(10);
-/// How long orders may take: other hosts may still be copied to.
-const ORDERS: Duration = Duration::from_secs(600);
-/// How often processes are looked at.
-const LOOK: Duration = Duration::from_millis(20);
-/// How long the host of process 0 waits for others when that has ended: the run is over.
-const GRACE: Duration = Duration::from_secs(3);
-/// Longest line.
-const LONGEST: usize = 1 << 22;
+/// How long no line may arrive (`watch::HEARTBEAT_INTERVAL`): the connection is dead, but not closed.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the orders may take: busbw may still be copied to other hosts.
+const ORDERS_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often processes are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the host of process 0 waits for its other processes after process 0 has exited.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest line, bytes.
+const MAX_LINE_BYTES: usize = 1 << 22;
 
 /// Runs the agent; its exit code is that of its first process.
 ///
 /// # Errors
-/// When it is not told what to start, or cannot start it.
+/// When no orders arrive, or a process cannot be started.
 pub fn run() -> Result<Exit> {
     greet()?;
     let mut lines = Lines { rest: Vec::new() };
-    let orders = lines.next(ORDERS).context("busbw at the other end of ssh is gone")?;
-    let orders: Orders = serde_json::from_str(&orders).context("the orders are garbled")?;
+    let orders = lines.next(ORDERS_TIMEOUT).context("busbw at the other end of ssh has exited")?;
+    let orders: Orders = serde_json::from_str(&orders).context("cannot parse the orders")?;
     if let Some(folder) = &orders.folder {
-        // Where there is none of that name, ssh's own will do, as with mpirun.
+        // If the folder does not exist here, ssh's own is used, as with mpirun.
         let _ = std::env::set_current_dir(folder);
     }
     let children = Arc::new(Mutex::new(Vec::new()));
@@ -67,8 +67,8 @@ pub fn run() -> Result<Exit> {
     let mut over: Option<Instant> = None;
     loop {
         let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
-        if over.is_some_and(|since| since.elapsed() > GRACE) {
-            // Such as one that is stopped.
+        if over.is_some_and(|since| since.elapsed() > EXIT_TIMEOUT) {
+            // A stopped process, for example, does not exit by itself.
             end(&mut all);
         }
         let codes: Vec<Option<i32>> = all
@@ -83,14 +83,14 @@ pub fn run() -> Result<Exit> {
         }
         if let Some(codes) = codes.into_iter().collect::<Option<Vec<i32>>>() {
             let code = codes.first().copied().unwrap_or(0);
-            // An `Exit` knows busbw's own codes only, and this is whatever its process had.
+            // Any code of the process, not only busbw's own (`Exit`).
             std::process::exit(code);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Says what this host is.
+/// Prints the description of this host.
 fn greet() -> Result<()> {
     let free = TcpListener::bind(("::", 0)).or_else(|_| TcpListener::bind(("0.0.0.0", 0)));
     let port = free.and_then(|listener| listener.local_addr()).context("there is no free port")?;
@@ -100,10 +100,10 @@ fn greet() -> Result<()> {
     let greeting = Greeting { port: port.port(), host: machine::host_name(), address };
     let text = serde_json::to_string(&greeting).context("cannot serialise a greeting")?;
     let mut stdout = io::stdout();
-    writeln!(stdout, "{READY}{text}").and_then(|()| stdout.flush()).context("nobody listens")
+    writeln!(stdout, "{READY}{text}").and_then(|()| stdout.flush()).context("cannot write to ssh")
 }
 
-/// Starts one process: only that of rank 0 writes to stdout.
+/// Starts one process. Only rank 0 writes to stdout.
 fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     let rank = orders.first + place;
     let program = std::env::current_exe().context("cannot find our own program file")?;
@@ -127,9 +127,9 @@ fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start process {rank}, {}", program.display()))
 }
 
-/// Does what comes on stdin; when nothing does any more, everything here ends.
+/// Obeys the lines of stdin; ends all processes when they stop.
 fn obey(lines: &mut Lines, children: &Mutex<Vec<Child>>) {
-    while let Ok(line) = lines.next(SILENCE) {
+    while let Ok(line) = lines.next(HEARTBEAT_TIMEOUT) {
         if line == INTERRUPT {
             let all = children.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(first) = all.first() {
@@ -141,7 +141,7 @@ fn obey(lines: &mut Lines, children: &Mutex<Vec<Child>>) {
     std::process::exit(Exit::RankLost.code().into());
 }
 
-/// Nobody is left to write results for.
+/// Kills all processes of this host.
 fn end(children: &mut [Child]) {
     for child in children {
         let _ = child.kill();
@@ -154,10 +154,10 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line that says something within `limit`; any line is a sign of life.
+    /// The next line that is not empty, within `limit` of the last line: empty ones are heartbeats.
     ///
     /// # Errors
-    /// When stdin ends, or nothing comes in time.
+    /// When stdin closes, or no line arrives in time.
     fn next(&mut self, limit: Duration) -> Result<String> {
         let mut by = Instant::now() + limit;
         loop {
@@ -177,16 +177,16 @@ impl Lines {
             let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&left));
             let mut piece = [0; 1 << 12];
             match ready {
-                Ok(0) => bail!("no sign of life"),
+                Ok(0) => bail!("no heartbeat"),
                 Err(rustix::io::Errno::INTR) => continue,
-                // std's own stdin reads ahead, and poll would not see what it has.
+                // Not std's stdin: it reads ahead, and poll would not see its buffer.
                 _ => match rustix::io::read(&stdin, &mut piece) {
                     Ok(0) | Err(_) => bail!("stdin has ended"),
                     Ok(read) => self.rest.extend_from_slice(&piece[..read]),
                 },
             }
-            if self.rest.len() > LONGEST {
-                bail!("a line without end");
+            if self.rest.len() > MAX_LINE_BYTES {
+                bail!("a line exceeds the limit");
             }
         }
     }

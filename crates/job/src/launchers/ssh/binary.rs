@@ -1,6 +1,5 @@
-//! Our own program as it is copied to other hosts: its bytes, the name that they give it there, and the shell
-//! scripts that look for it, start it and write it. A copy is written under another name, checked, and then
-//! renamed: several at once do not disturb each other.
+//! This program's copy on other hosts: its bytes, its path there, and the shell scripts that find, start and write
+//! it. A copy is written under another name, checked, then renamed: concurrent copies do not disturb each other.
 //! Not the connection.
 
 use std::fs;
@@ -11,29 +10,29 @@ use sha2::{Digest, Sha256};
 use crate::rendezvous::token;
 use busbw_core::hidden_commands::AGENT;
 
-/// Where it is kept there. Dollar signs, but no single quotes: they stand around the script.
+/// The folder of copies. Dollar signs, but no single quotes: those enclose the script.
 const FOLDER: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/busbw";
 
-/// Our program.
+/// This program.
 pub(super) struct Binary {
     pub(super) bytes: Vec<u8>,
     hash: String,
 }
 
-/// What the scripts print, each on a line of its own; what else comes is the host's own greeting.
+/// Lines that the scripts print. Other lines are the host's own messages.
 pub(super) const HOST: &str = "busbw-host";
 pub(super) const MISSING: &str = "busbw-missing";
 pub(super) const COPIED: &str = "busbw-copied";
 
 impl Binary {
-    /// The program that runs here, even if its file was replaced meanwhile.
+    /// The running program, even if its file has been replaced.
     pub(super) fn ours() -> Result<Binary> {
         let bytes = fs::read("/proc/self/exe").context("cannot read our own program file")?;
         let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Binary { bytes, hash })
     }
 
-    /// Says what the host is, and becomes the agent, or says that the program is not there, or damaged.
+    /// A script that prints what the host is, and executes the agent, or prints that the copy is missing or damaged.
     pub(super) fn start_script(&self) -> String {
         format!(
             "f=\"{FOLDER}/{}/busbw\"; echo {HOST} $(uname -s) $(uname -m); if test -x \"$f\" && {}; then exec \"$f\" {AGENT}; fi; echo {MISSING}",
@@ -42,8 +41,8 @@ impl Binary {
         )
     }
 
-    /// Takes the program from stdin. `token` makes the name of a copy under way, also among hosts that
-    /// share a home.
+    /// A script that writes the program from stdin. `token` makes the temporary name unique among hosts with a shared
+    /// home.
     pub(super) fn copy_script(&self) -> Result<String> {
         let token = token()?;
         Ok(format!(
@@ -53,7 +52,7 @@ impl Binary {
         ))
     }
 
-    /// Whether the file that a variable names has our bytes: by hash, where the host can, else by size.
+    /// A shell test whether the file has these bytes: by hash where the host has sha256sum, else by size.
     fn check(&self, variable: &str) -> String {
         let (size, hash) = (self.bytes.len(), &self.hash);
         format!(

@@ -1,6 +1,6 @@
-//! One host's ssh: opened, the program copied if need be, and its agent ready for orders. What ssh and the
-//! host say on stderr is kept until then, to be quoted when it fails; after that it goes to ours.
-//! Not what becomes of it during the run (`watch`).
+//! One host's ssh connection until its agent is ready; it copies the program if needed. stderr of ssh and the host is
+//! kept until then, for error messages; afterwards it goes to this process's stderr.
+//! Not the connection during the run (`watch`).
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -23,29 +23,29 @@ use crate::launchers::{command::Command, not_started, one::ended};
 use busbw_core::exit::ExitError;
 use busbw_core::printable::printable;
 
-/// How long a host may take from the connection to the greeting of its agent.
-const START: Duration = Duration::from_secs(60);
-/// How much of what ssh says is kept for a message.
-const KEPT: usize = 2000;
-/// Longest line of a host that is looked at.
-const LONGEST: u64 = 1 << 16;
+/// How long a host may take from the start of ssh to its agent's greeting.
+const AGENT_START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of ssh's stderr is kept for a message, bytes.
+const MAX_KEPT_BYTES: usize = 2000;
+/// Longest line that is read, bytes.
+const MAX_LINE_BYTES: u64 = 1 << 16;
 
 /// A host whose agent is ready.
 pub(super) struct Connection {
-    /// As the user calls it.
+    /// The host as the user names it.
     pub(super) host: String,
     pub(super) child: Child,
     pub(super) stdin: ChildStdin,
     pub(super) stdout: BufReader<ChildStdout>,
-    pub(super) said: Said,
+    pub(super) output: SshOutput,
     pub(super) greeting: Greeting,
 }
 
 impl Connection {
-    /// Opens it; `command` makes the command that runs a script there.
+    /// Opens the connection; `command` makes the ssh command that runs a script there.
     ///
     /// # Errors
-    /// What ssh says, or that our program cannot run there.
+    /// When ssh fails, or this program cannot run there.
     pub(super) fn open(
         host: &str,
         command: impl Fn(&str) -> Command,
@@ -59,14 +59,14 @@ impl Connection {
                 copy(host, &command(&binary.copy_script()?), &binary.bytes)?;
                 ssh = Ssh::spawn(host, &start)?;
                 ssh.find_agent()?.ok_or_else(|| {
-                    let text = format!("{host}: busbw was copied to it, and is not there: see whether ~/.cache keeps files");
+                    let text = format!("{host}: busbw was copied to it, and the copy is missing: check whether ~/.cache keeps files");
                     ExitError::new(Exit::Library, text)
                 })?
             }
         };
-        ssh.said.pass_on();
-        let Ssh { host, child, stdin, stdout, said } = ssh;
-        Ok(Connection { host, child, stdin, stdout, said, greeting })
+        ssh.output.forward();
+        let Ssh { host, child, stdin, stdout, output } = ssh;
+        Ok(Connection { host, child, stdin, stdout, output, greeting })
     }
 }
 
@@ -76,11 +76,11 @@ struct Ssh {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    said: Said,
+    output: SshOutput,
 }
 
 impl Ssh {
-    /// In a process group of its own: Ctrl-C must not end the connection before the run.
+    /// In a process group of its own: Ctrl-C must not close the connection before the run has ended.
     fn spawn(host: &str, command: &Command) -> Result<Ssh> {
         let child = command
             .to_start()
@@ -94,28 +94,29 @@ impl Ssh {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(ExitError::new(Exit::Internal, "ssh was started without pipes").into());
         };
-        let said = Said::follow(stderr)?;
-        Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), said })
+        let output = SshOutput::follow(stderr)?;
+        Ok(Ssh { host: host.to_owned(), child, stdin, stdout: BufReader::new(stdout), output })
     }
 
-    /// Reads on until the agent is there; none where the program is not.
+    /// Reads lines until the agent's greeting; none if the program is missing.
     fn find_agent(&mut self) -> Result<Option<Greeting>> {
-        let by = Instant::now() + START;
+        let by = Instant::now() + AGENT_START_TIMEOUT;
         while let Some(line) = self.line(by)? {
             if let Some(machine) = line.strip_prefix(HOST) {
                 self.possible(machine.trim())?;
             } else if line == MISSING {
                 return Ok(None);
             } else if let Some(greeting) = line.strip_prefix(READY) {
-                let greeting = serde_json::from_str(greeting)
-                    .with_context(|| format!("{}: its busbw's greeting is garbled", self.host))?;
+                let greeting = serde_json::from_str(greeting).with_context(|| {
+                    format!("{}: cannot parse the greeting of its agent", self.host)
+                })?;
                 return Ok(Some(greeting));
             }
         }
         Err(self.failed("could not start busbw there"))
     }
 
-    /// The next line; none at the end.
+    /// The next line; none at the end of the stream.
     fn line(&mut self, by: Instant) -> Result<Option<String>> {
         let mut line = Vec::new();
         if self.stdout.buffer().is_empty() {
@@ -126,17 +127,18 @@ impl Ssh {
                 poll(&mut [PollFd::new(self.stdout.get_ref(), PollFlags::IN)], Some(&left))
             {
                 let _ = self.child.kill();
-                let text = format!("did not start busbw there within {} s", START.as_secs());
+                let text =
+                    format!("did not start busbw there within {} s", AGENT_START_TIMEOUT.as_secs());
                 return Err(self.failed(&text));
             }
         }
-        let read = (&mut self.stdout).take(LONGEST).read_until(b'\n', &mut line);
+        let read = (&mut self.stdout).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         read.with_context(|| format!("cannot read from ssh to {}", self.host))?;
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         Ok(Some(text).filter(|_| !line.is_empty()))
     }
 
-    /// Refuses a host on which our program cannot run.
+    /// Refuses a host whose operating system or processor differs.
     fn possible(&self, machine: &str) -> Result<()> {
         let ours = rustix::system::uname();
         let ours = [ours.sysname(), ours.machine()].map(|word| word.to_string_lossy().into_owned());
@@ -144,7 +146,7 @@ impl Ssh {
             return Ok(());
         }
         let text = format!(
-            "{} is {}, and this busbw is for {}: start it from a machine like those hosts, or with mpirun or srun, where busbw for that machine is at the same path",
+            "{} is {}, and this busbw is for {}: start it from a machine of the hosts' kind, or use mpirun or srun with a busbw for the hosts at the same path",
             self.host,
             printable(machine),
             ours.join(" ")
@@ -152,19 +154,19 @@ impl Ssh {
         Err(ExitError::new(Exit::Impossible, text).into())
     }
 
-    /// ssh has ended too early.
+    /// The error of an ssh that ended too early.
     fn failed(&mut self, what: &str) -> anyhow::Error {
         let how = self.child.wait().map_or_else(|error| error.to_string(), ended);
-        let said = self.said.quoted();
-        let text = format!("ssh to {} {what}: ssh {how}{said}", self.host);
+        let output = self.output.quoted();
+        let text = format!("ssh to {} {what}: ssh {how}{output}", self.host);
         ExitError::new(Exit::Library, text).into()
     }
 }
 
 /// Writes our program to the host.
 fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
-    let Ssh { host, mut child, mut stdin, stdout, mut said } = Ssh::spawn(host, command)?;
-    // What went wrong there is said on stderr; here the pipe only breaks.
+    let Ssh { host, mut child, mut stdin, stdout, mut output } = Ssh::spawn(host, command)?;
+    // If writing fails, stderr tells why.
     let _ = stdin.write_all(bytes);
     drop(stdin);
     let copied = stdout.lines().map_while(Result::ok).any(|line| line == COPIED);
@@ -172,12 +174,12 @@ fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
     if copied {
         return Ok(());
     }
-    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", said.quoted());
+    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", output.quoted());
     Err(ExitError::new(Exit::Library, text).into())
 }
 
-/// What an ssh says on stderr.
-pub(super) struct Said {
+/// The stderr of an ssh.
+pub(super) struct SshOutput {
     state: Arc<Mutex<State>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -185,11 +187,11 @@ pub(super) struct Said {
 #[derive(Default)]
 struct State {
     kept: Vec<u8>,
-    passed_on: bool,
+    forwarded: bool,
 }
 
-impl Said {
-    fn follow(mut from: impl Read + Send + 'static) -> Result<Said> {
+impl SshOutput {
+    fn follow(mut from: impl Read + Send + 'static) -> Result<SshOutput> {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new()
@@ -198,33 +200,33 @@ impl Said {
                 let mut piece = [0; 1 << 12];
                 while let Ok(len @ 1..) = from.read(&mut piece) {
                     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    if state.passed_on {
+                    if state.forwarded {
                         // Without a stderr there is nobody to tell.
                         let _ = io::stderr().write_all(&piece[..len]);
                     }
                     state.kept.extend_from_slice(&piece[..len]);
-                    let more = state.kept.len().saturating_sub(KEPT);
+                    let more = state.kept.len().saturating_sub(MAX_KEPT_BYTES);
                     state.kept.drain(..more);
                 }
             })
-            .context("cannot start a thread for what ssh says")?;
-        Ok(Said { state, thread: Some(thread) })
+            .context("cannot start a thread for ssh's stderr")?;
+        Ok(SshOutput { state, thread: Some(thread) })
     }
 
-    /// From now on everything goes to our stderr, and so does what came.
-    fn pass_on(&self) {
+    /// Forwards everything to this process's stderr from now on, including what was kept.
+    fn forward(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = io::stderr().write_all(&state.kept);
         state.kept.clear();
-        state.passed_on = true;
+        state.forwarded = true;
     }
 
-    /// Whether its end has come, and with it all that there is to pass on.
+    /// Whether the stream has ended, and all of it was forwarded.
     pub(super) fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The last of it, for a message; nothing where nothing was said.
+    /// The last lines for a message; empty if there are none.
     fn quoted(&mut self) -> String {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

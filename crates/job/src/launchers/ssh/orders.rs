@@ -1,22 +1,22 @@
-//! What the two ends of an ssh connection tell each other: an agent what its host is, the user's busbw what to
-//! start there. Not how it travels.
+//! The messages of an ssh connection: the agent's description of its host, and the orders to it.
+//! Not how they travel.
 
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
 use crate::launchers::job::Job;
 
-/// The line of an agent that is ready begins with this, and goes on with a [`Greeting`].
+/// Beginning of the line of an agent that is ready; a [`Greeting`] follows.
 pub(super) const READY: &str = "busbw-agent ";
-/// A line for an agent: process 0 is to end the run.
+/// The line that has an agent interrupt process 0.
 pub(super) const INTERRUPT: &str = "interrupt";
 
-/// What an agent says of its host.
+/// An agent's description of its host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Greeting {
-    /// A TCP port that is free there.
+    /// A free TCP port.
     pub(super) port: u16,
-    /// Its name.
+    /// The host's name.
     pub(super) host: String,
     /// The address at which ssh reached it.
     pub(super) address: Option<String>,
@@ -25,24 +25,24 @@ pub(super) struct Greeting {
 /// What an agent is to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Orders {
-    /// Behind the program's name.
+    /// The arguments behind the program's name.
     pub(super) words: Vec<String>,
     pub(super) variables: Vec<(String, String)>,
-    /// Variables of the host that processes are not to have.
+    /// Variables that processes are not to have.
     pub(super) unset: Vec<String>,
-    /// A folder to be in, where the host has it.
+    /// The working folder, if the host has it.
     pub(super) folder: Option<String>,
-    /// Number of its first process, how many there are here, and in all.
+    /// Number of its first process, its number of processes, and the number of all.
     pub(super) first: usize,
     pub(super) count: usize,
     pub(super) size: usize,
-    /// Names and addresses of the first host; the first one that this host knows is taken.
+    /// Names and addresses of the first host; the first one that resolves here is used.
     pub(super) masters: Vec<String>,
     pub(super) port: u16,
 }
 
 impl Orders {
-    /// For every host of the job, by what all of them have said.
+    /// The orders for every host, from the greetings of all.
     pub(super) fn of(job: &Job, connections: &[Connection]) -> Vec<Orders> {
         let Some(master) = connections.first() else { return Vec::new() };
         let names: Vec<&str> = connections.iter().map(|one| one.host.as_str()).collect();
@@ -50,12 +50,14 @@ impl Orders {
         let port = job.master[1].as_ref().and_then(|port| port.trim().parse().ok());
         let port = port.unwrap_or(master.greeting.port);
         let mut variables = job.variables.clone();
-        variables.extend(job.ours.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        variables.extend(
+            job.private_variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
         let words = job.words.iter().map(|word| word.to_string_lossy().into_owned());
         let words: Vec<String> = words.collect();
         let folder =
             std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
-        let size = job.hosts.0.iter().map(|host| host.places).sum();
+        let size = job.hosts.0.iter().map(|host| host.slots).sum();
         let mut first = 0;
         let orders = job.hosts.0.iter().map(|host| {
             let orders = Orders {
@@ -64,20 +66,20 @@ impl Orders {
                 unset: job.unset.clone(),
                 folder: folder.clone(),
                 first,
-                count: host.places,
+                count: host.slots,
                 size,
                 masters: job.master[0].clone().map_or_else(|| masters.clone(), |name| vec![name]),
                 port,
             };
-            first += host.places;
+            first += host.slots;
             orders
         });
         orders.collect()
     }
 }
 
-/// Under which names the others may know the first of `hosts`: as the user calls it; the address at which ssh
-/// reached it, should that be a name of ~/.ssh/config; its own name. Loopback is another host for each.
+/// Names of the first of `hosts` for the others: the user's name for it; the address at which ssh reached it, in case
+/// the name is one of ~/.ssh/config; its own name. A loopback name means another host elsewhere.
 fn masters(hosts: &[&str], first: &Greeting) -> Vec<String> {
     let loopback = |name: &str| name == "localhost" || name == "::1" || name.starts_with("127.");
     let here = hosts.iter().all(|host| loopback(host));
@@ -97,7 +99,7 @@ mod tests {
             masters(hosts, &Greeting { port: 1, host: "node1".to_owned(), address })
         };
         assert_eq!(masters(&["a", "b"], "10.0.0.1"), ["a", "10.0.0.1", "node1"]);
-        // The user sits on the first host, or on the only one.
+        // The user is on the first host, or on the only one.
         assert_eq!(masters(&["localhost", "b"], "127.0.0.1"), ["node1"]);
         assert_eq!(
             masters(&["127.0.0.1", "::1"], "127.0.0.1"),

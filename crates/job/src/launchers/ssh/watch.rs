@@ -1,5 +1,4 @@
-//! All hosts' connections during the run: orders, signs of life, Ctrl-C; whose connection is lost, and the end
-//! of all of them.
+//! The connections to all hosts during the run: orders, heartbeats, Ctrl-C, lost hosts, and the end.
 //! Not the ranks: process 0 supervises those.
 
 use std::{
@@ -15,66 +14,66 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    connection::{Connection, Said},
+    connection::{Connection, SshOutput},
     orders::{INTERRUPT, Orders},
 };
-use crate::launchers::{How, one::ended};
+use crate::launchers::{JobEnd, one::ended};
 use busbw_core::printable::Printable;
 
-/// Between two signs of life (`agent::SILENCE`).
-const ALIVE: Duration = Duration::from_secs(1);
-/// How often connections are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long process 0 may take to notice that a host is gone, to say so, and to end the run.
-const LOSS: Duration = Duration::from_secs(15);
+/// Between two heartbeats (`agent::HEARTBEAT_TIMEOUT`).
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// How often connections are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long process 0 may take to detect a lost host, report it, and end the run.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long connections may take to close.
-const CLOSE: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A host, its orders given.
+/// A host that has its orders.
 struct Host {
     name: String,
     child: Child,
-    /// Closed to end everything there.
+    /// Closed to end all processes there.
     stdin: Option<ChildStdin>,
-    said: Said,
+    output: SshOutput,
     /// How its ssh ended, once it has.
     how: Option<(Option<i32>, String)>,
 }
 
-/// The connections.
-pub(super) struct Watch {
+/// The connections of a job.
+pub(super) struct HostMonitor {
     hosts: Arc<Mutex<Vec<Host>>>,
     stdout: Option<Box<dyn Read + Send>>,
     over: Arc<AtomicBool>,
 }
 
-impl Watch {
-    /// Gives the orders.
+impl HostMonitor {
+    /// Sends the orders.
     ///
     /// # Errors
-    /// When the system has no room for a thread.
+    /// When no thread can be started.
     pub(super) fn begin(
         connections: Vec<Connection>,
         orders: impl Fn(&[Connection]) -> Vec<Orders>,
-    ) -> Result<Watch> {
+    ) -> Result<HostMonitor> {
         let orders = orders(&connections);
         let mut stdout: Option<Box<dyn Read + Send>> = None;
         let mut hosts = Vec::new();
         for (connection, orders) in connections.into_iter().zip(orders) {
-            let Connection { host: name, child, mut stdin, stdout: mut output, said, .. } =
+            let Connection { host: name, child, mut stdin, stdout: mut lines, output, .. } =
                 connection;
             let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
             line.push(b'\n');
-            // A connection that is broken already shows as its end.
+            // A broken connection shows as the end of its ssh.
             let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
-            hosts.push(Host { name, child, stdin: Some(stdin), said, how: None });
+            hosts.push(Host { name, child, stdin: Some(stdin), output, how: None });
             if stdout.is_none() {
-                stdout = Some(Box::new(output));
+                stdout = Some(Box::new(lines));
             } else {
                 std::thread::Builder::new()
                     .name("ssh-stdout".to_owned())
-                    .spawn(move || drop(io::copy(&mut output, &mut io::stderr())))
-                    .context("cannot start a thread for what a host says")?;
+                    .spawn(move || drop(io::copy(&mut lines, &mut io::stderr())))
+                    .context("cannot start a thread for a host's stdout")?;
             }
         }
         let (hosts, over) = (Arc::new(Mutex::new(hosts)), Arc::new(AtomicBool::new(false)));
@@ -83,7 +82,7 @@ impl Watch {
             .name("ssh-watch".to_owned())
             .spawn(move || watch(&shared, &ended))
             .context("cannot start a thread for ssh")?;
-        Ok(Watch { hosts, stdout, over })
+        Ok(HostMonitor { hosts, stdout, over })
     }
 
     pub(super) fn take_stdout(&mut self) -> Box<dyn Read> {
@@ -102,25 +101,25 @@ impl Watch {
         })
     }
 
-    /// Closes what is left.
-    pub(super) fn finish(self) -> How {
+    /// Closes the connections that are left.
+    pub(super) fn finish(self) -> JobEnd {
         self.over.store(true, Ordering::SeqCst);
-        let by = Instant::now() + CLOSE;
+        let by = Instant::now() + CLOSE_TIMEOUT;
         let mut hosts = lock(&self.hosts);
         let Some(first) = hosts.first_mut() else {
-            return How { code: None, text: "no host".to_owned() };
+            return JobEnd { code: None, text: "no host".to_owned() };
         };
-        // Its stdout has ended: so will it.
+        // Its stdout has ended: the process ends soon.
         while !first.has_ended() && Instant::now() < by {
-            std::thread::sleep(LOOK / 5);
+            std::thread::sleep(POLL_INTERVAL / 5);
         }
         for host in hosts.iter_mut() {
             host.stdin = None;
         }
-        let by = Instant::now() + CLOSE;
+        let by = Instant::now() + CLOSE_TIMEOUT;
         for host in hosts.iter_mut() {
-            while !(host.has_ended() && host.said.is_over()) && Instant::now() < by {
-                std::thread::sleep(LOOK / 5);
+            while !(host.has_ended() && host.output.is_over()) && Instant::now() < by {
+                std::thread::sleep(POLL_INTERVAL / 5);
             }
             if host.how.is_none() {
                 let _ = host.child.kill();
@@ -129,11 +128,11 @@ impl Watch {
         }
         let (code, how) = hosts[0].how.clone().unwrap_or((None, "was closed".to_owned()));
         let text = format!("ssh to {}, where it ran, {how}", hosts[0].name);
-        How { code: code.filter(|code| *code != SSH_FAILED), text }
+        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text }
     }
 }
 
-impl Drop for Watch {
+impl Drop for HostMonitor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
     }
@@ -143,7 +142,7 @@ impl Drop for Watch {
 const SSH_FAILED: i32 = 255;
 
 impl Host {
-    /// Looks whether its ssh has ended.
+    /// Whether its ssh has ended.
     fn has_ended(&mut self) -> bool {
         if self.how.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
@@ -153,25 +152,25 @@ impl Host {
         self.how.is_some()
     }
 
-    /// Whether its ssh ended, but not since its agent did.
+    /// Whether its ssh ended although its agent did not.
     fn is_lost(&self) -> bool {
         matches!(&self.how, Some((None | Some(SSH_FAILED), _)))
     }
 }
 
-/// Shows hosts that we are there, and sees which of them are gone.
+/// Sends heartbeats to all hosts, and reports those that are lost.
 fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
-    let (mut alive, mut give_up) = (Instant::now(), None);
+    let (mut last_heartbeat, mut give_up) = (Instant::now(), None);
     while !over.load(Ordering::SeqCst) {
         {
             let mut hosts = lock(hosts);
-            let beat = alive.elapsed() >= ALIVE;
-            if beat {
-                alive = Instant::now();
+            let is_due = last_heartbeat.elapsed() >= HEARTBEAT_INTERVAL;
+            if is_due {
+                last_heartbeat = Instant::now();
             }
             for host in hosts.iter_mut() {
-                if beat && let Some(stdin) = &mut host.stdin {
-                    // A broken connection shows as its end.
+                if is_due && let Some(stdin) = &mut host.stdin {
+                    // A broken connection shows as the end of its ssh.
                     let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
                 }
                 if host.how.is_none() && host.has_ended() && host.is_lost() {
@@ -179,19 +178,19 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
                     // Without a stderr there is nobody to tell.
                     let _ = writeln!(
                         Printable::new(io::stderr(), false),
-                        "busbw: the connection to {} is lost, and its ranks with it: ssh {how}",
+                        "busbw: the connection to {} is lost, and its ranks are ended: ssh {how}",
                         host.name
                     );
-                    give_up.get_or_insert_with(|| Instant::now() + LOSS);
+                    give_up.get_or_insert_with(|| Instant::now() + LOSS_TIMEOUT);
                 }
             }
             if give_up.is_some_and(|by| Instant::now() >= by) {
-                // Process 0 did not end the run: its end ends what reads from it.
+                // Process 0 did not end the run: kill its ssh, whose end the reader sees.
                 let _ = hosts.first_mut().map(|host| host.child.kill());
                 return;
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -1,4 +1,4 @@
-//! One rank's connection: frames come and go in pieces, and nobody waits for them.
+//! One rank's connection: frames are read and written in pieces, without blocking.
 //! Not what they mean (`desk`).
 
 use std::{
@@ -11,24 +11,24 @@ use std::{
 
 use crate::world::wire::{self, Kind};
 
-/// Largest payload before a rank has shown that it is one: what it tells of itself stays far below.
-const LARGEST_OF_STRANGERS: usize = 1 << 20;
-/// A buffer that grew beyond this is given back once it is empty.
-const KEPT: usize = 1 << 14;
+/// Largest payload of an unauthenticated connection: a join request stays far below.
+const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 1 << 20;
+/// A buffer that grew beyond this is freed when it is empty.
+const MAX_IDLE_BUFFER_BYTES: usize = 1 << 14;
 
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
-    /// Whose it is, once it has said so.
+    /// Its rank, once it has joined.
     pub(super) rank: Option<usize>,
-    /// Whether it leaves on purpose.
+    /// Whether it has announced that it leaves.
     pub(super) done: bool,
-    /// Since when it is there.
+    /// When it was accepted.
     pub(super) since: Instant,
-    /// What came of a frame that is not whole yet.
-    heard: Vec<u8>,
-    /// Frames that the kernel had no room for, and how much of the first one it took.
+    /// The received part of an incomplete frame.
+    buffer: Vec<u8>,
+    /// Frames to send, and how much of the first one the kernel has taken.
     unsent: VecDeque<Arc<[u8]>>,
     sent: usize,
 }
@@ -37,19 +37,19 @@ impl Connection {
     pub(super) fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let (heard, unsent, since) = (Vec::new(), VecDeque::new(), Instant::now());
-        Ok(Connection { stream, rank: None, done: false, since, heard, unsent, sent: 0 })
+        let (buffer, unsent, since) = (Vec::new(), VecDeque::new(), Instant::now());
+        Ok(Connection { stream, rank: None, done: false, since, buffer, unsent, sent: 0 })
     }
 
-    /// Reads once what has come, through `space`.
+    /// Reads once what has arrived, through the scratch space `bytes`.
     ///
     /// # Errors
-    /// The connection's end, or its failure.
-    pub(super) fn hear(&mut self, space: &mut [u8]) -> io::Result<()> {
-        match self.stream.read(space) {
+    /// The end of the stream, or an error of the socket.
+    pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        match self.stream.read(bytes) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
-                self.heard.extend_from_slice(&space[..read]);
+                self.buffer.extend_from_slice(&bytes[..read]);
                 Ok(())
             }
             Err(e)
@@ -61,27 +61,31 @@ impl Connection {
         }
     }
 
-    /// The next frame that has come as a whole.
+    /// The next complete frame.
     ///
     /// # Errors
-    /// What is none.
+    /// Bytes that are no frame, and frames that are too long.
     pub(super) fn next(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
-        let largest = if self.rank.is_some() { wire::LARGEST } else { LARGEST_OF_STRANGERS };
-        let next = wire::take(&mut self.heard, largest)?;
-        if self.heard.is_empty() && self.heard.capacity() > KEPT {
-            self.heard = Vec::new();
+        let max_bytes = if self.rank.is_some() {
+            wire::MAX_FRAME_BYTES
+        } else {
+            MAX_UNAUTHENTICATED_FRAME_BYTES
+        };
+        let next = wire::take(&mut self.buffer, max_bytes)?;
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_BUFFER_BYTES {
+            self.buffer = Vec::new();
         }
         Ok(next)
     }
 
-    /// Sends a frame after those that wait already; whether some of them still do. A broken connection
-    /// shows when it is read.
+    /// Queues a frame and sends what the kernel takes; true if something is left. A broken connection shows when it
+    /// is read.
     pub(super) fn send(&mut self, frame: Arc<[u8]>) -> bool {
         self.unsent.push_back(frame);
         self.flush()
     }
 
-    /// Sends what waits, as far as the kernel has room; whether some of it still waits.
+    /// Sends what the kernel takes; true if something is left.
     pub(super) fn flush(&mut self) -> bool {
         while let Some(frame) = self.unsent.front() {
             match self.stream.write(&frame[self.sent..]) {

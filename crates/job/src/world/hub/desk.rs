@@ -1,5 +1,5 @@
-//! What the hub knows and does: a thread that hears all connections, lets ranks in, hands bytes round and
-//! opens barriers. Not their bytes' meaning, and not who asks for it (`hub`).
+//! The hub's state and thread: it reads all connections, admits ranks, completes allgathers and barriers.
+//! Not the meaning of the bytes, and not the supervisor's side (`hub`).
 
 use std::{
     collections::HashMap,
@@ -15,68 +15,67 @@ use rustix::{
     event::epoll::{self, EventData, EventFlags},
 };
 
-use super::{HubEvent, Reach, connection::Connection, lock};
+use super::{HubEvent, ListenScope, connection::Connection, lock};
 use crate::world::wire::{self, Kind};
 
-/// Whom an event of the kernel's is about, where it is no connection.
+/// epoll data of descriptors that are no connections.
 const LISTENER: u64 = 0;
 const CLOSING: u64 = 1;
-/// How long a connection may take to show that it is a rank's, where others want to come in.
-const STRANGER: Duration = Duration::from_secs(10);
-/// Strangers that may be there beside as many as there are ranks.
-const STRANGERS: usize = 64;
+/// How long an unauthenticated connection may last while others wait.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Unauthenticated connections beyond the number of ranks.
+const MAX_UNAUTHENTICATED: usize = 64;
 
 /// The hub's state.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct HubState {
     epoll: OwnedFd,
-    reach: Reach,
+    scope: ListenScope,
     token: Vec<u8>,
     /// The answer to a rank that joins.
     begin: Arc<[u8]>,
-    /// Connections, each by a number of its own.
+    /// Connections by number.
     connections: HashMap<u64, Connection>,
-    /// The number of the next one.
+    /// The number of the next connection.
     next: u64,
-    /// Ranks' connections.
+    /// Each rank's connection.
     ranks: Vec<Option<u64>>,
-    /// Parts of the allgather under way, and how many there are.
+    /// Parts of the current allgather, and how many have arrived.
     parts: Vec<Option<Vec<u8>>>,
-    come: usize,
-    /// Shared memories that ranks fall into.
+    received_parts: usize,
+    /// The number of groups of ranks that share memory.
     memories: usize,
-    /// Leading ranks whose memories wait at the barrier under way.
+    /// Leading ranks whose memories are at the current barrier.
     arrived: Vec<usize>,
-    /// What to tell ranks that join when the run has been stopped.
+    /// The abort frame for ranks that join after the run was stopped.
     stopped: Option<Arc<[u8]>>,
 }
 
-/// Starts the thread that serves everyone who comes to `listener`, until `closing` can be read and nobody is
-/// there any more.
+/// Starts the thread that serves `listener`, until `closing` is readable and no connection is left.
 pub(super) fn open<E: From<HubEvent> + Send + 'static>(
     listener: TcpListener,
     closing: OwnedFd,
-    desk: Arc<Mutex<Desk>>,
+    state: Arc<Mutex<HubState>>,
     events: Sender<E>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let epoll = lock(&desk).epoll.try_clone()?;
+    let epoll = lock(&state).epoll.try_clone()?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     epoll::add(&epoll, &closing, EventData::new_u64(CLOSING), EventFlags::IN)?;
     let serve = move || {
         let mut listener = Some(listener);
         let mut ready = Vec::with_capacity(64);
-        let mut space = vec![0; 1 << 16];
+        let mut bytes = vec![0; 1 << 16];
         loop {
             ready.clear();
             if epoll::wait(&epoll, spare_capacity(&mut ready), None).is_err() {
-                // A signal; nothing else can go wrong with a descriptor of our own.
+                // EINTR; nothing else can fail on this process's own descriptor.
                 continue;
             }
-            let mut desk = lock(&desk);
+            let mut state = lock(&state);
             for event in &ready {
                 match (event.data.u64(), &listener) {
-                    (LISTENER, Some(listener)) => desk.let_in(listener),
+                    (LISTENER, Some(listener)) => state.accept_all(listener),
                     (LISTENER, None) => {}
                     (CLOSING, _) => {
                         let _ = epoll::delete(&epoll, &closing);
@@ -85,13 +84,13 @@ pub(super) fn open<E: From<HubEvent> + Send + 'static>(
                     (number, _) => {
                         let flags = event.flags;
                         if flags.contains(EventFlags::OUT) {
-                            desk.flush(number);
+                            state.flush(number);
                         }
-                        desk.hear(number, &mut space, &events);
+                        state.read(number, &mut bytes, &events);
                     }
                 }
             }
-            if listener.is_none() && desk.connections.is_empty() {
+            if listener.is_none() && state.connections.is_empty() {
                 return;
             }
         }
@@ -99,24 +98,24 @@ pub(super) fn open<E: From<HubEvent> + Send + 'static>(
     std::thread::Builder::new().name("hub".to_owned()).spawn(serve).map(drop)
 }
 
-impl Desk {
+impl HubState {
     pub(super) fn new(
         ranks: usize,
         memories: usize,
-        reach: Reach,
+        scope: ListenScope,
         token: &str,
         begin: &[u8],
-    ) -> io::Result<Desk> {
-        Ok(Desk {
+    ) -> io::Result<HubState> {
+        Ok(HubState {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            reach,
+            scope,
             token: token.as_bytes().to_vec(),
             begin: wire::frame(Kind::Begin, begin)?.into(),
             connections: HashMap::new(),
             next: CLOSING + 1,
             ranks: vec![None; ranks],
             parts: vec![None; ranks],
-            come: 0,
+            received_parts: 0,
             memories,
             arrived: Vec::new(),
             stopped: None,
@@ -133,7 +132,7 @@ impl Desk {
             return late.copied().collect();
         }
         let late = (0..self.parts.len()).filter(|rank| self.parts[*rank].is_none());
-        if self.come == 0 { Vec::new() } else { late.collect() }
+        if self.received_parts == 0 { Vec::new() } else { late.collect() }
     }
 
     pub(super) fn stop(&mut self, why: &str) {
@@ -146,20 +145,20 @@ impl Desk {
     pub(super) fn send(&mut self, rank: usize, kind: Kind, payload: &[u8]) {
         let Ok(frame) = wire::frame(kind, payload) else { return };
         if let Some(number) = self.ranks.get(rank).copied().flatten() {
-            self.give(number, frame.into());
+            self.queue(number, frame.into());
         }
     }
 
     fn send_all(&mut self, frame: &Arc<[u8]>) {
         for rank in 0..self.ranks.len() {
             if let Some(number) = self.ranks[rank] {
-                self.give(number, Arc::clone(frame));
+                self.queue(number, Arc::clone(frame));
             }
         }
     }
 
-    /// Gives a connection a frame; what the kernel has no room for goes when it has.
-    fn give(&mut self, number: u64, frame: Arc<[u8]>) {
+    /// Queues a frame on a connection; what the kernel does not take is sent when the socket is writable.
+    fn queue(&mut self, number: u64, frame: Arc<[u8]>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.send(frame) {
             let both = EventFlags::IN | EventFlags::OUT;
@@ -168,15 +167,15 @@ impl Desk {
         }
     }
 
-    /// Lets everyone in who waits before the listener.
-    fn let_in(&mut self, listener: &TcpListener) {
+    /// Accepts all connections that wait in the listener's queue.
+    fn accept_all(&mut self, listener: &TcpListener) {
         while let Ok((stream, _)) = listener.accept() {
-            if self.connections.len() >= 2 * self.ranks.len() + STRANGERS {
+            if self.connections.len() >= 2 * self.ranks.len() + MAX_UNAUTHENTICATED {
                 let now = Instant::now();
                 self.connections
-                    .retain(|_, c| c.rank.is_some() || now.duration_since(c.since) < STRANGER);
+                    .retain(|_, c| c.rank.is_some() || now.duration_since(c.since) < JOIN_TIMEOUT);
             }
-            if !self.admits(&stream) {
+            if !self.is_allowed(&stream) {
                 continue;
             }
             let Ok(connection) = Connection::new(stream) else { continue };
@@ -188,18 +187,18 @@ impl Desk {
         }
     }
 
-    /// Whether it came to an address where somebody may.
-    fn admits(&self, stream: &TcpStream) -> bool {
-        match &self.reach {
-            Reach::Network(addresses) if !addresses.is_empty() => {
+    /// Whether a connection arrived at an address that accepts.
+    fn is_allowed(&self, stream: &TcpStream) -> bool {
+        match &self.scope {
+            ListenScope::Network(addresses) if !addresses.is_empty() => {
                 let to = stream.local_addr().map(|address| address.ip().to_canonical());
                 to.is_ok_and(|to| to.is_loopback() || addresses.contains(&to))
             }
-            Reach::Host | Reach::Network(_) => true,
+            ListenScope::Host | ListenScope::Network(_) => true,
         }
     }
 
-    /// Goes on with what a connection had no room for.
+    /// Sends more of what a connection has queued.
     fn flush(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if !connection.flush() {
@@ -208,25 +207,25 @@ impl Desk {
         }
     }
 
-    /// Hears a connection, and does what it asks for.
-    fn hear<E: From<HubEvent>>(&mut self, number: u64, space: &mut [u8], events: &Sender<E>) {
+    /// Reads a connection and handles its frames.
+    fn read<E: From<HubEvent>>(&mut self, number: u64, bytes: &mut [u8], events: &Sender<E>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        let over = connection.hear(space);
+        let over = connection.read(bytes);
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             let stays = match connection.next() {
-                Ok(Some((kind, payload))) => self.act(number, kind, payload, events),
+                Ok(Some((kind, payload))) => self.handle(number, kind, payload, events),
                 Ok(None) if over.is_ok() => return,
                 Ok(None) | Err(_) => false,
             };
             if !stays {
-                return self.part_with(number, events);
+                return self.disconnect(number, events);
             }
         }
     }
 
-    /// Does what a frame asks for; whether its sender may stay.
-    fn act<E: From<HubEvent>>(
+    /// Handles a frame; false if its connection is to be closed.
+    fn handle<E: From<HubEvent>>(
         &mut self,
         number: u64,
         kind: Kind,
@@ -235,12 +234,12 @@ impl Desk {
     ) -> bool {
         let rank = self.connections.get(&number).and_then(|connection| connection.rank);
         let Some(rank) = rank else {
-            // Strangers are dropped without an answer.
-            return kind == Kind::Join && self.welcome(number, &payload, events).is_some();
+            // An unauthenticated connection gets no answer.
+            return kind == Kind::Join && self.join(number, &payload, events).is_some();
         };
         match kind {
             Kind::Part => self.gather(rank, payload),
-            Kind::Arrive => self.open_gate(rank),
+            Kind::Arrive => self.arrive_at_barrier(rank),
             Kind::Report => drop(events.send(HubEvent::Report { rank, bytes: payload }.into())),
             Kind::Fail => {
                 let why = String::from_utf8_lossy(&payload).into_owned();
@@ -258,8 +257,8 @@ impl Desk {
         true
     }
 
-    /// Checks what a rank says that joins, and answers it.
-    fn welcome<E: From<HubEvent>>(
+    /// Admits a rank: checks token and number, and answers with the plan.
+    fn join<E: From<HubEvent>>(
         &mut self,
         number: u64,
         payload: &[u8],
@@ -275,17 +274,17 @@ impl Desk {
         *place = Some(number);
         self.connections.get_mut(&number)?.rank = Some(rank);
         let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
-        self.give(number, Arc::clone(&self.begin));
-        // Who joins a run that is over must not wait for the others, nor to be killed.
+        self.queue(number, Arc::clone(&self.begin));
+        // A rank that joins a stopped run gets the abort at once.
         if let Some(stopped) = &self.stopped {
-            self.give(number, Arc::clone(stopped));
+            self.queue(number, Arc::clone(stopped));
         }
         Some(())
     }
 
-    /// Drops a connection, and says so if it was a rank's.
-    fn part_with<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
-        // The kernel forgets a descriptor that is closed.
+    /// Closes a connection; an event if it was a rank's.
+    fn disconnect<E: From<HubEvent>>(&mut self, number: u64, events: &Sender<E>) {
+        // epoll removes a closed descriptor by itself.
         let Some(connection) = self.connections.remove(&number) else { return };
         if let Some(rank) = connection.rank {
             self.ranks[rank] = None;
@@ -293,22 +292,22 @@ impl Desk {
         }
     }
 
-    /// Takes one part; the last one sends all parts to everyone.
+    /// Stores one part of an allgather; the last one sends all parts to every rank.
     fn gather(&mut self, rank: usize, part: Vec<u8>) {
-        self.come += usize::from(self.parts[rank].replace(part).is_none());
-        if self.come < self.parts.len() {
+        self.received_parts += usize::from(self.parts[rank].replace(part).is_none());
+        if self.received_parts < self.parts.len() {
             return;
         }
-        self.come = 0;
+        self.received_parts = 0;
         let parts: Vec<Vec<u8>> = self.parts.iter_mut().filter_map(Option::take).collect();
-        // One copy for all, however slowly some read.
+        // One copy for all connections, however slowly some of them read.
         if let Ok(all) = wire::frame(Kind::All, &wire::pack(&parts)) {
             self.send_all(&all.into());
         }
     }
 
-    /// Notes that a memory's ranks have all come to the barrier; the last one lets all of them go on.
-    fn open_gate(&mut self, rank: usize) {
+    /// Records that a memory's ranks are at the barrier; the last memory releases all of them.
+    fn arrive_at_barrier(&mut self, rank: usize) {
         self.arrived.push(rank);
         if self.arrived.len() < self.memories {
             return;

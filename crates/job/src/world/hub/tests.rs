@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::world::wire;
-use crate::world::{Invitation, Member, World};
+use crate::world::{JoinParameters, Member, World};
 use busbw_shm::shm::{Control, WaitPolicy};
 use std::{
     net::TcpStream,
@@ -32,7 +32,7 @@ fn join(
     token: &str,
 ) -> Result<Member, crate::world::WorldError> {
     let control = Control::map(Control::create(size).unwrap(), size).unwrap();
-    let invitation = Invitation {
+    let parameters = JoinParameters {
         hub: hub.address(),
         token: token.to_owned(),
         rank,
@@ -41,13 +41,13 @@ fn join(
         sharing: None,
     };
     let policy = WaitPolicy::new(size, 2);
-    Member::join(invitation, b"facts", control, policy).map(|(member, _)| member)
+    Member::join(parameters, b"facts", control, policy).map(|(member, _)| member)
 }
 
 #[test]
 fn everyone_gets_everything_in_rank_order() {
     let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(3, 1, Reach::Host, "secret", b"begin", events).unwrap();
+    let hub = Hub::open(3, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..3 {
             let hub = &hub;
@@ -75,14 +75,14 @@ fn everyone_gets_everything_in_rank_order() {
 #[test]
 fn memories_meet_at_the_hub() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(4, 2, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", events).unwrap();
     let rounds: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
     let memories = [(); 2].map(|()| Control::map(Control::create(4).unwrap(), 4).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..4 {
             let (hub, rounds, control) = (&hub, &rounds, Arc::clone(&memories[rank / 2]));
             scope.spawn(move || {
-                let invitation = Invitation {
+                let parameters = JoinParameters {
                     hub: hub.address(),
                     token: "secret".to_owned(),
                     rank,
@@ -91,7 +91,7 @@ fn memories_meet_at_the_hub() {
                     sharing: Some(vec![rank / 2 * 2, rank / 2 * 2 + 1]),
                 };
                 let policy = WaitPolicy::new(4, 2);
-                let (mut member, _) = Member::join(invitation, b"", control, policy).unwrap();
+                let (mut member, _) = Member::join(parameters, b"", control, policy).unwrap();
                 for round in 1..=50 {
                     rounds[rank].store(round, Ordering::SeqCst);
                     member.barrier(None).unwrap();
@@ -107,9 +107,9 @@ fn memories_meet_at_the_hub() {
 #[test]
 fn a_memory_that_does_not_come_is_named() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 2, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", events).unwrap();
     let control = Control::map(Control::create(2).unwrap(), 2).unwrap();
-    let invitation = Invitation {
+    let parameters = JoinParameters {
         hub: hub.address(),
         token: "secret".to_owned(),
         rank: 0,
@@ -118,7 +118,7 @@ fn a_memory_that_does_not_come_is_named() {
         sharing: Some(vec![0]),
     };
     let policy = WaitPolicy::new(2, 2);
-    let (mut member, _) = Member::join(invitation, b"", control, policy).unwrap();
+    let (mut member, _) = Member::join(parameters, b"", control, policy).unwrap();
     let soon = Some(Instant::now() + Duration::from_millis(50));
     assert!(matches!(member.barrier(soon), Err(crate::world::WorldError::TimedOut { .. })));
     until_missing(&hub, &[0, 1], &[1]);
@@ -127,7 +127,7 @@ fn a_memory_that_does_not_come_is_named() {
 #[test]
 fn strangers_are_refused() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
     assert!(join(&hub, 0, 1, "guess").is_err());
     assert!(join(&hub, 7, 8, "secret").is_err());
     assert!(join(&hub, 0, 1, "secret").is_ok());
@@ -137,7 +137,7 @@ fn strangers_are_refused() {
 #[test]
 fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let join = |rank: u64| {
         let mut stream = TcpStream::connect(hub.address()).unwrap();
         let rank = rank.to_le_bytes().to_vec();
@@ -159,7 +159,7 @@ fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
 #[test]
 fn abort_reaches_a_rank_that_joins_later() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
     hub.abort("interrupted");
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     let soon = Some(Instant::now() + WATCHDOG);
@@ -173,7 +173,7 @@ fn abort_reaches_a_rank_that_joins_later() {
 #[test]
 fn abort_reaches_a_waiting_rank() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(move || member.allgather(b"", None));
@@ -189,7 +189,7 @@ fn abort_reaches_a_waiting_rank() {
 fn hundreds_come_at_once() {
     const RANKS: usize = 300;
     let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(RANKS, 1, Reach::Host, "secret", b"begin", events).unwrap();
+    let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
             let hub = &hub;
@@ -212,7 +212,7 @@ fn hundreds_come_at_once() {
 #[test]
 fn a_slow_reader_holds_up_nobody() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let mut slow = TcpStream::connect(hub.address()).unwrap();
     let hello = wire::pack(&[b"secret".to_vec(), 0u64.to_le_bytes().to_vec(), Vec::new()]);
     wire::send(&mut slow, Kind::Join, &hello).unwrap();
@@ -234,15 +234,15 @@ fn a_slow_reader_holds_up_nobody() {
 #[test]
 fn ranks_of_this_host_come_in_wherever_others_do() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let reach = Reach::Network(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
-    let hub = Hub::open(1, 2, reach, "secret", b"", events).unwrap();
+    let scope = ListenScope::Network(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
+    let hub = Hub::open(1, 2, scope, "secret", b"", events).unwrap();
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }
 
 #[test]
 fn strangers_do_not_pile_up_what_they_say() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, Reach::Host, "secret", b"", events).unwrap();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let mut stranger = TcpStream::connect(hub.address()).unwrap();
     stranger.set_read_timeout(Some(WATCHDOG)).unwrap();
     wire::send(&mut stranger, Kind::Join, &vec![0; (1 << 20) + 1]).unwrap_or_default();

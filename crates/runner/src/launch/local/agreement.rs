@@ -1,15 +1,15 @@
-//! Whether the ranks that joined can work together: on the same NCCL.
-//! Not whether they came (`patience`).
+//! Whether all ranks use the same version of NCCL.
+//! Not whether they have joined (`patience`).
 
 use std::collections::BTreeMap;
 
 use busbw_ffi::nccl::Version;
 
-use super::Job;
+use super::Launch;
 use busbw_job::naming;
 
-impl Job<'_> {
-    /// What to say when ranks have different NCCLs: they would fail within it, in words of its own.
+impl Launch<'_> {
+    /// The message about ranks with different NCCLs: within NCCL they would fail with a less clear one.
     pub(super) fn disagreement(&self) -> Option<String> {
         let versions = self.facts.iter().enumerate().flat_map(|(driver, facts)| {
             let version = facts.as_ref().map_or(0, |facts| facts.nccl);
@@ -19,7 +19,7 @@ impl Job<'_> {
     }
 }
 
-/// Nothing where all versions are one, or unknown (0).
+/// None if all known versions are equal; 0 is unknown.
 fn differing(versions: impl Iterator<Item = (usize, u32)>, host: &str) -> Option<String> {
     let mut ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (rank, version) in versions.filter(|(_, version)| *version > 0) {
@@ -29,7 +29,7 @@ fn differing(versions: impl Iterator<Item = (usize, u32)>, host: &str) -> Option
         return None;
     }
     let mut groups: Vec<(u32, Vec<usize>)> = ranks.into_iter().collect();
-    // The odd ones first.
+    // The smallest group first.
     groups.sort_by_key(|(_, ranks)| ranks.len());
     let words: Vec<String> = groups
         .iter()
@@ -38,7 +38,7 @@ fn differing(versions: impl Iterator<Item = (usize, u32)>, host: &str) -> Option
         })
         .collect();
     Some(format!(
-        "ranks have different NCCLs: {}; give all of them the same, with --nccl PATH or BUSBW_NCCL",
+        "ranks use different versions of NCCL: {}; give all of them the same with --nccl PATH or BUSBW_NCCL",
         words.join(", ")
     ))
 }
@@ -52,8 +52,8 @@ mod tests {
         let four = [22809, 22809, 22703, 22809].into_iter().enumerate();
         assert_eq!(
             differing(four, "node7").unwrap(),
-            "ranks have different NCCLs: 2.27.3 on rank 2 (node7), 2.28.9 on ranks 0, 1, 3 (node7); \
-             give all of them the same, with --nccl PATH or BUSBW_NCCL"
+            "ranks use different versions of NCCL: 2.27.3 on rank 2 (node7), 2.28.9 on ranks 0, 1, 3 (node7); \
+             give all of them the same with --nccl PATH or BUSBW_NCCL"
         );
     }
 

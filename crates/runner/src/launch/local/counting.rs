@@ -1,4 +1,4 @@
-//! What the supervisor learns of GPUs and of the network besides what ranks report.
+//! What the supervisor itself reads of GPUs and of the network.
 //! Not the counters themselves (`counters`).
 
 use busbw_core::{
@@ -6,15 +6,15 @@ use busbw_core::{
     record::{Counted, GpuMemory, Status},
 };
 
-use super::Job;
+use super::Launch;
 use crate::{
     launch::invite::NO_ADDRESS,
     outputs::{Ended, Outputs},
 };
 use busbw_host::machine;
 
-impl Job<'_> {
-    /// Begins to count on every device that may move bytes; none does where only memory moves.
+impl Launch<'_> {
+    /// Starts the counters of every device that may move bytes; none where only host memory is used.
     pub(super) fn watch(&mut self) -> Option<Counted> {
         let amd = match (&self.describe.gpus, &self.describe.mpi) {
             (Some(gpus), _) => gpus.libraries.amd,
@@ -28,8 +28,8 @@ impl Job<'_> {
         Some(self.counters.watch(&machine::Root::system(), asked).clone())
     }
 
-    /// Errors that GPUs' drivers reported shortly before a run failed may be why.
-    pub(super) fn tell_xids(&mut self, ended: &Ended, outputs: &Outputs) {
+    /// Prints the XID errors that GPU drivers reported while a run failed: they may be the cause.
+    pub(super) fn report_xids(&mut self, ended: &Ended, outputs: &Outputs) {
         if ended.status != Status::Failed {
             return;
         }
@@ -40,7 +40,7 @@ impl Job<'_> {
     }
 }
 
-/// The larger of each figure, of what is known.
+/// The larger of each known figure.
 pub(super) fn larger(one: Option<GpuMemory>, other: Option<GpuMemory>) -> Option<GpuMemory> {
     one.into_iter().chain(other).reduce(GpuMemory::max)
 }

@@ -1,5 +1,6 @@
-//! What wakes the supervisor, and what it does about it: ranks that join, report or leave, a reader who
-//! pauses, signals. Not the ends of processes (`loss`, `guests`) and not time (`patience`).
+//! The supervisor's events, and what it does about them: ranks that join, report or leave, a reader of stdout that
+//! pauses, signals.
+//! Not the exits of processes (`loss`, `guests`), and not timeouts (`patience`).
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +12,20 @@ use busbw_core::{
 use busbw_job::world::HubEvent;
 use rustix::process::WaitStatus;
 
-use super::{Job, Loss, PATIENCE, counting::larger, sharing};
+use super::{LOSS_DELAY, Launch, PendingLoss, counting::larger, sharing};
 use crate::{
     measure::Report,
     outputs::{Flow, Outputs},
     signals,
 };
-use busbw_job::rendezvous::News;
+use busbw_job::rendezvous::WorkerEvent;
 use busbw_store as store;
 
-/// What wakes the supervisor.
+/// An event that wakes the supervisor.
 pub(super) enum Event {
     Hub(HubEvent),
     Child { process: usize, status: WaitStatus },
-    Guest { process: usize, news: News },
+    Worker { process: usize, event: WorkerEvent },
     Signal(i32),
 }
 
@@ -34,12 +35,12 @@ impl From<HubEvent> for Event {
     }
 }
 
-impl Job<'_> {
+impl Launch<'_> {
     pub(super) fn on_event(&mut self, event: Event, outputs: &mut Outputs) -> Result<()> {
         match event {
             Event::Hub(event) => self.on_hub(event, outputs)?,
             Event::Child { process, status } => self.on_child(process, status),
-            Event::Guest { process, news } => self.on_guest(process, news, outputs),
+            Event::Worker { process, event } => self.on_worker(process, event, outputs),
             Event::Signal(signal) => self.on_signal(signal),
         }
         Ok(())
@@ -57,7 +58,7 @@ impl Job<'_> {
                         run.remarks.push(remark);
                     }
                     let flow = outputs.begin(run)?;
-                    self.mind(flow);
+                    self.handle_flow(flow);
                     if let Some(text) = self.disagreement() {
                         self.end(Status::Failed, Exit::Library, text);
                     }
@@ -69,11 +70,15 @@ impl Job<'_> {
             }
             HubEvent::Failed { rank, why } => self.on_failure(rank, &why),
             HubEvent::Left { done: true, .. } => {}
-            // Its process's end says more; but one of several threads can be gone alone.
+            // The exit of its process tells more, but one of several threads can end alone.
             HubEvent::Left { rank, done: false } => {
-                let text = format!("{} broke off {}", self.name(rank), self.place(rank));
+                let text = format!(
+                    "{} closed its connection to the supervisor {}",
+                    self.describe_process_of(rank),
+                    self.progress_of(rank)
+                );
                 if self.loss.is_none() {
-                    self.loss = Some(Loss { due: Instant::now() + 2 * PATIENCE, text });
+                    self.loss = Some(PendingLoss { due: Instant::now() + 2 * LOSS_DELAY, text });
                 }
             }
         }
@@ -87,7 +92,7 @@ impl Job<'_> {
                     row.counters = self.counters.after_row();
                 }
                 let flow = outputs.row(*row)?;
-                self.mind(flow);
+                self.handle_flow(flow);
             }
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
@@ -106,40 +111,40 @@ impl Job<'_> {
                 self.measured.push(table.clone());
                 let kept = store::algorithms::keep(&self.describe.run.machine, table);
                 outputs.say(&match kept {
-                    Ok(()) => format!("measured which algorithms are fastest for {name} on {ranks} ranks of this machine, once; `busbw algorithms` shows them"),
+                    Ok(()) => format!("measured once which algorithms are fastest for {name} on {ranks} ranks of this machine; `busbw algorithms` prints them"),
                     Err(error) => format!("{error:#}; the next run measures them again"),
                 });
             }
             Ok(Report::Library(said)) => {
                 let flow = outputs.library(said)?;
-                self.mind(flow);
+                self.handle_flow(flow);
             }
             Ok(Report::Finished { peak_bytes, gpu_memory }) => {
                 self.peak = self.peak.max(peak_bytes);
                 self.gpu_memory = larger(self.gpu_memory, gpu_memory);
             }
             Err(_) => {
-                self.end(Status::Failed, Exit::Internal, "a rank's report is garbled".to_owned())
+                self.end(Status::Failed, Exit::Internal, "cannot parse a rank's report".to_owned())
             }
         }
         Ok(())
     }
 
-    /// Lets ranks go on whose rows have been written: writing must not fall into the next batch, nor
-    /// rows pile up while nobody reads them.
+    /// Acknowledges the reports of ranks whose rows have been written: writing must not overlap the next batch,
+    /// and rows must not pile up while the reader of stdout pauses.
     pub(super) fn on_reader(&mut self, outputs: &mut Outputs) -> Result<()> {
         if self.held.is_empty() {
             return Ok(());
         }
         let flow = outputs.settle(Duration::ZERO)?;
-        self.mind(flow);
+        self.handle_flow(flow);
         if flow != Flow::Held {
             self.held.drain(..).for_each(|rank| self.hub.taken(rank));
         }
         Ok(())
     }
 
-    fn mind(&mut self, flow: Flow) {
+    fn handle_flow(&mut self, flow: Flow) {
         if flow == Flow::ReaderGone {
             self.end_quietly(Status::ReaderGone, Exit::Ok);
         }
@@ -147,7 +152,7 @@ impl Job<'_> {
 
     fn on_signal(&mut self, signal: i32) {
         if self.ending.is_some() {
-            // The second Ctrl-C: no more patience.
+            // The second Ctrl-C: kill at once.
             self.kill_at = Some(Instant::now());
         }
         let text = format!("interrupted by {}", signals::signal_name(signal));

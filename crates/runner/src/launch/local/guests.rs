@@ -1,12 +1,12 @@
-//! What processes of a launcher mean for a job: their devices, what they tell, and how one is missed.
-//! Not how they are let in (`party`).
+//! The workers of a launch: their devices, their events, and the loss of one.
+//! Not how they join (`rendezvous`).
 
 use std::time::Instant;
 
 use anyhow::Result;
 use busbw_core::{exit::Exit, plan::Plan, record::Status};
 
-use super::{Job, LOOK_AT_GUESTS, Loss, PATIENCE};
+use super::{LOSS_DELAY, Launch, PendingLoss, WORKER_CHECK_INTERVAL};
 use crate::{
     launch::{Description, invite::Devices},
     outputs::{Ended, Outputs},
@@ -14,18 +14,18 @@ use crate::{
 };
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
-use busbw_job::rendezvous::{Door, News};
+use busbw_job::rendezvous::{RendezvousServer, WorkerEvent};
 
-/// What drivers drive, and how many cores those have that share memory. Each process of a launcher finds
-/// its GPUs itself, and stays where its launcher has bound it.
+/// The devices of the rank threads, and the number of cores of all threads that share memory. A worker finds its
+/// GPUs itself, and keeps the processors to which its launcher has bound it.
 pub(super) fn devices(
     plan: &Plan,
     describe: &Description,
-    door: Option<&Door>,
+    server: Option<&RendezvousServer>,
 ) -> (Devices, usize) {
     let mut devices = describe.devices(plan);
     let (usable, alike) =
-        door.map_or_else(|| (machine::usable_cores().len(), true), |door| door.cores());
+        server.map_or_else(|| (machine::usable_cores().len(), true), |server| server.cores());
     let cores = match &mut devices {
         Devices::Cores { cores, .. } if alike => cores.len(),
         Devices::Cores { cores, .. } => {
@@ -37,8 +37,8 @@ pub(super) fn devices(
     (devices, cores)
 }
 
-/// The end of a run to which not everybody came.
-pub(super) fn not_all(
+/// The end of a run whose rendezvous failed.
+pub(super) fn incomplete_rendezvous(
     refusal: &ExitError,
     describe: &Description,
     outputs: &mut Outputs,
@@ -52,53 +52,53 @@ pub(super) fn not_all(
     Ok(Ended { status, exit: refusal.exit(), message, ..Ended::complete() })
 }
 
-impl Job<'_> {
-    /// The first driver of each process, where they meet at the hub.
+impl Launch<'_> {
+    /// The first rank thread of each process: it enters barriers at the hub for its process.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let processes = 0..self.plan.processes();
         processes.filter_map(|process| self.plan.rank_threads_of(process).next()).collect()
     }
 
-    /// A process of the launcher has something to tell, or is gone.
-    pub(super) fn on_guest(&mut self, process: usize, news: News, outputs: &mut Outputs) {
-        match news {
-            News::Ended => self.processes[process].running = false,
-            News::Gone if self.processes[process].running => {
+    /// A worker sent an event, or its connection broke.
+    pub(super) fn on_worker(&mut self, process: usize, event: WorkerEvent, outputs: &mut Outputs) {
+        match event {
+            WorkerEvent::Ended => self.processes[process].running = false,
+            WorkerEvent::Gone if self.processes[process].running => {
                 self.processes[process].running = false;
                 let text = format!(
-                    "{} {} lost {}: its process is gone, and its launcher may say how it ended; the other ranks were stopped",
-                    self.name_process(process),
+                    "{} {} lost {}: the process has exited, and its launcher may print how; the other ranks were stopped",
+                    self.describe_process(process),
                     if self.holds_one(process) { "was" } else { "were" },
-                    self.places(process)
+                    self.progress_of_process(process)
                 );
                 if self.ending.is_none() {
-                    // Some launchers kill the whole job at once for it (Hydra).
+                    // Hydra kills the whole job at once in this case.
                     outputs.say_early(&text);
                 }
                 self.end(Status::Failed, Exit::RankLost, text);
             }
-            News::Gone => {}
-            // A launcher sends them to all: ours may be on its way.
-            News::Signalled(signal) => {
+            WorkerEvent::Gone => {}
+            // A launcher sends signals to all processes: this one may get it, too.
+            WorkerEvent::Signalled(signal) => {
                 let text = format!(
-                    "{} got {} {}; the other ranks were stopped; see who sent it, such as a scheduler or a script",
-                    self.name_process(process),
+                    "{} received {} {}; the other ranks were stopped; check who sent it, such as a scheduler or a script",
+                    self.describe_process(process),
                     signals::signal_name(signal),
-                    self.places(process)
+                    self.progress_of_process(process)
                 );
-                self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
+                self.loss = Some(PendingLoss { due: Instant::now() + LOSS_DELAY, text });
             }
         }
     }
 
-    /// Looks whether guests of this host are stopped: nobody tells who is not their parent.
-    pub(super) fn look_at_guests(&mut self, now: Instant) {
-        if now.duration_since(self.looked_at_guests) < LOOK_AT_GUESTS {
+    /// Checks whether workers of this host are stopped: the kernel notifies only their parent.
+    pub(super) fn check_stopped_workers(&mut self, now: Instant) {
+        if now.duration_since(self.workers_checked) < WORKER_CHECK_INTERVAL {
             return;
         }
-        self.looked_at_guests = now;
+        self.workers_checked = now;
         let ours = &self.describe.run.machine.host;
-        for process in self.processes.iter_mut().filter(|p| p.is_guest() && p.host == *ours) {
+        for process in self.processes.iter_mut().filter(|p| p.is_worker() && p.host == *ours) {
             process.stopped = match machine::is_stopped(&machine::Root::system(), process.pid) {
                 true => process.stopped.or(Some(now)),
                 false => None,

@@ -1,6 +1,5 @@
-//! What a rank's process tells by its end, and what a rank says when it cannot go on: who was lost,
-//! how, where, and what to do about it.
-//! Not what becomes of the others (`local`).
+//! Lost and failed ranks: which one, how it ended, in which phase, and what to do.
+//! Not the end of the other ranks (`local`).
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -14,69 +13,72 @@ use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGSEGV, SIGTERM,
 };
 
-use super::{Job, Late, Loss, PATIENCE};
+use super::{LOSS_DELAY, Launch, MissedDeadlines, PendingLoss};
 use crate::{measure::Failure, signals};
 use busbw_host::machine::{self, OutOfMemory};
 
-/// So many ranks are named with their processes, more only with their hosts.
-const NAMED: usize = 16;
+/// Up to so many ranks are named with their processes, more only with their hosts.
+const MAX_NAMED_RANKS: usize = 16;
 
-impl Job<'_> {
-    /// A rank says that it cannot go on.
+impl Launch<'_> {
+    /// A rank reported a failure.
     pub(super) fn on_failure(&mut self, rank: usize, why: &str) {
         let failure: Failure = serde_json::from_str(why)
             .unwrap_or_else(|_| Failure::new(Exit::Internal, why.to_owned()));
         let Some(mut missing) = failure.missing else {
-            let text = format!("{} cannot go on: {}", self.name(rank), failure.text);
+            let text = format!("{} failed: {}", self.describe_process_of(rank), failure.text);
             return self.end(Status::Failed, failure.exit, text);
         };
         if missing.is_empty() {
-            // It waited in an exchange: the hub knows for whom.
+            // It waited in an allgather: the hub knows for which ranks.
             missing = self.hub.missing(&self.leaders());
         }
-        let due = Instant::now() + PATIENCE;
-        let late =
-            self.late.get_or_insert_with(|| Late { due, waited: Vec::new(), missing: Vec::new() });
+        let due = Instant::now() + LOSS_DELAY;
+        let late = self.late.get_or_insert_with(|| MissedDeadlines {
+            due,
+            waited: Vec::new(),
+            missing: Vec::new(),
+        });
         late.waited.push(rank);
         late.missing.append(&mut missing);
     }
 
-    /// Ends the run for the deadlines that have passed, if some have: for want of a rank that is
-    /// stopped, of one that does not wait itself, or of any, in this order.
-    pub(super) fn end_for_lateness(&mut self) {
-        let Some(Late { waited, missing, .. }) = self.late.take() else { return };
+    /// Ends the run if deadlines were missed, and blames a rank: one that is stopped, else one that does not wait
+    /// itself, else any that is missing.
+    pub(super) fn end_for_missed_deadlines(&mut self) {
+        let Some(MissedDeadlines { waited, missing, .. }) = self.late.take() else { return };
         let stopped = |rank: &&usize| self.processes[self.plan.process(**rank)].stopped.is_some();
         let waits = |rank: &&usize| waited.contains(rank);
         let guilty = missing.iter().find(stopped).or_else(|| missing.iter().find(|r| !waits(r)));
-        // Ranks that wait within NCCL know only that they do, and for everybody.
+        // A rank that waits inside NCCL does not know for which ranks.
         let in_nccl = matches!(self.plan.backend, BackendChoice::Nccl(_));
         let guilty = if in_nccl { guilty } else { guilty.or(missing.first()) };
         let seconds = self.plan.timeout_s.unwrap_or(0);
-        let place = self.place(*guilty.unwrap_or(&waited[0]));
+        let place = self.progress_of(*guilty.unwrap_or(&waited[0]));
         let text = match guilty {
             Some(rank) => format!(
-                "{} did not come within {seconds} s (-T), {place}; rank {} and others waited. Give it more time with -T, or see what that process does",
-                self.name(*rank),
+                "{} did not arrive within {seconds} s (-T), {place}; rank {} and others waited for it. Raise -T, or check what that process is doing",
+                self.describe_process_of(*rank),
                 waited[0]
             ),
             None => {
-                let names = if waited.len() > NAMED {
+                let names = if waited.len() > MAX_NAMED_RANKS {
                     let drivers: BTreeSet<usize> = waited.into_iter().collect();
-                    self.name_all(drivers.into_iter())
+                    self.describe_ranks(drivers.into_iter())
                 } else {
                     let names: BTreeSet<String> =
-                        waited.iter().map(|rank| self.name(*rank)).collect();
+                        waited.iter().map(|rank| self.describe_process_of(*rank)).collect();
                     names.into_iter().collect::<Vec<_>>().join(", ")
                 };
                 format!(
-                    "nobody came back from NCCL within {seconds} s (-T), {place}: {names} wait for each other. Give it more time with -T, or see with NCCL_DEBUG=INFO how far each of them is"
+                    "NCCL operation timed out after {seconds} s (-T), {place}: {names} are all still inside NCCL. Raise -T, or check with NCCL_DEBUG=INFO how far each of them is"
                 )
             }
         };
         self.end(Status::Failed, Exit::Timeout, text);
     }
 
-    /// A rank's process stopped, went on, or ended.
+    /// A rank process of this supervisor was stopped, continued, or exited.
     pub(super) fn on_child(&mut self, process: usize, status: WaitStatus) {
         let state = &mut self.processes[process];
         if status.stopped() {
@@ -97,36 +99,36 @@ impl Job<'_> {
         let advice = status.terminating_signal().map_or_else(String::new, |s| self.advice(s));
         let text = format!(
             "{} {how} {}; the other ranks were stopped{advice}",
-            self.name_process(process),
-            self.places(process)
+            self.describe_process(process),
+            self.progress_of_process(process)
         );
         match status.terminating_signal() {
-            // timeout(1), a terminal and a scheduler send these to every process of the run: ours
-            // may be on its way. A rank that exits has said why; its word may be on its way.
+            // timeout(1), a terminal and a scheduler send these to every process of the run: this process may
+            // get one, too. A rank that exits has reported why; its report may still arrive.
             None | Some(SIGHUP | SIGINT | SIGTERM) => {
-                self.loss = Some(Loss { due: Instant::now() + PATIENCE, text });
+                self.loss = Some(PendingLoss { due: Instant::now() + LOSS_DELAY, text });
             }
             Some(_) => self.end(Status::Failed, Exit::RankLost, text),
         }
     }
 
-    /// Who is to be asked about a crash.
-    fn whose_mistake(&self) -> &'static str {
+    /// What to do about a crash.
+    fn crash_advice(&self) -> &'static str {
         let on_gpus = self.plan.buffers.is_some_and(|both| both.contains(&Memory::Gpu));
         match self.plan.backend {
             BackendChoice::Mpi if on_gpus => {
-                "; an MPI that says that it takes buffers in GPUs' memory, and does not, ends so (CUDA switched off, or a UCX without it): see whether --buffers host ends well"
+                "; an MPI that reports support for GPU buffers without having it crashes like this (CUDA switched off, or a UCX without CUDA): check whether --buffers host works"
             }
             BackendChoice::Mpi | BackendChoice::Nccl(_) | BackendChoice::Net => {
-                "; that is a mistake in busbw or in a library that it called, which may have said more above: report it with this run's record"
+                "; that is a bug in busbw or in a library that it called, which may have printed more above: report it with this run's record"
             }
             BackendChoice::Host | BackendChoice::Fake(_) => {
-                "; that is a mistake in busbw: report it with this run's record"
+                "; that is a bug in busbw: report it with this run's record"
             }
         }
     }
 
-    /// What to do about a rank that died of a signal.
+    /// What to do about a rank that a signal killed.
     fn advice(&self, signal: i32) -> String {
         let less = "lower -e or -g";
         match signal {
@@ -136,23 +138,23 @@ impl Job<'_> {
                     OutOfMemory::InGroup => {
                         let limit = self.describe.run.machine.memory_limit;
                         let limit = limit.map_or_else(String::new, |bytes| {
-                            format!(" ({bytes} bytes were left at the start)")
+                            format!(" ({bytes} bytes were available at the start)")
                         });
                         format!(
-                            ": the kernel killed for want of memory in this control group{limit}; {less}, or raise the group's limit"
+                            ": the kernel's out-of-memory killer acted in this control group{limit}; {less}, or raise the group's limit"
                         )
                     }
                     OutOfMemory::OnMachine => format!(
-                        "; the kernel killed for want of memory on this machine meanwhile, and dmesg says whom: {less}"
+                        "; the kernel's out-of-memory killer acted on this machine meanwhile, and dmesg names the process: {less}"
                     ),
-                    OutOfMemory::No => "; not for want of memory, by the kernel's count: see who sent it, such as a scheduler or a script".to_owned(),
+                    OutOfMemory::No => "; the kernel counts no out-of-memory kill: check who sent the signal, such as a scheduler or a script".to_owned(),
                     OutOfMemory::Unknown => {
-                        format!("; if the kernel ran out of memory, dmesg says so: {less}")
+                        format!("; check with dmesg whether the kernel ran out of memory; if so, {less}")
                     }
                 }
             }
-            SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGABRT => self.whose_mistake().to_owned(),
-            _ => "; see who sent it, such as a scheduler or a script".to_owned(),
+            SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGABRT => self.crash_advice().to_owned(),
+            _ => "; check who sent the signal, such as a scheduler or a script".to_owned(),
         }
     }
 }

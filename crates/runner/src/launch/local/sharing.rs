@@ -1,5 +1,5 @@
-//! Ranks of the `mpi` backend whose buffers ended up on one GPU, which only their devices tell: a launcher may
-//! have dealt GPUs out, or not.
+//! Ranks of the `mpi` backend whose buffers are on the same GPU. Only the joined ranks' devices show that: a
+//! launcher may assign GPUs, or not.
 //! Not GPUs under NCCL, which refuses to share them (`options::planning::gpus`).
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use busbw_core::{
 
 use busbw_job::naming;
 
-/// What to say of them.
+/// The remark about them, if there are any.
 pub(super) fn remark(plan: &Plan, devices: &[Device]) -> Option<String> {
     if plan.backend != BackendChoice::Mpi {
         return None;
@@ -24,10 +24,10 @@ pub(super) fn remark(plan: &Plan, devices: &[Device]) -> Option<String> {
     let ((host, address), ranks) = shared.next()?;
     let more = match shared.count() {
         0 => String::new(),
-        more => format!(", and so are others on {more} more"),
+        more => format!(", and other ranks share {more} more"),
     };
     Some(format!(
-        "{} are on one GPU, {address} of {host}{more}: what they send each other crosses no link",
+        "{} share one GPU, {address} of {host}{more}: data between them crosses no link",
         naming::ranks(ranks)
     ))
 }
@@ -51,15 +51,15 @@ mod tests {
     #[test]
     fn who_is_on_one_gpu() {
         let gpus = [Memory::Gpu; 2];
-        let on = |places: [(&str, &str); 4]| {
-            places.iter().enumerate().map(|(rank, (h, a))| device(rank, h, a)).collect::<Vec<_>>()
+        let on = |phases: [(&str, &str); 4]| {
+            phases.iter().enumerate().map(|(rank, (h, a))| device(rank, h, a)).collect::<Vec<_>>()
         };
         let one = on([("a", "0000:01:00"), ("b", "0000:01:00"), ("a", "0000:01:00"), ("b", "x")]);
         let said = remark(&plan(BackendChoice::Mpi, gpus), &one).unwrap();
-        assert!(said.starts_with("ranks 0, 2 are on one GPU, 0000:01:00 of a:"), "{said}");
+        assert!(said.starts_with("ranks 0, 2 share one GPU, 0000:01:00 of a:"), "{said}");
         let two = on([("a", "x"), ("a", "y"), ("a", "y"), ("a", "x")]);
         let said = remark(&plan(BackendChoice::Mpi, gpus), &two).unwrap();
-        assert!(said.contains("ranks 0, 3 are on one GPU, x of a, and so are others on 1 more"));
+        assert!(said.contains("ranks 0, 3 share one GPU, x of a, and other ranks share 1 more"));
         let own = on([("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]);
         assert_eq!(remark(&plan(BackendChoice::Mpi, gpus), &own), None);
         // Cores have one address, too.

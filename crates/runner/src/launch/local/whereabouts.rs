@@ -1,18 +1,18 @@
-//! Which ranks a message is about, and where they were last.
-//! Not why the message is said.
+//! Describes ranks in messages: their numbers, process and host, and the phase that they were in.
+//! Not the messages.
 
 use busbw_core::fault::Phase;
 
-use super::Job;
+use super::Launch;
 use busbw_job::naming;
 
-impl Job<'_> {
-    /// "rank 1 (process 4242 on node7)"; all ranks of the process that holds this driver.
-    pub(super) fn name(&self, driver: usize) -> String {
-        self.name_process(self.plan.process(driver))
+impl Launch<'_> {
+    /// "rank 1 (process 4242 on node7)": all ranks of the process of this rank thread.
+    pub(super) fn describe_process_of(&self, driver: usize) -> String {
+        self.describe_process(self.plan.process(driver))
     }
 
-    /// Whether a process holds one rank only.
+    /// Whether a process runs one rank only.
     pub(super) fn holds_one(&self, process: usize) -> bool {
         self.ranks_of(process).len() == 1
     }
@@ -22,34 +22,33 @@ impl Job<'_> {
         drivers.flat_map(|driver| self.plan.ranks_of(driver)).collect()
     }
 
-    /// The same for a process.
-    pub(super) fn name_process(&self, process: usize) -> String {
+    /// "ranks 1, 5 (process 4242 on node7)": all ranks of a process.
+    pub(super) fn describe_process(&self, process: usize) -> String {
         let ranks = naming::ranks(&self.ranks_of(process));
         let ours = &self.describe.run.machine.host;
         let (pid, host) = self.processes.get(process).map_or((0, ours), |p| (p.pid, &p.host));
         format!("{ranks} (process {pid} on {host})")
     }
 
-    /// "ranks 3, 4 on node7, rank 9 on node8": all ranks of these drivers.
-    pub(super) fn name_all(&self, drivers: impl Iterator<Item = usize>) -> String {
+    /// "ranks 3, 4 on node7, rank 9 on node8": all ranks of these rank threads.
+    pub(super) fn describe_ranks(&self, drivers: impl Iterator<Item = usize>) -> String {
         naming::placed(drivers.flat_map(|driver| {
             let host = self.processes.get(self.plan.process(driver)).map_or("?", |p| &p.host);
             self.plan.ranks_of(driver).map(move |rank| (rank, host))
         }))
     }
 
-    /// Where the drivers of a process were last; which of their ranks, where they were not all at one
-    /// place.
-    pub(super) fn places(&self, process: usize) -> String {
-        let mut places: Vec<(String, Vec<usize>)> = Vec::new();
+    /// The last phase of a process's rank threads; with their ranks, if the phases differ.
+    pub(super) fn progress_of_process(&self, process: usize) -> String {
+        let mut phases: Vec<(String, Vec<usize>)> = Vec::new();
         for driver in self.plan.rank_threads_of(process) {
-            let place = self.place(driver);
-            match places.iter_mut().find(|(known, _)| *known == place) {
+            let place = self.progress_of(driver);
+            match phases.iter_mut().find(|(known, _)| *known == place) {
                 Some((_, ranks)) => ranks.extend(self.plan.ranks_of(driver)),
-                None => places.push((place, self.plan.ranks_of(driver).collect())),
+                None => phases.push((place, self.plan.ranks_of(driver).collect())),
             }
         }
-        match places.as_slice() {
+        match phases.as_slice() {
             [(place, _)] => place.clone(),
             several => several
                 .iter()
@@ -59,10 +58,10 @@ impl Job<'_> {
         }
     }
 
-    /// Where a driver was last.
-    pub(super) fn place(&self, driver: usize) -> String {
+    /// The last phase and row of a rank thread.
+    pub(super) fn progress_of(&self, driver: usize) -> String {
         if self.apart && self.plan.process(driver) > 0 {
-            // It notes that in its own memory.
+            // It records its phase in its own control memory.
             return match (self.begun, self.progress) {
                 (false, _) => "before the first row".to_owned(),
                 (true, (row, bytes)) => format!("about row {row} ({bytes} bytes)"),

@@ -1,4 +1,4 @@
-//! What a driver works with, taken before it joins: a core, or GPUs and the libraries that reach them.
+//! Device binding: what a rank thread uses, bound before it joins: a core, or GPUs and their libraries.
 //! Not communicators: they need the other ranks.
 
 use busbw_core::exit::Exit;
@@ -11,41 +11,44 @@ use crate::{
         nccl::Opened,
         net,
     },
-    launch::invite::{Devices, NO_ADDRESS, Seat},
+    launch::invite::{Devices, NO_ADDRESS, RankDevice},
     measure::Failure,
 };
 use busbw_host::machine;
 
-/// A driver's devices.
-pub(super) enum Station {
-    /// A core of this host, or a share of some.
+/// The devices of a rank thread.
+pub(super) enum DeviceBinding {
+    /// A core of this host, of its own or shared.
     Core,
-    /// Whatever core the launcher has put us on, the MPI, and the GPU that buffers are on, if they are.
+    /// The processors that the launcher assigned, the MPI, and the GPU of the buffers, if any.
     Mpi { libraries: mpi::Libraries, gpu: Option<Gpu> },
-    /// Wherever the process is, and the net plugin.
+    /// Any processor of the process, and the net plugin.
     Net { wanted: net::Wanted },
     /// GPUs by number.
     Gpus { opened: Opened, ordinals: Vec<usize> },
 }
 
-impl Station {
-    /// Takes driver `driver`'s station and says what its ranks sit on.
+impl DeviceBinding {
+    /// Takes driver `driver`'s binding and says what its ranks sit on.
     ///
     /// # Errors
     /// A library or a GPU that cannot be used.
-    pub(super) fn take(driver: usize, devices: &Devices) -> Result<(Station, Vec<Seat>), Failure> {
+    pub(super) fn bind(
+        driver: usize,
+        devices: &Devices,
+    ) -> Result<(DeviceBinding, Vec<RankDevice>), Failure> {
         match devices {
             Devices::Cores { cores, first, name } => {
                 if let Some(core) = cores.get(driver) {
-                    stay_on(&[*core]);
+                    bind_to(&[*core]);
                 }
-                let seat = Seat {
+                let device = RankDevice {
                     device: cores.get(driver).copied().unwrap_or(first + driver),
                     address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
-                Ok((Station::Core, vec![seat]))
+                Ok((DeviceBinding::Core, vec![device]))
             }
             Devices::Mpi { libraries, name, ordinals } => {
                 let libraries = libraries.clone();
@@ -53,25 +56,25 @@ impl Station {
                 if let (Some(gpus), Some(ordinal)) = (&libraries.gpus, ordinal) {
                     let gpu =
                         gpus.take(ordinal).map_err(|text| Failure::new(Exit::Library, text))?;
-                    let seat = seat(&gpu.facts, None);
-                    return Ok((Station::Mpi { libraries, gpu: Some(gpu) }, vec![seat]));
+                    let device = rank_device(&gpu.facts, None);
+                    return Ok((DeviceBinding::Mpi { libraries, gpu: Some(gpu) }, vec![device]));
                 }
-                let seat = Seat {
+                let device = RankDevice {
                     device: machine::usable_cores().first().copied().unwrap_or(0),
                     address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
-                Ok((Station::Mpi { libraries, gpu: None }, vec![seat]))
+                Ok((DeviceBinding::Mpi { libraries, gpu: None }, vec![device]))
             }
             Devices::Net { wanted, name } => {
-                let seat = Seat {
+                let device = RankDevice {
                     device: machine::usable_cores().first().copied().unwrap_or(0),
                     address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
                 };
-                Ok((Station::Net { wanted: wanted.clone() }, vec![seat]))
+                Ok((DeviceBinding::Net { wanted: wanted.clone() }, vec![device]))
             }
             Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
@@ -82,9 +85,9 @@ impl Station {
                     .map(|ordinal| opened.runtime.facts(*ordinal))
                     .collect::<Result<Vec<Facts>, _>>()
                     .map_err(|e| refused(e.to_string()))?;
-                let bound = if *bind { stay_near(&gpus) } else { None };
-                let seats = gpus.iter().map(|gpu| seat(gpu, bound.clone())).collect();
-                Ok((Station::Gpus { opened, ordinals }, seats))
+                let bound = if *bind { bind_near(&gpus) } else { None };
+                let devices = gpus.iter().map(|gpu| rank_device(gpu, bound.clone())).collect();
+                Ok((DeviceBinding::Gpus { opened, ordinals }, devices))
             }
         }
     }
@@ -92,37 +95,37 @@ impl Station {
     /// NCCL's version code; 0 without it.
     pub(super) fn nccl(&self) -> u32 {
         match self {
-            Station::Core | Station::Mpi { .. } | Station::Net { .. } => 0,
-            Station::Gpus { opened, .. } => opened.nccl.version().0,
+            DeviceBinding::Core | DeviceBinding::Mpi { .. } | DeviceBinding::Net { .. } => 0,
+            DeviceBinding::Gpus { opened, .. } => opened.nccl.version().0,
         }
     }
 }
 
-/// A seat on a GPU.
-fn seat(gpu: &Facts, bound: Option<String>) -> Seat {
-    Seat {
+/// A device on a GPU.
+fn rank_device(gpu: &Facts, bound: Option<String>) -> RankDevice {
+    RankDevice {
         device: gpu.ordinal as usize,
-        // nccl-tests leaves out the function.
+        // nccl-tests prints the address without the function.
         address: gpu.address.trim_end_matches(".0").to_owned(),
         name: gpu.name.clone(),
         bound,
     }
 }
 
-/// Keeps this thread, and those that it starts, on the processors next to the GPUs; which these are.
-/// Nothing when the GPUs are next to different ones, or the machine does not say.
-fn stay_near(gpus: &[Facts]) -> Option<String> {
+/// Binds this thread, and those that it starts, to the processors of the GPUs' NUMA node. Returns their list; none
+/// when the GPUs are on different nodes, or the node is unknown.
+fn bind_near(gpus: &[Facts]) -> Option<String> {
     let root = machine::Root::system();
     let mut near = gpus.iter().map(|gpu| machine::near(&root, &gpu.address));
     let first = near.next()??;
     if near.any(|other| other.as_ref() != Some(&first)) {
         return None;
     }
-    stay_on(&machine::processor_list(&first)).then_some(first)
+    bind_to(&machine::processor_list(&first)).then_some(first)
 }
 
-/// Binds this thread; whether that worked. An unbound one only measures a little less steadily.
-fn stay_on(processors: &[usize]) -> bool {
+/// Binds this thread; true on success. Without binding, times only vary more.
+fn bind_to(processors: &[usize]) -> bool {
     let mut set = CpuSet::new();
     for processor in processors.iter().filter(|p| **p < CpuSet::MAX_CPU) {
         set.set(*processor);
