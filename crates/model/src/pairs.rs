@@ -99,9 +99,7 @@ pub enum BadPairs {
         longest: usize,
     },
     /// A verdict on other ranks.
-    #[error(
-        "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
-    )]
+    #[error("its matrix of pairs has a verdict on {0} ranks, but {1} labels")]
     Assessment(usize, usize),
     /// A value that is not a figure.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]

@@ -102,7 +102,7 @@ impl Backend for Mpi<'_> {
 
     fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
         match case.collective {
-            Collective::SendRecv => Err(Reason("MPI_Sendrecv takes no buffer for both".to_owned())),
+            Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
             Collective::Reduce => {
                 let may = self.rank.may_reduce_in_place(case.sweep.root);
                 may.map_err(|why| Reason(why.to_string()))

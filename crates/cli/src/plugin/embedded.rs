@@ -24,9 +24,8 @@ const NAMES: [&str; 2] = ["libnccl-net-busbw.so", "librccl-net-busbw.so"];
 /// # Errors
 /// The cache cannot be written.
 pub fn path() -> Result<PathBuf> {
-    let cache = dirs::cache_dir().context(
-        "there is no place for busbw's net plugin: set XDG_CACHE_HOME to a folder, or HOME",
-    )?;
+    let cache = dirs::cache_dir()
+        .context("there is no cache folder for busbw's net plugin: set XDG_CACHE_HOME or HOME")?;
     path_below(&cache, LIBRARY)
 }
 

@@ -72,7 +72,7 @@ fn launches(outcome: &Outcome) -> String {
         _ => format!("{least} to {most}"),
     };
     let of = match groups.iter().collect::<Vec<_>>().as_slice() {
-        [] => return "no launch came to a figure".to_owned(),
+        [] => return "no launch has a result".to_owned(),
         [(Reverse((1, 1)), _)] => "one launch each".to_owned(),
         [(Reverse(counts), _)] => format!("medians of {} launches in turns", range(*counts)),
         several => {
@@ -274,7 +274,7 @@ mod tests {
                 vec![(64, vec![vec![1.0; 3]]), (128, vec![vec![1.0; 2]])],
                 "medians of 2 to 3 launches in turns, too few for an interval (6)",
             ),
-            (few(&[]), "no launch came to a figure"),
+            (few(&[]), "no launch has a result"),
         ] {
             let head = head(&outcome(&sizes));
             assert!(head.contains(&format!("out of place; {said}\n")), "{said}: {head}");

@@ -78,7 +78,7 @@ fn goes_on(ended: &Ended, what: &str, rows: usize) {
         .exits(1, SOON)
         .says(what)
         .says("No space left on device")
-        .says("; the run goes on without");
+        .says("; the run continues without");
     assert_eq!(ended.rows().len(), rows);
     assert!(ended.stdout.contains("Avg bus bandwidth"), "{}", ended.stdout);
 }
@@ -156,7 +156,7 @@ fn default_record_full() {
     ended
         .exits(0, SOON)
         .says("cannot write to the record ")
-        .says("; the run goes on without a record");
+        .says("; the run continues without a record");
     assert_eq!(ended.rows().len(), 100);
 }
 

@@ -26,7 +26,7 @@ use super::{
     memory::Ledger,
     nccl, occupants,
     proof::Checker,
-    seat::{self, Buffers, Failed, Seat},
+    seat::{self, Buffers, Failed, GpuRank},
 };
 use crate::{backend::BackendError, measure::MeasureError};
 
@@ -92,9 +92,12 @@ impl Nccl<'_> {
                 plan.check > 0,
             )
             .map_err(|e| gpu(*rank, e))?;
-            self.seats.push(Seat::new(*rank, registered, ranked, stream, checker));
+            self.gpu_ranks.push(GpuRank::new(*rank, registered, ranked, stream, checker));
         }
-        weigh(&mut self.memory, self.seats.iter().map(|seat| seat.communicator.context().as_ref()));
+        weigh(
+            &mut self.memory,
+            self.gpu_ranks.iter().map(|gpu_rank| gpu_rank.communicator.context().as_ref()),
+        );
         Ok(())
     }
 
@@ -144,7 +147,8 @@ impl Nccl<'_> {
         };
         // After a timeout the thread is left behind: the process ends soon.
         std::thread::Builder::new().name("join".to_owned()).spawn(joining).map_err(|error| {
-            let text = format!("rank {first}: cannot start a thread to join NCCL in: {error}");
+            let text =
+                format!("rank {first}: cannot start a thread for NCCL's initialisation: {error}");
             BackendError::Refused { text, exit: Exit::Internal }
         })?;
         let begun = Instant::now();
@@ -152,7 +156,9 @@ impl Nccl<'_> {
             match result.recv_timeout(INIT_POLL_INTERVAL) {
                 Ok(joined) => return joined.map_err(|error| nccl(first, library, error)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    let text = format!("rank {first}: the thread that joined NCCL has vanished");
+                    let text = format!(
+                        "rank {first}: the thread of NCCL's initialisation ended without a result"
+                    );
                     return Err(BackendError::Refused { text, exit: Exit::Internal });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -192,7 +198,7 @@ fn exchange_id(
     let deadline = plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let all = world.allgather(&mine, deadline)?;
     let id = all.get(maker).and_then(|bytes| UniqueId::from_bytes(bytes));
-    id.ok_or_else(|| WorldError::Aborted(format!("rank {first} gave out no NCCL id")).into())
+    id.ok_or_else(|| WorldError::Aborted(format!("rank {first} sent no NCCL id")).into())
 }
 
 fn refused(rank: usize, library: &Library, failed: Failed) -> BackendError {

@@ -73,15 +73,21 @@ pub(super) fn join<'p>(
         .iter()
         .map(|peer| {
             let handle = handle_for(all.get(*peer).map_or(&[], Vec::as_slice), me);
-            let garbled = || refused(format!("rank {peer} told no handle for us"), Exit::Internal);
+            let garbled = || {
+                refused(
+                    format!("rank {peer} sent no connection handle for this rank"),
+                    Exit::Internal,
+                )
+            };
             Ok((*peer, handle.ok_or_else(garbled)?))
         })
         .collect::<Result<_, BackendError>>()?;
 
     let wait = (stopped.as_ref(), until);
     let (senders, receivers) = connect(plugin, device, me, handles, listeners, wait)?;
-    let no_memory =
-        |error: std::io::Error| refused(format!("cannot make buffers: {error}"), Exit::Internal);
+    let no_memory = |error: std::io::Error| {
+        refused(format!("cannot allocate buffers: {error}"), Exit::Internal)
+    };
     let bytes = plan.buffer_bytes();
     let buffers = Buffers {
         send: Memory::new(bytes).map_err(no_memory)?,

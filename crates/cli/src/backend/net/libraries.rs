@@ -26,7 +26,7 @@ impl FromStr for Reference {
 
     fn from_str(word: &str) -> Result<Reference, String> {
         let wrong =
-            || format!("'{word}' is neither socket nor such as socket:4x4 (threads, sockets each)");
+            || format!("'{word}' is not socket or socket:THREADSxSOCKETS, such as socket:4x4");
         let Some(numbers) = word.strip_prefix("socket") else { return Err(wrong()) };
         if numbers.is_empty() {
             return Ok(Reference(None));
@@ -37,7 +37,7 @@ impl FromStr for Reference {
         let (threads, sockets) = (number(threads)?, number(sockets)?);
         // MAX_THREADS and MAX_SOCKETS of NCCL's src/transport/net_socket.cc.
         if !(1..=16).contains(&threads) || sockets == 0 || threads * sockets > 64 {
-            return Err(format!("'{word}': NCCL has 1 to 16 threads, and 64 sockets at most"));
+            return Err(format!("'{word}': NCCL takes 1 to 16 threads, and at most 64 sockets"));
         }
         Ok(Reference(Some((threads, sockets))))
     }
