@@ -20,8 +20,8 @@ pub fn table(outcome: &Outcome) -> String {
     for (number, environment) in outcome.environments.iter().enumerate() {
         let baseline = if outcome.baseline == Some(number) { " (baseline)" } else { "" };
         let settings = environment.settings();
-        let fate = fate(environment, outcome.launches);
-        let _ = writeln!(text, "# {}: {settings}{baseline}{fate}", environment.name);
+        let status = status(environment, outcome.launches);
+        let _ = writeln!(text, "# {}: {settings}{baseline}{status}", environment.name);
     }
     text.push_str("#\n");
     text.push_str(&cells(outcome));
@@ -91,7 +91,7 @@ fn launches(outcome: &Outcome) -> String {
 }
 
 /// The status of an environment, unless it is complete.
-fn fate(environment: &Tried, wanted: u32) -> String {
+fn status(environment: &Tried, wanted: u32) -> String {
     match (&environment.waived, &environment.failed) {
         (Some(reason), _) => format!("\n#    WAIVED: {reason}"),
         (None, Some(failed)) => format!("\n#    FAILED (exit {}): {}", failed.exit, failed.reason),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "odd place")]
+    #[should_panic(expected = "unaligned address")]
     fn elements_lie_where_they_may() {
         // Somewhere in a line of longs, and one byte behind.
         let lines = [0_u64; 4];

@@ -40,16 +40,16 @@ impl Nccl<'_> {
     /// # Errors
     /// A GPU cannot be used, a rank does not arrive in time, or NCCL refuses.
     pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), MeasureError> {
-        let (plan, library, driver) = (self.plan, self.library, world.rank());
-        let ours: Vec<usize> = plan.ranks_of(driver).collect();
+        let (plan, library, thread) = (self.plan, self.library, world.rank());
+        let ours: Vec<usize> = plan.ranks_of(thread).collect();
         let first = ours.first().copied().unwrap_or(0);
         let groups = plan.groups();
         let group = groups.iter().find(|g| g.contains(&first)).map_or(&[][..], Vec::as_slice);
         self.ranks = group.len();
         self.peers = group.iter().map(|rank| plan.rank_thread(*rank)).collect();
         self.peers.dedup();
-        self.peers.retain(|peer| *peer != driver);
-        let leads_process = plan.rank_threads_of(plan.process(driver)).next() == Some(driver);
+        self.peers.retain(|peer| *peer != thread);
+        let leads_process = plan.rank_threads_of(plan.process(thread)).next() == Some(thread);
         self.tuning.set_process_leader(leads_process);
         let config = self.config()?;
 

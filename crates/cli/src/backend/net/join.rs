@@ -60,15 +60,15 @@ pub(super) fn join<'p>(
     let (to, from) = talks_with(plan, &members, me);
 
     let mut listeners = Vec::new();
-    let mut told = Vec::new();
+    let mut handles = Vec::new();
     for peer in &from {
         let (listener, handle) = plugin.listen(device).map_err(wrong)?;
-        told.extend((*peer as u32).to_le_bytes());
-        told.extend(handle.0);
+        handles.extend((*peer as u32).to_le_bytes());
+        handles.extend(handle.0);
         listeners.push((*peer, listener));
     }
     let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
-    let all = world.allgather(&told, Some(until))?;
+    let all = world.allgather(&handles, Some(until))?;
     let handles: Vec<(usize, Handle)> = to
         .iter()
         .map(|peer| {
@@ -171,8 +171,8 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
 }
 
 /// Our handle among those that a rank sent.
-fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
-    told.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
+fn handle_for(handles: &[u8], me: usize) -> Option<Handle> {
+    handles.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
         let (peer, handle) = entry.split_first_chunk::<4>()?;
         let handle = Handle(handle.try_into().ok()?);
         (u32::from_le_bytes(*peer) as usize == me).then_some(handle)
