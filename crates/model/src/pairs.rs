@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(read(&serde_json::to_string(&pairs).unwrap()), pairs);
         assert_eq!(pairs.verdict.unwrap().findings.len(), 1);
         let other = read(&text.replace("[0,1]", "[0]")).checked().unwrap_err().to_string();
-        assert!(other.contains("verdict on 1 ranks, and 2 labels"), "{other}");
+        assert!(other.contains("verdict on 1 ranks, but 2 labels"), "{other}");
     }
 
     #[test]
