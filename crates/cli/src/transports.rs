@@ -137,7 +137,7 @@ fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
             Conclusion::Proven => {
                 limit::limit(&limit::machine(&host, &profile.kind), here, &profile.kind)
             }
-            _ => Err("what is not proven to have run has no limit to hold it against".to_owned()),
+            _ => Err("no limit: it is not proven that this transport ran".to_owned()),
         };
         let mut last = None;
         for row in &mut outcome.rows {

@@ -119,7 +119,7 @@ impl FromStr for Fault {
         }
         let action = action.ok_or_else(|| refuse("it does not say what to do".to_owned()))?;
         if peer.is_some() && !matches!(action, Action::Slow(_) | Action::Late(_)) {
-            return Err(refuse("only what is slow can be so with one peer alone".to_owned()));
+            return Err(refuse("peer= is for do=slow only".to_owned()));
         }
         Ok(Fault { rank, phase, row, action, peer })
     }

@@ -104,9 +104,7 @@ pub enum BadPairs {
         longest: usize,
     },
     /// A verdict on other ranks.
-    #[error(
-        "its matrix of pairs has a verdict on {0} ranks, and {1} labels: they do not fit together"
-    )]
+    #[error("its matrix of pairs has a verdict on {0} ranks, but {1} labels")]
     Assessment(usize, usize),
     /// A value that is not a figure.
     #[error("its matrix of pairs has the value {0}, which is no speed and no time")]
@@ -229,7 +227,7 @@ mod tests {
         assert_eq!(read(&serde_json::to_string(&pairs).unwrap()), pairs);
         assert_eq!(pairs.verdict.unwrap().findings.len(), 1);
         let other = read(&text.replace("[0,1]", "[0]")).checked().unwrap_err().to_string();
-        assert!(other.contains("verdict on 1 ranks, and 2 labels"), "{other}");
+        assert!(other.contains("verdict on 1 ranks, but 2 labels"), "{other}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Inputs and exact results of every collective as pure integer functions of seed, rank and index.
-//! Not where they lie in a buffer (`layout`), and no state: any element can be asked for alone.
+//! Inputs and exact results of every collective as pure integer functions of seed, rank and index,
+//! without state: any element can be computed alone.
+//! Not where they are in a buffer (`layout`).
 //!
 //! A device kernel restates `draw`, `group` and `reduction` line by line; a test compares both.
 
@@ -38,7 +39,7 @@ pub enum Content {
         /// Element index in the reduction.
         first: u64,
     },
-    /// Every byte is [`POISON`]: nobody may have written here.
+    /// Every byte is [`POISON`]: no operation may write here.
     Poison,
 }
 

@@ -1,4 +1,4 @@
-//! What will be run: the typed result of reading options, the same for every rank.
+//! The plan of a run: the typed result of parsing options, the same for every rank.
 //! Not the options themselves (the grammar is cli's) and nothing about how ranks are started.
 
 mod backend;
@@ -26,15 +26,15 @@ use crate::{
     messages::Messages,
 };
 
-/// Whose defaults and names are in force.
+/// The program whose defaults and names apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// `busbw all_reduce`: our defaults, several batches a row.
+    /// `busbw all_reduce`: busbw's defaults, several batches a row.
     Busbw,
     /// `all_reduce_perf`: nccl-tests' defaults in everything.
     NcclTests,
-    /// `osu_allreduce`: OSU's defaults, loops and sizes, of which each is one message's.
+    /// `osu_allreduce`: OSU's defaults, loops and sizes, each of which is one message's.
     Osu,
 }
 
@@ -78,20 +78,20 @@ impl Placement {
     pub const BOTH: [Placement; 2] = [Placement::OutOfPlace, Placement::InPlace];
 }
 
-/// Everything that a run needs to know.
+/// The complete plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is measured.
+    /// The benchmark.
     #[serde(alias = "collective")]
     pub benchmark: Benchmark,
     /// The name in the first and last lines, such as `all_reduce_perf`.
     pub program: String,
-    /// Whose defaults and names are in force.
+    /// The program whose defaults and names apply.
     pub style: Style,
-    /// Who moves the bytes.
+    /// The backend.
     pub backend: BackendChoice,
-    /// Where MPI finds the buffers of ranks that begin, and of those that answer (`--buffers`); in collectives
-    /// both are the same.
+    /// Where MPI's buffers are: those of the ranks that begin, and of those that answer
+    /// (`--buffers`); in collectives both are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<[Memory; 2]>,
     /// Threads a process (`-t`).
@@ -105,7 +105,7 @@ pub struct Plan {
     #[serde(default)]
     #[serde(rename = "seating")]
     pub rank_layout: RankLayout,
-    /// Whether drivers of GPUs stay on the processors next to them (`--bind`).
+    /// Whether rank threads stay on the processors next to their GPUs (`--bind`).
     #[serde(default)]
     pub bind: bool,
     /// First device (NCCL_TESTS_DEVICE).
@@ -134,13 +134,13 @@ pub struct Plan {
     pub roots: Vec<usize>,
     /// Where ranks wait (`-z`).
     pub blocking: Blocking,
-    /// Whose time counts (`-a`).
+    /// The ranks whose time counts (`-a`).
     pub average: Average,
-    /// Seconds that one wait may take (`-T`).
+    /// The limit of one wait, in seconds (`-T`).
     pub timeout_s: Option<u64>,
     /// Launches of a captured graph, 0 = no graph (`-G`).
     pub graph: u32,
-    /// The time column is that of the enqueueing processor (`-C`).
+    /// The time column is that of the enqueueing thread (`-C`).
     pub cpu_time: bool,
     /// Rows end with a time stamp (`-S`).
     pub timestamps: bool,
@@ -166,26 +166,26 @@ pub struct Plan {
     pub traffic_summary: bool,
     /// Seed of all patterns.
     pub seed: u64,
-    /// A fault on purpose.
+    /// An injected fault.
     pub fault: Option<Fault>,
-    /// As how many nodes the processes of this host pose to NCCL (`--virtual-nodes`).
+    /// The number of nodes that the processes of this host show to NCCL (`--virtual-nodes`).
     #[serde(default = "one")]
     pub virtual_nodes: usize,
-    /// What only tests of messages have, and collectives in latency's form.
+    /// Options of tests of messages alone, and of collectives in latency form.
     #[serde(default)]
     pub messaging: Messaging,
     /// Every iteration of a collective is timed alone on every rank, out of place (`--latency`).
     #[serde(default)]
     pub latency: bool,
-    /// What only the matrix of pairs has.
+    /// Options of the matrix of pairs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairing: Option<Pairing>,
-    /// What only OSU's names have.
+    /// Options of OSU's names alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
 }
 
-/// For records from before launchers were known.
+/// The default for records from before launchers were supported.
 fn one() -> usize {
     1
 }
@@ -195,9 +195,9 @@ fn one() -> usize {
 pub struct Sweep {
     /// Element type.
     pub datatype: DataType,
-    /// Operator; of no effect in collectives that only copy.
+    /// Operator; ignored by collectives that only copy.
     pub op: ReduceOp,
-    /// Root; of no effect where there is none.
+    /// Root; ignored where there is none.
     pub root: usize,
 }
 
@@ -270,7 +270,7 @@ impl Plan {
         }
     }
 
-    /// Types × operators × roots. What has no operator or no root has one of each.
+    /// Types × operators × roots. A collective without operator or root has one of each.
     pub fn sweeps(&self) -> Vec<Sweep> {
         let collective = self.benchmark.collective();
         let ops = match collective.map_or(OpColumn::None, Collective::op_column) {
@@ -293,7 +293,7 @@ impl Plan {
         stepped(self.min_bytes, self.max_bytes, self.step)
     }
 
-    /// How many sizes one sweep has.
+    /// The number of sizes of one sweep.
     pub fn size_count(&self) -> u64 {
         match self.step {
             Step::Factor(_) => self.sizes().count() as u64,
@@ -319,7 +319,7 @@ impl Plan {
         Case { collective, sweep, counts }
     }
 
-    /// Iterations of a batch, timed and untimed, of so many bytes.
+    /// Timed and untimed iterations of a batch with this size in bytes.
     pub fn loops(&self, bytes: u64) -> (u32, u32) {
         match self.messaging.large {
             Some(large) if bytes > large.above => (large.iterations, large.warmup),
@@ -327,7 +327,8 @@ impl Plan {
         }
     }
 
-    /// Checked operations of a row whose batches have `timed` iterations: under OSU's names as many.
+    /// Checked operations of a row whose batches have `timed` iterations; under OSU's names the
+    /// same number.
     pub fn checks(&self, timed: u32) -> u32 {
         match self.style {
             Style::Osu if self.check > 0 => timed,
@@ -335,7 +336,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of a message of a matrix of pairs: latency is that of the first size, bandwidth of the last.
+    /// The message size of a matrix of pairs, in bytes: the first size for latency, the last for
+    /// bandwidth.
     pub fn bytes_of(&self, test: Messages) -> u64 {
         if test.is_latency() { self.min_bytes } else { self.max_bytes }
     }
@@ -349,7 +351,7 @@ impl Plan {
     }
 }
 
-/// Sizes from `min` to `max`; ends where the step does not grow.
+/// Sizes from `min` to `max`; the sequence ends where a step does not grow.
 fn stepped(min: u64, max: u64, step: Step) -> impl Iterator<Item = u64> + use<> {
     let next = move |size: &u64| {
         let grown = match step {

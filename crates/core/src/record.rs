@@ -1,4 +1,4 @@
-//! What is written down about a run: JSON Lines of `run`, `row` … and `end`, or one folded object.
+//! The record of a run: JSON Lines of `run`, `row` … and `end`, or one folded object.
 //! Not where it is stored and not how it is printed.
 
 mod counters;
@@ -29,19 +29,19 @@ pub const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Line {
-    /// The first line: what runs, where, with what.
+    /// The first line: benchmark, machine and options.
     Run(Box<Run>),
-    /// What a process's library said while it came up; none, or one for each process.
+    /// What a process's library logged during initialisation; none, or one for each process.
     Library(Box<NcclFacts>),
-    /// What a process's MPI said of who carries messages; of several of one rank the last counts.
+    /// The transports that a process's MPI logged; the last line of a rank counts.
     Mpi(Box<MpiFacts>),
-    /// What a process's net plugin is, and which of its devices is used.
+    /// The net plugin of a process, and the device that it uses.
     Net(Box<NetFacts>),
-    /// What busbw's net plugin counted in a process, at its end.
+    /// The statistics of busbw's net plugin in a process, at its end.
     Paths(Box<NetStats>),
     /// One row.
     Row(Box<Row>),
-    /// The last line: how it ended.
+    /// The last line: the status and the totals.
     End(Box<End>),
 }
 
@@ -54,7 +54,7 @@ pub enum LibraryFacts {
     Mpi(Box<MpiFacts>),
     /// A net plugin.
     Net(Box<NetFacts>),
-    /// busbw's own one, of its paths.
+    /// The statistics of busbw's own net plugin.
     Paths(Box<NetStats>),
 }
 
@@ -72,30 +72,30 @@ impl From<LibraryFacts> for Line {
 /// A whole record as one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Folded {
-    /// What ran.
+    /// The first line.
     pub run: Run,
-    /// What the processes' libraries said while they came up.
+    /// What the processes' libraries logged during initialisation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
-    /// What the processes' MPI said of who carries messages.
+    /// The transports that the processes' MPI logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
     /// The net plugin of each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub net: Vec<NetFacts>,
-    /// What busbw's net plugin counted in each process.
+    /// The statistics of busbw's net plugin in each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
-    /// How it ended; missing when the writer was killed.
+    /// The last line; missing when the writer was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
 }
 
 impl Folded {
-    /// Rows of earlier launches that no row stands for: their run was killed before it could say what all
-    /// launches give together.
+    /// Rows of earlier launches without a combined row: their run was killed before it could
+    /// combine all launches.
     pub fn unsettled(&self) -> usize {
         let shown: std::collections::HashSet<(u64, u64)> =
             self.rows.iter().filter(|row| row.shown).map(|row| (row.index, row.group)).collect();

@@ -40,7 +40,7 @@ pub enum LoadError {
         library: &'static str,
     },
     /// It was loaded and cannot be initialised.
-    #[error("{path} was loaded and does not work: {why}")]
+    #[error("{path} was loaded but cannot be initialised: {why}")]
     Broken {
         /// The file.
         path: String,

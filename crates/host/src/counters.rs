@@ -104,7 +104,7 @@ impl Counters {
                     kind: DeviceKind::Gpu,
                     counter: None,
                     devices: Vec::new(),
-                    reason: "only NVIDIA's GPUs are asked, through NVML".to_owned(),
+                    reason: "only NVIDIA's GPUs are read, through NVML".to_owned(),
                 }),
             }
             rdma::find(root, &mut sources, &mut unread);

@@ -187,7 +187,7 @@ fn a_start_that_fails_has_chosen_and_not_set_up() {
     assert!(!facts.communicators[0].ranks[0].initialized);
     let sentence = transports_set_up(std::slice::from_ref(&facts));
     assert!(
-        sentence.starts_with("transports chosen, with no word of their completion: "),
+        sentence.starts_with("transports chosen, without a message of their completion: "),
         "{sentence}"
     );
 }

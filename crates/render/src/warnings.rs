@@ -62,12 +62,12 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
     );
     say(
         "times drift during the row",
-        "something warms up or is shared; use --repeat",
+        "the machine warms up or is shared; use --repeat",
         pick(&drifting),
     );
     say(
         "severe outliers among the samples",
-        "the median is not moved by them; the record holds every sample",
+        "the median ignores them; the record holds every sample",
         pick(&outlying),
     );
     let stalled = |half: &Half| {

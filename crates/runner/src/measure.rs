@@ -58,7 +58,7 @@ struct Group {
     /// World ranks.
     ranks: Vec<usize>,
     /// The rank threads that hold them.
-    drivers: Vec<usize>,
+    threads: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -71,13 +71,13 @@ impl<'a> Session<'a> {
         watch: Box<dyn Fn(Phase, u64) + 'a>,
     ) -> Session<'a> {
         let group = |ranks: Vec<usize>| {
-            let mut drivers: Vec<usize> =
+            let mut threads: Vec<usize> =
                 ranks.iter().map(|rank| plan.rank_thread(*rank)).collect();
-            drivers.dedup();
-            Group { ranks, drivers }
+            threads.dedup();
+            Group { ranks, threads }
         };
         let groups: Vec<Group> = plan.groups().into_iter().map(group).collect();
-        let ours = groups.iter().position(|g| g.drivers.contains(&world.rank())).unwrap_or(0);
+        let ours = groups.iter().position(|g| g.threads.contains(&world.rank())).unwrap_or(0);
         Session {
             plan,
             world,
@@ -253,7 +253,7 @@ impl<'a> Session<'a> {
 
     /// Whether this thread reports for our communicator: it holds the communicator's first rank.
     fn leads(&self) -> bool {
-        self.group().drivers.first() == Some(&self.world.rank())
+        self.group().threads.first() == Some(&self.world.rank())
     }
 
     /// Whether one of our ranks is `rank`.

@@ -313,7 +313,7 @@ impl Outputs {
 
     /// Continues without a file. If the user named it, the exit code reports that at the end.
     fn give_up(&mut self, why: &str, what: &str, wanted: bool) {
-        let text = format!("{why}; the run goes on without {what}");
+        let text = format!("{why}; the run continues without {what}");
         self.say(&text);
         self.warnings.push(text);
         self.incomplete |= wanted;
@@ -326,7 +326,7 @@ impl Outputs {
         {
             let why = format!("cannot write the JSON report {} (-J): {e}", path.display());
             self.report = None;
-            self.give_up(&why, "it, and what is there is incomplete", true);
+            self.give_up(&why, "it, and the file is incomplete", true);
         }
         let stdout = &mut self.stdout;
         match self.progress.suspend(|| write(stdout.as_mut())) {

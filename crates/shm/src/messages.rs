@@ -76,7 +76,7 @@ impl Messages {
     /// # Panics
     /// A message is in flight: peers may be reading and writing our buffers.
     pub fn own(&mut self, buffer: Buffer, offset: usize, len: usize) -> &mut [u8] {
-        assert!(self.busy.is_empty(), "our buffers, with messages under way");
+        assert!(self.busy.is_empty(), "buffers were accessed with messages in flight");
         let at = self.buffers.at(self.members[self.me], buffer, offset, len);
         // SAFETY: in bounds (checked by `at`), initialised (a memfd starts as zeros), and nobody
         // else's: within this process only this rank's thread asks for this rank's buffer, and peers

@@ -68,7 +68,7 @@ pub fn find(name: Option<&Path>) -> Result<PathBuf> {
     });
     let first = matching.next().with_context(|| {
         format!(
-            "{text} is no file, and no run in {} begins like it",
+            "{text} is no file, and no run in {} has an id that begins like it",
             folder().unwrap_or_default().display()
         )
     })?;

@@ -39,7 +39,7 @@ pub enum ReadError {
     },
     /// A file without a line.
     #[error(
-        "{path} is empty: its run ended before its ranks had joined, or they are about to; there is nothing to show"
+        "{path} is empty: its run ended before its ranks joined, or is still starting; there is nothing to show"
     )]
     Empty {
         /// The file.

@@ -74,7 +74,7 @@ fn run_on(disk: &Disk, words: &str, option: &str) -> (Ended, PathBuf, String) {
 /// All rows and the footer are on stdout, the message names the file, and the exit code is 1: what
 /// was asked for is not all there.
 fn goes_on(ended: &Ended, what: &str, rows: usize) {
-    ended.exits(1).says(what).says("No space left on device").says("; the run goes on without");
+    ended.exits(1).says(what).says("No space left on device").says("; the run continues without");
     assert_eq!(ended.rows().len(), rows);
     assert!(ended.stdout.contains("Avg bus bandwidth"), "{}", ended.stdout);
 }
@@ -149,7 +149,7 @@ fn default_record_full() {
     bench.command.env("XDG_DATA_HOME", disk.folder.path());
     bench.also_writes = Some(disk.folder.path().to_owned());
     let ended = bench.run();
-    ended.exits(0).says("cannot write to the record ").says("; the run goes on without a record");
+    ended.exits(0).says("cannot write to the record ").says("; the run continues without a record");
     assert_eq!(ended.rows().len(), 100);
 }
 

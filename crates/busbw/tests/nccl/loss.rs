@@ -85,7 +85,7 @@ fn nccl_fails() {
             is_broken(&ended, exit);
             ended.says(says);
             if exit == Exit::Library {
-                ended.says("NCCL 2.28.9 at ").says("NCCL_DEBUG=INFO makes it say more");
+                ended.says("NCCL 2.28.9 at ").says("NCCL_DEBUG=INFO logs more");
             }
         }
     }

@@ -69,7 +69,7 @@ fn counters_prove_it_as_well() {
 fn one_that_nccl_replaced_says_so() {
     for (via, asked, rule) in [
         ("NET/IB/0", "socket", "IB or RoCE wins over sockets"),
-        ("P2P/CUMEM", "socket", "within a node P2P wins over SHM"),
+        ("P2P/CUMEM", "socket", "within a node NCCL prefers P2P to SHM"),
         ("SHM/direct/direct", "p2p", "P2P without peer access"),
     ] {
         let (_, outcome) = on_four(&format!("--only {asked}"), &[("BUSBW_SHIM_VIA", via)]);
@@ -112,7 +112,7 @@ fn nvls_where_it_is_and_never_against_the_user() {
         &format!("transports all_reduce -g 4 {SIZES} --only nvls"),
         &[multicast, ("NCCL_NVLS_ENABLE", "0")],
     );
-    ended.exits(5).prints("NCCL_NVLS_ENABLE=0 is set in the environment, and left so");
+    ended.exits(5).prints("NCCL_NVLS_ENABLE=0 is set in the environment, and is not changed");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_baseline_must_be_able_to_run() {
 #[test]
 fn one_rank_proves_nothing() {
     let ended = run("transports all_reduce --backend host -g 1 -b 1K -e 1K --launches 1", &[]);
-    ended.exits(5).prints("shm: WAIVED: one rank: nothing goes from one to another");
+    ended.exits(5).prints("shm: WAIVED: one rank: there is no peer");
 }
 
 /// NCCL's log does not say to which communicator a connection belongs.

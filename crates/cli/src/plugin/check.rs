@@ -78,7 +78,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         if !RULES.iter().any(|rule| rule.name == name) {
             let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
             let text =
-                format!("--rule {name}: there is none of this name; there are {}", all.join(", "));
+                format!("--rule {name}: there is no such rule; the rules are {}", all.join(", "));
             return Err(ExitError::new(Exit::Usage, text).into());
         }
     }

@@ -24,12 +24,12 @@ impl Interruption {
     pub fn watch() -> Result<Interruption> {
         let mut signals = Signals::new(signals::terminating()).context("cannot take signals")?;
         let interruption = Interruption::default();
-        let told = interruption.clone();
+        let counter = interruption.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
                 for _ in &mut signals {
-                    told.0.fetch_add(1, Ordering::Relaxed);
+                    counter.0.fetch_add(1, Ordering::Relaxed);
                 }
             })
             .context("cannot start a thread for signals")?;

@@ -54,7 +54,7 @@ pub fn run(
     path: &Path,
     interruption: &Interruption,
 ) -> Result<Launch> {
-    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let begun = Instant::now();
     let mut command = Command::new(&program);
     let names: Vec<&str> = environment.variables.iter().map(|one| one.name.as_str()).collect();
@@ -146,7 +146,7 @@ fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8
     });
     let message = end.and_then(|end| end.message.clone());
     let text = message.or(wrong).or_else(words);
-    Some((code, text.unwrap_or_else(|| "it ended without a word".to_owned())))
+    Some((code, text.unwrap_or_else(|| "it ended without a message".to_owned())))
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
         let said = "busbw: a remark\nbusbw: --backend nccl cannot run here\nnoise\n";
         let (code, why) = failure(Some(5), None, said).unwrap();
         assert_eq!((code, why.as_str()), (5, "--backend nccl cannot run here"));
-        assert_eq!(failure(None, None, "").unwrap().1, "it ended without a word");
+        assert_eq!(failure(None, None, "").unwrap().1, "it ended without a message");
         assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), STDERR_TAIL_BYTES);
     }
 }

@@ -41,7 +41,7 @@ impl Destination {
     ) -> Result<Destination> {
         if let Some(folder) = &turns.record {
             fs::create_dir_all(folder).map_err(|error| {
-                let text = format!("--record {}: it is to be a folder: {error}", folder.display());
+                let text = format!("--record {}: it must be a folder: {error}", folder.display());
                 ExitError::new(Exit::Usage, text)
             })?;
             return Ok(Destination::Folder(folder.clone()));

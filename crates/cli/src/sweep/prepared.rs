@@ -59,7 +59,7 @@ impl Prepared {
             (
                 arguments.row_time.is_some() && turns.time.is_some(),
                 "--row-time",
-                "--time deals out the time of rows",
+                "--time sets the time of rows itself",
             ),
         ] {
             if given {

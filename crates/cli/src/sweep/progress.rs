@@ -13,20 +13,20 @@ pub(super) struct Progress {
     bar: ProgressBar,
     is_seen: bool,
     all: u64,
-    told: Vec<String>,
+    printed: Vec<String>,
 }
 
 impl Progress {
-    /// For this number of environments, and of launches of each; remarks in `told` are not printed
+    /// For this number of environments, and of launches of each; remarks in `printed` are not printed
     /// again.
-    pub(super) fn new(environments: usize, launches: u32, told: Vec<String>) -> Progress {
+    pub(super) fn new(environments: usize, launches: u32, printed: Vec<String>) -> Progress {
         let all = environments as u64 * u64::from(launches);
         let bar = ProgressBar::new(all);
         let style = ProgressStyle::with_template(
             "{spinner} {wide_bar} launch {pos} of {len}, {msg} ({elapsed})",
         );
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
-        Progress { bar, is_seen: io::stderr().is_terminal(), all, told }
+        Progress { bar, is_seen: io::stderr().is_terminal(), all, printed }
     }
 
     /// A launch, counted from 0, has finished.
@@ -49,9 +49,9 @@ impl Progress {
         }
         let remarks = over.record.iter().flat_map(|record| record.run.remarks.clone());
         for remark in remarks.collect::<Vec<_>>() {
-            if !self.told.contains(&remark) {
+            if !self.printed.contains(&remark) {
                 self.say(&remark);
-                self.told.push(remark);
+                self.printed.push(remark);
             }
         }
     }

@@ -16,8 +16,8 @@ pub fn table(outcome: &Outcome) -> String {
     for (number, environment) in outcome.environments.iter().enumerate() {
         let baseline = if outcome.baseline == Some(number) { " (baseline)" } else { "" };
         let settings = environment.settings();
-        let fate = fate(environment, outcome.launches);
-        let _ = writeln!(text, "# {}: {settings}{baseline}{fate}", environment.name);
+        let status = status(environment, outcome.launches);
+        let _ = writeln!(text, "# {}: {settings}{baseline}{status}", environment.name);
     }
     text.push_str("#\n");
     text.push_str(&cells(outcome));
@@ -68,7 +68,7 @@ fn launches(outcome: &Outcome) -> String {
         _ => format!("{least} to {most}"),
     };
     let of = match groups.iter().collect::<Vec<_>>().as_slice() {
-        [] => return "no launch came to a figure".to_owned(),
+        [] => return "no launch has a result".to_owned(),
         [(Reverse((1, 1)), _)] => "one launch each".to_owned(),
         [(Reverse(counts), _)] => format!("medians of {} launches in turns", range(*counts)),
         several => {
@@ -87,7 +87,7 @@ fn launches(outcome: &Outcome) -> String {
 }
 
 /// The status of an environment, unless it is complete.
-fn fate(environment: &Tried, wanted: u32) -> String {
+fn status(environment: &Tried, wanted: u32) -> String {
     match (&environment.waived, &environment.failed) {
         (Some(reason), _) => format!("\n#    WAIVED: {reason}"),
         (None, Some(failed)) => format!("\n#    FAILED (exit {}): {}", failed.exit, failed.reason),
@@ -253,7 +253,7 @@ mod tests {
                 vec![(64, vec![vec![1.0; 3]]), (128, vec![vec![1.0; 2]])],
                 "medians of 2 to 3 launches in turns, too few for an interval (6)",
             ),
-            (few(&[]), "no launch came to a figure"),
+            (few(&[]), "no launch has a result"),
         ] {
             let head = head(&outcome(&sizes));
             assert!(head.contains(&format!("out of place; {said}\n")), "{said}: {head}");

@@ -18,7 +18,8 @@ const MIN_REQUIRED_BYTES: f64 = 16e6;
 /// within nodes: they count the traffic between nodes.
 pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> EvidenceSource {
     if moved.required < MIN_REQUIRED_BYTES {
-        let detail = format!("only {} had to move: too few to tell", bytes(moved.required as u64));
+        let detail =
+            format!("only {} had to move: too few for evidence", bytes(moved.required as u64));
         return EvidenceSource::no_data(&detail);
     }
     let busiest = moved.busiest().filter(|_| scope != Scope::Within);

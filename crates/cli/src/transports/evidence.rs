@@ -56,26 +56,26 @@ fn rule(kind: &TransportKind, found: &str) -> Option<String> {
     let has = |word: &str| found.contains(word);
     let text = match kind {
         TransportKind::Socket(_) if has("NET/IB") => {
-            "IB or RoCE wins over sockets, whatever NCCL_SOCKET_IFNAME says: it names the interface of sockets, and does not choose them"
+            "NCCL prefers IB or RoCE to sockets; NCCL_SOCKET_IFNAME names the interface of sockets, but does not select them"
         }
         TransportKind::Socket(_) if has("NET/Socket") => {
-            "without IB the fastest interface wins, unless exactly one is named"
+            "without IB NCCL uses the fastest interface, unless exactly one is named"
         }
         TransportKind::Socket(_) | TransportKind::Rdma { .. } if has("NET/") => {
-            "a net plugin wins over NCCL's own networks, unless NCCL_NET names one of these"
+            "NCCL prefers a net plugin to its own networks, unless NCCL_NET names one of these"
         }
         TransportKind::Plugin(_) if has("NET/") => {
-            "a plugin that does not load, or finds no device, is passed over: then IB or RoCE, then sockets"
+            "NCCL skips a plugin that does not load or finds no device: then it uses IB or RoCE, then sockets"
         }
         TransportKind::Socket(_) | TransportKind::Rdma { .. } | TransportKind::Plugin(_) => {
-            "within a node P2P wins over SHM, and SHM over the network"
+            "within a node NCCL prefers P2P to SHM, and SHM to the network"
         }
-        TransportKind::Shm if has("P2P") => "within a node P2P wins over SHM",
+        TransportKind::Shm if has("P2P") => "within a node NCCL prefers P2P to SHM",
         TransportKind::P2p | TransportKind::Shm if has("SHM") || has("NET/") => {
-            "what a pair of ranks cannot have is passed over: P2P without peer access, SHM without a common /dev/shm; then the next way is taken"
+            "NCCL skips transports that a pair of ranks cannot use, such as P2P without peer access or SHM without a common /dev/shm, and uses the next one"
         }
         TransportKind::Nvls | TransportKind::CollNet => {
-            "what a communicator has not set up is passed over, and rings and trees stay"
+            "NCCL uses rings and trees where a communicator has not set this up"
         }
         _ => return None,
     };

@@ -129,7 +129,7 @@ impl Here {
 
     /// Why nothing can be proven of any transport.
     pub(super) fn alone(&self) -> Option<String> {
-        (self.ranks < 2).then(|| "one rank: nothing goes from one to another".to_owned())
+        (self.ranks < 2).then(|| "one rank: there is no peer".to_owned())
     }
 
     /// Why no rank has a peer within its node.
@@ -138,10 +138,10 @@ impl Here {
             _ if self.nodes < 2 => return None,
             // Rank i and rank i + n/2.
             Some(_) => {
-                "the ranks of a pair are on different virtual nodes: nothing goes within one"
+                "the ranks of a pair are on different virtual nodes: there is no traffic within a node"
             }
             None if self.ranks <= self.nodes => {
-                "each virtual node has one rank: nothing goes within it"
+                "each virtual node has one rank: there is no traffic within a node"
             }
             None => return None,
         };
@@ -150,7 +150,7 @@ impl Here {
 }
 
 fn left_so(name: &str, value: &str) -> String {
-    format!("{name}={value} is set in the environment, and left so")
+    format!("{name}={value} is set in the environment, and is not changed")
 }
 
 /// Interfaces that are up and have an address, in NCCL's order (src/misc/socket.cc,

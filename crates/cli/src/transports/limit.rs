@@ -35,12 +35,12 @@ pub fn machine(host: &System, kind: &TransportKind) -> Machine {
 /// Why there is none.
 pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, String> {
     if here.nodes > 1 {
-        let text = "nodes of one host meet in its memory, and what of their bytes crosses which link is not known";
+        let text = "virtual nodes share the host's memory, and it is not known which bytes cross which link";
         return Err(text.to_owned());
     }
     let Some(collective) = here.benchmark.collective() else {
         let text =
-            format!("limits are of collectives: none is known for {}", here.benchmark.name());
+            format!("limits are known for collectives only, not for {}", here.benchmark.name());
         return Err(text);
     };
     let inside = match kind {
@@ -48,10 +48,12 @@ pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64
         TransportKind::Shm => Inside::HostMemory,
         TransportKind::Rdma { .. } | TransportKind::Socket(_) => Inside::Network,
         TransportKind::Mnnvl | TransportKind::CollNet => {
-            return Err("one host has no part of it".to_owned());
+            return Err("it is used between hosts only".to_owned());
         }
-        TransportKind::Plugin(_) => return Err("what a plugin crosses is not known".to_owned()),
-        TransportKind::Host => return Err("no GPU is in it".to_owned()),
+        TransportKind::Plugin(_) => {
+            return Err("the path of a plugin's bytes is not known".to_owned());
+        }
+        TransportKind::Host => return Err("it uses no GPU".to_owned()),
     };
     let sockets = matches!(kind, TransportKind::Socket(_));
     let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };

@@ -82,14 +82,14 @@ fn of_launch(
         (false, true, false) => EvidenceSource { support: Support::Contradicts, detail },
         (_, true, _) => EvidenceSource { support: Support::Partial, detail },
         _ if switched => EvidenceSource { support: Support::Partial, detail },
-        (_, _, true) => silent(&format!("{detail}; which device or plugin is not told")),
+        (_, _, true) => silent(&format!("{detail}; the log names no device or plugin")),
         _ if buffers && algorithms.unnamed > 0 => silent(&format!(
             "{detail}; NVLS is set up as well, and rows do not name their algorithm"
         )),
         _ => match stage.unnamed(&pairs) {
             0 => EvidenceSource { support: Support::Confirms, detail },
             some => {
-                silent(&format!("{detail}; nothing is said of {some} of {} ranks", stage.ranks))
+                silent(&format!("{detail}; the log does not name {some} of {} ranks", stage.ranks))
             }
         },
     };
@@ -178,7 +178,7 @@ impl Algorithms {
             // evidence.
             _ => Support::Confirms,
         };
-        let buffers = if set_up { "set up" } else { "no word of buffers" };
+        let buffers = if set_up { "set up" } else { "the log has no line about buffers" };
         EvidenceSource { support, detail: format!("algorithms {found}; {buffers}") }
     }
 }

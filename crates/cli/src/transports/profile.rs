@@ -124,11 +124,11 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
 
 /// The transport of the host backend.
 fn on_host(here: &Here) -> Vec<Profile> {
-    let nodes = (here.nodes > 1).then(|| "the host backend knows no nodes".to_owned());
-    let gpus = "the host backend moves memory; this needs GPUs";
+    let nodes = (here.nodes > 1).then(|| "the host backend has no virtual nodes".to_owned());
+    let gpus = "the host backend moves host memory; this transport needs GPUs";
     let mut all = vec![Profile::new("shm", TransportKind::Host, Scope::All, &[]).unless(nodes)];
     all.extend(["p2p", "nvls"].map(|name| Profile::waived(name, TransportKind::P2p, gpus)));
-    let later = "between processes by TCP comes with the net backend: --backend net";
+    let later = "TCP between processes is the net backend's: --backend net";
     all.push(Profile::waived("net", TransportKind::Socket("lo".to_owned()), later));
     if here.net_plugin.is_some() {
         all.push(Profile::waived("plugin", TransportKind::Plugin(String::new()), gpus));

@@ -36,8 +36,8 @@ impl Draw {
         Draw(mix_wide(seed ^ mix_wide(high as u64)) as u32)
     }
 
-    /// What all lanes share at a group: 32 bits, of which no two groups of the stretch have the
-    /// same. `low` is the lower half of the group's index.
+    /// The part of the hash that all lanes share at a group: 32 bits, different for any two groups
+    /// of the stretch. `low` is the lower half of the group's index.
     #[inline(always)]
     pub(super) const fn spot(self, low: u32) -> u32 {
         let mut x = low.wrapping_mul(0x9e37_79b1).wrapping_add(self.0);
@@ -46,9 +46,9 @@ impl Draw {
         x ^ x >> 13
     }
 
-    /// What is drawn for `lane` (a rank, or a purpose) at a group: 64 bits. A product by a key of
-    /// the lane, which depends on no group; of its bits the lowest and the highest are weak, so that
-    /// one half is both halves of it, the other its middle.
+    /// The hash of `lane` (a rank, or a purpose) at a group: 64 bits. It is a product with a key of
+    /// the lane, which does not depend on the group. The lowest and the highest bits of a product
+    /// are weak, so one half combines both of its halves, and the other is its middle.
     #[inline(always)]
     pub(super) const fn group(self, lane: u32, low: u32) -> u64 {
         let key = mix(self.0.wrapping_add(lane.wrapping_mul(0x9e37_79b1))) | 0x8000_0001;
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Pinned, so that a restatement in another language can be held against it.
+    /// Pinned, so that a restatement in another language can be compared.
     #[test]
     fn pinned_values() {
         assert_eq!(mix(1), 0x514e_28b7);
@@ -91,8 +91,8 @@ mod tests {
         }
     }
 
-    /// Every byte of what two ranks draw, of what one draws at neighbouring groups, and of what one
-    /// draws under two seeds, is the same in one case of 256, whichever ranks, seeds and distance.
+    /// The draws of two ranks, of one rank at neighbouring groups, and of one rank under two seeds
+    /// agree in each byte in one case of 256, for any ranks, seeds and distance.
     #[test]
     fn bytes_are_the_same_by_chance_only() {
         const GROUPS: u32 = 1 << 14;

@@ -1,4 +1,4 @@
-//! Filling and verifying whole stretches of memory with a pattern.
+//! Fills and verifies whole stretches of memory with a pattern.
 //! Not the pattern itself, and not which stretch holds what (`layout`).
 
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::{
 /// Bytes of a group.
 const GROUP: u64 = 8;
 
-/// Groups that are handled between two looks at the upper half of the index.
+/// Groups between two computations of the upper half of the index.
 const BLOCK: u64 = 1 << 13;
 
-/// Elements that were not what they had to be.
+/// Wrong elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mismatch {
-    /// How many.
+    /// Their number.
     pub wrong: u64,
     /// The first of them.
     pub first: Option<Wrong>,
@@ -33,7 +33,7 @@ pub struct Wrong {
     pub index: u64,
     /// Bits found.
     pub got: u64,
-    /// Bits wanted.
+    /// Expected bits.
     pub want: u64,
 }
 
@@ -55,7 +55,7 @@ pub fn verify(memory: &[u8], pattern: &Pattern, content: Content) -> Mismatch {
     visit(pattern, content, |first| Verifier { memory, pattern, first })
 }
 
-/// What is copied from rank `0`'s send buffer: every bit pattern occurs, NaNs included.
+/// The content of rank `0`'s send buffer for copies: every bit pattern occurs, NaNs included.
 #[derive(Clone, Copy)]
 struct Copied(u32);
 
@@ -77,7 +77,7 @@ impl Elements for Constant {
     }
 }
 
-/// Hands a visitor, made for an index, the elements of `content`.
+/// Calls a visitor, made for an index, with the elements of `content`.
 fn visit<V: Visitor>(
     pattern: &Pattern,
     content: Content,
@@ -159,13 +159,13 @@ struct Block {
     low: u32,
     /// Bytes of that group that lie before the block.
     skip: usize,
-    /// Where in the memory it begins, and how long it is: bytes.
+    /// Offset and length in the memory, in bytes.
     at: usize,
     len: usize,
 }
 
 impl Block {
-    /// Bytes of the first group, if a part of it lies before the block; else none.
+    /// Bytes of the first group, if a part of it lies before the block; else `None`.
     fn head(&self) -> usize {
         ((GROUP as usize - self.skip) % GROUP as usize).min(self.len)
     }

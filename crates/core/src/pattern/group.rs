@@ -1,7 +1,7 @@
-//! Eight bytes of elements, worked on side by side: arithmetic that carries nothing from one to the next.
+//! Eight bytes of elements, computed side by side without carries between elements.
 //! Not what the elements are.
 
-/// How a group of 8 bytes falls into elements, the first in the lowest bits.
+/// How a group of 8 bytes is divided into elements, the first in the lowest bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fields {
     /// Bits of an element: 8, 16, 32 or 64.

@@ -1,5 +1,6 @@
-//! Verifying where a float may be a few numbers of its type off: averages on libraries that choose
-//! themselves when they divide. Not the exact comparison (`fill`).
+//! Verification with a tolerance of a few representable floats: averages of libraries that choose
+//! themselves when they divide.
+//! Not the exact comparison (`fill`).
 
 use super::{
     Content, Mismatch, Pattern, Wrong,
@@ -31,7 +32,7 @@ pub fn verify_within(
     found
 }
 
-/// Which number of its type, counted from zero, downwards for negative ones.
+/// The index of a number of its type, counted from zero, downwards for negative ones.
 fn ordinal(bits: u64, size: usize) -> i64 {
     let magnitude = bits & (u64::MAX >> (65 - 8 * size));
     let negative = bits >> (8 * size - 1) & 1 == 1;

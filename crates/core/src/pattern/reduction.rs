@@ -40,7 +40,7 @@ const ROTATION_LANE: u32 = 0x4000_0000;
 const VALUE_LANE: u32 = 0x4000_0001;
 const SECOND_VALUE_LANE: u32 = 0x4000_0002;
 
-/// The reduction of one pattern, ready to be asked for elements.
+/// The reduction of one pattern, ready to compute elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Reduction {
     pattern: Pattern,
@@ -55,15 +55,15 @@ pub(super) trait Elements: Copy {
     fn at(self, draw: Draw, low: u32) -> u64;
 }
 
-/// Something that works through many elements.
+/// A consumer of many elements.
 pub(super) trait Visitor {
-    /// What comes of it.
+    /// Its result.
     type Out;
-    /// Works through `elements`.
+    /// Processes `elements`.
     fn visit(self, elements: impl Elements) -> Self::Out;
 }
 
-/// A visitor of one element: its seed, its index, how groups fall into elements.
+/// A visitor of one element: its seed, its index, and how groups are divided into elements.
 struct One(u64, u64, Fields);
 
 impl Visitor for One {
@@ -114,14 +114,15 @@ impl<L: Levels> Elements for Rotated<L> {
     }
 }
 
-/// Whether averages of `datatype` over so many ranks are within two numbers of the type even where
-/// 1/n, rounded to the type, is multiplied by every contribution before anything is added: where 1/n
-/// is a normal number. Beyond, its rounding alone is up to a third of it.
+/// Whether averages of `datatype` over this number of ranks are within two representable numbers
+/// even where every contribution is multiplied by 1/n, rounded to the type, before anything is
+/// added: where 1/n is a normal number. For subnormal ones its rounding error alone is up to a
+/// third of it.
 pub fn averages_within_two(datatype: DataType, ranks: usize) -> bool {
     FloatFormat::of(datatype).is_none_or(|format| ranks <= 1 << (format.bias() - 1).min(20))
 }
 
-/// Whether `rank` is the one of all `ranks` that is not like the others at a group.
+/// Whether `rank` is the one of all `ranks` that differs from the others at a group.
 #[inline(always)]
 fn holds(draw: Draw, low: u32, rank: u32, ranks: u32) -> bool {
     draw.below(ROTATION_LANE, low, ranks) == rank
@@ -134,13 +135,13 @@ fn mask(there: bool) -> u64 {
 }
 
 impl Reduction {
-    /// Prepares the pattern's constants.
+    /// Computes the constants of the pattern.
     pub fn new(pattern: Pattern) -> Reduction {
         let fields = Fields::of_bytes(pattern.datatype.bytes());
         Reduction { pattern, ranks: pattern.ranks.clamp(1, 1 << 20) as u32, fields }
     }
 
-    /// What `rank` contributes to element `index`: bits of the type, in the lowest bits.
+    /// The contribution of `rank` to element `index`: bits of the type, in the lowest bits.
     pub fn contribution(&self, rank: usize, index: u64) -> u64 {
         self.visit_contributions(rank, One(self.pattern.seed, index, self.fields))
     }
@@ -150,7 +151,7 @@ impl Reduction {
         self.visit_results(One(self.pattern.seed, index, self.fields))
     }
 
-    /// Hands a visitor what `rank` contributes.
+    /// Calls a visitor with the contribution of `rank`.
     pub(super) fn visit_contributions<V: Visitor>(&self, rank: usize, visitor: V) -> V::Out {
         let times = match self.pattern.op {
             ReduceOp::Mulsum => 2 / u32::from(ReduceOp::premul_scalar(rank)),
@@ -160,12 +161,12 @@ impl Reduction {
         self.visit(Some(from), times, visitor)
     }
 
-    /// Hands a visitor the exact results.
+    /// Calls a visitor with the exact results.
     pub(super) fn visit_results<V: Visitor>(&self, visitor: V) -> V::Out {
         self.visit(None, 1 + u32::from(self.pattern.op == ReduceOp::Mulsum), visitor)
     }
 
-    /// Hands a visitor what a rank contributes, or the results.
+    /// Calls a visitor with a rank's contribution, or the results.
     fn visit<V: Visitor>(&self, rank: Option<u32>, times: u32, visitor: V) -> V::Out {
         let Reduction { pattern, ranks, fields } = *self;
         let format = FloatFormat::of(pattern.datatype);

@@ -1,11 +1,11 @@
-//! Who moves the bytes, and what only means something on GPUs.
-//! Not whether this machine has it.
+//! The backends, and options of GPUs alone.
+//! Not whether this machine has them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cost::CostModel;
 
-/// Who moves the bytes.
+/// The backend, which moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendChoice {
@@ -13,11 +13,11 @@ pub enum BackendChoice {
     Host,
     /// GPUs, by NCCL or RCCL.
     Nccl(GpuOptions),
-    /// Processes of an MPI.
+    /// MPI, between processes of its launcher.
     Mpi,
-    /// A net plugin of NCCL's kind, between memory of hosts.
+    /// A NCCL net plugin, between memory of hosts.
     Net,
-    /// A cost model; nothing moves.
+    /// A cost model; no bytes move.
     Fake(CostModel),
 }
 
@@ -34,7 +34,7 @@ impl BackendChoice {
     }
 }
 
-/// Where a rank's buffers lie, where there is a choice (`--buffers`).
+/// The memory of a rank's buffers, where there is a choice (`--buffers`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
@@ -55,7 +55,7 @@ impl Memory {
     }
 }
 
-/// What only means something on GPUs.
+/// Options of GPUs alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuOptions {
     /// How buffers are registered with the communicator (`-R`).
@@ -64,18 +64,18 @@ pub struct GpuOptions {
     pub cta_policy: Option<i32>,
     /// Operations go to the default stream (`-y`).
     pub default_stream: bool,
-    /// Who makes the data, and who judges it.
+    /// The side that fills and verifies the data.
     #[serde(default)]
     #[serde(rename = "proof")]
     pub checked_by: CheckedBy,
 }
 
-/// Who fills buffers with the pattern, and who compares results with it: GPU and host say the same,
-/// and each can be held against the other (`--proof`).
+/// The side that fills buffers with the pattern, and the one that compares results with it: GPU and
+/// host give the same answer, and each can be checked against the other (`--proof`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckedBy {
-    /// The GPU does both; on GPUs that take no PTX, the host.
+    /// The GPU does both; on GPUs without PTX, the host.
     #[default]
     Gpu,
     /// The host fills, the GPU verifies.

@@ -1,5 +1,5 @@
-//! How large a rank's buffers are, where in them an iteration works, and in whose memory they lie.
-//! Not what is in them (`patterns`).
+//! The size of a rank's buffers, the part that an iteration uses, and the memory that they are in.
+//! Not their content (`pattern`).
 
 use super::{Case, Memory, Plan, Style};
 use crate::Benchmark;
@@ -8,9 +8,10 @@ use crate::Benchmark;
 const CACHE_LINE_BYTES: usize = 64;
 
 impl Plan {
-    /// Byte offset of iteration `iteration`'s buffers: successive iterations use successive parts
-    /// of the buffer, so that a sweep does not measure caches (nccl-tests src/common.cu:543-546,
-    /// whose device path loses the shift to operator precedence). OSU's use the same part always.
+    /// Byte offset of iteration `iteration`'s part: successive iterations use successive parts of
+    /// the buffer, so that a sweep does not measure caches (nccl-tests src/common.cu:543-546, whose
+    /// device path loses the shift to operator precedence). OSU's programs always use the same
+    /// part.
     pub fn shift(&self, case: &Case, iteration: u64) -> usize {
         let bytes = case.counts.bytes(case.sweep.datatype.bytes());
         if bytes == 0 || self.style == Style::Osu {
@@ -20,7 +21,7 @@ impl Plan {
         bytes * (iteration % steps) as usize
     }
 
-    /// Bytes that one buffer of a rank needs: the largest size and room for `-u`; with messages, room for
+    /// Bytes of one buffer of a rank: the largest size and room for `-u`; with messages, room for
     /// an answer behind them.
     pub fn buffer_bytes(&self) -> usize {
         match self.benchmark {
@@ -29,8 +30,9 @@ impl Plan {
         }
     }
 
-    /// Whether each rank has a third buffer: into it goes the collective that is checked, so that it cannot be what an
-    /// earlier one left. Messages are checked where they arrive.
+    /// Whether each rank has a third buffer, the check buffer: the collective that is verified
+    /// writes there, so that an earlier result cannot pass for it. Messages are verified where they
+    /// arrive.
     pub fn has_check_buffer(&self) -> bool {
         self.check > 0 && self.benchmark.collective().is_some()
     }
@@ -40,7 +42,8 @@ impl Plan {
         self.max_bytes as usize * self.messages_a_buffer()
     }
 
-    /// How many messages of the last size a buffer holds: one, or a rank's or a window's each.
+    /// The number of messages of the last size that a buffer holds: one, or one for each rank or
+    /// window slot.
     pub fn messages_a_buffer(&self) -> usize {
         match self.benchmark {
             Benchmark::Collective(collective) => {
@@ -55,12 +58,12 @@ impl Plan {
         }
     }
 
-    /// Where an answer of one byte lies in the buffers of messages: in a cache line of its own.
+    /// The offset of a one-byte answer in the buffers of messages: in a cache line of its own.
     pub fn answer_offset(&self) -> usize {
         self.data_bytes().next_multiple_of(CACHE_LINE_BYTES)
     }
 
-    /// Where MPI finds the buffers of world rank `rank`.
+    /// The memory of world rank `rank`'s buffers, for MPI.
     pub fn memory_of(&self, rank: usize) -> Memory {
         let [begins, answers] = self.buffers.unwrap_or_default();
         let pairs = self.benchmark.messages().map_or_else(Vec::new, |test| self.pairs(test));
@@ -73,7 +76,8 @@ mod tests {
     use super::*;
     use crate::{Collective, messages::Messages};
 
-    /// Successive iterations use successive parts of the buffer, within it, and come round.
+    /// Successive iterations use successive parts of the buffer, within it, and start again at its
+    /// end.
     #[test]
     fn every_iteration_shifts() {
         let plan = Plan { max_bytes: 1000, ..Plan::example() };

@@ -1,30 +1,30 @@
-//! What only tests of messages have: windows, and other iterations for large messages.
-//! Not who talks to whom (`messages`).
+//! Options of tests of messages alone: windows, and other iterations for large messages.
+//! Not the pairs (`messages`).
 
 use serde::{Deserialize, Serialize};
 
 /// How messages are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messaging {
-    /// Messages of a pair that are under way at once (`-W`).
+    /// Messages of a pair in flight at once (`-W`).
     pub window: u32,
-    /// Iterations of messages beyond a size, where they differ.
+    /// Iterations of large messages, where they differ.
     pub large: Option<LargeMessages>,
-    /// Percentiles of all samples that were asked for, in per cent (OSU's `-z`); at most five.
+    /// Requested percentiles of all samples, in per cent (OSU's `-z`); at most five.
     pub percentiles: Vec<u8>,
-    /// Windows of which each is measured at every size (OSU's `-V`); none: only `window`.
+    /// Windows to measure at every size (OSU's `-V`); if empty, only `window`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub varied: Vec<u32>,
-    /// How many pairs talk, rank i with rank i + pairs; without, all ranks do.
+    /// The number of pairs, rank i with rank i + pairs; by default of all ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairs: Option<usize>,
-    /// Each message of a window has a place of its own (OSU's `-b multiple`).
+    /// Each message of a window has a part of the buffer of its own (OSU's `-b multiple`).
     #[serde(default)]
     pub separate: bool,
 }
 
 impl Messaging {
-    /// The windows that are measured at every size.
+    /// The windows to measure at every size.
     pub fn windows(&self) -> impl Iterator<Item = u32> + use<> {
         let one = if self.varied.is_empty() { vec![self.window] } else { self.varied.clone() };
         one.into_iter()
@@ -34,7 +34,7 @@ impl Messaging {
 /// Iterations of large messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargeMessages {
-    /// Of messages of more bytes than these.
+    /// Larger than this number of bytes.
     pub above: u64,
     /// Timed iterations a batch.
     pub iterations: u32,

@@ -1,11 +1,11 @@
-//! What only OSU's names have: which columns, which placement, which memory.
+//! Options of OSU's names alone: columns, placement, memory.
 //! Not the loops (`messaging`) and not the printing.
 
 use serde::{Deserialize, Serialize};
 
 use crate::osu::Accelerator;
 
-/// What a program of the OSU Micro-Benchmarks 7.4 was asked for beyond what every benchmark has.
+/// The options of a program of the OSU Micro-Benchmarks 7.4 that other benchmarks lack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Osu {
     /// Columns for the fastest and the slowest rank and for iterations (`-f`).
@@ -14,10 +14,10 @@ pub struct Osu {
     pub in_place: bool,
     /// Messages a second in osu_mbw_mr (`-R`).
     pub rate: bool,
-    /// Whether the buffers of the ranks that begin, and of those that answer, lie on GPUs (`-d`, `D H`); in
-    /// collectives the first holds for all.
+    /// Whether the buffers of the ranks that begin, and of those that answer, are on GPUs (`-d`, `D
+    /// H`); in collectives the first holds for all.
     pub on_gpus: [bool; 2],
-    /// Whose GPUs those are, as the title says it.
+    /// The vendor of those GPUs, for the title.
     #[serde(default)]
     pub accelerator: Accelerator,
 }

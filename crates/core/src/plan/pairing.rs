@@ -1,5 +1,5 @@
-//! What only the matrix of pairs has: which pairs there are, and what is measured of them.
-//! Not when they talk (`pairs::schedule`).
+//! Options of the matrix of pairs alone: the pairs, and the tests.
+//! Not the rounds of pairs (`pairs::schedule`).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use crate::messages::Messages;
 /// How pairs are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pairing {
-    /// Which pairs.
+    /// The pairs to measure.
     #[serde(rename = "way")]
     pub selection: PairSelection,
-    /// What is measured of each, one matrix after the other.
+    /// The tests, one matrix after the other.
     pub tests: Vec<Messages>,
-    /// Whether messages of a pass may be fewer than asked for, so that a pass takes no time without need.
+    /// Whether a pass may use fewer messages than requested, to save time on slow paths.
     pub adapts: bool,
-    /// Whether somebody slow ends the run with exit code 1.
+    /// Whether a slow subject ends the run with exit code 1.
     pub strict: bool,
 }
 

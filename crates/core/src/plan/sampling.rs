@@ -1,4 +1,4 @@
-//! How much is sampled, and which rank's time counts.
+//! The amount of sampling, and the rank whose time counts.
 //! Not the statistics of samples (`stats`).
 
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,30 @@ use serde::{Deserialize, Serialize};
 pub struct Sampling {
     /// Batches that every row gets.
     pub min_batches: u32,
-    /// Go on until half the 95 % interval over the median is at most this (0.02 = 2 %).
+    /// Continue until half the 95 % interval over the median is at most this (0.02 = 2 %).
     pub precision: Option<f64>,
-    /// But no longer than this many seconds a placement.
+    /// But no longer than this number of seconds a placement.
     pub max_time: f64,
     /// Launches of the whole sweep, each with fresh ranks.
     pub launches: u32,
-    /// Batches and iterations of a size are lowered to take about this many seconds, both placements
-    /// together.
+    /// Lower the batches and iterations of a size to take about this number of seconds, both
+    /// placements together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_time: Option<f64>,
 }
 
 impl Sampling {
-    /// The batches and the iterations of each that a placement gets, where `wanted` iterations were asked
-    /// for and one takes `seconds`. Each batch begins with an untimed one, and two more are run to learn the
-    /// time and to check. Batches go first: fewer iterations are another measurement, since the start of a
-    /// batch weighs more in each. At least one of one is left.
+    /// The batches and the iterations of each for a placement, where `wanted` iterations are
+    /// requested and one takes `seconds`. Each batch begins with an untimed iteration, and two more
+    /// run to learn the time and to check. Batches are lowered first: fewer iterations are another
+    /// measurement, since the start of a batch weighs more in each. At least one batch of one
+    /// iteration is left.
     pub fn afforded(&self, wanted: u32, seconds: f64) -> (u32, u32) {
         let all = (self.min_batches, wanted);
         let Some(row_time) = self.row_time else { return all };
         let affordable = row_time / 2.0 / seconds - 2.0;
         let each = f64::from(wanted) + 1.0;
-        // No number, and no time at all, restrict nothing.
+        // NaN, and zero, restrict nothing.
         if affordable.is_nan() || affordable >= f64::from(self.min_batches) * each {
             return all;
         }
@@ -41,7 +42,7 @@ impl Sampling {
     }
 }
 
-/// Which rank's time counts (`-a`).
+/// The rank whose time counts (`-a`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Average {
@@ -57,7 +58,7 @@ pub enum Average {
 }
 
 impl Average {
-    /// The time that counts, of every rank's time; NaN when there is none.
+    /// The time that counts, from every rank's time; NaN when there is none.
     pub fn of(self, times: &[f64]) -> f64 {
         match self {
             Average::Rank0 => times.first().copied().unwrap_or(f64::NAN),

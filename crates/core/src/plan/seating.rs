@@ -1,5 +1,5 @@
-//! Which process and which thread holds which ranks. A **driver** is a thread that starts operations
-//! and reads the clock, for one rank or for several.
+//! Which process and which thread holds which ranks. A **rank thread** starts operations and reads
+//! the clock, for one rank or for several.
 //! Not which rank belongs to which communicator, beyond listing them.
 
 use std::ops::Range;
@@ -8,25 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::Plan;
 
-/// How ranks are held. Rank = (process · threads + thread) · devices + device in every way of it, where
-/// process counts those that a launcher started.
+/// The distribution of ranks over processes and threads. In every variant, rank = (process ·
+/// threads + thread) · devices + device, where process counts those that a launcher started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RankLayout {
-    /// A process per device with `threads` drivers of one rank each: `host`, and busbw's own names.
+    /// A process per device with `threads` rank threads of one rank each: `host`, and busbw's own
+    /// names.
     #[default]
     Processes,
-    /// One process, or each that a launcher started, with `threads` drivers of `devices` ranks each, as
-    /// nccl-tests seats them (src/common.cu:1565-1600).
+    /// One process, or each that a launcher started, with `threads` rank threads of `devices` ranks
+    /// each, as in nccl-tests (src/common.cu:1565-1600).
     Threads,
-    /// A process for each that a launcher started, with a driver for each of its ranks.
+    /// Each process that a launcher started, with a rank thread for each of its ranks.
     Launched,
-    /// One driver that stands for every rank: nothing moves.
+    /// One rank thread that stands for every rank: no bytes move.
     Alone,
 }
 
 impl Plan {
-    /// World ranks.
+    /// The number of world ranks.
     pub fn ranks(&self) -> usize {
         self.launched * self.ranks_each()
     }
@@ -36,7 +37,7 @@ impl Plan {
         self.threads * self.devices
     }
 
-    /// Drivers of all processes.
+    /// The number of rank threads of all processes.
     pub fn rank_threads(&self) -> usize {
         match self.rank_layout {
             RankLayout::Processes | RankLayout::Launched => self.ranks(),
@@ -45,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// Processes that hold ranks.
+    /// The number of processes that hold ranks.
     pub fn processes(&self) -> usize {
         match self.rank_layout {
             RankLayout::Processes => self.devices,
@@ -54,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// Drivers of one process, in the order of its threads.
+    /// The rank threads of one process, in the order of its threads.
     pub fn rank_threads_of(&self, process: usize) -> impl Iterator<Item = usize> + use<> {
         let (threads, processes) = (self.rank_threads(), self.processes().max(1));
         let (mine, step) = match self.rank_layout {
@@ -67,7 +68,7 @@ impl Plan {
         mine.step_by(step)
     }
 
-    /// The process of a driver.
+    /// The process of a rank thread.
     pub fn process(&self, thread: usize) -> usize {
         let processes = self.processes().max(1);
         match self.rank_layout {
@@ -78,13 +79,13 @@ impl Plan {
         }
     }
 
-    /// World ranks that a driver holds.
+    /// The world ranks that a rank thread holds.
     pub fn ranks_of(&self, thread: usize) -> Range<usize> {
         let each = self.ranks() / self.rank_threads().max(1);
         thread * each..(thread + 1) * each
     }
 
-    /// The driver that holds a rank.
+    /// The rank thread that holds a rank.
     pub fn rank_thread(&self, rank: usize) -> usize {
         rank * self.rank_threads() / self.ranks().max(1)
     }
@@ -107,8 +108,8 @@ impl Plan {
         self.colours.get(rank).copied().unwrap_or(0)
     }
 
-    /// A driver whose ranks belong to several communicators, if there is one: it could not time them
-    /// apart.
+    /// A rank thread whose ranks belong to several communicators, if there is one: it could not
+    /// time them separately.
     pub fn thread_spanning_communicators(&self) -> Option<usize> {
         (0..self.rank_threads()).find(|thread| {
             let mut colours = self.ranks_of(*thread).map(|rank| self.colour(rank));
@@ -126,7 +127,7 @@ mod tests {
         Plan { rank_layout, threads, devices, ..Plan::example() }
     }
 
-    /// Every rank sits in exactly one place, and every way back leads there.
+    /// Every rank is held exactly once, and every reverse function leads back there.
     #[test]
     fn everybody_has_one_seat() {
         let here = [RankLayout::Processes, RankLayout::Threads, RankLayout::Alone];

@@ -1,18 +1,18 @@
-//! What devices of the machine counted while a row was measured, as differences.
-//! Not who caused it: counters see everything that ran meanwhile.
+//! The counters of devices while a row was measured, as differences.
+//! Not the cause: counters include everything that ran meanwhile.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is counted in a run.
+/// The counters of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counted {
     /// Devices whose counters are read before and after each row.
     pub devices: BTreeMap<String, DeviceKind>,
-    /// How long it took at the start to read all of them once, microseconds.
+    /// The time to read all of them once at the start, in microseconds.
     pub reading_us: u64,
-    /// What is not read, and why.
+    /// Counters that are not read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
 }
@@ -20,27 +20,27 @@ pub struct Counted {
 /// Counters that are not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
-    /// Of which kind of device.
+    /// The kind of device.
     pub kind: DeviceKind,
-    /// Which; without a name all of them.
+    /// The counter; all counters without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// Of which devices; without a name all of the kind.
+    /// The devices; all devices of the kind without names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Unread {
-    /// Whether bytes may have passed unseen.
+    /// Whether bytes may have moved uncounted.
     pub fn hides_bytes(&self) -> bool {
         let bytes = |name: &String| matches!(Meaning::of(name), Some(Meaning::Sent));
         self.counter.as_ref().is_none_or(bytes)
     }
 }
 
-/// What counts.
+/// A kind of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -59,43 +59,43 @@ pub struct DeviceCounters {
     pub device: String,
     /// What it is.
     pub kind: DeviceKind,
-    /// By how much each counter grew; those that did not are left out. Units are in the names
-    /// (`_bytes`, `_ns`), everything else is a number of events; docs/counters.md has the list.
+    /// By how much each counter grew; those that did not are left out. The unit is in the name
+    /// (`_bytes`, `_ns`), all others are numbers of events; docs/counters.md has the list.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grown: BTreeMap<String, u64>,
-    /// Counters that ran backwards: somebody reset them, so that nothing is known.
+    /// Counters that ran backwards: they were reset, so that their growth is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reset: Vec<String>,
-    /// Why a GPU's clocks were held back at the beginning or at the end of the row.
+    /// The reasons for a GPU's lowered clocks at the beginning or at the end of the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<String>,
-    /// Errors (XID) that a GPU's driver reported since the row before.
+    /// Errors (XID) that a GPU's driver reported since the last row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub xids: Vec<u64>,
-    /// It answered before the row and no more after it.
+    /// The device answered before the row and not after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
 }
 
-/// What it means that a counter grew.
+/// The meaning of a counter's growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// Bytes left the device.
     Sent,
-    /// Bytes came to the device.
+    /// Bytes arrived at the device.
     Received,
-    /// A link, or what lies behind it, erred: something was damaged, lost or sent again.
+    /// An error of a link, or behind it: data was damaged, lost or sent again.
     LinkError,
-    /// Memory of a GPU erred.
+    /// A memory error of a GPU.
     MemoryError,
-    /// A GPU's clocks were held back; nanoseconds.
+    /// A GPU's clocks were lowered; nanoseconds.
     Throttled,
-    /// A network at work: congestion was signalled, a sender had to wait.
+    /// Normal load of a network: congestion was signalled, a sender had to wait.
     Congestion,
 }
 
 impl Meaning {
-    /// That of a counter by its name in the record.
+    /// The meaning of a counter, by its name in the record.
     pub fn of(counter: &str) -> Option<Meaning> {
         let meaning = match counter {
             "tx_bytes" | "nvlink_tx_bytes" => Meaning::Sent,
@@ -135,7 +135,7 @@ impl DeviceCounters {
         grown.filter(move |(name, _)| Meaning::of(name) == Some(meaning))
     }
 
-    /// Bytes that left or came, whichever are more.
+    /// The larger of the bytes that left and those that arrived.
     pub fn moved(&self) -> u64 {
         let bytes = |meaning| self.of(meaning).map(|(_, by)| by).sum::<u64>();
         bytes(Meaning::Sent).max(bytes(Meaning::Received))

@@ -1,4 +1,4 @@
-//! The last line of a record: how the run ended and what holds for it as a whole.
+//! The last line of a record: the status of the run, and its totals.
 //! Not a verdict on the figures.
 
 use serde::{Deserialize, Serialize};
@@ -29,36 +29,36 @@ pub struct End {
     pub status: Status,
     /// The exit code's meaning.
     pub exit: Exit,
-    /// What was said about it, when it did not complete.
+    /// The message about it, when the run did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// "Out of bounds values": checks that found wrong elements, counted per rank and check.
     pub out_of_bounds: u64,
-    /// "Avg bus bandwidth", GB/s, over the halves that mean something; none without any, and with
-    /// one rank, where no bytes cross a bus.
+    /// "Avg bus bandwidth", GB/s, over the meaningful halves; `null` without any, and with one
+    /// rank, where no bytes cross a bus.
     #[serde(with = "figure")]
     pub average_busbw: f64,
     /// The average algorithm bandwidth over the same halves, GB/s.
     #[serde(with = "figure")]
     pub average_algbw: f64,
-    /// Whether NCCL_TESTS_MIN_BW held; none when it was not set.
+    /// Whether NCCL_TESTS_MIN_BW held; `null` when it was not set.
     pub min_bandwidth_held: Option<bool>,
     /// Local end time.
     pub finished: String,
     /// Largest resident memory of any rank, bytes, as the kernel counted it.
     pub peak_rank_bytes: u64,
-    /// What became of GPUs' memory (`-M`).
+    /// The use of GPUs' memory (`-M`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<GpuMemory>,
     /// Advice about the figures: noise, drift, waived options.
     pub warnings: Vec<String>,
 }
 
-/// By how much a GPU's free memory shrank (cudaMemGetInfo), bytes, the most of any GPU each
+/// The decrease of a GPU's free memory (cudaMemGetInfo) in bytes; the largest of any GPU in each
 /// (nccl-tests src/common.cu:974, 1035, 1651).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuMemory {
-    /// While communicators were made.
+    /// While communicators were created.
     pub initialization: u64,
     /// While buffers were allocated and registered.
     pub allocated: u64,

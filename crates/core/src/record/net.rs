@@ -1,5 +1,5 @@
-//! What is known of a net plugin that the `net` backend used.
-//! Not how fast it was: that is in rows.
+//! The net plugin that the `net` backend used.
+//! Not its speed: that is in rows.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 pub struct NetFacts {
     /// World rank.
     pub rank: usize,
-    /// What it calls itself.
+    /// Its own name.
     pub plugin: String,
-    /// Its file, or the name that the loader was asked for.
+    /// Its file, or the name that was passed to the loader.
     pub path: String,
     /// Version of its table, 8 to 12.
     pub version: u32,
-    /// How many devices it offers.
+    /// The number of its devices.
     pub devices: usize,
-    /// The one that is used.
+    /// The device that is used.
     pub device: usize,
     /// Its name.
     pub device_name: String,
-    /// Its speed as the plugin says, Mb/s.
+    /// Its speed by the plugin's own report, Mb/s.
     pub speed: i32,
-    /// Where it is in /sys; empty where it is nowhere.
+    /// Its path in /sys; empty where it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pci_path: String,
     /// In records of old versions, whose plugin also did as NCCL's own sockets do: how many of them ("socket:4x4").

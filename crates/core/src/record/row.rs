@@ -1,4 +1,4 @@
-//! One row: a case, what was measured of it out of place and in place, and whether it was right.
+//! One row: a case, its results out of place and in place, and the check.
 //! Not its printed form.
 
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,20 @@ use busbw_stats::Summary;
 pub struct Row {
     /// Schema version.
     pub schema: u32,
-    /// Place in the whole run, counted from 0; rows of other groups share it.
+    /// Index in the whole run, counted from 0; rows of other groups share it.
     pub index: u64,
     /// Sweep cycle (`-N`), counted from 0.
     pub cycle: u64,
     /// Launch (`--repeat`), counted from 0.
     pub launch: u32,
-    /// Whether it stands in the table: with several launches only the last one's rows do, with
-    /// times over all of them.
+    /// Whether it is in the table: with several launches only the last one's rows are, with times
+    /// over all of them.
     pub shown: bool,
     /// Colour of its communicator.
     pub group: u64,
     /// Ranks of its communicator.
     pub ranks: usize,
-    /// What was measured.
+    /// The benchmark.
     #[serde(alias = "collective")]
     pub benchmark: Benchmark,
     /// The size column, bytes.
@@ -40,7 +40,7 @@ pub struct Row {
     pub root: i64,
     /// Local time at which the row was complete, `%Y-%m-%d %H:%M:%S`.
     pub finished: String,
-    /// Why the case did not run; it has no halves then.
+    /// Why the case did not run; such a row has no halves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waived: Option<String>,
     /// Out of place.
@@ -49,15 +49,15 @@ pub struct Row {
     /// In place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<Half>,
-    /// What only the matrix of pairs has. Out of place is then the first look at all pairs.
+    /// The matrix of pairs. The half out of place is then the first look at all pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairs: Option<Box<PairsFigures>>,
     /// Lines that belong to this row and follow it (alltoallv's summary).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What devices of the supervisor's host counted from before the first batch until after the last
-    /// check; devices of which there is nothing to say are left out. Communicators run side by side:
-    /// only the first one's row has it.
+    /// The counters of devices of the supervisor's host, from before the first batch until after
+    /// the last check; devices without a difference are left out. Communicators run at the same
+    /// time: only the first one's row has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
 }
@@ -73,8 +73,8 @@ impl Row {
         }
     }
 
-    /// The halves that were measured and mean something: the in-place time of a collective that is
-    /// not defined in place does not, nor does the speed of moving nothing.
+    /// The halves that were measured and are meaningful: not the in-place time of a collective that
+    /// is not defined in place, and not the speed of moving nothing.
     pub fn meaningful_halves(&self) -> impl Iterator<Item = &Half> {
         let valid = self.benchmark.collective().is_none_or(Collective::in_place_is_valid);
         let in_place = self.in_place.as_ref().filter(|_| valid);
@@ -85,30 +85,30 @@ impl Row {
 /// One placement of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Half {
-    /// The algorithm that ran, where it is known.
+    /// The algorithm that ran, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
     /// The library's own prediction of the time, microseconds (ncclGroupSimulateEnd).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_us: Option<f64>,
-    /// The time column, microseconds: the median over batches (over launches, when the row stands
-    /// for several) of one operation's time; of messages, of one message's on its way.
+    /// The time column, in microseconds: the median over batches (over launches, when the row
+    /// combines several) of one operation's time; for messages, of one message's time.
     #[serde(with = "figure")]
     pub time_us: f64,
     /// Median time of enqueueing one operation, microseconds (`-C`).
     #[serde(with = "figure")]
     pub cpu_time_us: f64,
-    /// Algorithm bandwidth, GB/s; of messages, that of all pairs together, both ways.
+    /// Algorithm bandwidth, GB/s; for messages, of all pairs together, in both directions.
     #[serde(with = "figure")]
     pub algbw: f64,
     /// Bus bandwidth, GB/s; messages have none.
     #[serde(with = "figure")]
     pub busbw: f64,
-    /// Wrong elements over all ranks; none when nothing was checked or a check means nothing.
+    /// Wrong elements over all ranks; `null` without a check, or where a check is meaningless.
     pub wrong: Option<u64>,
     /// Checks in which some rank found wrong elements, counted per rank and check.
     pub failed_checks: u64,
-    /// Where the first wrong elements were, a rank each.
+    /// The first wrong element of each rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_places: Vec<WrongPlace>,
     /// Every batch: one operation's time on every rank, microseconds.
@@ -119,16 +119,16 @@ pub struct Half {
     /// Statistics over the batches' times; over the launches' medians, when the row stands for
     /// several.
     pub summary: Option<Summary>,
-    /// Medians of the launches that the row stands for, microseconds.
+    /// Medians of the launches that the row combines, in microseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches_us: Vec<f64>,
     /// Every iteration's time (`-I`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<IterationReport>,
-    /// What only messages have.
+    /// Figures of messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessageFigures>,
-    /// What only collectives in latency's form have.
+    /// Figures of collectives in latency form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyFigures>,
 }
@@ -144,7 +144,7 @@ pub struct WrongPlace {
     pub got: String,
     /// Bits wanted, hexadecimal.
     pub want: String,
-    /// Which check: "check 1", "last timed iteration of batch 1".
+    /// The check: "check 1", "last timed iteration of batch 1".
     pub check: String,
 }
 
@@ -159,19 +159,20 @@ pub struct IterationReport {
     pub per_process_us: Vec<Vec<f64>>,
 }
 
-/// Figures of a collective of which every iteration was timed alone on every rank.
+/// Figures of a collective whose iterations were timed one by one on every rank.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LatencyFigures {
     /// Mean time of one operation on the rank where it is smallest, microseconds: OSU's `Min Latency`. Over
     /// several batches the median of their means.
     #[serde(with = "figure")]
     pub fastest_rank_us: f64,
-    /// And where it is largest: OSU's `Max Latency`. A single slow iteration is in `spread.max`.
+    /// The same on the rank where it is largest: OSU's `Max Latency`. A single slow iteration is in
+    /// `spread.max`.
     #[serde(with = "figure")]
     pub slowest_rank_us: f64,
     /// Every iteration of every rank, over all batches.
     pub spread: Spread,
-    /// Percentiles of the same that were asked for: per cent, microseconds.
+    /// Requested percentiles of the same: per cent, microseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<(u8, f64)>,
 }
@@ -179,16 +180,17 @@ pub struct LatencyFigures {
 /// Figures of messages.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MessageFigures {
-    /// Messages of a pair that were under way at once.
+    /// Messages of a pair in flight at once.
     #[serde(default)]
     pub window: u32,
-    /// Messages a second, of all pairs together, both ways: by their mean time, as the bandwidth.
+    /// Messages a second, of all pairs together, in both directions: by their mean time, as the
+    /// bandwidth.
     #[serde(with = "figure")]
     pub rate: f64,
     /// One message's time in each iteration of each pair, over all batches: half a round trip, or a
     /// window's time by its messages.
     pub spread: Spread,
-    /// Percentiles that were asked for: per cent, microseconds.
+    /// Requested percentiles: per cent, microseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<(u8, f64)>,
     /// Every pair's own figure, where there are several.
@@ -196,15 +198,15 @@ pub struct MessageFigures {
     pub pairs: Vec<PairFigure>,
 }
 
-/// What the figures of a matrix of pairs say. The figures themselves are those of messages: batches are
+/// The verdict on a matrix of pairs. The figures themselves are those of messages: batches are
 /// passes, with a time for each ordered pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairsFigures {
-    /// What was measured of each pair.
+    /// The unit of the figures.
     pub test: Messages,
-    /// Whoever is slow.
+    /// The slow subjects.
     pub verdict: PairsAssessment,
-    /// Suspects that were measured again, and others beside them.
+    /// Suspects that were measured again, and their controls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retest: Option<Half>,
 }

@@ -1,4 +1,4 @@
-//! The first line of a record: what runs, where, with what, and what was known before the first row.
+//! The first line of a record: benchmark, machine, options, and facts from before the first row.
 //! Not a result.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct Run {
     pub started_unix: i64,
     /// The command line.
     pub args: Vec<String>,
-    /// NCCL_*, UCX_*, OMPI_*, CUDA_* of the environment, secrets masked.
+    /// NCCL_*, UCX_*, OMPI_*, CUDA_* of the environment, with secrets masked.
     pub environment: BTreeMap<String, String>,
     /// The machine of rank 0.
     pub machine: Machine,
@@ -32,28 +32,28 @@ pub struct Run {
     /// Lines that precede the header, such as where the JSON report goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preamble: Vec<String>,
-    /// The typed options, with the sizes that were asked for: see `reduced_max_bytes`.
+    /// The typed options, with the requested sizes: see `reduced_max_bytes`.
     pub plan: Plan,
-    /// Every rank's place.
+    /// The device of every rank.
     pub devices: Vec<Device>,
-    /// The last size that was measured, when memory did not allow the one in the plan; the first
-    /// size is lowered to it, too.
+    /// The last size that was measured, when memory did not allow the plan's; the first size is
+    /// lowered to it, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
-    /// Memory that the run asks for.
+    /// Memory that the run needs.
     pub memory: MemoryFigures,
     /// The clock that times batches.
     pub clock: Clock,
-    /// What is counted while rows are measured; nothing where no device but memory moves bytes.
+    /// The counters that are read while rows are measured; `null` on backends without devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// Options that mean nothing on this backend.
+    /// Options without effect on this backend.
     pub waived: Vec<Waiver>,
-    /// What was said about the options and the environment.
+    /// Remarks about the options and the environment.
     pub remarks: Vec<String>,
 }
 
-/// A machine, as far as it explains results.
+/// Facts about a machine that explain results.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name up to the first dot.
@@ -68,7 +68,7 @@ pub struct Machine {
     pub memory_total: u64,
     /// Bytes available at the start.
     pub memory_available: u64,
-    /// Bytes that the cgroup allows, where it limits.
+    /// Bytes that the cgroup allows, if it has a limit.
     pub memory_limit: Option<u64>,
     /// Network interfaces that are up, loopback left out.
     pub nics: Vec<Nic>,
@@ -96,11 +96,11 @@ pub struct Nic {
     pub name: String,
     /// "ethernet" or "infiniband".
     pub kind: String,
-    /// Mb/s, where the driver says.
+    /// Mb/s, if the driver reports it.
     pub speed_mbps: Option<u64>,
 }
 
-/// A GPU, from the PCI bus: no driver is asked.
+/// A GPU on the PCI bus, read without its driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// PCI address.
@@ -109,7 +109,7 @@ pub struct Gpu {
     pub id: String,
 }
 
-/// A rank's place: one line under "Using devices".
+/// The device of a rank: one line under "Using devices".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// World rank.
@@ -126,13 +126,13 @@ pub struct Device {
     pub address: String,
     /// Device name; on `host` the processor's.
     pub name: String,
-    /// Processors that the rank's thread stays on because they are next to its GPU, as a list of
+    /// Processors that the rank's thread is bound to because they are next to its GPU, as a list of
     /// ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,
 }
 
-/// Memory that a run asks for, in bytes.
+/// Memory that a run needs, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryFigures {
     /// Send, receive and check buffers of one rank.
@@ -144,7 +144,7 @@ pub struct MemoryFigures {
 /// The clock, measured at start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Clock {
-    /// Smallest step that was seen, nanoseconds.
+    /// The smallest step seen, in nanoseconds.
     pub precision_ns: f64,
     /// Cost of one reading, nanoseconds.
     pub overhead_ns: f64,

@@ -82,7 +82,7 @@ fn decide(
         said.push((format!("MPIX_GPU_query_support({number}) says {}", c_int::from(yes)), yes));
     }
     if said.is_empty() {
-        return Err("it has no function that would say so".to_owned());
+        return Err("it has no function that reports it".to_owned());
     }
     // MVAPICH's function says how it was built; this variable says whether it checks addresses at
     // all.
@@ -167,7 +167,7 @@ mod tests {
         let no = decide(&cuda(&[(c"MPIX_Query_cuda_support", 0)]), OpenMpi, Nvidia);
         assert_eq!(no, Err("MPIX_Query_cuda_support() is 0".to_owned()));
         // The question was about the other vendor's GPUs, of which it has no answer.
-        let silent = Err("it has no function that would say so".to_owned());
+        let silent = Err("it has no function that reports it".to_owned());
         assert_eq!(decide(&cuda(yes), OpenMpi, Amd), silent);
         assert_eq!(decide(&Mocked::default(), Mpich, Nvidia), silent);
         let hip = cuda(&[(c"MPIX_Query_hip_support", 1), (c"MPIX_Query_cuda_support", 0)]);

@@ -221,7 +221,7 @@ impl Communicator {
         let bytes =
             count.checked_mul(element.bytes()).and_then(|bytes| isize::try_from(bytes).ok());
         if bytes.is_none() || c_int::try_from(parts.unit).is_err() {
-            let why = format!("{count} elements are more than a message can have");
+            let why = format!("{count} elements are more than one message can hold");
             return Err(MpiError::of_no_call("MPI_Type_contiguous", why));
         }
         let (datatype, base_count) = match parts {
@@ -267,7 +267,7 @@ impl Communicator {
         let has_large = with!(self.joined.mpi, functions => functions.alltoallv_c.is_some());
         if narrow.is_none() && !has_large {
             return Err(refused(format!(
-                "blocks beyond {} elements need MPI 4's large counts, which this library has not",
+                "blocks beyond {} elements need MPI 4's large counts, which this library lacks",
                 c_int::MAX
             )));
         }

@@ -139,7 +139,7 @@ fn cure(launcher: Launcher, implementation: Implementation) -> String {
                  another MPI was meant, name its library with --mpi"
             )
         }
-        Launcher::Other => "It starts processes and no MPI: start busbw with the MPI's own mpirun or mpiexec".to_owned(),
+        Launcher::Other => "This launcher does not start MPI: start busbw with the MPI's own mpirun or mpiexec".to_owned(),
     }
 }
 
@@ -151,7 +151,7 @@ pub fn one_world(said: &[(usize, usize)]) -> Result<(), String> {
     let processes = said.len();
     if processes > 1 && said.iter().all(|one| *one == (0, 1)) {
         return Err(format!(
-            "{processes} copies instead of {processes} ranks: MPI has each of them alone"
+            "{processes} copies instead of {processes} ranks: each process is alone in MPI_COMM_WORLD"
         ));
     }
     if let Some((_, size)) = said.iter().find(|(_, size)| *size != processes) {

@@ -171,7 +171,7 @@ impl Communicator {
             return Ok(());
         }
         Err(NotPossible(format!(
-            "a share of so many elements needs MPI 4's large counts, which {} has not",
+            "a share of this size needs MPI 4's large counts, which {} lacks",
             self.joined.mpi.version()
         )))
     }

@@ -164,7 +164,10 @@ impl Rank {
 
     /// The buffer, for our own use.
     fn own(&mut self, which: Which) -> &mut Memory {
-        assert!(self.requests.open() == 0 && !self.lost, "our buffers, with messages under way");
+        assert!(
+            self.requests.open() == 0 && !self.lost,
+            "buffers were accessed with messages in flight"
+        );
         match which {
             Which::Send => &mut self.send,
             Which::Recv => &mut self.recv,

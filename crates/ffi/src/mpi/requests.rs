@@ -33,13 +33,13 @@ pub enum WaitError {
     #[error(transparent)]
     Mpi(#[from] MpiError),
     /// The deadline passed.
-    #[error("{open} messages were still under way at the deadline")]
+    #[error("{open} messages were still in flight at the deadline")]
     Late {
         /// How many were waited for.
         open: usize,
     },
     /// `given_up` returned true.
-    #[error("the run was given up while {open} messages were under way")]
+    #[error("the run was aborted with {open} messages in flight")]
     Aborted {
         /// How many were waited for.
         open: usize,

@@ -70,7 +70,7 @@ impl Session {
         with!(mpi, functions => {
             call!(mpi, functions, initialized(&mut initialized))?;
             if initialized != 0 || BEGUN.swap(true, Ordering::SeqCst) {
-                let why = "MPI has been started in this process already, and starts only once";
+                let why = "MPI_Init was called in this process before, and can be called only once";
                 return Err(MpiError::of_no_call("MPI_Init_thread", why.to_owned()));
             }
             let (none, level) = (std::ptr::null_mut(), mpi.constants.threads[wanted as usize]);

@@ -126,7 +126,7 @@ impl Communicator {
         call!(self.nccl, async_error(self.handle, &mut code))?;
         Ok(match code {
             0 | IN_PROGRESS => Progress::Well,
-            code => Progress::Failed(self.nccl.error("an operation under way", code)),
+            code => Progress::Failed(self.nccl.error("an enqueued operation", code)),
         })
     }
 

@@ -291,6 +291,6 @@ impl Calls {
 fn short(call: &'static str, bytes: usize) -> Result<c_int, NetError> {
     c_int::try_from(bytes).map_err(|_| NetError::TooLarge {
         call,
-        what: format!("{bytes} bytes: in v8 of the table sizes are of 31 bits"),
+        what: format!("{bytes} bytes: sizes have 31 bits in version 8 of the table"),
     })
 }

@@ -96,7 +96,7 @@ impl End {
     ) -> Result<bool, NetError> {
         let place = self.open.get_mut(ticket.0);
         let place = place.ok_or(NetError::Misuse("no such request"))?;
-        let open = place.as_ref().ok_or(NetError::Misuse("the request is done already"))?;
+        let open = place.as_ref().ok_or(NetError::Misuse("the request is complete already"))?;
         let test = present("test", self.plugin.calls.test)?;
         let mut done: c_int = 0;
         let sizes = sizes.map_or(std::ptr::null_mut(), |sizes| sizes.as_mut_ptr());
@@ -322,7 +322,7 @@ impl Receiver {
             unsafe { calls.irecv(address, places, sizes, tags, registrations, &mut request)? };
         checked("irecv", status)?;
         if request.addr() == OPTIONAL_COMPLETION {
-            let text = "it left the word that asks for less in its request's place".to_owned();
+            let text = "it left the optional-completion mark in the request pointer".to_owned();
             return Err(NetError::Wrong { call: "irecv", text });
         }
         Ok((!request.is_null()).then_some(request))
@@ -388,6 +388,6 @@ impl Drop for Receiver {
 fn size(bytes: c_int) -> Result<usize, NetError> {
     usize::try_from(bytes).map_err(|_| NetError::Wrong {
         call: "test",
-        text: format!("{bytes} bytes cannot have come"),
+        text: format!("{bytes} bytes are more than the receive holds"),
     })
 }

@@ -108,7 +108,7 @@ impl Plugin {
         checked("devices", unsafe { devices(&raw mut count) })?;
         usize::try_from(count).map_err(|_| NetError::Wrong {
             call: "devices",
-            text: format!("{count} devices cannot be"),
+            text: format!("{count} is no number of devices"),
         })
     }
 

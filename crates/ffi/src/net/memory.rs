@@ -101,7 +101,7 @@ impl Memory {
         // An empty part overlaps nothing.
         let meets = |other: &Range<usize>| other.start.max(bytes.start) < other.end.min(bytes.end);
         if used.iter().any(|(other, its)| meets(other) && !how.bears(*its)) {
-            return refused("are used by a request, or looked at");
+            return refused("are in use");
         }
         used.push((bytes.clone(), how));
         Ok(())

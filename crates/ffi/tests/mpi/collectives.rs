@@ -59,7 +59,7 @@ pub fn all(world: &Communicator) -> Result<(), String> {
         }
     }
     let too_many = world.elements_within(Element::Byte, usize::MAX, usize::MAX);
-    if !too_many.as_ref().is_err_and(|e| e.text.contains("more than a message can have")) {
+    if !too_many.as_ref().is_err_and(|e| e.text.contains("more than one message can hold")) {
         return Err(format!("2^64 - 1 elements: {too_many:?}"));
     }
     unequal(world)

@@ -50,7 +50,7 @@ pub(super) fn find(root: &Root, sources: &mut Vec<Arc<dyn Source>>, unread: &mut
         }
     }
     if !silent.is_empty() {
-        let reason = "their drivers' statistics (ethtool -S) have none by a name that we know";
+        let reason = "their drivers' statistics (ethtool -S) have none with a known name";
         unread.push(missing(Some("pause_frames".to_owned()), silent, reason));
     }
     sources.push(Arc::new(all));

@@ -80,7 +80,7 @@ impl Job {
         let places: Vec<String> = hosts.0.iter().map(place).collect();
         let places = (!launching.dry_run && !places.is_empty()).then(|| (HOSTS, places.join(",")));
         Ok(Job {
-            program: std::env::current_exe().context("cannot find our own program file")?,
+            program: std::env::current_exe().context("cannot find busbw's own program file")?,
             words: launching.words.clone(),
             hosts,
             processes,

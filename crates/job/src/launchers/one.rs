@@ -22,9 +22,10 @@ struct One {
 
 /// Starts the launcher in a process group of its own: only this process sends it SIGINT.
 pub(super) fn start(command: &Command) -> Result<Box<dyn RunningJob>> {
-    let tied = Command::new([std::env::current_exe().context("cannot find our own program file")?])
-        .with([TIED])
-        .with(&command.words);
+    let tied =
+        Command::new([std::env::current_exe().context("cannot find busbw's own program file")?])
+            .with([TIED])
+            .with(&command.words);
     let name = command.words.first().cloned().unwrap_or_default();
     let tied = Command { environment: command.environment.clone(), ..tied };
     let child =

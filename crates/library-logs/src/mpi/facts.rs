@@ -116,24 +116,24 @@ pub(super) fn unknown(facts: &MpiFacts, alone: bool, disabled: &CaptureDisabled)
             by_ucx = true;
             if !alone {
                 let text = "within a host MPICH's own shared memory may take messages before UCX sees them, \
-                            and no line tells";
+                            and no log line shows it";
                 unknown.push(text.to_owned());
             }
         }
         (Some(device), _) => {
-            unknown.push(format!("no line tells how MPICH's device {device} carries messages"))
+            unknown.push(format!("no log line names the transport of MPICH's device {device}"))
         }
         (None, Some("ob1")) if facts.btls.keys().all(|btl| facts.connections(btl) == 0) => {
             unknown.push(or(&disabled.open_mpi, "Open MPI named no BTL to another rank"));
         }
         (None, Some("ob1" | "ucx")) => {}
         (None, Some(pml)) => {
-            unknown.push(format!("no line tells how Open MPI's PML {pml} carries messages"))
+            unknown.push(format!("no log line names the transport of Open MPI's PML {pml}"))
         }
         (None, None) if facts.version.starts_with("Open MPI") => {
             unknown.push(or(&disabled.open_mpi, "Open MPI named no PML"));
         }
-        (None, None) => unknown.push(format!("no line of {} tells", facts.version)),
+        (None, None) => unknown.push(format!("no log line of {} names a transport", facts.version)),
     }
     if by_ucx && facts.endpoints().next().is_none() {
         unknown.push(or(&disabled.ucx, "UCX named no lanes to another process"));

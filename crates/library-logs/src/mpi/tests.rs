@@ -111,7 +111,7 @@ fn mpich_may_pass_ucx_by_within_a_host() {
         told(&facts),
         "transports set up: device ch4:ucx (MPICH's version), lanes cma/memory, sysv/memory (UCX's log); \
          not proven: within a host MPICH's own shared memory may take messages before UCX sees them, and \
-         no line tells"
+         no log line shows it"
     );
     let mut parser = Parser::default();
     MPICH.lines().for_each(|line| parser.line(line));
@@ -125,14 +125,14 @@ fn who_says_nothing_is_not_guessed_about() {
     let cm = "[a:1] select: component cm selected";
     assert_eq!(
         unknown(cm, OPEN_MPI_VERSION),
-        "no line tells how Open MPI's PML cm carries messages"
+        "no log line names the transport of Open MPI's PML cm"
     );
     let alone = "[a:1] select: component ob1 selected\n[a:1] mca: bml: Using self btl for send to [[1,1],0] on node a";
     assert_eq!(unknown(alone, OPEN_MPI_VERSION), "Open MPI named no BTL to another rank");
     let ofi = MPICH_VERSION.replace("ch4:ucx", "ch4:ofi");
-    assert_eq!(unknown(MPICH, &ofi), "no line tells how MPICH's device ch4:ofi carries messages");
+    assert_eq!(unknown(MPICH, &ofi), "no log line names the transport of MPICH's device ch4:ofi");
     let intel = "Intel(R) MPI Library 2021.11 for Linux* OS";
-    assert_eq!(unknown("", intel), format!("no line of {intel} tells"));
+    assert_eq!(unknown("", intel), format!("no log line of {intel} names a transport"));
     let disabled = CaptureDisabled {
         open_mpi: Some("OMPI_MCA_pml_base_verbose is set".to_owned()),
         ucx: None,

@@ -50,7 +50,7 @@ pub fn transports_set_up(facts: &[NcclFacts]) -> String {
         let mut ranks = one.communicators.iter().flat_map(|communicator| &communicator.ranks);
         !one.connected.is_empty() || ranks.any(|rank| rank.initialized)
     });
-    let what = if whole { "set up" } else { "chosen, with no word of their completion" };
+    let what = if whole { "set up" } else { "chosen, without a message of their completion" };
     let hidden = facts.iter().any(|one| one.messages.torn + one.left_out > 0);
     let bound = if hidden { "at least " } else { "" };
     format!("transports {what}: {bound}{}", parts.join(", "))
@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn without_a_word_of_completion_they_were_only_chosen() {
         let line = "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0";
-        let expected = "transports chosen, with no word of their completion: 1 connection NET/IB/0";
+        let expected =
+            "transports chosen, without a message of their completion: 1 connection NET/IB/0";
         assert_eq!(transports_set_up(&[parse(line)]), expected);
     }
 

@@ -46,7 +46,7 @@ pub struct Mpi<'p> {
     /// Whether no other rank is on this host.
     alone: bool,
     /// The facts that were reported last.
-    told: Option<MpiFacts>,
+    reported: Option<MpiFacts>,
     /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }
@@ -69,7 +69,7 @@ impl<'p> Mpi<'p> {
         let gpu = gpu.map(|gpu| gpu.facts.address);
         let host = world.host().as_bytes().to_vec();
         let here = world.allgather(&host, None)?.iter().filter(|other| **other == host).count();
-        Ok(Mpi { plan, rank, gpu, log, alone: here == 1, told: None, stopped })
+        Ok(Mpi { plan, rank, gpu, log, alone: here == 1, reported: None, stopped })
     }
 
     fn shape(&self, case: &Case) -> Shape<'p> {
@@ -102,7 +102,7 @@ impl Backend for Mpi<'_> {
 
     fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
         match case.collective {
-            Collective::SendRecv => Err(Reason("MPI_Sendrecv takes no buffer for both".to_owned())),
+            Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
             Collective::Reduce => {
                 let may = self.rank.may_reduce_in_place(case.sweep.root);
                 may.map_err(|why| Reason(why.to_string()))
@@ -117,8 +117,8 @@ impl Backend for Mpi<'_> {
 
     fn library(&mut self) -> Option<LibraryFacts> {
         let facts = self.log.facts(self.rank.rank(), self.rank.mpi().version_text(), self.alone);
-        let is_new = self.told.as_ref() != Some(&facts);
-        self.told = Some(facts.clone());
+        let is_new = self.reported.as_ref() != Some(&facts);
+        self.reported = Some(facts.clone());
         is_new.then(|| LibraryFacts::Mpi(facts.into()))
     }
 

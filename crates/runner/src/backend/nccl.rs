@@ -34,7 +34,7 @@ pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};
 pub use log::Log;
 
-use self::{case::GpuCase, memory::Ledger, seat::Seat, survey::TuningChoices};
+use self::{case::GpuCase, memory::Ledger, seat::GpuRank, survey::TuningChoices};
 use super::{Backend, BackendError, Channel, Prepared, Reason};
 use crate::backend::RunError;
 
@@ -52,7 +52,7 @@ pub struct Nccl<'p> {
     /// GPU of each of our ranks.
     ordinals: Vec<usize>,
     /// Our ranks, once they have joined their communicator.
-    seats: Vec<Seat>,
+    gpu_ranks: Vec<GpuRank>,
     /// Ranks of our communicator.
     ranks: usize,
     /// Its other rank threads.
@@ -78,7 +78,7 @@ impl<'p> Nccl<'p> {
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Nccl<'p> {
         let Opened { runtime, nccl: library } = opened;
-        let (seats, peers, tuning) = (Vec::new(), Vec::new(), TuningChoices::new(log));
+        let (gpu_ranks, peers, tuning) = (Vec::new(), Vec::new(), TuningChoices::new(log));
         let memory = plan.memory_report.then(Ledger::default);
         let ranks = 0;
         Nccl {
@@ -87,7 +87,7 @@ impl<'p> Nccl<'p> {
             runtime,
             library,
             ordinals,
-            seats,
+            gpu_ranks,
             ranks,
             peers,
             tuning,
@@ -129,7 +129,7 @@ impl Backend for Nccl<'_> {
             if self.ranks == 1 && scales && case.collective.reduces() {
                 // src/device/onerank.cu compiles them for the GPU's pass only, 2.24 to 2.30.
                 return Err(Reason(format!(
-                    "NCCL has no {} of {} on one rank alone: its kernel that scales there lacks the type",
+                    "NCCL has no {} of {} on a single rank: its scaling kernel lacks the type",
                     case.sweep.op.name(),
                     datatype.name()
                 )));
@@ -138,7 +138,7 @@ impl Backend for Nccl<'_> {
                 && case.collective.reduces()
             {
                 return Err(Reason(format!(
-                    "GPUs of compute capability {}.{} do not reduce {}: 9.0 is the first that do",
+                    "GPUs of compute capability {}.{} do not reduce {}: compute capability 9.0 or newer does",
                     capability / 10,
                     capability % 10,
                     datatype.name()
@@ -177,11 +177,11 @@ impl Backend for Nccl<'_> {
     }
 
     fn abort(&mut self) {
-        self.seats.iter_mut().for_each(|seat| seat.communicator.abort());
+        self.gpu_ranks.iter_mut().for_each(|gpu_rank| gpu_rank.communicator.abort());
     }
 
     fn gpu_memory(&self) -> Option<GpuMemory> {
-        self.memory.as_ref()?.used(&self.seats)
+        self.memory.as_ref()?.used(&self.gpu_ranks)
     }
 
     fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
@@ -215,7 +215,7 @@ pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
 /// A failure of NCCL as an error of the run, with the rank.
 fn nccl(rank: usize, library: &Library, error: NcclError) -> BackendError {
     let text = format!(
-        "rank {rank}: NCCL {} at {}: {error}; NCCL_DEBUG=INFO makes it say more",
+        "rank {rank}: NCCL {} at {}: {error}; NCCL_DEBUG=INFO logs more",
         library.version(),
         library.path().display()
     );

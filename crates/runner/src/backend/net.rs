@@ -106,7 +106,7 @@ impl Backend for Net<'_> {
     fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
         match case.collective {
             Collective::SendRecv => {
-                Err(Reason("what is being sent cannot be received into".to_owned()))
+                Err(Reason("the memory is being sent, so nothing can be received there".to_owned()))
             }
             _ => Ok(()),
         }

@@ -74,7 +74,7 @@ pub(super) fn spawn<E: Send + 'static>(
     events: Sender<E>,
     event: impl Fn(WaitStatus) -> E + Send + 'static,
 ) -> Result<Process> {
-    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let child = Command::new(&program)
         .arg(RANK)
         .arg(assignment.process.to_string())

@@ -65,9 +65,9 @@ impl Session<'_> {
             let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
             let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
             for (group, samples) in self.groups.iter().zip(&mut samples) {
-                samples.push(self.plan.average.of(&pick(&all, &group.drivers, |t| t.total)));
+                samples.push(self.plan.average.of(&pick(&all, &group.threads, |t| t.total)));
             }
-            let ours = &self.group().drivers;
+            let ours = &self.group().threads;
             enqueued.push(self.plan.average.of(&pick(&all, ours, |t| t.enqueue)));
             batches.push(pick(&all, ours, |t| t.total));
             last = ours
@@ -264,8 +264,8 @@ impl Session<'_> {
 }
 
 /// One figure of the given rank threads' times of a batch, in microseconds.
-fn pick(all: &[BatchTimes], drivers: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
-    drivers.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
+fn pick(all: &[BatchTimes], threads: &[usize], figure: impl Fn(&BatchTimes) -> f64) -> Vec<f64> {
+    threads.iter().filter_map(|d| all.get(*d)).map(|times| figure(times) * 1e6).collect()
 }
 
 /// The slowest rank of every process at every iteration, and the slowest process (nccl-tests

@@ -17,7 +17,7 @@ impl Session<'_> {
     ) -> Result<LatencyFigures, RunError> {
         let each = self.world.allgather(&mine.to_bytes(), self.deadline())?;
         let mut samples = Samples::new();
-        for bytes in self.group().drivers.iter().filter_map(|driver| each.get(*driver)) {
+        for bytes in self.group().threads.iter().filter_map(|thread| each.get(*thread)) {
             samples.add_bytes(bytes);
         }
         let fused = u64::from(self.plan.aggregated);

@@ -138,11 +138,11 @@ impl Session<'_> {
         let said = [
             (
                 neighbours.crowded(),
-                "ranks share cores: who is slower may only have had to wait for one",
+                "ranks share cores: a slower rank may only have waited for its core",
             ),
             (
                 on_processors && !verdict.findings.is_empty(),
-                "one launch does not tell a slow core from a busy one: see whether another names the same",
+                "one launch cannot tell a slow core from a busy one: check whether another launch names the same",
             ),
             (
                 divided,

@@ -44,7 +44,10 @@ pub fn combine_slices(
     let first = one.map_or(to_address.cast_const(), <[u8]>::as_ptr);
     let shortest = one.map_or(to.len(), <[u8]>::len).min(other.0.len()).min(to.len());
     for at in [first, other.0.as_ptr(), to_address.cast_const()] {
-        assert!(at.addr().is_multiple_of(element), "elements of {element} bytes at an odd place");
+        assert!(
+            at.addr().is_multiple_of(element),
+            "elements of {element} bytes at an unaligned address"
+        );
     }
     let sources = [Source { at: first, scalar }, Source { at: other.0.as_ptr(), scalar: other.1 }];
     // SAFETY: all are valid and aligned for as many elements; `to` was borrowed exclusively, so it overlaps no
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "odd place")]
+    #[should_panic(expected = "unaligned address")]
     fn elements_lie_where_they_may() {
         // Somewhere in a line of longs, and one byte behind.
         let lines = [0_u64; 4];

@@ -56,7 +56,9 @@ pub(super) fn describe(asked: &Asked) -> Result<Described, String> {
     match ask(DESCRIBE, asked)? {
         Reply::Described(described) => Ok(described),
         Reply::Failed(why) => Err(why),
-        Reply::RuleOutcome(_) => Err("a bug of busbw: a description was asked for".to_owned()),
+        Reply::RuleOutcome(_) => {
+            Err("a bug of busbw: the child process was to describe the plugin".to_owned())
+        }
     }
 }
 
@@ -66,7 +68,7 @@ pub(super) fn judge(rule: &str, asked: &Asked) -> RuleOutcome {
         Ok(Reply::RuleOutcome(verdict)) => verdict,
         Ok(Reply::Failed(why)) | Err(why) => RuleOutcome::Fail(why),
         Ok(Reply::Described(_)) => {
-            RuleOutcome::Fail("a bug of busbw: a rule was asked for".to_owned())
+            RuleOutcome::Fail("a bug of busbw: the child process was to check a rule".to_owned())
         }
     }
 }
@@ -103,13 +105,13 @@ fn end(status: &ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match status.signal() {
         Some(signal) => format!("the process crashed: signal {signal}"),
-        None => format!("the process ended without a word: {status}"),
+        None => format!("the process ended without a reply: {status}"),
     }
 }
 
 /// Starts a child process whose stdout we read.
 pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
-    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     Command::new(&program)
         .arg(word)
         .args(more)
@@ -127,7 +129,7 @@ pub(super) fn start(word: &str, more: &[&str], asked: &Asked) -> Result<Child> {
 /// The arguments are not those of a child process.
 pub fn rule(name: &str, asked: &str) -> Result<Exit> {
     die_with_parent()?;
-    let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;
+    let asked: Asked = serde_json::from_str(asked).context("the plugin's name cannot be parsed")?;
     let said = if name == DESCRIBE {
         described(&asked).map_or_else(Reply::Failed, Reply::Described)
     } else {
@@ -150,14 +152,14 @@ pub fn rule(name: &str, asked: &str) -> Result<Exit> {
 /// The arguments are not those of a child process, or the plugin fails.
 pub fn partner(asked: &str) -> Result<Exit> {
     die_with_parent()?;
-    let asked: Asked = serde_json::from_str(asked).context("the plugin's name is garbled")?;
+    let asked: Asked = serde_json::from_str(asked).context("the plugin's name cannot be parsed")?;
     rules::be_partner(&asked).map_err(anyhow::Error::msg)?;
     std::process::exit(0);
 }
 
 fn die_with_parent() -> Result<()> {
     let tied = set_parent_process_death_signal(Some(Signal::KILL));
-    tied.context("cannot bind our life to that of who started us")
+    tied.context("cannot make this process end with its parent")
 }
 
 fn described(asked: &Asked) -> Result<Described, String> {

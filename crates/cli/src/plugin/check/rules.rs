@@ -30,27 +30,27 @@ macro_rules! rules {
 
 /// All rules, in the order of a connection's life.
 pub(super) const RULES: &[Rule] = rules! {
-    "table", "every function that NCCL calls is there", identity::table;
+    "table", "every function that NCCL calls exists", identity::table;
     "name", "its name is its own", identity::name;
-    "properties", "what it says of its devices can be", identity::properties;
-    "stable", "it says the same each time", identity::stable;
-    "versions", "all tables say the same", identity::versions;
-    "connect-returns", "connect returns at once, also when nobody answers", connecting::connect_returns;
-    "accept-returns", "accept returns at once, also when nobody comes", connecting::accept_returns;
-    "same-handle", "connect may be asked again with the handle that it left", connecting::same_handle;
-    "out-of-order", "listeners are served in any order", connecting::out_of_order;
-    "connect-before-listen", "a process may connect that never listened", connecting::before_listen;
+    "properties", "its devices' properties are plausible", identity::properties;
+    "stable", "it reports the same properties each time", identity::stable;
+    "versions", "all tables report the same properties", identity::versions;
+    "connect-returns", "connect does not block, even if nobody answers", connecting::connect_returns;
+    "accept-returns", "accept does not block, even if nobody connects", connecting::accept_returns;
+    "same-handle", "connect can be called again with the same handle", connecting::same_handle;
+    "out-of-order", "listeners accept in any order", connecting::out_of_order;
+    "connect-before-listen", "a process that never listened can connect", connecting::before_listen;
     "close-listener", "a connection outlives its listener", connecting::close_listener;
     "zero", "messages may be empty", messages::zero;
-    "sizes", "messages of 1 byte to 16 MiB, also odd ones, arrive as they were", messages::sizes;
-    "larger-receive", "a receive may be larger than its message, and test says how large that was", messages::larger;
+    "sizes", "messages of 1 byte to 16 MiB, odd sizes included, arrive unchanged", messages::sizes;
+    "larger-receive", "a receive may be larger than its message, and test reports the message's size", messages::larger;
     "in-order", "messages match receives in order", messages::in_order;
-    "oldest", "it is enough to ask for the oldest request", messages::oldest;
+    "oldest", "testing only the oldest request is enough", messages::oldest;
     "requests", "32 requests of a connection may be open", messages::requests;
-    "null-requests", "who was told to ask again is served in the end", messages::null_requests;
-    "without-sizes", "test may be asked without a place for sizes", messages::without_sizes;
-    "quiet", "a receive may be asked for whose end its sender need not hear of", messages::quiet;
-    "grouped", "several receives in one request, told apart by tag", messages::grouped;
+    "null-requests", "a refused request is accepted later", messages::null_requests;
+    "without-sizes", "test can be called without a size pointer", messages::without_sizes;
+    "quiet", "a receive can have optional completion", messages::quiet;
+    "grouped", "several receives in one request, distinguished by tag", messages::grouped;
     "close-open", "connections may be closed with requests open", closing::with_open_requests;
     "descriptors", "closed connections leave no file descriptors", closing::descriptors;
     "threads", "closed connections leave no threads", closing::threads;

@@ -182,12 +182,12 @@ impl Line {
             Ok(all.then_some(()))
         })
         .map_err(|why| {
-            format!("{why}; {} came, {} of {begun} sends are open", came.len(), sends.len())
+            format!("{why}; {} arrived, {} of {begun} sends are open", came.len(), sends.len())
         })?;
         for (number, (message, came)) in messages.iter().zip(came).enumerate() {
             if came != message.bytes {
                 return Err(format!(
-                    "message {number} of {} bytes in a room of {}: test said {came}",
+                    "message {number} of {} bytes in a room of {}: test reported {came}",
                     message.bytes, message.room
                 ));
             }

@@ -106,7 +106,7 @@ fn greet() -> Result<()> {
 /// Starts one process. Only rank 0 writes to stdout.
 fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     let rank = orders.first + place;
-    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let mut command = Command::new(&program);
     command
         .args(&orders.words)

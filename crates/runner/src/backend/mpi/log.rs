@@ -61,7 +61,7 @@ impl Log {
     pub fn capture() -> Log {
         let chosen = |names: &[&str]| {
             let name = names.iter().find(|name| std::env::var_os(name).is_some())?;
-            Some(format!("{name} is set, and what is said goes where that says: unset it"))
+            Some(format!("{name} is set, so the log goes where that says: unset it"))
         };
         let open_mpi = chosen(&OPEN_MPI.map(|(name, _)| name));
         let disabled =
@@ -93,7 +93,7 @@ impl Log {
 }
 
 fn capture_failed(error: &anyhow::Error) -> CaptureDisabled {
-    let why = Some(format!("what libraries say cannot be read: {error:#}"));
+    let why = Some(format!("the libraries' log cannot be captured: {error:#}"));
     CaptureDisabled { open_mpi: why.clone(), ucx: why }
 }
 
@@ -102,7 +102,7 @@ fn capture_failed(error: &anyhow::Error) -> CaptureDisabled {
 fn start(stdout: bool) -> Result<(File, File)> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
     let kept = memfd_create("busbw-mpi-log", MemfdFlags::CLOEXEC)?;
-    let program = std::env::current_exe().context("cannot find our own program file")?;
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     Command::new(&program)
         .arg(LOG_FILTER)
         .stdin(Stdio::from(from))
@@ -136,7 +136,7 @@ fn read((to, kept): &(File, File)) -> Result<String> {
         }
         anyhow::ensure!(
             Instant::now() < until,
-            "who reads it did not answer within {FILTER_TIMEOUT:?}"
+            "the log filter did not answer within {FILTER_TIMEOUT:?}"
         );
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -124,7 +124,7 @@ impl Prepared {
                 | Collective::AllToAllV,
                 ..,
             ) => Err(RankError::NotPossible(NotPossible(format!(
-                "{} was not worked out, a mistake of busbw",
+                "{} was not prepared: a bug of busbw",
                 self.collective.name()
             )))),
         }

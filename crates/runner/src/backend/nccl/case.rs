@@ -17,7 +17,7 @@ use busbw_ffi::{
 use super::{
     Nccl, gpu, nccl,
     operations::{self, RankOperator, Regions},
-    seat::Seat,
+    seat::GpuRank,
     watch::Watch,
 };
 use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
@@ -38,7 +38,7 @@ struct Parts<'a> {
     case: &'a Case,
     plan: &'a Plan,
     library: &'static Library,
-    seats: &'a mut Vec<Seat>,
+    gpu_ranks: &'a mut Vec<GpuRank>,
     stopped: &'a (dyn Fn() -> bool + 'a),
     facts: CaseFacts,
     peers: &'a [usize],
@@ -57,15 +57,15 @@ impl<'a> GpuCase<'a> {
         if backend.plan.per_iteration {
             let places = backend.plan.iterations as usize + 1;
             // A missing event is made when it is needed, or refused there.
-            backend.seats.iter_mut().for_each(|seat| drop(seat.make_events(places)));
+            backend.gpu_ranks.iter_mut().for_each(|gpu_rank| drop(gpu_rank.make_events(places)));
         }
         let library = backend.library;
         let operators = backend
-            .seats
+            .gpu_ranks
             .iter()
-            .map(|seat| {
-                RankOperator::new(&seat.communicator, case.sweep.op, case.sweep.datatype)
-                    .map_err(|error| nccl(seat.rank, library, error))
+            .map(|gpu_rank| {
+                RankOperator::new(&gpu_rank.communicator, case.sweep.op, case.sweep.datatype)
+                    .map_err(|error| nccl(gpu_rank.rank, library, error))
             })
             .collect();
         let parts = Parts {
@@ -73,7 +73,7 @@ impl<'a> GpuCase<'a> {
             plan: backend.plan,
             library,
             facts: backend.tuning.facts(case),
-            seats: &mut backend.seats,
+            gpu_ranks: &mut backend.gpu_ranks,
             stopped: &*backend.stopped,
             peers: &backend.peers,
         };
@@ -85,13 +85,13 @@ impl<'a> GpuCase<'a> {
         Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
     }
 
-    fn regions(&self, seat: &Seat, operation: Operation) -> Result<Regions, BackendError> {
+    fn regions(&self, gpu_rank: &GpuRank, operation: Operation) -> Result<Regions, BackendError> {
         let shift = self.backend.plan.shift(self.backend.case, operation.iteration);
-        operations::regions(self.backend.plan, &self.shape, seat, shift, operation).ok_or_else(
+        operations::regions(self.backend.plan, &self.shape, gpu_rank, shift, operation).ok_or_else(
             || {
                 let error =
-                    NcclError::does_not_fit("an operation", shift, seat.buffers.recv.span());
-                nccl(seat.rank, self.backend.library, error)
+                    NcclError::does_not_fit("an operation", shift, gpu_rank.buffers.recv.span());
+                nccl(gpu_rank.rank, self.backend.library, error)
             },
         )
     }
@@ -100,16 +100,16 @@ impl<'a> GpuCase<'a> {
     fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
         let operators = self.operators.as_ref().map_err(Clone::clone)?;
         let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
-        self.backend.seats.iter().zip(operators).try_for_each(|(seat, operator)| {
-            let regions = self.regions(seat, operation)?;
-            operations::enqueue(&self.shape, datatype, operator.get(), seat, regions, step)
-                .map_err(|error| nccl(seat.rank, library, error))
+        self.backend.gpu_ranks.iter().zip(operators).try_for_each(|(gpu_rank, operator)| {
+            let regions = self.regions(gpu_rank, operation)?;
+            operations::enqueue(&self.shape, datatype, operator.get(), gpu_rank, regions, step)
+                .map_err(|error| nccl(gpu_rank.rank, library, error))
         })
     }
 
     /// The rank that is named in errors that concern all of ours.
     fn first(&self) -> usize {
-        self.backend.seats.first().map_or(0, |seat| seat.rank)
+        self.backend.gpu_ranks.first().map_or(0, |gpu_rank| gpu_rank.rank)
     }
 
     /// NCCL's prediction for one operation, in microseconds; `None` where it has none. Every rank
@@ -141,29 +141,29 @@ impl Prepared for GpuCase<'_> {
 
     fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
         let pattern = self.pattern(seed);
-        for seat in &*self.backend.seats {
-            let regions = self.regions(seat, operation)?;
-            seat.checker
-                .fill(seat, &self.shape, &pattern, regions)
-                .map_err(|error| gpu(seat.rank, error))?;
+        for gpu_rank in &*self.backend.gpu_ranks {
+            let regions = self.regions(gpu_rank, operation)?;
+            gpu_rank
+                .checker
+                .fill(gpu_rank, &self.shape, &pattern, regions)
+                .map_err(|error| gpu(gpu_rank.rank, error))?;
         }
         Ok(())
     }
 
     fn begin_capture(&mut self) -> Result<(), BackendError> {
         self.graphs.clear();
-        self.backend
-            .seats
-            .iter()
-            .try_for_each(|seat| seat.stream.begin_capture().map_err(|error| gpu(seat.rank, error)))
+        self.backend.gpu_ranks.iter().try_for_each(|gpu_rank| {
+            gpu_rank.stream.begin_capture().map_err(|error| gpu(gpu_rank.rank, error))
+        })
     }
 
     fn end_capture(&mut self) -> Result<(), BackendError> {
         // All captures end before the first graph is made.
         let mut captured = Vec::new();
-        for seat in &*self.backend.seats {
-            let ended = seat.stream.end_capture().map_err(|error| gpu(seat.rank, error))?;
-            captured.push((seat.rank, ended));
+        for gpu_rank in &*self.backend.gpu_ranks {
+            let ended = gpu_rank.stream.end_capture().map_err(|error| gpu(gpu_rank.rank, error))?;
+            captured.push((gpu_rank.rank, ended));
         }
         for (rank, captured) in captured {
             self.graphs.push(captured.instantiate().map_err(|error| gpu(rank, error))?);
@@ -172,14 +172,14 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn replay(&mut self) -> Result<(), BackendError> {
-        for (seat, graph) in self.backend.seats.iter().zip(&self.graphs) {
-            graph.launch(&seat.stream).map_err(|error| gpu(seat.rank, error))?;
+        for (gpu_rank, graph) in self.backend.gpu_ranks.iter().zip(&self.graphs) {
+            graph.launch(&gpu_rank.stream).map_err(|error| gpu(gpu_rank.rank, error))?;
         }
         Ok(())
     }
 
     fn start(&mut self) {
-        self.backend.seats.iter_mut().for_each(Seat::start);
+        self.backend.gpu_ranks.iter_mut().for_each(GpuRank::start);
         self.started = Instant::now();
     }
 
@@ -188,9 +188,9 @@ impl Prepared for GpuCase<'_> {
     }
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let Some(first) = self.backend.seats.first() else { return Ok(()) };
+        let Some(first) = self.backend.gpu_ranks.first() else { return Ok(()) };
         let collective = self.shape.collective;
-        let group = self.backend.seats.len() > 1
+        let group = self.backend.gpu_ranks.len() > 1
             || !operations::is_one_call(collective, &first.communicator);
         for step in 0..operations::steps(collective, self.shape.ranks) {
             if !group {
@@ -225,22 +225,22 @@ impl Prepared for GpuCase<'_> {
 
     fn finish(&mut self, deadline: Option<Instant>) -> Result<f64, BackendError> {
         let Parts { library, stopped, peers, .. } = self.backend;
-        Watch { library, stopped, peers }.wait(self.backend.seats, deadline)?;
+        Watch { library, stopped, peers }.wait(self.backend.gpu_ranks, deadline)?;
         Ok(self.elapsed())
     }
 
     fn mark(&mut self) -> Result<(), BackendError> {
-        for seat in &mut *self.backend.seats {
-            let marked = seat.pass();
-            marked.map_err(|error| gpu(seat.rank, error))?;
+        for gpu_rank in &mut *self.backend.gpu_ranks {
+            let marked = gpu_rank.pass();
+            marked.map_err(|error| gpu(gpu_rank.rank, error))?;
         }
         Ok(())
     }
 
     fn laps(&self) -> Result<Vec<f64>, BackendError> {
         let mut slowest: Vec<f64> = Vec::new();
-        for seat in &*self.backend.seats {
-            let laps = seat.laps().map_err(|error| gpu(seat.rank, error))?;
+        for gpu_rank in &*self.backend.gpu_ranks {
+            let laps = gpu_rank.laps().map_err(|error| gpu(gpu_rank.rank, error))?;
             slowest.resize(slowest.len().max(laps.len()), 0.0);
             slowest.iter_mut().zip(laps).for_each(|(slow, lap)| *slow = slow.max(lap));
         }
@@ -250,13 +250,13 @@ impl Prepared for GpuCase<'_> {
     fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
         let pattern = self.pattern(seed);
         let mut found = Vec::new();
-        for seat in &*self.backend.seats {
-            let regions = self.regions(seat, operation)?;
-            let mismatch = seat
+        for gpu_rank in &*self.backend.gpu_ranks {
+            let regions = self.regions(gpu_rank, operation)?;
+            let mismatch = gpu_rank
                 .checker
-                .verify(seat, &self.shape, &pattern, regions, operation.placement)
-                .map_err(|error| gpu(seat.rank, error))?;
-            found.push(Found { rank: seat.rank, mismatch });
+                .verify(gpu_rank, &self.shape, &pattern, regions, operation.placement)
+                .map_err(|error| gpu(gpu_rank.rank, error))?;
+            found.push(Found { rank: gpu_rank.rank, mismatch });
         }
         Ok(found)
     }
@@ -267,26 +267,27 @@ impl Prepared for GpuCase<'_> {
         rank: usize,
         element: u64,
     ) -> Result<(), BackendError> {
-        let Some(seat) = self.backend.seats.iter().find(|seat| seat.rank == rank) else {
+        let Some(gpu_rank) = self.backend.gpu_ranks.iter().find(|gpu_rank| gpu_rank.rank == rank)
+        else {
             return Ok(());
         };
         let (elements, size) = (self.shape.counts.recv, self.shape.element_bytes);
-        let recv = self.regions(seat, operation)?.recv;
+        let recv = self.regions(gpu_rank, operation)?.recv;
         let Some(at) = (element as usize).checked_rem(elements) else { return Ok(()) };
         let Some(word) = recv.part(at * size, size) else { return Ok(()) };
-        let context = seat.communicator.context();
+        let context = gpu_rank.communicator.context();
         let mut bytes = vec![0; size];
         context.read(word, &mut bytes).map_err(|error| gpu(rank, error))?;
         bytes[0] ^= 1;
-        seat.stream.write(&bytes, word).map_err(|error| gpu(rank, error))
+        gpu_rank.stream.write(&bytes, word).map_err(|error| gpu(rank, error))
     }
 }
 
 impl Drop for GpuCase<'_> {
     fn drop(&mut self) {
         let Ok(operators) = &self.operators else { return };
-        for (seat, operator) in self.backend.seats.iter().zip(operators) {
-            operator.destroy(&seat.communicator);
+        for (gpu_rank, operator) in self.backend.gpu_ranks.iter().zip(operators) {
+            operator.destroy(&gpu_rank.communicator);
         }
     }
 }

@@ -14,7 +14,7 @@ use busbw_ffi::{
     nccl::{NcclError, Operation as Call},
 };
 
-use super::{Nccl, gpu, nccl, seat::Seat, watch::Watch};
+use super::{Nccl, gpu, nccl, seat::GpuRank, watch::Watch};
 use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
 /// The direction of a message.
@@ -27,24 +27,24 @@ enum Direction {
 impl Nccl<'_> {
     /// Whether this thread has exactly one rank: a channel belongs to one.
     pub(super) fn can_talk(&self) -> Result<(), Reason> {
-        if self.seats.len() == 1 {
+        if self.gpu_ranks.len() == 1 {
             return Ok(());
         }
-        Err(Reason("messages are between ranks with a thread each: use -g 1 with -t".to_owned()))
+        Err(Reason("messages need one thread a rank: use -g 1 with -t".to_owned()))
     }
 
-    fn seat(&self) -> Result<&Seat, BackendError> {
-        self.seats.first().ok_or_else(|| {
+    fn gpu_rank(&self) -> Result<&GpuRank, BackendError> {
+        self.gpu_ranks.first().ok_or_else(|| {
             let text = "a rank without a GPU has no messages".to_owned();
             BackendError::Refused { text, exit: busbw_core::exit::Exit::Internal }
         })
     }
 
     fn span(&self, part: Part) -> Result<Span, BackendError> {
-        let seat = self.seat()?;
+        let gpu_rank = self.gpu_rank()?;
         let memory = match part.side {
-            Side::Send => &seat.buffers.send,
-            Side::Recv => &seat.buffers.recv,
+            Side::Send => &gpu_rank.buffers.send,
+            Side::Recv => &gpu_rank.buffers.recv,
         };
         let whole = memory.span();
         whole.part(part.offset, part.bytes).ok_or_else(|| {
@@ -56,7 +56,7 @@ impl Nccl<'_> {
     fn wait(&self) -> Result<(), BackendError> {
         let patience = self.plan.timeout_s.map(Duration::from_secs);
         let watch = Watch { library: self.library, stopped: &*self.stopped, peers: &self.peers };
-        watch.wait(&self.seats, patience.map(|patience| Instant::now() + patience))
+        watch.wait(&self.gpu_ranks, patience.map(|patience| Instant::now() + patience))
     }
 
     /// Opens a group, unless one is open.
@@ -69,17 +69,17 @@ impl Nccl<'_> {
     }
 
     fn enqueue(&self, way: Direction, peer: usize, part: Part) -> Result<(), BackendError> {
-        let (seat, span) = (self.seat()?, self.span(part)?);
-        let call = Call { datatype: DataType::Int8, count: part.bytes, stream: &seat.stream };
+        let (gpu_rank, span) = (self.gpu_rank()?, self.span(part)?);
+        let call = Call { datatype: DataType::Int8, count: part.bytes, stream: &gpu_rank.stream };
         let enqueued = match way {
-            Direction::Out => seat.communicator.send(span, peer, call),
-            Direction::In => seat.communicator.recv(span, peer, call),
+            Direction::Out => gpu_rank.communicator.send(span, peer, call),
+            Direction::In => gpu_rank.communicator.recv(span, peer, call),
         };
         enqueued.map_err(|error| self.refused(error))
     }
 
     fn refused(&self, error: NcclError) -> BackendError {
-        nccl(self.seats.first().map_or(0, |seat| seat.rank), self.library, error)
+        nccl(self.gpu_ranks.first().map_or(0, |gpu_rank| gpu_rank.rank), self.library, error)
     }
 }
 
@@ -117,13 +117,13 @@ impl Channel for Nccl<'_> {
         pattern: &Pattern,
         content: Content,
     ) -> Result<(), BackendError> {
-        let (seat, span) = (self.seat()?, self.span(part)?);
+        let (gpu_rank, span) = (self.gpu_rank()?, self.span(part)?);
         let elements = part.bytes / pattern.datatype.bytes();
         let filled = match content {
-            Content::Poison => seat.stream.set(span, POISON),
-            content => seat.checker.put(seat, span, elements, pattern, content),
+            Content::Poison => gpu_rank.stream.set(span, POISON),
+            content => gpu_rank.checker.put(gpu_rank, span, elements, pattern, content),
         };
-        filled.map_err(|error| gpu(seat.rank, error))?;
+        filled.map_err(|error| gpu(gpu_rank.rank, error))?;
         self.wait()
     }
 
@@ -133,19 +133,19 @@ impl Channel for Nccl<'_> {
         pattern: &Pattern,
         content: Content,
     ) -> Result<Mismatch, BackendError> {
-        let (seat, span) = (self.seat()?, self.span(part)?);
+        let (gpu_rank, span) = (self.gpu_rank()?, self.span(part)?);
         let elements = part.bytes / pattern.datatype.bytes();
-        let found = seat.checker.compare(seat, span, elements, pattern, content);
-        found.map_err(|error| gpu(seat.rank, error))
+        let found = gpu_rank.checker.compare(gpu_rank, span, elements, pattern, content);
+        found.map_err(|error| gpu(gpu_rank.rank, error))
     }
 
     fn corrupt(&mut self, part: Part) -> Result<(), BackendError> {
-        let (seat, span) = (self.seat()?, self.span(Part { bytes: 1, ..part })?);
+        let (gpu_rank, span) = (self.gpu_rank()?, self.span(Part { bytes: 1, ..part })?);
         let mut byte = [0];
-        let flipped = seat.communicator.context().read(span, &mut byte).and_then(|()| {
+        let flipped = gpu_rank.communicator.context().read(span, &mut byte).and_then(|()| {
             byte[0] ^= 1;
-            seat.stream.write(&byte, span)
+            gpu_rank.stream.write(&byte, span)
         });
-        flipped.map_err(|error| gpu(seat.rank, error))
+        flipped.map_err(|error| gpu(gpu_rank.rank, error))
     }
 }

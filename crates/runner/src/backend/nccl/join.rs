@@ -27,7 +27,7 @@ use super::{
     memory::Ledger,
     nccl, occupants,
     proof::Checker,
-    seat::{self, Buffers, Failed, Seat},
+    seat::{self, Buffers, Failed, GpuRank},
 };
 use crate::backend::{BackendError, RunError};
 
@@ -41,16 +41,16 @@ impl Nccl<'_> {
     /// # Errors
     /// A GPU cannot be used, a rank does not arrive in time, or NCCL refuses.
     pub(super) fn join(&mut self, world: &mut dyn World) -> Result<(), RunError> {
-        let (plan, library, driver) = (self.plan, self.library, world.rank());
-        let ours: Vec<usize> = plan.ranks_of(driver).collect();
+        let (plan, library, thread) = (self.plan, self.library, world.rank());
+        let ours: Vec<usize> = plan.ranks_of(thread).collect();
         let first = ours.first().copied().unwrap_or(0);
         let groups = plan.groups();
         let group = groups.iter().find(|g| g.contains(&first)).map_or(&[][..], Vec::as_slice);
         self.ranks = group.len();
         self.peers = group.iter().map(|rank| plan.rank_thread(*rank)).collect();
         self.peers.dedup();
-        self.peers.retain(|peer| *peer != driver);
-        let leads_process = plan.rank_threads_of(plan.process(driver)).next() == Some(driver);
+        self.peers.retain(|peer| *peer != thread);
+        let leads_process = plan.rank_threads_of(plan.process(thread)).next() == Some(thread);
         self.tuning.set_process_leader(leads_process);
         let config = self.config()?;
 
@@ -93,9 +93,12 @@ impl Nccl<'_> {
                 plan.check > 0,
             )
             .map_err(|e| gpu(*rank, e))?;
-            self.seats.push(Seat::new(*rank, registered, ranked, stream, checker));
+            self.gpu_ranks.push(GpuRank::new(*rank, registered, ranked, stream, checker));
         }
-        weigh(&mut self.memory, self.seats.iter().map(|seat| seat.communicator.context().as_ref()));
+        weigh(
+            &mut self.memory,
+            self.gpu_ranks.iter().map(|gpu_rank| gpu_rank.communicator.context().as_ref()),
+        );
         Ok(())
     }
 
@@ -145,7 +148,8 @@ impl Nccl<'_> {
         };
         // After a timeout the thread is left behind: the process ends soon.
         std::thread::Builder::new().name("join".to_owned()).spawn(joining).map_err(|error| {
-            let text = format!("rank {first}: cannot start a thread to join NCCL in: {error}");
+            let text =
+                format!("rank {first}: cannot start a thread for NCCL's initialisation: {error}");
             BackendError::Refused { text, exit: Exit::Internal }
         })?;
         let begun = Instant::now();
@@ -153,7 +157,9 @@ impl Nccl<'_> {
             match result.recv_timeout(INIT_POLL_INTERVAL) {
                 Ok(joined) => return joined.map_err(|error| nccl(first, library, error)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    let text = format!("rank {first}: the thread that joined NCCL has vanished");
+                    let text = format!(
+                        "rank {first}: the thread of NCCL's initialisation ended without a result"
+                    );
                     return Err(BackendError::Refused { text, exit: Exit::Internal });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -193,7 +199,7 @@ fn exchange_id(
     let deadline = plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let all = world.allgather(&mine, deadline)?;
     let id = all.get(maker).and_then(|bytes| UniqueId::from_bytes(bytes));
-    id.ok_or_else(|| WorldError::Aborted(format!("rank {first} gave out no NCCL id")).into())
+    id.ok_or_else(|| WorldError::Aborted(format!("rank {first} sent no NCCL id")).into())
 }
 
 fn refused(rank: usize, library: &Library, failed: Failed) -> BackendError {

@@ -4,7 +4,7 @@
 use busbw_core::record::GpuMemory;
 use busbw_ffi::gpu::Context;
 
-use super::seat::Seat;
+use super::seat::GpuRank;
 
 /// Free bytes of each of our GPUs at four moments: with its context, with a communicator, with
 /// buffers, and when all is ready. Other programs that use a GPU meanwhile count, too, as in
@@ -22,9 +22,9 @@ impl Ledger {
 
     /// How much memory the steps took (nccl-tests src/common.cu:974, 1035, 1651, 1834), without the
     /// memory of checks, which is busbw's.
-    pub(super) fn used(&self, seats: &[Seat]) -> Option<GpuMemory> {
+    pub(super) fn used(&self, gpu_ranks: &[GpuRank]) -> Option<GpuMemory> {
         let [start, joined, allocated, ready] = &self.free[..] else { return None };
-        let end = free(seats.iter().map(|seat| seat.communicator.context().as_ref()));
+        let end = free(gpu_ranks.iter().map(|gpu_rank| gpu_rank.communicator.context().as_ref()));
         let most = |before: &[u64], after: &[u64]| {
             let same = !before.is_empty() && before.len() == after.len();
             let shrunk = before.iter().zip(after).map(|(b, a)| b.saturating_sub(*a));

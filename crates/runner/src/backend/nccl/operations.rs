@@ -12,7 +12,7 @@ use busbw_ffi::{
     nccl::{Communicator, NcclError, Operation as Call, Operator},
 };
 
-use super::seat::Seat;
+use super::seat::GpuRank;
 use crate::backend::Operation;
 
 /// A case's operator on one rank: a built-in one, or one created for its communicator.
@@ -70,22 +70,23 @@ pub(super) struct Regions {
 pub(super) fn regions(
     plan: &Plan,
     shape: &Shape<'_>,
-    seat: &Seat,
+    gpu_rank: &GpuRank,
     shift: usize,
     operation: Operation,
 ) -> Option<Regions> {
     let unaligned = plan.unalign * shape.element_bytes;
-    let check = seat.buffers.check.as_ref().filter(|_| operation.verified);
+    let check = gpu_rank.buffers.check.as_ref().filter(|_| operation.verified);
     // Successive iterations use successive parts; the check buffer is always used from its start.
     let (memory, base) = match check {
         Some(check) => (check, unaligned),
-        None => (&seat.buffers.recv, unaligned + shift),
+        None => (&gpu_rank.buffers.recv, unaligned + shift),
     };
     let from = |span: Span, offset: usize| span.part(offset, span.bytes().checked_sub(offset)?);
     let whole = from(memory.span(), base)?;
-    let own = |stride: usize| from(whole, seat.communicator.rank() * stride * shape.element_bytes);
+    let own =
+        |stride: usize| from(whole, gpu_rank.communicator.rank() * stride * shape.element_bytes);
     let (send, recv) = match operation.placement {
-        Placement::OutOfPlace => (from(seat.buffers.send.span(), unaligned + shift)?, whole),
+        Placement::OutOfPlace => (from(gpu_rank.buffers.send.span(), unaligned + shift)?, whole),
         Placement::InPlace => {
             (own(shape.counts.send_in_place_stride)?, own(shape.counts.recv_in_place_stride)?)
         }
@@ -133,12 +134,12 @@ pub(super) fn enqueue(
     shape: &Shape<'_>,
     datatype: DataType,
     operator: Operator,
-    seat: &Seat,
+    gpu_rank: &GpuRank,
     Regions { send, recv, .. }: Regions,
     step: u32,
 ) -> Result<(), NcclError> {
-    let (communicator, root) = (&seat.communicator, shape.root);
-    let call = Call { datatype, count: shape.counts.param, stream: &seat.stream };
+    let (communicator, root) = (&gpu_rank.communicator, shape.root);
+    let call = Call { datatype, count: shape.counts.param, stream: &gpu_rank.stream };
     let exchange = Exchange { shape, call, communicator, send, recv };
     match shape.collective {
         Collective::AllReduce => communicator.all_reduce(send, recv, operator, call),

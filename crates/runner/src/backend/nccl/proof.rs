@@ -15,7 +15,7 @@ use busbw_ffi::{
     kernels::Kernels,
 };
 
-use super::{operations::Regions, seat::Seat};
+use super::{operations::Regions, seat::GpuRank};
 
 /// Bytes that are copied to the host and compared at a time.
 const COMPARE_CHUNK_BYTES: usize = 64 << 20;
@@ -62,23 +62,23 @@ impl Checker {
     /// Writes the input of an operation, and poison to where its result goes.
     pub(super) fn fill(
         &self,
-        seat: &Seat,
+        gpu_rank: &GpuRank,
         shape: &Shape<'_>,
         pattern: &Pattern,
         regions: Regions,
     ) -> Result<(), GpuError> {
         let element = shape.element_bytes;
         let poisoned = shape.counts.send.max(shape.counts.recv) * element;
-        seat.stream.set(part(regions.whole, 0, poisoned)?, POISON)?;
-        let rank = seat.communicator.rank();
+        gpu_rank.stream.set(part(regions.whole, 0, poisoned)?, POISON)?;
+        let rank = gpu_rank.communicator.rank();
         let (elements, input) = (shape.send_elements(rank), shape.input(rank));
-        self.put(seat, regions.send, elements, pattern, input)
+        self.put(gpu_rank, regions.send, elements, pattern, input)
     }
 
     /// Writes `elements` elements of a content to the beginning of a span.
     pub(super) fn put(
         &self,
-        seat: &Seat,
+        gpu_rank: &GpuRank,
         span: Span,
         elements: usize,
         pattern: &Pattern,
@@ -86,14 +86,14 @@ impl Checker {
     ) -> Result<(), GpuError> {
         let element = pattern.datatype.bytes();
         match self.kernels.as_ref().filter(|_| self.fills == Who::Gpu) {
-            Some(kernels) => kernels.fill(&seat.stream, span, elements, pattern, content),
+            Some(kernels) => kernels.fill(&gpu_rank.stream, span, elements, pattern, content),
             None => {
-                seat.settle()?;
+                gpu_rank.settle()?;
                 in_chunks(elements, element, |at, len| {
                     let mut bytes = vec![0; len * element];
                     pattern::fill(&mut bytes, pattern, from(content, at as u64));
                     let to = part(span, at * element, bytes.len())?;
-                    seat.stream.write(&bytes, to)
+                    gpu_rank.stream.write(&bytes, to)
                 })
             }
         }
@@ -102,7 +102,7 @@ impl Checker {
     /// Compares the result of an operation.
     pub(super) fn verify(
         &self,
-        seat: &Seat,
+        gpu_rank: &GpuRank,
         shape: &Shape<'_>,
         pattern: &Pattern,
         regions: Regions,
@@ -110,30 +110,35 @@ impl Checker {
     ) -> Result<Mismatch, GpuError> {
         let counts = shape.counts;
         let in_place = placement == Placement::InPlace;
-        let mut stretches = shape.output(seat.communicator.rank(), in_place);
+        let mut stretches = shape.output(gpu_rank.communicator.rank(), in_place);
         // The poison behind the result must still be poison; in place that part was the input.
         let filled = if in_place { counts.recv } else { counts.recv.max(counts.send) };
         let behind =
             Stretch { at: counts.recv, len: filled - counts.recv, content: Content::Poison };
         stretches.push(behind);
-        self.compare_stretches(seat, regions.recv, &stretches, pattern)
+        self.compare_stretches(gpu_rank, regions.recv, &stretches, pattern)
     }
 
     /// Compares the first `elements` elements of a span with a content.
     pub(super) fn compare(
         &self,
-        seat: &Seat,
+        gpu_rank: &GpuRank,
         span: Span,
         elements: usize,
         pattern: &Pattern,
         content: Content,
     ) -> Result<Mismatch, GpuError> {
-        self.compare_stretches(seat, span, &[Stretch { at: 0, len: elements, content }], pattern)
+        self.compare_stretches(
+            gpu_rank,
+            span,
+            &[Stretch { at: 0, len: elements, content }],
+            pattern,
+        )
     }
 
     fn compare_stretches(
         &self,
-        seat: &Seat,
+        gpu_rank: &GpuRank,
         whole: Span,
         stretches: &[Stretch],
         pattern: &Pattern,
@@ -142,24 +147,24 @@ impl Checker {
         let stretches = stretches.iter().filter(|stretch| stretch.len > 0);
         match self.kernels.as_ref().filter(|_| self.verifies == Who::Gpu) {
             Some(kernels) => {
-                kernels.forget(&seat.stream)?;
+                kernels.forget(&gpu_rank.stream)?;
                 for &Stretch { at, len, content } in stretches {
                     let span = part(whole, at * element, len * element)?;
                     let tolerance = tolerance(pattern, content);
                     let at = at as u64;
-                    kernels.verify(&seat.stream, span, len, pattern, content, at, tolerance)?;
+                    kernels.verify(&gpu_rank.stream, span, len, pattern, content, at, tolerance)?;
                 }
-                seat.settle()?;
+                gpu_rank.settle()?;
                 kernels.found()
             }
             None => {
-                seat.settle()?;
+                gpu_rank.settle()?;
                 let mut found = Mismatch::default();
                 for &Stretch { at, len, content } in stretches {
                     in_chunks(len, element, |within, len| {
                         let mut bytes = vec![0; len * element];
                         let span = part(whole, (at + within) * element, bytes.len())?;
-                        seat.communicator.context().read(span, &mut bytes)?;
+                        gpu_rank.communicator.context().read(span, &mut bytes)?;
                         let content = from(content, within as u64);
                         let here = pattern::verify_within(
                             &bytes,

@@ -12,7 +12,7 @@ use busbw_ffi::{
 use super::proof::Checker;
 
 /// A rank. Fields drop in order: the registration first, then the communicator, then the memory.
-pub(super) struct Seat {
+pub(super) struct GpuRank {
     /// World rank.
     pub(super) rank: usize,
     _registered: Vec<Registered>,
@@ -105,7 +105,7 @@ pub(super) fn register(
     ended.and(registered)
 }
 
-impl Seat {
+impl GpuRank {
     /// Sets up a rank.
     pub(super) fn new(
         rank: usize,
@@ -113,9 +113,9 @@ impl Seat {
         (communicator, buffers): (Communicator, Buffers),
         stream: Stream,
         checker: Checker,
-    ) -> Seat {
+    ) -> GpuRank {
         let (events, passed) = (Vec::new(), 0);
-        Seat {
+        GpuRank {
             rank,
             _registered: registered,
             communicator,

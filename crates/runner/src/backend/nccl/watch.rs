@@ -7,7 +7,7 @@ use std::time::Instant;
 use busbw_ffi::nccl::{Nccl as Library, Progress};
 use busbw_shm::Wait;
 
-use super::{gpu, nccl, seat::Seat};
+use super::{gpu, nccl, seat::GpuRank};
 use crate::backend::BackendError;
 
 /// Polls of a stream between two checks of NCCL's errors, the abort flag and the clock.
@@ -27,15 +27,15 @@ impl Watch<'_> {
     /// Waits until the streams of all ranks of this thread are idle.
     pub(super) fn wait(
         &self,
-        seats: &[Seat],
+        gpu_ranks: &[GpuRank],
         deadline: Option<Instant>,
     ) -> Result<(), BackendError> {
         let mut looks = 0;
-        for seat in seats {
-            while !seat.stream.is_done().map_err(|error| gpu(seat.rank, error))? {
+        for gpu_rank in gpu_ranks {
+            while !gpu_rank.stream.is_done().map_err(|error| gpu(gpu_rank.rank, error))? {
                 looks += 1;
                 if looks % POLLS_PER_ERROR_CHECK == 0 {
-                    self.check(seats, deadline)?;
+                    self.check(gpu_ranks, deadline)?;
                 }
                 std::thread::yield_now();
             }
@@ -44,13 +44,13 @@ impl Watch<'_> {
     }
 
     /// Whether something has failed here or elsewhere.
-    fn check(&self, seats: &[Seat], deadline: Option<Instant>) -> Result<(), BackendError> {
+    fn check(&self, gpu_ranks: &[GpuRank], deadline: Option<Instant>) -> Result<(), BackendError> {
         if (self.stopped)() {
             return Err(BackendError::Wait(Wait::Aborted));
         }
-        for seat in seats {
-            let refused = |error| nccl(seat.rank, self.library, error);
-            if let Progress::Failed(error) = seat.communicator.progress().map_err(refused)? {
+        for gpu_rank in gpu_ranks {
+            let refused = |error| nccl(gpu_rank.rank, self.library, error);
+            if let Progress::Failed(error) = gpu_rank.communicator.progress().map_err(refused)? {
                 return Err(refused(error));
             }
         }

@@ -31,9 +31,8 @@ pub fn provide(library: &'static [u8]) {
 /// # Errors
 /// The cache cannot be written.
 pub fn path() -> Result<PathBuf> {
-    let cache = dirs::cache_dir().context(
-        "there is no place for busbw's net plugin: set XDG_CACHE_HOME to a folder, or HOME",
-    )?;
+    let cache = dirs::cache_dir()
+        .context("there is no cache folder for busbw's net plugin: set XDG_CACHE_HOME or HOME")?;
     path_below(&cache, LIBRARY.get().copied().unwrap_or_default())
 }
 

@@ -55,28 +55,34 @@ pub(super) fn join<'p>(
     let (to, from) = talks_with(plan, &members, me);
 
     let mut listeners = Vec::new();
-    let mut told = Vec::new();
+    let mut handles = Vec::new();
     for peer in &from {
         let (listener, handle) = plugin.listen(device).map_err(wrong)?;
-        told.extend((*peer as u32).to_le_bytes());
-        told.extend(handle.0);
+        handles.extend((*peer as u32).to_le_bytes());
+        handles.extend(handle.0);
         listeners.push((*peer, listener));
     }
     let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
-    let all = world.allgather(&told, Some(until))?;
+    let all = world.allgather(&handles, Some(until))?;
     let handles: Vec<(usize, Handle)> = to
         .iter()
         .map(|peer| {
             let handle = handle_for(all.get(*peer).map_or(&[], Vec::as_slice), me);
-            let garbled = || refused(format!("rank {peer} told no handle for us"), Exit::Internal);
+            let garbled = || {
+                refused(
+                    format!("rank {peer} sent no connection handle for this rank"),
+                    Exit::Internal,
+                )
+            };
             Ok((*peer, handle.ok_or_else(garbled)?))
         })
         .collect::<Result<_, BackendError>>()?;
 
     let wait = (stopped.as_ref(), until);
     let (senders, receivers) = connect(plugin, device, me, handles, listeners, wait)?;
-    let no_memory =
-        |error: std::io::Error| refused(format!("cannot make buffers: {error}"), Exit::Internal);
+    let no_memory = |error: std::io::Error| {
+        refused(format!("cannot allocate buffers: {error}"), Exit::Internal)
+    };
     let bytes = plan.buffer_bytes();
     let buffers = Buffers {
         send: Memory::new(bytes).map_err(no_memory)?,
@@ -160,8 +166,8 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
 }
 
 /// Our handle among those that a rank sent.
-fn handle_for(told: &[u8], me: usize) -> Option<Handle> {
-    told.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
+fn handle_for(handles: &[u8], me: usize) -> Option<Handle> {
+    handles.chunks_exact(HANDLE_ENTRY_BYTES).find_map(|entry| {
         let (peer, handle) = entry.split_first_chunk::<4>()?;
         let handle = Handle(handle.try_into().ok()?);
         (u32::from_le_bytes(*peer) as usize == me).then_some(handle)

@@ -55,7 +55,7 @@ impl Ends for Receiver {
             Some(came) if came == bytes => Ok(true),
             Some(came) => Err(NetError::Wrong {
                 call: "test",
-                text: format!("a message of {bytes} bytes came as one of {came}"),
+                text: format!("a message of {bytes} bytes arrived with {came} bytes"),
             }),
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn supported(case: &Case) -> Result<(), Reason> {
         return Err(Reason(format!("the net backend has no {}", collective.name())));
     }
     if collective.reduces() && case.sweep.op == ReduceOp::Avg {
-        return Err(Reason("the net backend's ring adds up, and divides nothing".to_owned()));
+        return Err(Reason("the net backend's ring has no averages".to_owned()));
     }
     Ok(())
 }

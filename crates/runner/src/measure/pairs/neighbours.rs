@@ -14,7 +14,7 @@ use busbw_host::{machine, topo};
 
 /// The position of a rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Seat {
+struct Position {
     host: String,
     spot: Spot,
 }
@@ -67,27 +67,27 @@ type Ways = HashMap<(String, String), Joint>;
 pub(super) struct Neighbours {
     /// The host number of each rank, by order of appearance.
     pub(super) hosts: Vec<usize>,
-    seats: Vec<Seat>,
+    positions: Vec<Position>,
     /// Of each host.
     ways: Vec<Ways>,
     joints: Vec<Joint>,
 }
 
 impl Neighbours {
-    fn new(seats: Vec<Seat>, said: &[Ways]) -> Neighbours {
+    fn new(positions: Vec<Position>, said: &[Ways]) -> Neighbours {
         let mut names: Vec<&str> = Vec::new();
         let mut ways: Vec<Ways> = Vec::new();
-        let mut hosts = Vec::with_capacity(seats.len());
-        for (rank, seat) in seats.iter().enumerate() {
-            let known = names.iter().position(|name| *name == seat.host);
+        let mut hosts = Vec::with_capacity(positions.len());
+        for (rank, position) in positions.iter().enumerate() {
+            let known = names.iter().position(|name| *name == position.host);
             hosts.push(known.unwrap_or_else(|| {
-                names.push(&seat.host);
+                names.push(&position.host);
                 ways.push(said.get(rank).cloned().unwrap_or_default());
                 names.len() - 1
             }));
         }
-        let mut all = Neighbours { hosts, seats, ways, joints: Vec::new() };
-        let ranks = all.seats.len();
+        let mut all = Neighbours { hosts, positions, ways, joints: Vec::new() };
+        let ranks = all.positions.len();
         let pairs = (0..ranks).flat_map(|a| (0..a).map(move |b| (a, b)));
         let joints: BTreeSet<Joint> = pairs.map(|(a, b)| all.joint(a, b)).collect();
         all.joints = joints.into_iter().collect();
@@ -97,10 +97,10 @@ impl Neighbours {
     /// Whether some host has fewer cores than ranks that need one each.
     pub(super) fn crowded(&self) -> bool {
         (0..self.ways.len()).any(|host| {
-            let seats = self.seats.iter().zip(&self.hosts).filter(|(_, of)| **of == host);
+            let positions = self.positions.iter().zip(&self.hosts).filter(|(_, of)| **of == host);
             let (mut ranks, mut cores) = (0, BTreeSet::new());
-            for (seat, _) in seats {
-                match &seat.spot {
+            for (position, _) in positions {
+                match &position.spot {
                     Spot::Gpu(_) => continue,
                     Spot::Core(core, _) => drop(cores.insert(core)),
                     Spot::Anywhere(some) => cores.extend(some),
@@ -123,7 +123,7 @@ impl Neighbours {
     }
 
     fn joint(&self, a: usize, b: usize) -> Joint {
-        let (Some(one), Some(other)) = (self.seats.get(a), self.seats.get(b)) else {
+        let (Some(one), Some(other)) = (self.positions.get(a), self.positions.get(b)) else {
             return Joint::Within;
         };
         if one.host != other.host {
@@ -147,17 +147,17 @@ impl Session<'_> {
     pub(super) fn neighbours(&mut self) -> Result<Neighbours, RunError> {
         let host = self.world.host().to_owned();
         let gpu = self.backend.gpu_address();
-        let seat = Seat { host, spot: gpu.map_or_else(core, Spot::Gpu) };
-        let seats: Vec<Seat> = self.tell_all(&seat)?;
+        let position = Position { host, spot: gpu.map_or_else(core, Spot::Gpu) };
+        let positions: Vec<Position> = self.tell_all(&position)?;
         let mine = self.world.rank();
-        let first = seats.iter().position(|other| other.host == seat.host) == Some(mine);
-        let ways = match seat.spot {
+        let first = positions.iter().position(|other| other.host == position.host) == Some(mine);
+        let ways = match position.spot {
             Spot::Gpu(_) if first => ways(),
             _ => Vec::new(),
         };
         let said: Vec<Vec<((String, String), Joint)>> = self.tell_all(&ways)?;
         let said: Vec<Ways> = said.into_iter().map(|ways| ways.into_iter().collect()).collect();
-        Ok(Neighbours::new(seats, &said))
+        Ok(Neighbours::new(positions, &said))
     }
 
     /// Gathers a value from every rank, in rank order.
@@ -165,8 +165,9 @@ impl Session<'_> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
         let all = self.world.allgather(&bytes, self.deadline())?;
         let read = |bytes: &Vec<u8>| {
-            serde_json::from_slice(bytes)
-                .map_err(|e| super::internal(format!("what a rank said of its place: {e}")))
+            serde_json::from_slice(bytes).map_err(|e| {
+                super::internal(format!("a rank's report of its position cannot be parsed: {e}"))
+            })
         };
         all.iter().map(read).collect()
     }
@@ -208,22 +209,22 @@ fn ways() -> Vec<((String, String), Joint)> {
 mod tests {
     use super::*;
 
-    fn seat(host: &str, spot: Spot) -> Seat {
-        Seat { host: host.to_owned(), spot }
+    fn position(host: &str, spot: Spot) -> Position {
+        Position { host: host.to_owned(), spot }
     }
 
     #[test]
     fn cores_of_one_host_are_apart_by_caches() {
         let core = |core, cache: &str| Spot::Core(core, Some(cache.to_owned()));
-        let seats = vec![
-            seat("a", core(0, "0-1")),
-            seat("a", core(1, "0-1")),
-            seat("a", core(2, "2-3")),
-            seat("a", core(0, "0-1")),
-            seat("b", Spot::Anywhere(vec![4, 5])),
-            seat("b", Spot::Anywhere(vec![4, 5])),
+        let positions = vec![
+            position("a", core(0, "0-1")),
+            position("a", core(1, "0-1")),
+            position("a", core(2, "2-3")),
+            position("a", core(0, "0-1")),
+            position("b", Spot::Anywhere(vec![4, 5])),
+            position("b", Spot::Anywhere(vec![4, 5])),
         ];
-        let all = Neighbours::new(seats, &[]);
+        let all = Neighbours::new(positions, &[]);
         assert_eq!(all.hosts, [0, 0, 0, 0, 1, 1]);
         let name = |a, b| all.classes().swap_remove(all.class(a, b));
         assert_eq!(name(0, 1), "within hosts");
@@ -232,16 +233,18 @@ mod tests {
         assert_eq!(name(3, 4), "between hosts");
         assert_eq!(name(4, 5), "within hosts");
         assert!(all.crowded());
-        let two = [seat("b", Spot::Anywhere(vec![4, 5])), seat("b", Spot::Anywhere(vec![5]))];
+        let two =
+            [position("b", Spot::Anywhere(vec![4, 5])), position("b", Spot::Anywhere(vec![5]))];
         assert!(!Neighbours::new(two.to_vec(), &[]).crowded());
     }
 
     #[test]
     fn gpus_are_joined_as_the_first_rank_of_their_host_says() {
-        let gpu = |host, address: &str| seat(host, Spot::Gpu(address.to_owned()));
+        let gpu = |host, address: &str| position(host, Spot::Gpu(address.to_owned()));
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let ways = |joint| Ways::from([(pair("1", "2"), joint), (pair("2", "1"), joint)]);
-        let seats = vec![gpu("a", "1"), gpu("a", "2"), gpu("b", "1"), gpu("b", "2"), gpu("b", "3")];
+        let positions =
+            vec![gpu("a", "1"), gpu("a", "2"), gpu("b", "1"), gpu("b", "2"), gpu("b", "3")];
         let said = [
             ways(Joint::Switched),
             Ways::new(),
@@ -249,7 +252,7 @@ mod tests {
             Ways::new(),
             Ways::new(),
         ];
-        let all = Neighbours::new(seats, &said);
+        let all = Neighbours::new(positions, &said);
         let name = |a, b| all.classes().swap_remove(all.class(a, b));
         assert_eq!(name(0, 1), "within hosts, joined by NVLink");
         assert_eq!(name(3, 2), "within hosts, joined by SYS");

@@ -76,7 +76,7 @@ fn leaves_nothing(subject: &Subject, folder: &str, what: &str) -> Outcome<RuleOu
             }
             if Instant::now() > by {
                 return Err(format!(
-                    "after {CONNECTION_CYCLES} connections that were closed there are {after} {what}, {before} before"
+                    "after {CONNECTION_CYCLES} closed connections there are {after} {what}; before there were {before}"
                 ));
             }
             std::thread::sleep(Duration::from_millis(50));

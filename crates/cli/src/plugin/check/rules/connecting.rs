@@ -63,14 +63,14 @@ pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
             return Err(format!("each first call took {slow:?}"));
         }
         if let Some((_, handle, None, _)) = kept.iter_mut().find(|one| one.2.is_none()) {
-            returns("connect to who does not accept", || subject.connect(handle))?;
+            returns("connect to a peer that does not accept", || subject.connect(handle))?;
         }
         drop(kept);
         // There is no peer at all: an error is as good as no result yet.
         let (listener, mut handle) = subject.listen()?;
         listener.close().map_err(words)?;
         let mut over = false;
-        returns("connect to who is gone", || {
+        returns("connect to a peer that is gone", || {
             over = over || subject.connect(&mut handle).is_err();
             Ok(over.then_some(()))
         })?;
@@ -83,7 +83,7 @@ pub(super) fn accept_returns(subject: &Subject) -> Outcome<RuleOutcome> {
         let (mut listener, _) = subject.listen()?;
         match returns("accept of nobody", || listener.accept().map_err(words))? {
             None => Ok(()),
-            Some(_) => Err("accept made a connection, and nobody had connected".to_owned()),
+            Some(_) => Err("accept returned a connection, but nobody had connected".to_owned()),
         }
     })
 }
@@ -166,7 +166,7 @@ pub(super) fn close_listener(subject: &Subject) -> Outcome<RuleOutcome> {
 
 /// The partner process listens; this process never does.
 pub(super) fn before_listen(subject: &Subject) -> Outcome<RuleOutcome> {
-    const GARBLED: &str = "the other process did not tell its handle";
+    const GARBLED: &str = "the other process sent no handle";
     with_device(subject, || {
         let other = child::start(PARTNER, &[], &subject.asked);
         let mut other = other.map_err(|error| format!("{error:#}"))?;

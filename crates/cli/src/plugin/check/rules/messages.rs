@@ -87,29 +87,28 @@ pub(super) fn null_requests(subject: &Subject) -> Outcome<RuleOutcome> {
         for number in 0..MAX_REQUESTS {
             let room = number * each..(number + 1) * each;
             let mut ticket = None;
-            let bytes =
-                until(&format!("message {number}, {begun} of which had been begun"), || {
-                    if ticket.is_none() {
-                        ticket = line.receiver.irecv(&line.back, room.clone(), 0).map_err(words)?;
+            let bytes = until(&format!("message {number}, with {begun} started"), || {
+                if ticket.is_none() {
+                    ticket = line.receiver.irecv(&line.back, room.clone(), 0).map_err(words)?;
+                }
+                if begun < MAX_REQUESTS {
+                    let from = begun * each..(begun + 1) * each;
+                    line.write(begun, from.clone())?;
+                    if let Some(sent) = line.sender.isend(&line.out, from, 0).map_err(words)? {
+                        sends.push(sent);
+                        begun += 1;
                     }
-                    if begun < MAX_REQUESTS {
-                        let from = begun * each..(begun + 1) * each;
-                        line.write(begun, from.clone())?;
-                        if let Some(sent) = line.sender.isend(&line.out, from, 0).map_err(words)? {
-                            sends.push(sent);
-                            begun += 1;
-                        }
-                    }
-                    if let Some(oldest) = sends.first().copied()
-                        && line.sender.test(oldest).map_err(words)?
-                    {
-                        sends.remove(0);
-                    }
-                    match ticket {
-                        Some(ticket) => line.receiver.test(ticket).map_err(words),
-                        None => Ok(None),
-                    }
-                })?;
+                }
+                if let Some(oldest) = sends.first().copied()
+                    && line.sender.test(oldest).map_err(words)?
+                {
+                    sends.remove(0);
+                }
+                match ticket {
+                    Some(ticket) => line.receiver.test(ticket).map_err(words),
+                    None => Ok(None),
+                }
+            })?;
             if bytes != each {
                 return Err(format!("message {number}: {bytes} bytes of {each}"));
             }
@@ -225,7 +224,11 @@ pub(super) fn grouped(subject: &Subject) -> Outcome<RuleOutcome> {
         })?;
         for (number, came) in came.into_iter().enumerate() {
             if came != bytes(number) {
-                return Err(format!("tag {}: {came} bytes of {}", number + 10, bytes(number)));
+                return Err(format!(
+                    "tag {}: {came} bytes arrived of {}",
+                    number + 10,
+                    bytes(number)
+                ));
             }
             line.holds(number, room(number), came)?;
         }
