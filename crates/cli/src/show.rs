@@ -14,7 +14,7 @@ use busbw_core::{
 };
 use busbw_logs::measurement::Measurement;
 
-use crate::{options::ShowArguments, output_file, sweep};
+use crate::{options::ShowArguments, sweep};
 use busbw_analysis::explain::{self, Hardware};
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;

@@ -69,7 +69,7 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
         let mut inferred =
             infer(machine, &placement, version).map_err(|missing| missing.join(", "))?;
         for facts in &library {
-            inferred.hear(facts);
+            inferred.apply_log(facts);
         }
         if compared == 0 {
             for guess in &inferred.guessed {

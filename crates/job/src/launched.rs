@@ -7,7 +7,7 @@ mod nodes;
 
 use std::ops::Range;
 
-use busbw_core::environment::{HOSTS, INTERFACE, JOB_SECRET};
+use busbw_core::environment::{INTERFACE, JOB_SECRET};
 use busbw_ffi::mpi::Launcher;
 
 pub use self::first::CoordinatorAddress;
@@ -194,6 +194,8 @@ fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Launche
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::environment::HOSTS;
+
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Option<Launched> {

@@ -13,13 +13,16 @@ use busbw_core::{printable::printable, quantity::rate};
 pub struct Figure {
     /// The test and its hardware.
     pub title: String,
+    /// What was measured.
     pub curves: Vec<Curve>,
+    /// What the hardware allows.
     pub limits: Vec<Limit>,
 }
 
 /// A curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
+    /// Its name in the legend.
     pub name: String,
     /// Whether it is the second curve of a series (in place).
     pub in_place: bool,
@@ -30,6 +33,7 @@ pub struct Curve {
 /// A horizontal line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
+    /// Its name in the legend.
     pub name: String,
     /// GB/s.
     pub busbw: f64,

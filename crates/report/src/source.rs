@@ -23,8 +23,11 @@ const MAX_RESULT_BYTES: u64 = 256 << 20;
 /// The contents of all files.
 #[derive(Debug, Default)]
 pub struct Sources {
+    /// Runs of records and logs.
     pub runs: Vec<Measurement>,
+    /// Results of sweeps.
     pub sweeps: Vec<Outcome>,
+    /// Matrices of pairs.
     pub pairs: Vec<Pairs>,
     /// Remarks about the parts of files that were not read.
     pub unread: Vec<String>,

@@ -17,7 +17,7 @@ pub use rank::run as rank;
 pub use roll::gather_from_all;
 pub use worker::run as worker;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::ffi::OsString;
 
 use anyhow::Result;
 use busbw_core::{
@@ -31,7 +31,7 @@ use crate::signals::Guard;
 use crate::{
     backend::{
         mpi,
-        nccl::{Gpus, Libraries, Log},
+        nccl::{Gpus, Log},
         net,
     },
     measure,

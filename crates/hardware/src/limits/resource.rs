@@ -275,7 +275,7 @@ pub(super) enum Fabric {
 }
 
 /// The link that carries bytes between ranks of one island.
-pub fn fabric(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> Fabric {
+pub(super) fn fabric(machine: &Machine, placement: &RankPlacement, islands: &Islands) -> Fabric {
     let mut nics = carriers(machine, placement).into_iter();
     if placement.memory == Memory::Host || machine.node.gpus == 0 {
         return Fabric::HostMemory;

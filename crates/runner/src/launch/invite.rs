@@ -2,13 +2,12 @@
 //! the descriptors of shared memory, its ranks and their devices.
 //! Not the plan: that comes through the hub.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use busbw_core::{
     algorithm::Table,
     plan::{Memory, Plan},
     record::{Cpu, Machine},
 };
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{

@@ -150,7 +150,7 @@ fn run_thread(driver: usize, shared: &Shared) -> bool {
         Err(failure) => (Err(failure), Vec::new()),
     };
     let nccl = binding.as_ref().map_or(0, DeviceBinding::nccl);
-    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices: devices, nccl };
+    let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices, nccl };
     let parameters = JoinParameters {
         hub: assignment.hub.clone(),
         token: assignment.token.clone(),

@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::options::HostResources;
-    use crate::options::{self, Command, Environment};
+    use crate::options::{self, Command};
     use busbw_runner::request::Request;
 
     fn planned(line: &str) -> Result<Request, BadOption> {
