@@ -1,7 +1,6 @@
 //! Ranks that are killed from outside, at moments that nobody chose.
 //! Not the run's own fault in every phase (`matrix`), not ranks that stop or supervisors that die.
 
-
 use busbw_core::{exit::Exit, record::Status};
 use rustix::process::Signal;
 

@@ -1,7 +1,6 @@
 //! Signals that tell a run to end: to the supervisor, to everybody, twice, and too early.
 //! Not the supervisor's sudden death (`supervisor`), not readers that pause (`paused`).
 
-
 use busbw_core::{exit::Exit, record::Status};
 use rustix::process::{Pid, Signal, kill_process_group};
 
