@@ -1,8 +1,8 @@
 //! `busbw compare`: which of several sets of runs is faster, point by point, and whether a gate holds.
 //! Not the verdicts (`busbw_analysis::comparison`), and not reading (`import`).
 
-mod copies;
 mod differences;
+mod duplicate_files;
 mod history;
 mod scaling;
 mod sides;

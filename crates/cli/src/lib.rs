@@ -6,6 +6,7 @@ mod algorithms_command;
 mod compare;
 mod doctor_command;
 mod explain_command;
+mod host_resources;
 mod import_command;
 /// Ranks started by us somewhere else.
 pub mod launcher;
@@ -18,7 +19,6 @@ mod plugin;
 mod references_command;
 mod report_command;
 mod show;
-mod surroundings;
 /// One job under several environments.
 pub mod sweep;
 mod topo;
@@ -63,7 +63,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
             {
                 launched.interface = Some(word.clone());
             }
-            let host_resources = surroundings::host_resources(&arguments);
+            let host_resources = host_resources::host_resources(&arguments);
             let planned = options::plan(
                 benchmark,
                 style,

@@ -12,10 +12,10 @@ mod osu;
 mod pairing;
 mod planning;
 mod plugins;
-mod questions;
 mod reading_commands;
 mod record_commands;
 mod reporting;
+mod suspicious_options;
 mod sweeping;
 
 pub use arguments::{BackendName, BenchArguments};

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-use busbw_core::{
-    plan::{BackendChoice, GpuOptions},
-    record::{Clock, LatencyFigures, Machine, MemoryFigures, MessageFigures, SCHEMA, Spread},
-};
+use busbw_core::{plan::{BackendChoice, GpuOptions}, record::{Clock, LatencyFigures, Machine, MemoryFigures, MessageFigures, SCHEMA, Spread}};
 use busbw_logs::measurement::Figure;
 
 use super::*;

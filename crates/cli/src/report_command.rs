@@ -1,5 +1,5 @@
 //! `busbw report`: reads runs, sweeps and matrices of pairs, and writes them as one page.
-//! Not its contents (`report`).
+//! Not its contents (`output`).
 
 use std::{
     io::{self, Write},

@@ -4,10 +4,10 @@
 //! Not measuring: launches run this program.
 
 mod csv;
+mod destination;
 mod environment;
 mod interruption;
 mod launch;
-mod place;
 mod prepared;
 mod progress;
 mod rows;
@@ -30,7 +30,7 @@ use busbw_core::{
 pub use environment::{Environment, Variable};
 pub(crate) use {
     csv::csv,
-    place::Destination,
+    destination::Destination,
     prepared::Prepared,
     rows::{tried, untried},
     table::{cells, digits, figure, foot, head, multiple, table},

@@ -1,11 +1,11 @@
 //! The tree of this machine or of a file, drawn, tabled and judged for people and programs.
 //! Not the tree itself and not the judging, which are `busbw_hardware::topology`'s.
 
+mod output;
 mod picture;
-mod report;
 mod tables;
 
 #[cfg(test)]
 mod tests;
 
-pub use report::Report;
+pub use output::Report;

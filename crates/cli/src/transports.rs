@@ -4,9 +4,9 @@
 
 mod counters;
 mod evidence;
-mod here;
 mod limit;
 mod log;
+mod machine;
 mod moved;
 mod profile;
 mod required;
@@ -27,7 +27,7 @@ use busbw_analysis::sweep::{Conclusion, Percent};
 use busbw_analysis::sweep::{Outcome, Tried};
 use busbw_core::exit::ExitError;
 use busbw_host::machine::Root;
-use here::Here;
+use machine::Here;
 use profile::Profile;
 
 /// Seconds for all transports together, where the user names none.

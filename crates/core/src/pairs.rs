@@ -1,10 +1,11 @@
 //! The figures of each pair of ranks: a matrix with a row for each sender and a column for each
 //! receiver.
 //! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to a
-//! `verdict` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
+//! `assessment` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
 //! words).
 //! docs/pairs.md says how a verdict is reached and how far it can be trusted.
 
+pub mod assessment;
 pub mod figures;
 mod fit;
 pub mod judge;
@@ -13,7 +14,6 @@ pub mod schedule;
 pub mod sentence;
 pub mod subject;
 mod tail;
-pub mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::messages::Messages;
-use verdict::PairsAssessment;
+use assessment::PairsAssessment;
 
 /// Version of this form. Readers refuse newer ones. Since 2 there may be a verdict.
 pub const SCHEMA: u32 = 2;

@@ -6,15 +6,15 @@ mod buffers;
 mod messaging;
 mod osu;
 mod pairing;
+mod rank_layout;
 mod sampling;
-mod seating;
 
 pub use backend::{BackendChoice, CheckedBy, GpuOptions, Memory, Registration};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
 pub use pairing::{PairSelection, Pairing};
+pub use rank_layout::RankLayout;
 pub use sampling::{Average, Sampling};
-pub use seating::RankLayout;
 
 use serde::{Deserialize, Serialize};
 

@@ -11,10 +11,10 @@ mod pairs {
 
 use busbw_core::pairs::{
     Unit,
+    assessment::{Mover, PairsAssessment, Rule},
     judge::{confirm, judge},
     retest::{FIRST_PASSES, PASSES, plan},
     subject::Subject,
-    verdict::{Mover, PairsAssessment, Rule},
 };
 use pairs::{
     machine::Machine,

@@ -5,8 +5,8 @@
 mod cache;
 mod image;
 mod kind;
+mod launcher;
 mod python;
-mod starter;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use std::{
 };
 
 pub use kind::Kind;
-use starter::Starter;
+use launcher::Starter;
 
 /// The variables that control the search: LD_LIBRARY_PATH, PATH, the `BUSBW_*` names.
 #[derive(Debug, Clone, Default)]

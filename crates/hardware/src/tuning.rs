@@ -7,7 +7,7 @@
 //! receives, registered buffers.
 
 pub mod communicator;
-pub mod heard;
+pub mod from_log;
 pub mod inference;
 pub mod table;
 pub mod time;
@@ -18,7 +18,7 @@ mod latency;
 mod speeds;
 
 pub use communicator::{CollNet, Communicator, Graph, Graphs, Version};
-pub use heard::from_log;
+pub use from_log::from_log;
 pub use inference::{Inferred, infer};
 pub use table::{Entry, Protocol, Table};
 pub use time::{Choice, Prediction};

@@ -14,9 +14,9 @@ mod libraries;
 mod memory;
 mod network;
 mod node;
+mod output;
 mod pcie;
 mod plugins;
-mod report;
 mod xid;
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ pub use finding::ranged;
 pub use finding::{Finding, Topic, Verdict};
 pub use fingerprint::{Difference, Fingerprint, compare};
 pub use node::Node;
-pub use report::Report;
+pub use output::Report;
 
 /// Runs all checks, topic by topic.
 pub fn check(node: &Node) -> Vec<Finding> {

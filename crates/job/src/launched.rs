@@ -1,7 +1,7 @@
 //! What a launcher's variables tell a process: its number among several, the job, and the coordinator's address.
-//! Not the meeting itself (`launch::party`).
+//! Not the meeting itself (`rendezvous`).
 
-mod first;
+mod coordinator;
 mod hosts;
 mod nodes;
 
@@ -10,7 +10,7 @@ use std::ops::Range;
 use busbw_core::environment::{INTERFACE, JOB_SECRET};
 use busbw_ffi::mpi::Launcher;
 
-pub use self::first::CoordinatorAddress;
+pub use self::coordinator::CoordinatorAddress;
 
 /// One of a launcher's processes, by the launcher's variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((several.local_rank, several.one_host), (Some(0), false));
         assert_eq!(several.job.as_deref(), Some("4242 0"));
         let (host, port) = place(&several).unwrap();
-        assert!(host == "gpu07" && first::PORTS.contains(&port), "{host}:{port}");
+        assert!(host == "gpu07" && coordinator::PORTS.contains(&port), "{host}:{port}");
         assert!(slurm("1", "gpu07").one_host);
     }
 

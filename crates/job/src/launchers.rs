@@ -5,14 +5,14 @@
 pub mod command;
 /// What is to be started.
 pub mod job;
+mod local_program;
 mod mpirun;
-mod one;
 mod quoting;
 mod slurm;
 mod ssh;
 mod variables;
 
-pub use one::tied;
+pub use local_program::tied;
 pub use ssh::agent;
 
 use std::{

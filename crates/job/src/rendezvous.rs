@@ -1,23 +1,23 @@
 //! The rendezvous of a launcher's processes. Process 0 is the coordinator: it authenticates the workers, sends
 //! each its rank assignment, and broadcasts the exit code. It starts one process for its own ranks.
-//! Not what ranks do (`rank`), and not what a lost rank means (`local`).
+//! Not what ranks do (`rank`), and not what a lost rank means (`supervisor`).
 
-mod absent;
-mod door;
-mod hello;
+mod accept;
+pub mod address;
+pub mod authentication;
+mod connect;
+pub mod framed_stream;
 pub mod interface;
-mod knock;
-mod let_in;
-pub mod line;
-pub mod meeting;
-pub mod proof;
-mod reach;
+mod join_request;
+mod missing_workers;
+mod server;
 mod token;
+mod workers;
 
-pub use door::RendezvousServer;
-pub use let_in::{Worker, WorkerEvent};
-pub use proof::hashed_name;
+pub use authentication::hashed_name;
+pub use server::RendezvousServer;
 pub use token::token;
+pub use workers::{Worker, WorkerEvent};
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 

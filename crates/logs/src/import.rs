@@ -6,10 +6,10 @@
 //! counted. A source without a recognised line is refused with one reason.
 
 mod broken;
-mod dress;
 mod folder;
 mod json;
 mod lines;
+mod markup;
 mod nccl_report;
 mod nccl_tests;
 mod osu;

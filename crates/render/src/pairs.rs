@@ -8,7 +8,7 @@ use std::{
 
 use busbw_core::{
     messages::Messages,
-    pairs::{Pairs, Unit, verdict::Basis, what},
+    pairs::{Pairs, Unit, assessment::Basis, what},
     plan::{PairSelection, Plan},
     record::{End, Row, Run, Status},
 };

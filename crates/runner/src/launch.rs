@@ -1,20 +1,20 @@
 //! Starts the ranks of a run, supervises them, and returns the exit code.
 //! Not what ranks measure.
 
-mod alone;
+mod copies;
+mod gather;
 mod inline;
-mod invite;
-mod local;
 mod memory;
+mod oom_score;
 mod process;
 mod rank;
-mod roll;
-mod sacrifice;
+mod rank_assignment;
+mod supervisor;
 mod worker;
 
-use invite::Devices;
+pub use gather::gather_from_all;
 pub use rank::run as rank;
-pub use roll::gather_from_all;
+use rank_assignment::Devices;
 pub use worker::run as worker;
 
 use std::ffi::OsString;
@@ -72,7 +72,7 @@ pub fn lead(
 /// # Errors
 /// What cannot be opened or started.
 pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<Exit> {
-    alone::refuse_copies(alone)?;
+    copies::refuse_copies(alone)?;
     if [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some()) {
         end_with_parent();
     }
@@ -86,7 +86,7 @@ fn supervise(
 ) -> Result<Exit> {
     // Before anything is opened that a signal would leave behind.
     let guard = Guard::watch()?;
-    sacrifice::protect_supervisor();
+    oom_score::protect_supervisor();
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
     if let Some(gpus) = &request.gpus {
@@ -103,7 +103,7 @@ fn supervise(
     }
     let ended = match request.plan.backend {
         BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
-            local::run(&request.plan, &mut describe, &guard, &mut outputs, server)
+            supervisor::run(&request.plan, &mut describe, &guard, &mut outputs, server)
         }
         BackendChoice::Fake(model) => {
             inline::run(&request.plan, model, &describe, &guard, &mut outputs)

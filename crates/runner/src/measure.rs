@@ -4,10 +4,10 @@
 
 mod batch;
 mod clock;
-mod half;
 mod latency;
 mod messages;
 mod pairs;
+mod placement;
 mod report;
 mod row;
 mod samples;

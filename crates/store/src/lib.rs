@@ -7,11 +7,11 @@ pub mod algorithms;
 mod environment;
 /// Local time as nccl-tests prints it.
 pub mod local_time;
-mod place;
+mod paths;
 mod reader;
 mod writer;
 
 pub use environment::{environment, masked, shown};
-pub use place::{find, last, new_path, new_result_path};
+pub use paths::{find, last, new_path, new_result_path};
 pub use reader::{ReadError, parse, read};
 pub use writer::Writer;

@@ -1,6 +1,6 @@
 //! Reads a record back, as lines or folded. A record whose writer was killed has no end, and its
 //! last line may be cut: complete lines are kept.
-//! Not finding it (`place`).
+//! Not finding it (`paths`).
 
 use std::{
     collections::BTreeMap,

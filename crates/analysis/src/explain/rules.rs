@@ -3,18 +3,18 @@
 
 mod agreement;
 mod algorithm;
-mod carriers;
-mod copies;
 mod counters;
 mod dips;
 mod failure;
 mod floor;
 mod machine;
 mod memory;
+mod mpi_transports;
 mod network;
 mod pairs;
 mod paths;
-mod places;
+mod placements_differ;
+mod separate_runs;
 mod shortfall;
 mod slot;
 mod unsteady;
@@ -27,12 +27,12 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
     let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[
         wrong::check,
         failure::check,
-        copies::check,
+        separate_runs::check,
         agreement::check,
         machine::check,
         slot::check,
         network::check,
-        carriers::check,
+        mpi_transports::check,
         shortfall::check,
         memory::check,
         counters::check,
@@ -40,7 +40,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         unsteady::check,
         pairs::check,
         paths::check,
-        places::check,
+        placements_differ::check,
         algorithm::check,
         floor::check,
     ];

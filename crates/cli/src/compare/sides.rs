@@ -11,7 +11,7 @@ use busbw_analysis::comparison::{Repeated, Sameness, Side, distinct};
 use busbw_logs::measurement::Measurement;
 use serde::Serialize;
 
-use super::copies::Copies;
+use crate::compare::duplicate_files::Copies;
 use crate::options::CompareArguments;
 use busbw_analysis::references;
 use busbw_core::quantity::{count, list};

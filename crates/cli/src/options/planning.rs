@@ -27,7 +27,8 @@ use self::{
     },
     waivers::waived_on_host,
 };
-use super::{BenchArguments, Environment, arguments::Binding, questions};
+use super::{BenchArguments, Environment, arguments::Binding};
+use crate::options::suspicious_options as questions;
 use busbw_runner::request::{Output, Request};
 
 pub use request::{BadOption, HostResources, record_place};

@@ -1,5 +1,5 @@
 //! Options and help of `busbw report`.
-//! Not what a report holds (`report`).
+//! Not what a report holds (`output`).
 
 use std::path::PathBuf;
 

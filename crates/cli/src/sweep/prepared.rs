@@ -69,10 +69,10 @@ impl Prepared {
         let foreseen = launcher::foresee(&mut arguments, &line)?;
         let is_elsewhere = foreseen.is_some();
         let host_resources = match foreseen {
-            None => crate::surroundings::host_resources(&arguments),
+            None => crate::host_resources::host_resources(&arguments),
             Some(foreseen) => {
                 environment.launched = foreseen.launched;
-                crate::surroundings::assumed_host_resources(&arguments)
+                crate::host_resources::assumed_host_resources(&arguments)
             }
         };
         let request =

@@ -8,7 +8,8 @@ use busbw_hardware::{
     topology::{System, machine_of_system},
 };
 
-use super::{here::Here, profile::TransportKind};
+use super::profile::TransportKind;
+use crate::transports::machine::Here;
 use busbw_host::{machine::Root, topo};
 
 /// This host.

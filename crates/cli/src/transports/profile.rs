@@ -4,7 +4,7 @@
 use busbw_core::Collective;
 use serde::{Deserialize, Serialize};
 
-use super::here::{Here, Interface};
+use crate::transports::machine::{Here, Interface};
 use busbw_analysis::sweep::Scope;
 
 use crate::sweep::{Environment, Variable};
@@ -263,7 +263,7 @@ fn plugin(here: &Here) -> Option<Profile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transports::here::Port;
+    use crate::transports::machine::Port;
 
     fn told(here: &Here) -> Vec<String> {
         let told = |profile: Profile| match &profile.waived {

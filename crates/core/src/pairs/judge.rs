@@ -10,8 +10,8 @@ use super::{
     fit::{Field, Fit},
     subject::{Candidate, Subject, candidates},
     tail,
-    verdict::{Basis, Finding, Level, PairsAssessment, Rule, Unjudged, Why},
 };
+use crate::pairs::assessment::{Basis, Finding, Level, PairsAssessment, Rule, Unjudged, Why};
 use busbw_stats::median;
 
 /// Share of a subject's cells that must be slow by at least half of the subject's own slowness.
@@ -321,7 +321,7 @@ impl<'a> Judge<'a> {
 mod tests {
     use super::*;
     use crate::pairs::Unit;
-    use crate::pairs::verdict::Mover;
+    use crate::pairs::assessment::Mover;
 
     /// Bandwidths of ranks by host, of `samples` each, 20 % lower where the subject slows them.
     fn first_look(hosts: &[usize], slow: Option<Subject>, samples: usize) -> PairsAssessment {

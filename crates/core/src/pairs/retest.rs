@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     schedule::{Schedule, in_order, shuffled},
     subject::Subject,
-    verdict::PairsAssessment,
 };
+use crate::pairs::assessment::PairsAssessment;
 
 /// Passes of a first look.
 pub const FIRST_PASSES: usize = 7;
@@ -65,7 +65,7 @@ pub fn plan(
 }
 
 fn subjects(first: &PairsAssessment) -> impl Iterator<Item = Subject> + '_ {
-    let of = |finding: &'_ super::verdict::Finding| {
+    let of = |finding: &'_ crate::pairs::assessment::Finding| {
         let mut all = vec![finding.subject];
         all.extend(&finding.alternatives);
         all

@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-use super::{
-    subject::Subject,
-    verdict::{Finding, Level, PairsAssessment, Why},
-};
+use super::subject::Subject;
+use crate::pairs::assessment::{Finding, Level, PairsAssessment, Why};
 
 /// A finding in words; see [`PairsAssessment::sentence`].
 #[derive(Debug, Clone, Copy)]
@@ -198,7 +196,7 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::{Unit, verdict::Basis};
+    use crate::pairs::{Unit, assessment::Basis};
 
     fn said(subject: Subject, longer_us: Option<f64>, alternatives: Vec<Subject>) -> Vec<String> {
         let finding = Finding {

@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, figure};
-use crate::{Benchmark, Collective, DataType, messages::Messages, pairs::verdict::PairsAssessment};
+use crate::{
+    Benchmark, Collective, DataType, messages::Messages, pairs::assessment::PairsAssessment,
+};
 use busbw_stats::Summary;
 
 /// A row of the table, or the reason why there is none.

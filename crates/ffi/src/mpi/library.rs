@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use super::{
     abi::{Abi, Constants, MAX_TEXT_BYTES, with},
-    faults::Faults,
     table::{Functions, name_of},
 };
 use crate::library::{Library, LoadError};
+use crate::mpi::known_bugs::Faults;
 
 /// The family of an MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,7 +6,8 @@ use std::process::{Command as Program, Stdio};
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, RunningJob, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job};
+use crate::launchers::local_program as one;
 use busbw_core::exit::ExitError;
 
 /// mpirun.

@@ -4,7 +4,8 @@
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, RunningJob, command::Command, job::Job, one};
+use super::{Launcher, RunningJob, command::Command, job::Job};
+use crate::launchers::local_program as one;
 use busbw_core::exit::ExitError;
 
 /// The srun launcher.

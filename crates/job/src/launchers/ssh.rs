@@ -5,8 +5,8 @@
 mod agent;
 mod binary;
 mod connection;
+mod monitor;
 mod orders;
-mod watch;
 
 pub use agent::run as agent;
 
@@ -15,7 +15,7 @@ use std::io::Read;
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use self::{binary::Binary, connection::Connection, orders::Orders, watch::HostMonitor};
+use self::{binary::Binary, connection::Connection, monitor::HostMonitor, orders::Orders};
 use super::{JobEnd, Launcher, RunningJob, command::Command, job::Job};
 use crate::hosts::Host;
 use busbw_core::exit::ExitError;

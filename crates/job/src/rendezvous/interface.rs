@@ -1,5 +1,5 @@
 //! The interface of this host that control connections use: what `--interface` selects.
-//! Not connecting over it (`reach`).
+//! Not connecting over it (`connect`).
 
 use std::{
     io,

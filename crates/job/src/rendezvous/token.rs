@@ -1,5 +1,5 @@
 //! Random tokens: secrets of a job, and nonces of a handshake.
-//! Not the authentication that uses them (`proof`).
+//! Not the authentication that uses them (`authentication`).
 
 use anyhow::{Context, Result};
 use rustix::rand::{GetRandomFlags, getrandom};

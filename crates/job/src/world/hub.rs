@@ -2,7 +2,7 @@
 //! Not a rank, and not the place that decides what a lost rank means: it only sends events.
 
 mod connection;
-mod desk;
+mod state;
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use self::desk::HubState;
+use self::state::HubState;
 use super::wire::Kind;
 
 /// Length of the listener's queue: beyond it the kernel drops SYNs, and clients retry after 1 s. The kernel caps
@@ -110,7 +110,7 @@ impl Hub {
             state: Arc::clone(&state),
             closing: closing.try_clone()?,
         };
-        desk::open(listener, closing, state, events)?;
+        state::open(listener, closing, state, events)?;
         Ok(hub)
     }
 

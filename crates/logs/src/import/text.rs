@@ -9,12 +9,12 @@ use memchr::memmem::Finder;
 use super::{
     ImportError, Lines,
     broken::{self, Broken, Joined},
-    dress::strip_markup,
     nccl_tests::{self, Columns, HeadLine, RowText},
     osu,
     section::{Section, keep},
     words::{Word, Words},
 };
+use crate::import::markup::strip_markup;
 
 /// Maximum of unrecognised lines kept as examples.
 const MAX_EXAMPLES: usize = 8;

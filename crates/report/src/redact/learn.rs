@@ -1,9 +1,9 @@
 //! Names of hosts, users and their folders, and serial numbers: what was learnt from texts, and the word
-//! that each gets. `places` and `people` say where names stand.
+//! that each gets. `hosts` and `people` say where names stand.
 //! Not addresses, which are known by their shape (`shapes`).
 
+mod hosts;
 mod people;
-mod places;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -88,7 +88,7 @@ impl Names {
     /// A rank's label in a matrix of pairs: it begins with its host, if it names one.
     pub fn label(&mut self, label: &str) {
         let first = label.split([' ', ':', '/', ',']).next().unwrap_or_default();
-        if !places::is_device(first) {
+        if !hosts::is_device(first) {
             self.host(first);
         }
     }
@@ -125,11 +125,11 @@ impl Names {
                 Person::Folder(name) => self.folder(name),
             }
         }
-        places::hosts(text).into_iter().for_each(|name| self.host(name));
+        hosts::hosts(text).into_iter().for_each(|name| self.host(name));
         let domains = DOMAINS.iter().flat_map(|shape| shape.captures_iter(text));
         let domains = domains.filter_map(|one| one.get(1)).map(|one| one.as_str());
         domains.filter(|name| is_domain(name)).for_each(|name| self.domain(name));
-        places::lists(text).for_each(|list| self.list(list));
+        hosts::lists(text).for_each(|list| self.list(list));
         for serial in shapes::serials(text) {
             let number = self.serials.len() + 1;
             self.serials.entry(serial.to_lowercase()).or_insert(number);

@@ -3,16 +3,16 @@
 
 mod case;
 mod channel;
+mod checker;
+mod free_memory;
+mod gpu_rank;
 mod join;
 mod libraries;
 mod log;
 mod memory;
-mod occupants;
 mod operations;
-mod proof;
-mod seat;
-mod survey;
-mod watch;
+mod tuning_choices;
+mod wait;
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};
 pub use log::Log;
 
-use self::{case::GpuCase, memory::Ledger, seat::GpuRank, survey::TuningChoices};
+use self::{case::GpuCase, gpu_rank::GpuRank, memory::Ledger, tuning_choices::TuningChoices};
 use super::{Backend, BackendError, Channel, Prepared, Reason};
 use crate::backend::RunError;
 

@@ -1,5 +1,5 @@
 //! One rank process as the supervisor sees it: its own child, or a launcher's worker; its exit as an event.
-//! Not what an exit means (`local`), and not the inside of the process (`rank`).
+//! Not what an exit means (`supervisor`), and not the inside of the process (`rank`).
 
 use std::{
     process::{Child, Command, Stdio},
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-use super::invite::RankAssignment;
+use crate::launch::rank_assignment::RankAssignment;
 use busbw_core::environment;
 use busbw_core::hidden_commands::RANK;
 use busbw_job::rendezvous::Worker;

@@ -2,7 +2,7 @@
 //! supervisor.
 //! Not a command for users.
 
-mod station;
+mod device_binding;
 
 use std::{
     fs::{File, OpenOptions},
@@ -21,9 +21,9 @@ use busbw_job::world::{JoinParameters, Member, World, WorldError};
 use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use self::station::DeviceBinding;
-use super::invite::{Devices, Facts, RankAssignment};
+use self::device_binding::DeviceBinding;
 use crate::backend::RunError;
+use crate::launch::rank_assignment::{Devices, Facts, RankAssignment};
 use crate::{
     backend::{Backend, BackendError, host::Host, mpi, nccl, net},
     measure::{Failure, Report, Session},
@@ -65,7 +65,7 @@ pub(super) fn run_threads(
     begun: impl FnOnce(&Arc<Control>) -> Result<()>,
 ) -> Result<bool> {
     // Before anything is mapped: while this process is small, the kernel would kill the supervisor first.
-    super::sacrifice::prefer_rank_as_victim();
+    crate::launch::oom_score::prefer_rank_as_victim();
     let control = Control::map(inherited(assignment.control)?, assignment.rank_threads)?;
     let buffers = map_buffers(&assignment)?;
     let mailboxes = match assignment.mailboxes {

@@ -19,8 +19,8 @@ use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
     launch::{
-        invite::{Devices, RankAssignment},
         rank,
+        rank_assignment::{Devices, RankAssignment},
     },
     request::Request,
     signals,
@@ -28,11 +28,12 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_job::rendezvous::{
-    JoinRequest, ToCoordinator, ToWorker, is_parent,
-    line::{FramedStream, files},
-    meeting::Rendezvous,
-    proof::{self, Side},
-    rendezvous_timeout, token, watch_parent,
+    JoinRequest, ToCoordinator, ToWorker,
+    address::Rendezvous,
+    authentication as proof,
+    authentication::Side,
+    framed_stream::{FramedStream, files},
+    is_parent, rendezvous_timeout, token, watch_parent,
 };
 use busbw_job::{launched::Launched, open_files};
 

@@ -1,5 +1,5 @@
 //! One batch: a barrier, then iterations back to back, timed as a whole by every rank thread.
-//! Not how many batches there are (`half`).
+//! Not how many batches there are (`placement`).
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! Rows of messages between pairs of ranks: batches of iterations until the stopping rule ends
 //! them, then the checks.
-//! Not one iteration (`talk`) and not how a channel moves messages.
+//! Not one iteration (`iteration`) and not how a channel moves messages.
 
 mod check;
-mod talk;
+mod iteration;
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,10 @@ use busbw_core::{
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
-pub(super) use self::talk::End;
-use super::{Report, RunError, Session, batch::BatchTimes, half::Findings, samples::Samples};
+pub(super) use self::iteration::End;
+use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
+use crate::measure::placement::Findings;
 
 /// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
 const SLEEP_OVERRUN: Duration = Duration::from_micros(60);

@@ -12,11 +12,11 @@ use busbw_core::{
     messages::Messages,
     pairs::{
         Unit,
+        assessment::{Mover, PairsAssessment, Rule},
         figures::{Cell, Figures},
         judge::{confirm, judge},
         retest::{self, FIRST_PASSES, Retest},
         schedule::Schedule,
-        verdict::{Mover, PairsAssessment, Rule},
     },
     pattern::derive_seed,
     plan::{BackendChoice, PairSelection, Placement, Sweep},
@@ -25,8 +25,9 @@ use busbw_core::{
 use serde::{Deserialize, Serialize};
 
 use self::{look::Look, neighbours::Neighbours, pace::Pace};
-use super::{Report, RunError, Session, half::Findings};
+use super::{Report, RunError, Session};
 use crate::backend::BackendError;
+use crate::measure::placement::Findings;
 
 /// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
 /// other machines may round logarithms differently.

@@ -1,6 +1,6 @@
 //! One row: both placements of a case, combined and reported to the supervisor by the first rank of
 //! each communicator.
-//! Not its sampling (`half`).
+//! Not its sampling (`placement`).
 
 use busbw_core::{
     Collective,

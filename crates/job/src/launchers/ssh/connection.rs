@@ -1,6 +1,6 @@
 //! One host's ssh connection until its agent is ready; it copies the program if needed. stderr of ssh and the host is
 //! kept until then, for error messages; afterwards it goes to this process's stderr.
-//! Not the connection during the run (`watch`).
+//! Not the connection during the run (`wait`).
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -19,7 +19,7 @@ use super::{
     binary::{Binary, COPIED, HOST, MISSING},
     orders::{Greeting, READY},
 };
-use crate::launchers::{command::Command, not_started, one::ended};
+use crate::launchers::{command::Command, local_program::ended, not_started};
 use busbw_core::exit::ExitError;
 use busbw_core::printable::printable;
 

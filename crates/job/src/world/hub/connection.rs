@@ -1,5 +1,5 @@
 //! One rank's connection: frames are read and written in pieces, without blocking.
-//! Not what they mean (`desk`).
+//! Not what they mean (`state`).
 
 use std::{
     collections::VecDeque,

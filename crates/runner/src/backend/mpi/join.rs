@@ -13,10 +13,7 @@ use busbw_ffi::{
 use busbw_job::world::World;
 
 use super::{Gpu, Libraries};
-use crate::{
-    backend::RunError,
-    backend::{BackendError, nccl},
-};
+use crate::backend::{BackendError, RunError, nccl};
 use busbw_job::launched::Launched;
 
 /// How long ranks wait for the results of each other's start, without `-T`.

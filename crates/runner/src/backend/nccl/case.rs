@@ -1,6 +1,6 @@
 //! One case on the GPUs of one rank thread: enqueued on their streams and timed by the host's
 //! clock. Waits check for failures elsewhere.
-//! Not the calls themselves (`operations`), and not the verification (`proof`).
+//! Not the calls themselves (`operations`), and not the verification (`checker`).
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,8 @@ use busbw_ffi::{
 use super::{
     Nccl, gpu, nccl,
     operations::{self, RankOperator, Regions},
-    seat::GpuRank,
-    watch::Watch,
 };
+use crate::backend::nccl::{gpu_rank::GpuRank, wait::Watch};
 use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
 
 /// A case that is ready to run.

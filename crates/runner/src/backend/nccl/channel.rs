@@ -14,7 +14,8 @@ use busbw_ffi::{
     nccl::{NcclError, Operation as Call},
 };
 
-use super::{Nccl, gpu, nccl, seat::GpuRank, watch::Watch};
+use super::{Nccl, gpu, nccl};
+use crate::backend::nccl::{gpu_rank::GpuRank, wait::Watch};
 use crate::backend::{BackendError, Channel, Part, Reason, Side};
 
 /// The direction of a message.

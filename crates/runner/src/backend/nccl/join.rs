@@ -22,12 +22,11 @@ use busbw_ffi::{
 use busbw_job::world::{World, WorldError};
 use busbw_shm::Wait;
 
-use super::{
-    Nccl, gpu,
-    memory::Ledger,
-    nccl, occupants,
-    proof::Checker,
-    seat::{self, Buffers, Failed, GpuRank},
+use super::{Nccl, gpu, memory::Ledger, nccl};
+use crate::backend::nccl::{
+    checker::Checker,
+    free_memory as occupants, gpu_rank as seat,
+    gpu_rank::{Buffers, Failed, GpuRank},
 };
 use crate::backend::{BackendError, RunError};
 

@@ -4,7 +4,7 @@
 use busbw_core::record::GpuMemory;
 use busbw_ffi::gpu::Context;
 
-use super::seat::GpuRank;
+use crate::backend::nccl::gpu_rank::GpuRank;
 
 /// Free bytes of each of our GPUs at four moments: with its context, with a communicator, with
 /// buffers, and when all is ready. Other programs that use a GPU meanwhile count, too, as in

@@ -12,8 +12,8 @@ use busbw_ffi::{
     nccl::{Communicator, NcclError, Operation as Call, Operator},
 };
 
-use super::seat::GpuRank;
 use crate::backend::Operation;
+use crate::backend::nccl::gpu_rank::GpuRank;
 
 /// A case's operator on one rank: a built-in one, or one created for its communicator.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use busbw_core::{
     plan::Sweep,
 };
 
-use super::{Task, channel, talk::End};
+use super::{Task, channel};
+use crate::measure::messages::iteration::End;
 use crate::{
     backend::{Found, Part, Side},
-    measure::{RunError, Session, half::Findings},
+    measure::{RunError, Session, placement::Findings},
 };
 
 impl Session<'_> {

@@ -14,8 +14,8 @@ use busbw_stats::{median, summarise};
 use super::pace::Pace;
 use crate::measure::{
     RunError, Session,
-    half::Findings,
     messages::{End, Task},
+    placement::Findings,
     samples::Samples,
 };
 

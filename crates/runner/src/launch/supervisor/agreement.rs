@@ -1,5 +1,5 @@
 //! Whether all ranks use the same version of NCCL.
-//! Not whether they have joined (`patience`).
+//! Not whether they have joined (`timeouts`).
 
 use std::collections::BTreeMap;
 

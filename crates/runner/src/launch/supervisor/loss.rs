@@ -1,5 +1,5 @@
 //! Lost and failed ranks: which one, how it ended, in which phase, and what to do.
-//! Not the end of the other ranks (`local`).
+//! Not the end of the other ranks (`supervisor`).
 
 use std::{collections::BTreeSet, time::Instant};
 

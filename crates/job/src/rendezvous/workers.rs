@@ -14,10 +14,8 @@ use busbw_core::exit::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
-use super::{
-    JoinRequest, ToCoordinator, ToWorker,
-    line::{FrameReader, FramedStream},
-};
+use super::{JoinRequest, ToCoordinator, ToWorker};
+use crate::rendezvous::framed_stream::{FrameReader, FramedStream};
 
 /// Largest frame of a worker that has joined: a signal's number.
 const MAX_EVENT_BYTES: u32 = 1 << 12;

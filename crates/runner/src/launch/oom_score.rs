@@ -1,6 +1,6 @@
 //! Out-of-memory scores: the kernel is to kill a rank, whose loss is reported, rather than the supervisor, which
 //! reports it and keeps the rows.
-//! Not how a kill is detected (`local`).
+//! Not how a kill is detected (`supervisor`).
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The accept side of the handshake: one thread reads every pending connection until its process has
 //! authenticated itself and asked to join.
-//! Not whether a process may join (`door`).
+//! Not whether a process may join (`server`).
 
 use std::{
     sync::{
@@ -14,11 +14,12 @@ use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::token;
-use super::{
-    JoinRequest, ToCoordinator, ToWorker,
-    line::{FrameReader, FramedStream},
-    meeting::{Listener, Rendezvous},
-    proof::{self, Side},
+use super::{JoinRequest, ToCoordinator, ToWorker};
+use crate::rendezvous::{
+    address::{Listener, Rendezvous},
+    authentication as proof,
+    authentication::Side,
+    framed_stream::{FrameReader, FramedStream},
 };
 
 /// How long a pending connection may take for its handshake.

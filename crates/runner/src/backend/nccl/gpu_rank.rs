@@ -9,7 +9,7 @@ use busbw_ffi::{
     nccl::{Communicator, Nccl as Library, NcclError, Registration as Registered, Symmetric},
 };
 
-use super::proof::Checker;
+use crate::backend::nccl::checker::Checker;
 
 /// A rank. Fields drop in order: the registration first, then the communicator, then the memory.
 pub(super) struct GpuRank {

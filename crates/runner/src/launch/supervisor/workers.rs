@@ -8,7 +8,7 @@ use busbw_core::{exit::Exit, plan::Plan, record::Status};
 
 use super::{LOSS_DELAY, Launch, PendingLoss, WORKER_CHECK_INTERVAL};
 use crate::{
-    launch::{Description, invite::Devices},
+    launch::{Description, rank_assignment::Devices},
     outputs::{Ended, Outputs},
     signals,
 };

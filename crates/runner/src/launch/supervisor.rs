@@ -4,12 +4,12 @@
 
 mod agreement;
 mod counting;
+mod describe_ranks;
 mod events;
-mod guests;
 mod loss;
-mod patience;
 mod sharing;
-mod whereabouts;
+mod timeouts;
+mod workers;
 
 use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -33,8 +33,11 @@ use busbw_shm::{Buffers, Control, Mailboxes};
 use self::{counting::larger, events::Event};
 use super::{
     Description,
-    invite::{self, Facts, RankAssignment},
     process::{self, Process},
+};
+use crate::launch::{
+    rank_assignment as invite,
+    rank_assignment::{Facts, RankAssignment},
 };
 use crate::outputs::{Ended, Outputs};
 use crate::signals::Guard;
@@ -80,7 +83,7 @@ pub(super) fn run(
             .map_or(Ok(()), |server| server.gather_workers(plan, || guard.is_signalled()))
     });
     if let Err(refusal) = gathered {
-        return guests::incomplete_rendezvous(&refusal, describe, outputs);
+        return workers::incomplete_rendezvous(&refusal, describe, outputs);
     }
     if let Some(control) = server.as_ref().and_then(|server| server.control_interfaces()) {
         outputs.say(&control);
@@ -209,7 +212,7 @@ impl<'a> Launch<'a> {
             events.clone(),
         )
         .context("cannot open a socket for the ranks")?;
-        let (devices, cores) = guests::devices(plan, describe, server);
+        let (devices, cores) = workers::devices(plan, describe, server);
         let assignment = RankAssignment {
             hub: hub.address(),
             token: hub.token().to_owned(),

@@ -8,7 +8,7 @@ use busbw_core::{
 
 use super::Launch;
 use crate::{
-    launch::invite::NO_ADDRESS,
+    launch::rank_assignment::NO_ADDRESS,
     outputs::{Ended, Outputs},
 };
 use busbw_host::machine;

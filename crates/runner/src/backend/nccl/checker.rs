@@ -15,7 +15,8 @@ use busbw_ffi::{
     kernels::Kernels,
 };
 
-use super::{operations::Regions, seat::GpuRank};
+use super::operations::Regions;
+use crate::backend::nccl::gpu_rank::GpuRank;
 
 /// Bytes that are copied to the host and compared at a time.
 const COMPARE_CHUNK_BYTES: usize = 64 << 20;

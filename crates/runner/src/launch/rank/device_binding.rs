@@ -11,7 +11,7 @@ use crate::{
         nccl::Opened,
         net,
     },
-    launch::invite::{Devices, NO_ADDRESS, RankDevice},
+    launch::rank_assignment::{Devices, NO_ADDRESS, RankDevice},
     measure::Failure,
 };
 use busbw_host::machine;

@@ -16,12 +16,9 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::getuid;
 
-use super::{
-    interface::{self, ChosenInterface},
-    line::FramedStream,
-    proof, reach,
-};
+use super::interface::{self, ChosenInterface};
 use crate::launched::{CoordinatorAddress, Launched};
+use crate::rendezvous::{authentication as proof, connect as reach, framed_stream::FramedStream};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 

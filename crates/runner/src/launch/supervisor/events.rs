@@ -1,6 +1,6 @@
 //! The supervisor's events, and what it does about them: ranks that join, report or leave, a reader of stdout that
 //! pauses, signals.
-//! Not the exits of processes (`loss`, `guests`), and not timeouts (`patience`).
+//! Not the exits of processes (`loss`, `workers`), and not timeouts (`timeouts`).
 
 use std::time::{Duration, Instant};
 

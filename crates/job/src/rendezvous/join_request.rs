@@ -1,5 +1,5 @@
 //! What a process sends to join a run, and what must be equal in all processes of one.
-//! Not its authentication (`proof`).
+//! Not its authentication (`authentication`).
 
 use std::ffi::OsString;
 

@@ -7,8 +7,9 @@ use std::time::Instant;
 use busbw_ffi::nccl::{Nccl as Library, Progress};
 use busbw_shm::Wait;
 
-use super::{gpu, nccl, seat::GpuRank};
+use super::{gpu, nccl};
 use crate::backend::BackendError;
+use crate::backend::nccl::gpu_rank::GpuRank;
 
 /// Polls of a stream between two checks of NCCL's errors, the abort flag and the clock.
 const POLLS_PER_ERROR_CHECK: u32 = 64;

@@ -17,7 +17,7 @@ use super::{
     connection::{Connection, SshOutput},
     orders::{INTERRUPT, Orders},
 };
-use crate::launchers::{JobEnd, one::ended};
+use crate::launchers::{JobEnd, local_program::ended};
 use busbw_core::printable::Printable;
 
 /// Between two heartbeats (`agent::HEARTBEAT_TIMEOUT`).

@@ -1,6 +1,6 @@
 //! The rendezvous server of the coordinator: it admits authenticated workers, refuses the run when one cannot take
 //! part or does not join in time, and broadcasts the exit code.
-//! Not what a lost worker means for the run (`local`).
+//! Not what a lost worker means for the run (`supervisor`).
 
 use std::{
     collections::BTreeSet,
@@ -20,13 +20,14 @@ use busbw_core::{
     plan::{BackendChoice, Plan},
 };
 
-use super::{
-    JoinRequest, Worker, WorkerEvent,
-    absent::{self, JoinedProcess, ProcessLabel},
-    interface, knock, let_in,
-    line::FramedStream,
-    meeting::Rendezvous,
-    rendezvous_timeout,
+use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
+use crate::rendezvous::{
+    accept as knock,
+    address::Rendezvous,
+    framed_stream::FramedStream,
+    missing_workers as absent,
+    missing_workers::{JoinedProcess, ProcessLabel},
+    workers as let_in,
 };
 use crate::{launched::Launched, naming, open_files};
 use busbw_core::exit::ExitError;

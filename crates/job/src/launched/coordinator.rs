@@ -1,5 +1,5 @@
 //! The coordinator's address: what variables tell, or the host on which the launcher runs.
-//! Not the meeting (`launch::party`).
+//! Not the meeting (`rendezvous`).
 
 use busbw_ffi::mpi::Launcher;
 
