@@ -117,7 +117,7 @@ fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
     Ok(())
 }
 
-/// The program itself, its processes coming in as guests over TCP.
+/// The program itself, its processes joining over TCP as workers do.
 fn whole_runs(ranks: usize) -> Anyhow<()> {
     let mut figures: [Vec<f64>; 7] = Default::default();
     for _ in 0..LAUNCHES {

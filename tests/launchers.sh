@@ -206,7 +206,7 @@ all() {
   run "$name: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$@" 4 "$program" all_reduce -b 8 -e 4
   run "$name: not enough GPUs" 5 0 0 "cannot take part: Invalid number of GPUs" "$@" 4 "$program" all_reduce -g 4 $small
   doctor "$name: doctor" "$@" 4
-  run "$name: a killed guest" "6 137 9" 4 1 "${KILLED-rank 2 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
+  run "$name: a killed worker" "6 137 9" 4 1 "${KILLED-rank 2 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
     "$@" 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
   run "$name: a killed rank of the first process" 6 4 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
     "$@" 4 "$program" all_reduce $small --fault rank=0,phase=timed,row=1,do=kill
@@ -337,7 +337,7 @@ through_mpi() {
     verdict FAILED "$name: osu_barrier"
     tail -n 5 "$work/out" "$work/err"
   fi
-  run "$name: a killed guest through MPI" "6 137 9" 2 1 "${KILLED-rank 1 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
+  run "$name: a killed worker through MPI" "6 137 9" 2 1 "${KILLED-rank 1 \(process [0-9]+ on [^ ]+\) was lost while timing row 1}" \
     "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=1,phase=timed,row=1,do=kill
   run "$name: a killed rank of the first process through MPI" "${CODES-6}" 2 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
     "$@" 2 "$program" bw --backend mpi -d float -b 8 -e 64 -n 50 --batches 1 --fault rank=0,phase=timed,row=1,do=kill
@@ -432,7 +432,7 @@ on_gpus() {
 names() { # NAME check...: those of `all`
   local name=$1 check
   for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host "options that cannot be" \
-    "not enough GPUs" doctor "a killed guest" "a killed rank of the first process" Ctrl-C "two jobs at once"; do
+    "not enough GPUs" doctor "a killed worker" "a killed rank of the first process" Ctrl-C "two jobs at once"; do
     echo "$name: $check"
   done
 }
@@ -440,7 +440,7 @@ names() { # NAME check...: those of `all`
 mpi_names() { # NAME: those of `through_mpi` and `on_gpus`
   local check
   for check in "messages through MPI" "windows through MPI" "every collective through MPI" osu_barrier \
-    "a killed guest through MPI" "a killed rank of the first process through MPI" "another MPI's library" \
+    "a killed worker through MPI" "a killed rank of the first process through MPI" "another MPI's library" \
     "an MPI that takes no GPU's memory" "messages in GPUs' memory" "one end in a GPU's memory" \
     "every collective in GPUs' memory" "wrong bytes in GPUs' memory, messages" \
     "wrong bytes in GPUs' memory, all_reduce" "osu_latency D H"; do
@@ -467,7 +467,7 @@ two_hosts() { # command...: process 0 on host a, process 1 on host b; the first 
   return $code
 }
 export -f two_hosts
-hosts=("two hosts: a run" "two hosts: a killed guest" "two hosts: a cut wire" "two hosts: another secret"
+hosts=("two hosts: a run" "two hosts: a killed worker" "two hosts: a cut wire" "two hosts: another secret"
   "two hosts: a missing rank and its host" "two networks: the first one is dead" "two networks: --interface"
   "two networks: an interface of one host only" "IPv6 only: by address" "IPv6 only: by name" "IPv6 only: link-local")
 # A wire between the hosts: `wire NAME ADDRESS-A ADDRESS-B`, an interface of that name on both.
@@ -512,7 +512,7 @@ fi
 openmpi=$(command -v mpirun.openmpi || { mpirun --version 2>/dev/null | grep -q "Open MPI" && command -v mpirun; })
 if [ -n "$openmpi" ]; then
   launch=("$openmpi" --allow-run-as-root --oversubscribe -n)
-  later "Open MPI: a stopped guest" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
+  later "Open MPI: a stopped worker" 6 4 1 "rank 2 \(process [0-9]+ on [^ ]+\) has been stopped for 5 s" \
     "${launch[@]}" 4 "$beside" all_reduce $small --fault rank=2,phase=timed,row=1,do=stop
   all "Open MPI" 1 "${launch[@]}"
   two_at_once "Open MPI" "${launch[@]}"
@@ -532,7 +532,7 @@ if [ -n "$openmpi" ]; then
 else
   mapfile -t checks < <(names "Open MPI"; mpi_names "Open MPI"; by_us_names "Open MPI")
   waive openmpi "there is no mpirun of Open MPI" "${checks[@]}" "Open MPI by us: osu_latency" "Open MPI: each bound to a core, host" \
-    "Open MPI: other words" "Open MPI: a stopped guest" "Open MPI: one process is no launch" "Open MPI: two runs of one shell" "${carried_names[@]}"
+    "Open MPI: other words" "Open MPI: a stopped worker" "Open MPI: one process is no launch" "Open MPI: two runs of one shell" "${carried_names[@]}"
 fi
 
 if command -v mpiexec.hydra >/dev/null; then
@@ -548,11 +548,11 @@ if command -v mpiexec.hydra >/dev/null; then
     '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "what carried the messages is not proven " \
     mpiexec.hydra -n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
-  run "Hydra: a killed guest, -disable-auto-cleanup" "6 9" 4 1 "" \
+  run "Hydra: a killed worker, -disable-auto-cleanup" "6 9" 4 1 "" \
     mpiexec.hydra -disable-auto-cleanup -n 4 "$program" all_reduce $small --fault rank=2,phase=timed,row=1,do=kill
 else
   mapfile -t checks < <(names Hydra; mpi_names Hydra; by_us_names Hydra)
-  waive hydra "there is no mpiexec.hydra" "${checks[@]}" "Hydra by us: osu_latency" "Hydra: a killed guest, -disable-auto-cleanup" "Hydra: what carried the data"
+  waive hydra "there is no mpiexec.hydra" "${checks[@]}" "Hydra by us: osu_latency" "Hydra: a killed worker, -disable-auto-cleanup" "Hydra: what carried the data"
 fi
 
 # Hydra's processes within a job of Open MPI's see the outer job's variables first, which say that it has one.
@@ -658,7 +658,7 @@ export ON_HOST=2
 run "TCP: 4 processes" 0 4 4 "" "${torch[@]}" 4 "$program" all_reduce $small
 run "TCP: -t 2 -g 2, perf" 0 16 4 "" env BUSBW_SHIM_GPUS=16 "${torch[@]}" 4 "$program" all_reduce_perf -t 2 -g 2 -b 8 -e 64 -f 2
 run "TCP: host" 2 0 0 "--backend host measures the memory of one machine" "${torch[@]}" 4 "$program" all_reduce --backend host $small
-run "TCP: a killed guest" 6 4 1 "rank 3 \(process [0-9]+ on [^ ]+\) was lost about row 1" \
+run "TCP: a killed worker" 6 4 1 "rank 3 \(process [0-9]+ on [^ ]+\) was lost about row 1" \
   "${torch[@]}" 4 "$program" all_reduce $small --fault rank=3,phase=timed,row=1,do=kill
 run "TCP: a killed supervisor's rank" 6 4 1 "rank 0 \(process [0-9]+ on [^ ]+\) was killed by signal 9" \
   "${torch[@]}" 4 "$program" all_reduce $small --fault rank=0,phase=timed,row=1,do=kill
@@ -731,7 +731,7 @@ ssh_names() {
   local check
   for check in "a run" "the copy is used again" "a damaged copy" "two runs copy at once" host "-t 2 -g 2, perf" \
     "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "a sweep" "a sweep, Ctrl-C" "no such host" "no key" \
-    "two hosts" "two hosts: a killed guest" "two hosts: a killed ssh" "two hosts: a cut wire" "two hosts: a sweep" \
+    "two hosts" "two hosts: a killed worker" "two hosts: a killed ssh" "two hosts: a cut wire" "two hosts: a sweep" \
     "two hosts: a sweep, Ctrl-C"; do echo "ssh: $check"; done
 }
 copies() { # NAME: size, inode and name of everything in a host's cache
@@ -780,7 +780,7 @@ through_ssh() {
   orphaned "ssh: killed" "${here[@]}"
   swept ssh "${here[@]}"
   run "ssh: no such host" 3 0 0 "ssh to nowhere.invalid .*Could not resolve" "${by_ssh[@]}" 127.0.0.1:2,nowhere.invalid:2 all_reduce $small
-  secure=${secure/$work\/user/$work\/stranger} run "ssh: no key" 3 0 0 "ssh to 127.0.0.1 .*Permission denied" \
+  secure=${secure/$work\/user/$work\/unknown_key} run "ssh: no key" 3 0 0 "ssh to 127.0.0.1 .*Permission denied" \
     "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small
 }
 two_by_ssh() {
@@ -792,7 +792,7 @@ two_by_ssh() {
   grep -q "on  *host-a device  0" "$work/out" && grep -q "on  *host-b device  1" "$work/out" ||
     verdict FAILED "ssh: two hosts" "names in the table: $(grep '#  Rank' "$work/out")"
   swept "ssh: two hosts" --launcher ssh --launcher-command "$secure" -H $both
-  run "ssh: two hosts: a killed guest" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
+  run "ssh: two hosts: a killed worker" 6 2 1 "rank 1 \(process [0-9]+ on host-b\) was lost" \
     "${by_ssh[@]}" $both all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
   rm "$work/out"
   (measuring; kill -9 "$(pgrep -f "^ssh .*$work/user .* 10.77.0.2 ")") &
@@ -804,7 +804,7 @@ two_by_ssh() {
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:$slow
   ip -n "$net-a" link set eth0 up
 }
-two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed guest" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire"
+two_ssh_names=("ssh: two hosts" "ssh: two hosts: a killed worker" "ssh: two hosts: a killed ssh" "ssh: two hosts: a cut wire"
   "ssh: two hosts: a sweep" "ssh: two hosts: a sweep, Ctrl-C")
 # mpirun and srun of ours on these two hosts, called on the first: mpirun comes to the other by its sshd.
 on_host_a() { ip netns exec "$net-a" unshare --uts bash -c 'hostname host-a; exec "$@"' a "$@"; }
@@ -953,7 +953,7 @@ if [ -n "$sshd" ] && command -v ssh >/dev/null && [ "$(id -u)" = 0 ]; then
   chmod 755 "$work"
   mkdir -p /run/sshd
   ssh-keygen -q -t ed25519 -N '' -f "$work/user"
-  ssh-keygen -q -t ed25519 -N '' -f "$work/stranger"
+  ssh-keygen -q -t ed25519 -N '' -f "$work/unknown_key"
   ssh_server loopback 127.0.0.1 A=1
   [ -n "$two" ] && ssh_server a 10.77.0.1 A=1 ip netns exec "$net-a" &&
     ssh_server b 10.77.0.2 NCCL_TESTS_DEVICE=1 ip netns exec "$net-b"

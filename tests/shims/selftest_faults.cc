@@ -71,9 +71,9 @@ void arguments() {
     EXPECT(ncclCommInitRankConfig(&one.comm, 1, id, 0, &right), 0);
     EXPECT(ncclCommCount(one.comm, &count), 0);
     EXPECT(count, 1);
-    void *again = nullptr, *stranger = &one;
+    void *again = nullptr, *unknown = &one;
     EXPECT(ncclCommInitRank(&again, 1, id, 0), 3);  // an id serves once
-    EXPECT(ncclCommCount(stranger, &count), 4);
+    EXPECT(ncclCommCount(unknown, &count), 4);
     EXPECT(ncclCommCount(nullptr, &count), 4);
     void* block = memory_of(one, 4096);
     EXPECT(ncclAllReduce(block, block, 1024, 12, 0, one.comm, one.stream), 4);

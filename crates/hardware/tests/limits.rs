@@ -106,7 +106,7 @@ fn column_words(bottleneck: &Bottleneck) -> Vec<&'static str> {
 }
 
 #[test]
-fn published_results_have_their_limits_and_culprits() {
+fn published_results_have_their_limits_and_bottlenecks() {
     let rows = rows();
     assert_eq!(rows.len(), 18);
     for row in &rows {

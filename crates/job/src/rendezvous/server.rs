@@ -22,7 +22,7 @@ use busbw_core::{
 
 use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
-    accept as knock,
+    accept,
     address::Rendezvous,
     framed_stream::FramedStream,
     missing_workers as absent,
@@ -63,7 +63,7 @@ impl RendezvousServer {
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
-            .spawn(move || knock::accept_workers(&listener, &accepting, &let_in, &stop_accepting))
+            .spawn(move || accept::accept_workers(&listener, &accepting, &let_in, &stop_accepting))
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(RendezvousServer {
             ours: JoinRequest::of_this_process(launched, args),

@@ -125,7 +125,7 @@ fn a_memory_that_does_not_come_is_named() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn connections_without_the_token_are_refused() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
     assert!(join(&hub, 0, 1, "guess").is_err());
@@ -240,12 +240,12 @@ fn ranks_of_this_host_come_in_wherever_others_do() {
 }
 
 #[test]
-fn strangers_do_not_pile_up_what_they_say() {
+fn unauthenticated_connections_pile_up_nothing() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
-    let mut stranger = TcpStream::connect(hub.address()).unwrap();
-    stranger.set_read_timeout(Some(WATCHDOG)).unwrap();
-    wire::send(&mut stranger, Kind::Join, &vec![0; (1 << 20) + 1]).unwrap_or_default();
-    assert!(wire::receive(&mut stranger).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
+    let mut unknown = TcpStream::connect(hub.address()).unwrap();
+    unknown.set_read_timeout(Some(WATCHDOG)).unwrap();
+    wire::send(&mut unknown, Kind::Join, &vec![0; (1 << 20) + 1]).unwrap_or_default();
+    assert!(wire::receive(&mut unknown).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }
