@@ -22,7 +22,7 @@ fn log(name: &str) -> PathBuf {
 }
 
 fn machine(name: &str) -> String {
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/data/limits");
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hardware/tests/data/limits");
     files.join(name).to_string_lossy().into_owned()
 }
 
@@ -176,7 +176,7 @@ fn nothing_moves_at_0_bytes() {
 #[test]
 fn nccls_own_lines_say_what_the_table_does_not() {
     let facts = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../model/tests/data/nccl_log/two_nodes_socket_2.28.9.txt");
+        .join("../library-logs/tests/data/nccl_log/two_nodes_socket_2.28.9.txt");
     let mut runs = import::read_path(&log("8x-h800-nvlink-all-reduce.txt")).unwrap().measurements;
     runs.extend(import::read_path(&facts).unwrap().measurements);
     let all = explain::explain(runs, &Hardware::default());
