@@ -109,8 +109,8 @@ fn what_cannot_be() {
     for (words, exit, why) in [
         ("--launcher ssh", 2, "needs hosts"),
         ("--launcher local -H elsewhere:2", 2, "-H names others"),
-        ("-H a:2 --np 3", 2, "the hosts have 2 places"),
-        ("-H a:0", 2, "no number of processes"),
+        ("-H a:2 --np 3", 2, "the hosts have 2 slots"),
+        ("-H a:0", 2, "is not a number of processes"),
         ("--hostfile /nowhere", 2, "--hostfile /nowhere: No such file"),
         ("--launcher slurm -H me@a:2", 2, "leave out me@"),
         ("--launcher mpirun -H me@a:2", 2, "User me in ~/.ssh/config"),
@@ -237,7 +237,7 @@ fn sweeps_that_cannot_be() {
     for (words, exit, why) in [
         ("sweep -x A=1 all_reduce --launcher ssh -H a:2 -b 8 -e 4", 2, "-b is 8 bytes"),
         ("sweep -x A=1 all_reduce --launcher ssh", 2, "needs hosts"),
-        ("sweep -x A=1 all_reduce --launcher slurm", 2, "say --np N"),
+        ("sweep -x A=1 all_reduce --launcher slurm", 2, "give --np N"),
         ("sweep -x A=1 all_reduce -H a:2 --dry-run", 2, "--dry-run cannot be used here"),
         ("sweep -x A=1 all_reduce --launcher local -H a:2", 2, "-H names others"),
         ("sweep -x A=1 all_reduce --launcher mpirun -H me@a:2", 2, "User me in"),

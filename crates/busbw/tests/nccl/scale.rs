@@ -200,7 +200,7 @@ fn an_interface_that_is_not_there() {
     assert_eq!(codes, [Some(2), Some(2)], "{err}");
     assert!(
         err.contains(
-            "--interface eth99 (or BUSBW_INTERFACE) is no interface, network or address of"
+            "--interface eth99 (or BUSBW_INTERFACE) matches no interface, network or address of"
         ),
         "{err}"
     );
