@@ -239,7 +239,7 @@ fn bad_input_is_one_line() {
     for (name, word) in [
         ("folder", "folder"),
         ("empty", "empty"),
-        ("binary", "no text"),
+        ("binary", "is binary"),
         ("binary.json", "binary.json"),
         ("latin.txt", "latin.txt"),
         ("prose.txt", "no log"),

@@ -68,7 +68,7 @@ fn counters_prove_it_as_well() {
 #[test]
 fn one_that_nccl_replaced_says_so() {
     for (via, asked, rule) in [
-        ("NET/IB/0", "socket", "IB or RoCE wins over sockets"),
+        ("NET/IB/0", "socket", "NCCL prefers IB or RoCE to sockets"),
         ("P2P/CUMEM", "socket", "within a node NCCL prefers P2P to SHM"),
         ("SHM/direct/direct", "p2p", "P2P without peer access"),
     ] {
@@ -154,7 +154,7 @@ fn messages_between_two_ranks() {
     // Windows of 64 messages, two timed and one untimed.
     let sizes = f64::from((64 << 10) + (256 << 10) + (1 << 20));
     assert_eq!(p2p["moved"]["required"].as_f64(), Some(3.0 * 64.0 * sizes), "{p2p}");
-    assert!(p2p["limit"].as_str().unwrap().contains("none is known for bw"), "{p2p}");
+    assert!(p2p["limit"].as_str().unwrap().contains("not for bw"), "{p2p}");
     assert_eq!(outcome["show"], "algbw");
     assert_eq!(of(&outcome, "nvls")["waived"], "NCCL has no NVLS for bw");
     let apart = two("--virtual-nodes 2 --only p2p,socket");
@@ -178,7 +178,7 @@ fn virtual_nodes_must_come_out_even() {
 #[test]
 fn the_host_has_what_it_has() {
     let ended = run("transports all_reduce --backend host -g 2 -b 1K -e 1K --launches 1", &[]);
-    ended.exits(0).prints("shared memory  busbw itself").prints("comes with the net backend");
+    ended.exits(0).prints("shared memory  busbw itself").prints("is the net backend's");
     run("transports all_reduce --backend host -g 2 --only net", &[]).exits(5);
 }
 

@@ -190,7 +190,7 @@ mod tests {
             (Launcher::Slurm, open, "srun --mpi=pmix"),
             (Launcher::Slurm, mpich, "srun --mpi=pmi2"),
             (Launcher::Hydra, Implementation::Intel, "another installation"),
-            (Launcher::Other, open, "starts processes and no MPI"),
+            (Launcher::Other, open, "does not start MPI"),
         ] {
             let meeting = Meeting::of(started(launcher, 2, 4), joined(library, 0, 1));
             assert!(matches!(meeting, Meeting::Alone(..)));
