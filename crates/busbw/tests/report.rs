@@ -242,7 +242,7 @@ fn bad_input_is_one_line() {
         ("binary", "is binary"),
         ("binary.json", "binary.json"),
         ("latin.txt", "latin.txt"),
-        ("prose.txt", "no log"),
+        ("prose.txt", "not a log"),
         ("cut.json", "cut.json"),
         ("newer.jsonl", "schema 99"),
         ("newer-sweep.json", "newer-sweep.json"),
