@@ -1,4 +1,4 @@
-//! busbw's side: the same loop as loop.c, with the engine's communicator in place of MPI's.
+//! busbw's side: the same loop as loop.c, with the communicator of `busbw_shm` in place of MPI's.
 //! Not busbw's own way to measure, which leaves buffers untouched between operations.
 
 use std::{

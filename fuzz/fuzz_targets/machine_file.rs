@@ -1,5 +1,5 @@
 //! Machine files: `busbw_hardware::machine::parse` reads any text, and what it reads has limits.
-//! Not whether the limits are right; the model's own tests say that.
+//! Not whether the limits are right; the tests of `busbw-hardware` say that.
 #![no_main]
 
 use busbw_core::Collective;

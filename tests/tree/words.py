@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # The transport's own words are another change's; real output of others is theirs.
 EXEMPT = re.compile(
-    r"^(GLOSSARY\.md$|tests/tree/words\.txt$|crates/nccl-plugin-busbw/(src/multipath|tests)/"
+    r"^(GLOSSARY\.md$|tests/tree/words\.(txt|py)$|crates/nccl-plugin-busbw/(src/multipath|tests)/"
     r"|crates/nccl-plugin-busbw/src/multipath\.rs$|fuzz/corpus/|.*\.(lock|snap|ptx|xml)$|.*/assets/charts\.js$)"
 )
 # Visitor is a pattern's name, and serde's.

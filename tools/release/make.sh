@@ -63,7 +63,7 @@ print(next(p["version"] for p in packages if p["name"] == "busbw"),
         RUSTFLAGS+=" --remap-path-prefix=$sources=crates"
     done
     unset CARGO_ENCODED_RUSTFLAGS
-    # Stripped: line tables are 20 of 25 MB, names another one, and a panic names its line anyway.
+    # Stripped: the release profile has no line tables, names would be another MB, and a panic names its line anyway.
     export RUSTFLAGS CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_TARGET_DIR=$target
     export CARGO_TERM_COLOR=never PIP_DISABLE_PIP_VERSION_CHECK=1 BUSBW_NO_RECORD=1
 }

@@ -1,6 +1,6 @@
 //! What a measurement says: how fast, how fast the hardware allows, what sets that, and what else
 //! stands out. Findings are data; the sentences are made from them.
-//! Not how logs are read (`import`), and not the limits themselves (`busbw_hardware::limits`).
+//! Not how logs are read (`busbw_logs::import`), and not the limits themselves (`busbw_hardware::limits`).
 //!
 //! Every claim has evidence: an algorithm is named only where NCCL's log names it, otherwise only the
 //! algorithms that the result excludes. Missing facts are listed.

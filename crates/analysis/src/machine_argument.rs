@@ -1,5 +1,5 @@
 //! Reads the machine named on the command line: a ready machine, a file of any format, or `-`.
-//! Not this machine (`machine`, `topo`), and not its limits.
+//! Not this machine (`busbw-host`), and not its limits.
 
 mod form;
 mod of_run;

@@ -1,5 +1,5 @@
 //! What others measured, shipped in the program: tables with their hardware and source.
-//! Not what the hardware allows (`busbw_hardware::limits`), and not this machine's history (`store`).
+//! Not what the hardware allows (`busbw_hardware::limits`), and not this machine's history (`busbw-store`).
 
 use anyhow::{Context, Result};
 use busbw_hardware::machine::models;

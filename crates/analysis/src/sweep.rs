@@ -1,5 +1,5 @@
 //! The result of a sweep over environments or transports, as data: what was tried, every cell, what is best.
-//! Not the launches (`sweep` of the program) and not the tables.
+//! Not the launches (`busbw-cli`) and not the tables.
 
 mod best;
 /// A made-up result.

@@ -1,4 +1,4 @@
-//! The `busbw` program, which carries the net plugin. Not where anything happens: see `lib.rs`.
+//! The `busbw` program, which carries the net plugin. Not where anything happens: see `busbw_cli::run`.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

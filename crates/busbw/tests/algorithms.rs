@@ -1,6 +1,6 @@
 //! The cache of measured algorithms from outside: whatever lies in it, or when it cannot be written, a
 //! run goes on and its results are right.
-//! Not which algorithm is fast, and not the algorithms (the engine's tests).
+//! Not which algorithm is fast, and not the algorithms (tests of `busbw-shm`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
 //! `busbw compare` and `busbw references` as people call them: verdicts, gates, exit codes.
-//! Not the statistics, which are tested in `model`.
+//! Not the statistics, which `busbw-stats` tests.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

@@ -1,6 +1,6 @@
 //! `explain` on public logs: whole explanations as snapshots, what some of them must say, and what
 //! damaged logs must not do.
-//! Not the readers' details (`import`'s own tests), not the limits (crate `model`).
+//! Not the readers' details (tests of `busbw-logs`), not the limits (`busbw-hardware`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
 //! `busbw pairs` as people run it: the matrix, who is named, the record, and what else reads it.
-//! Not the verdict's rates (`model`'s tests) and not other backends.
+//! Not the verdict's rates (tests of `busbw-core`) and not other backends.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

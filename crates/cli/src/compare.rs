@@ -1,5 +1,5 @@
 //! `busbw compare`: which of several sets of runs is faster, point by point, and whether a gate holds.
-//! Not the verdicts (`busbw_analysis::comparison`), and not reading (`import`).
+//! Not the verdicts (`busbw_analysis::comparison`), and not reading (`busbw_logs::import`).
 
 mod differences;
 mod duplicate_files;

@@ -1,5 +1,5 @@
 //! `busbw doctor`: checks this node; with `-g` or under a launcher also compares the fingerprints of all ranks.
-//! Not the checks (`doctor`).
+//! Not the checks (`busbw_host::doctor`).
 
 use std::{
     ffi::OsString,

@@ -1,5 +1,5 @@
 //! `busbw explain`: reads logs and records, explains them and prints the explanations.
-//! Not the reading (`import`), and not the rules (`explain`).
+//! Not the reading (`busbw_logs::import`), and not the rules (`busbw_analysis::explain`).
 
 use std::{
     io::{self, Write},

@@ -1,5 +1,5 @@
 //! `busbw import`: reads logs and records of any program and prints their runs, as text or as folded records.
-//! Not the parsing (`import`), and not the meaning of the figures (`explain`).
+//! Not the parsing (`busbw_logs::import`), and not the meaning of the figures (`busbw-analysis`).
 
 use std::{
     io::{self, Write},

@@ -1,5 +1,5 @@
 //! `busbw lint`: reads files or stdin and prints findings; also the check of the environment at every start.
-//! Not the rules (`lint`).
+//! Not the rules (`busbw-lint`).
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! A file that a command writes because it was named: whole or not at all, and never over another one
 //! without being told so.
-//! Not records, which grow row by row (`store`).
+//! Not records, which grow row by row (`busbw-store`).
 
 use std::{
     fs,

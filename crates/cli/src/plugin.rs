@@ -1,5 +1,5 @@
 //! `busbw plugin`: busbw's own net plugin as a file, and a look at any.
-//! Not the plugin itself (crates/nccl-plugin-busbw), and not measuring one (`backend::net`).
+//! Not the plugin itself (crates/nccl-plugin-busbw), and not measuring one (`busbw_runner::backend::net`).
 
 mod check;
 

@@ -1,5 +1,5 @@
 //! `busbw report`: reads runs, sweeps and matrices of pairs, and writes them as one page.
-//! Not its contents (`output`).
+//! Not its contents (`busbw-report`).
 
 use std::{
     io::{self, Write},

@@ -1,5 +1,5 @@
 //! How the `host` backend can run a collective, and which way is the fastest at which size.
-//! Not the steps themselves (the engine's) and not the measuring of them.
+//! Not the steps themselves (`busbw-shm`) and not the measuring of them.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! The eleven collectives of nccl-tests 2.19.6, the barrier, and how they turn a size into element counts.
-//! Not how data moves (the engine's algorithms) and not bandwidth (`bandwidth`).
+//! Not how data moves (`busbw-shm`) and not bandwidth (`bandwidth`).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The twelve element types of nccl-tests 2.19.6, by its names and in its order.
-//! Not arithmetic: `number` holds the formats, the engine holds the kernels.
+//! Not arithmetic: `number` holds the formats, `busbw-shm` the kernels.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The variables of the environment that busbw itself reads, and who sets them: one place for their names.
-//! Not NCCL's, UCX's and the launchers' own (`lint`, `launched`), and not their values.
+//! Not NCCL's, UCX's and the launchers' own (`busbw-lint`, `busbw_job::launched`), and not their values.
 
 /// Names a launch of `sweep` to itself: the variables that the sweep sets, with commas between them.
 pub const SWEPT: &str = "BUSBW_SWEPT";

@@ -1,5 +1,5 @@
 //! The origin of every element of a rank's buffers, for each collective.
-//! Not how it gets there: the engine's algorithms do not use this, so that it can verify them.
+//! Not how it gets there: the algorithms of `busbw-shm` do not use this, so that it can verify them.
 
 use crate::{Collective, alltoallv::Traffic, collective::Counts, pattern::Content};
 

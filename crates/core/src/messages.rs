@@ -1,5 +1,5 @@
 //! Tests of messages between pairs of ranks: the pairs, and the unit of a row's figures.
-//! Not how messages move (a backend's channel) and not the loops (`measure` of the program).
+//! Not how messages move (a backend's channel) and not the loops (`busbw-runner`).
 
 use serde::{Deserialize, Serialize};
 

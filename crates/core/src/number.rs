@@ -1,5 +1,5 @@
 //! Floating-point formats as integers: encode, decode, order, exact division, without host rounding.
-//! Not fast bulk conversion: the engine's kernels have their own loops over these tables.
+//! Not fast bulk conversion: the kernels of `busbw-shm` have their own loops over these tables.
 
 use crate::DataType;
 

@@ -1,5 +1,5 @@
 //! The six reduction operators of nccl-tests 2.19.6.
-//! Not arithmetic: the engine's kernels apply them, `pattern` knows their exact results.
+//! Not arithmetic: the kernels of `busbw-shm` apply them, `pattern` knows their exact results.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The programs of the OSU Micro-Benchmarks 7.4 that busbw has: their names, titles and options.
-//! Not their loops (`plan`) and not what options mean (the program's).
+//! Not their loops (`plan`) and not what options mean (`busbw-cli`).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! `net_plugin!()`: the bytes of busbw's net plugin, as cargo has built it for the program that calls this macro.
-//! Not the plugin (`nccl-plugin-busbw`), and not what is done with its bytes (`plugin::embedded` of the program).
+//! Not the plugin (`nccl-plugin-busbw`), and not what is done with its bytes (`busbw_runner::backend::net::embedded`).
 //!
 //! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But the plugin's
 //! crate is a library for Rust as well as a shared one: for a crate that depends on it cargo builds both at once, and

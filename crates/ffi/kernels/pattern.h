@@ -11,7 +11,7 @@ enum : u32 { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFL
 enum : u32 { SUM, PROD, MAX, MIN, AVG, MULSUM };
 enum : u32 { COPIED, CONTRIBUTION, REDUCED, POISON };
 
-// By value, 48 bytes, no padding: native::kernels::Parameters.
+// By value, 48 bytes, no padding: busbw_ffi::kernels::Parameters.
 struct Parameters {
     u64 seed;
     u64 first;      // index in the pattern of the first element of the memory
@@ -24,7 +24,7 @@ struct Parameters {
     u32 tolerance;  // verify: numbers of the type between got and want that are allowed; 0: no bit
 };
 
-// In device memory, 40 bytes: native::kernels::Findings. The host writes {0, all ones, 0, 0, 0};
+// In device memory, 40 bytes: busbw_ffi::kernels::Findings. The host writes {0, all ones, 0, 0, 0};
 // any number of launches on one stream may then add to it.
 struct Findings {
     u64 wrong;
@@ -35,4 +35,4 @@ struct Findings {
     u32 padding;
 };
 
-static_assert(sizeof(Parameters) == 48 && sizeof(Findings) == 40, "as in native::kernels");
+static_assert(sizeof(Parameters) == 48 && sizeof(Findings) == 40, "as in busbw_ffi::kernels");

@@ -1,6 +1,6 @@
 //! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
 //! MPI, NVML, net plugins; and the statistics of network drivers.
-//! Not what is done with them: backends, the preflight and the counters are the program's.
+//! Not what is done with them: that is for backends (`busbw-runner`), doctor and counters (`busbw-host`).
 
 /// Variables of this process's own environment.
 pub mod environment;

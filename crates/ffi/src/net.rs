@@ -1,5 +1,5 @@
 //! NCCL's and RCCL's net plugins, `ncclNetPlugin_v8` to `v12`, behind one interface.
-//! Not what is sent over them, and not busbw's own plugin (crate `plugin`).
+//! Not what is sent over them, and not busbw's own plugin (`nccl-plugin-busbw`).
 //!
 //! A function that a plugin lacks is an error, and is not called. Memory that a request uses stays
 //! allocated and is not read here until the request is complete or its connection is closed.

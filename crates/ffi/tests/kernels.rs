@@ -1,4 +1,4 @@
-//! The pattern kernels' CUDA C, compiled for a processor, against crate model: what they write, what
+//! The pattern kernels' CUDA C, compiled for a processor, against `busbw_core::pattern`: what they write, what
 //! they find. Not what a device makes of their PTX: that needs one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
 //! NCCL's own predictions in a record (ncclGroupSimulateEnd) beside those of `busbw_hardware::tuning`:
-//!   cargo run --release -p busbw-model --example predictions -- RECORD MACHINE [NODES]
+//!   cargo run --release -p busbw-hardware --example predictions -- RECORD MACHINE [NODES]
 //! MACHINE is a ready machine's name or a machine file; NODES those the ranks were spread over (1).
 //! Not a measurement: both columns are predictions.
 

@@ -1,6 +1,6 @@
 //! The rendezvous of a launcher's processes. Process 0 is the coordinator: it authenticates the workers, sends
 //! each its rank assignment, and broadcasts the exit code. It starts one process for its own ranks.
-//! Not what ranks do (`rank`), and not what a lost rank means (`supervisor`).
+//! Not what ranks do and not what a lost rank means (both: `busbw-runner`).
 
 mod accept;
 pub mod address;

@@ -1,5 +1,5 @@
 //! The ranks of one run as a world: allgather, barrier, reports and aborts among them.
-//! Not the data path: collectives go through `algorithm`.
+//! Not the data path: collectives go through `busbw-shm`.
 
 mod hub;
 mod member;

@@ -1,6 +1,6 @@
 //! Reads logs: nccl-tests' tables and reports of any version, OSU's text, busbw's records, and lines of
-//! NCCL's log in between. The result are `Measurement`s.
-//! Not a verdict on them (`explain`), and not busbw's own outputs.
+//! NCCL's log in between. The results are `Measurement`s.
+//! Not a verdict on them (`busbw-analysis`), and not busbw's own outputs.
 //!
 //! Text is streamed line by line, in linear time and bounded memory. Recognised lines are kept, others are
 //! counted. A source without a recognised line is refused with one reason.

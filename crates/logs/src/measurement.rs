@@ -1,5 +1,5 @@
 //! A measurement from any source: busbw's own record, or another program's output.
-//! Not a verdict, and not how text is parsed (`import` in the program).
+//! Not a verdict, and not how text is parsed (`import`).
 //!
 //! What a source does not state is absent. What follows from several figures together (ranks from counts
 //! and factors, the collective from its columns) comes from `deduction` and has `Origin::Deduced`.

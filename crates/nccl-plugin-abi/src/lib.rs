@@ -1,6 +1,6 @@
 //! What NCCL and its plugins share in memory: tables of functions and what they take, as C lays them out; and the
 //! format of what busbw's net plugin counts, which the plugin writes and the program reads.
-//! Not calling them (`native`), and no plugin (`nccl-plugin-busbw`).
+//! Not calling them (`busbw-ffi`), and no plugin (`nccl-plugin-busbw`).
 //!
 //! A kind of plugin is a module: [`net`]; tuner and profiler tables get modules of their own beside it.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
 //! What busbw's net plugin counted in one process: its connections that send, and every path of each.
-//! Not the counting (`nccl-plugin-busbw`), and not what follows from it (`explain` of the program).
+//! Not the counting (`nccl-plugin-busbw`), and not what follows from it (`busbw-analysis`).
 
 use std::{
     cmp::Reverse,

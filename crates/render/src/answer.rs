@@ -1,5 +1,5 @@
 //! Writes a command's output to stdout, as text or JSON. A closed pipe is no failure.
-//! Not a run's rows (`outputs`).
+//! Not a run's rows (`busbw_runner::outputs`).
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 

@@ -1,5 +1,5 @@
 //! JSON text as nccl-tests writes it: six decimals in every double, `/` escaped, no blanks.
-//! Not a general writer: serde_json cannot print doubles like that.
+//! Not a general writer; docs/dependencies.md says why it is not a Formatter of serde_json.
 
 /// A JSON text under construction; keys come in the order in which they are written.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! Advice about figures, after the table: noisy, drifting, wrong or waived rows.
-//! Not errors, and not about options (`options::suspicious_options`).
+//! Not errors, and not about options (`busbw-cli`).
 
 use super::incidents::incidents;
 use busbw_core::{

@@ -1,5 +1,5 @@
 //! The report: one self-contained page with runs, sweeps and matrices of pairs, as data and as charts.
-//! Not the reading (`import`), and not the explanations (`explain`).
+//! Not the reading (`busbw-logs`), and not the explanations (`busbw-analysis`).
 #![forbid(unsafe_code)]
 
 mod data;

@@ -1,5 +1,5 @@
 //! Converts a run and its explanation into the data of the page.
-//! Not the explanation itself (`explain`).
+//! Not the explanation itself (`busbw-analysis`).
 
 use std::{borrow::Cow, path::Path};
 

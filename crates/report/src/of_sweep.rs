@@ -1,5 +1,5 @@
 //! Converts the result of a sweep into the data of the page.
-//! Not its verdicts (`sweep`, `transports`).
+//! Not its verdicts (`busbw-analysis`, `busbw-cli`).
 
 use busbw_stats::Verdict;
 

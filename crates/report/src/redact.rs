@@ -1,6 +1,6 @@
 //! Replaces names of people and machines in a report: hosts, users, addresses, GUIDs and serial numbers, each
 //! always by the same word.
-//! Not secrets: those are masked when a record is written (`store`).
+//! Not secrets: those are masked when a record is written (`busbw-store`).
 //!
 //! First everything is read to learn names of hosts and users; then every string of the report's data is
 //! rewritten. The page is made from these data alone, so nothing can come in beside them.

@@ -1,5 +1,5 @@
 //! Recognises a file of the report: runs, the result of a sweep, or a matrix of pairs.
-//! Not how logs and records are read (`import`).
+//! Not how logs and records are read (`busbw-logs`).
 
 use std::{fs, io, path::Path};
 

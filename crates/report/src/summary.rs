@@ -1,5 +1,5 @@
 //! The first lines of a report: test, hardware, and the verdict in a sentence.
-//! Not the sentence about one run (`explain`).
+//! Not the sentence about one run (`busbw-analysis`).
 
 use busbw_core::pairs::Pairs;
 use busbw_logs::measurement::Measurement;

@@ -1,5 +1,5 @@
 //! What is to be run: a plan, with what else the options said of libraries and outputs.
-//! Not how options become it (`options` of the program).
+//! Not how options become it (`busbw-cli`).
 
 use std::path::PathBuf;
 

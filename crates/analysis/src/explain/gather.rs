@@ -1,6 +1,6 @@
 //! What belongs together: NCCL's lines or its plugin's counts and the table they are about, tables of one size each; and what
 //! does not: the communicators of one run.
-//! Not the reading (`import`).
+//! Not the reading (`busbw_logs::import`).
 
 use busbw_logs::measurement::{Form, Measurement, deduce};
 use nccl_plugin_abi::net_stats::NetStats;

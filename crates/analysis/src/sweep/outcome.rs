@@ -1,6 +1,6 @@
 //! The result of a sweep as data: environments, and for each size one cell of each, with every
 //! launch's time. All output is made from it, and it can be read back.
-//! Not its layout (`table`, `csv`).
+//! Not its layout (`busbw-cli`).
 
 use std::{collections::BTreeMap, path::PathBuf};
 

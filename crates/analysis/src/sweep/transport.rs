@@ -1,5 +1,5 @@
 //! Which transport was requested in a sweep, and the evidence of which one ran.
-//! Not how the evidence is gathered (`transports` of the program).
+//! Not how the evidence is gathered (`busbw-cli`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! Options about where ranks are started, and by whom: `--launcher`, `-H` and what belongs to them.
-//! Not starting them (`launcher`), and not what a launcher tells its processes (`launched`).
+//! Not starting them (`launcher`), and not what a launcher tells its processes (`busbw_job::launched`).
 
 use std::{ffi::OsString, path::PathBuf};
 

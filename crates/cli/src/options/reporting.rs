@@ -1,5 +1,5 @@
 //! Options and help of `busbw report`.
-//! Not what a report holds (`output`).
+//! Not what a report holds (`busbw-report`).
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! The communicator as the model needs it: version, ranks, processors and the graphs that NCCL found.
-//! Not their source: a log (`nccl_log`), or `inference`.
+//! Not their source: a log (`from_log`), or `inference`.
 
 use crate::topology::NcclPath;
 use serde::{Deserialize, Serialize};

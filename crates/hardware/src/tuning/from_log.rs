@@ -1,5 +1,5 @@
 //! A communicator from NCCL's log; facts that the log lacks are inferred.
-//! Not the log's parser (`nccl_log`).
+//! Not the log's parser (`busbw_library_logs::nccl`).
 
 use super::communicator::{Graph, Version};
 use super::inference::{Inferred, infer};

@@ -1,7 +1,6 @@
 //! What the kernel allows this process: locked memory, cores. Read from /proc, without system calls
 //! for limits.
 //! Not its use of them.
-//! Not its use of them.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The rendezvous server of the coordinator: it admits authenticated workers, refuses the run when one cannot take
 //! part or does not join in time, and broadcasts the exit code.
-//! Not what a lost worker means for the run (`supervisor`).
+//! Not what a lost worker means for the run (`busbw-runner`).
 
 use std::{
     collections::BTreeSet,

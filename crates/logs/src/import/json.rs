@@ -1,6 +1,6 @@
 //! JSON: busbw's records in both forms, imported runs, reports of nccl-tests' `-J`, and statistics of busbw's net
 //! plugin; several of them may follow each other, line by line. Any other JSON may hold the lines of a log (`wrapped`).
-//! Not what is in them (`store`, `crate::measurement`, `nccl_report`).
+//! Not what is in them (`busbw-store`, `crate::measurement`, `nccl_report`).
 
 use std::io::{self, BufRead, Cursor, Read};
 

@@ -1,5 +1,5 @@
 //! Prints what was read: each run, then the counts of a source's lines.
-//! Not its meaning (`explain`).
+//! Not its meaning (`busbw-analysis`).
 
 use std::io::{self, Write};
 

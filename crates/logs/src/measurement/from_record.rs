@@ -1,5 +1,5 @@
 //! A measurement from busbw's own record.
-//! Not the record's reading (`store` of the program).
+//! Not the record's reading (`busbw-store`).
 
 use super::{
     Device, Figure, Form, Half, Known, Measurement, Memory, Row, Source, Test, first_group,

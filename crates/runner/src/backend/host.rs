@@ -1,5 +1,5 @@
 //! The `host` backend: this machine's memory, by busbw's own collectives. Always available.
-//! Not the collectives themselves: those are the engine's.
+//! Not the collectives themselves: those are in `busbw-shm`.
 
 mod channel;
 
@@ -186,7 +186,7 @@ impl HostCase<'_> {
 /// The start of the send buffer, for a call that ignores the region.
 const NOWHERE: Region = Region { buffer: Buffer::Send, offset: 0, stride: 0 };
 
-/// The engine's form of an operation that sends from and receives to `regions`.
+/// The `Call` of an operation that sends from and receives to `regions`.
 fn call<'a>(case: &Case, (send, recv): (Region, Region), exchange: &'a Exchange) -> Call<'a> {
     let Sweep { datatype, op, root } = case.sweep;
     let (collective, count) = (case.collective, case.counts.param);

@@ -1,6 +1,6 @@
 //! Refuses independent copies of busbw that a launcher started instead of the ranks of one run: each sees a job of
 //! one process. Copies with the same launcher process as ancestor detect each other.
-//! Not processes of one job (`rendezvous`): those wait for each other.
+//! Not processes of one job (`busbw_job::rendezvous`): those wait for each other.
 
 use std::{
     io,

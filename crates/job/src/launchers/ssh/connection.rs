@@ -1,6 +1,6 @@
 //! One host's ssh connection until its agent is ready; it copies the program if needed. stderr of ssh and the host is
 //! kept until then, for error messages; afterwards it goes to this process's stderr.
-//! Not the connection during the run (`wait`).
+//! Not the connection during the run (`monitor`).
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},

@@ -1,4 +1,4 @@
-//! Messages through this machine's shared memory, by the engine's mailboxes.
+//! Messages through this machine's shared memory, by the mailboxes of `busbw-shm`.
 //! Not collectives: those are the communicator's.
 
 use busbw_core::pattern::{self, Content, Mismatch, Pattern};

@@ -1,7 +1,7 @@
 //! From processes that a launcher started to ranks of MPI. Both must be the same: one MPI's library
 //! under another MPI's launcher leaves every process alone, and each would print a table of its
 //! own.
-//! Not the launcher's variables themselves (`options::launched`).
+//! Not the launcher's variables themselves (`busbw_job::launched`).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
 //! The statistics of busbw's own net plugin, in a file that only this process sees.
-//! Not what they mean (`explain`), and nothing where another plugin is used.
+//! Not what they mean (`busbw-analysis`), and nothing where another plugin is used.
 
 use std::{
     fs::{self, File},

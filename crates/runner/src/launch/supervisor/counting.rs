@@ -1,5 +1,5 @@
 //! What the supervisor itself reads of GPUs and of the network.
-//! Not the counters themselves (`counters`).
+//! Not the counters themselves (`busbw_host::counters`).
 
 use busbw_core::{
     plan::BackendChoice,

@@ -1,6 +1,6 @@
 //! Ranks of the `mpi` backend whose buffers are on the same GPU. Only the joined ranks' devices show that: a
 //! launcher may assign GPUs, or not.
-//! Not GPUs under NCCL, which refuses to share them (`options::planning::gpus`).
+//! Not GPUs under NCCL, which refuses to share them (`busbw-cli`).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The workers of a launch: their devices, their events, and the loss of one.
-//! Not how they join (`rendezvous`).
+//! Not how they join (`busbw_job::rendezvous`).
 
 use std::time::Instant;
 
