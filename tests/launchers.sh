@@ -370,13 +370,13 @@ carried_by_open_mpi() {
   local start=("$openmpi" --allow-run-as-root --oversubscribe) words=(-n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1)
   local set_up="transports set up: PML" shm="(vader|sm)"
   carried "${carried_names[0]}" "$set_up ob1, 2 connections $shm \(Open MPI's log\); counters: " "\"pml\":\"ob1\",.*\"$shm\":" \
-    "Open MPI's messages between ranks went to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
+    "Open MPI sent messages between ranks to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
   # An address of this host is reached through lo, whose bytes are counted.
   carried "${carried_names[1]}" "$set_up ob1, 2 connections tcp \(Open MPI's log\); counters: .*lo [0-9.]+ [MG]B" "\"pml\":\"ob1\",.*\"tcp\":" \
-    "slow: ranks of one host exchange messages over TCP .* went to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
+    "slow: ranks of one host exchange messages over TCP .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
     "${start[@]}" --mca btl tcp,self "${words[@]}"
   carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
-    "Open MPI's messages went to UCX, whose lanes are " \
+    "Open MPI sent messages to UCX, whose lanes are " \
     "${start[@]}" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "${words[@]}"
   # Lines that Open MPI writes where it was told to write those that are kept back.
   run "${carried_names[3]}" 0 2 0 "^\[.*\] mpi_show_mca_params=enviro" "${start[@]}" --mca mpi_show_mca_params enviro "${words[@]}"
@@ -503,7 +503,7 @@ if ip netns add "$net-a" 2>"$work/unmade" && ip netns add "$net-b" && at_once &&
   two=yes
   on_two=(bash -c 'two_hosts "$@"' two_hosts)
   BUSBW_JOB_SECRET=word OTHER_SECRET=guess later "${hosts[3]}" 4 0 0 \
-    "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 waits|who listens there is of another job" \
+    "rank 1 on a host that the launcher does not name \(rank 0 is on host-a\). Rank 0 accepts|the busbw that listens there belongs to another job" \
     "${on_two[@]}" "$beside" all_reduce $small
   later "${hosts[4]}" 4 0 0 "2 of 4 processes did not join within 30 s: ranks 2, 3 on host-b. Rank 0 accepts" \
     bash -c 'absent "$@"' absent "$beside" all_reduce $small
@@ -545,7 +545,7 @@ if command -v mpiexec.hydra >/dev/null; then
   osu_by_us Hydra libmpich.so.12 --launcher mpirun --launcher-command mpiexec.hydra -H localhost:2
   REFUSED="5 1 9" on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
   carried "Hydra: what carried the data" "transports set up: device ch4:ucx \(MPICH's version\), lanes .* \(UCX's log\); not proven: within a host MPICH's own" \
-    '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "what carried the messages is not proven " \
+    '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "no log proves which transport carried the messages" \
     mpiexec.hydra -n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed worker, -disable-auto-cleanup" "6 9" 4 1 "" \
