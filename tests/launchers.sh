@@ -373,7 +373,7 @@ carried_by_open_mpi() {
     "Open MPI sent messages between ranks to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
   # An address of this host is reached through lo, whose bytes are counted.
   carried "${carried_names[1]}" "$set_up ob1, 2 connections tcp \(Open MPI's log\); counters: .*lo [0-9.]+ [MG]B" "\"pml\":\"ob1\",.*\"tcp\":" \
-    "slow: ranks of one host exchange messages over TCP .* to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
+    "slow: ranks of one host exchange messages over TCP .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
     "${start[@]}" --mca btl tcp,self "${words[@]}"
   carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
     "Open MPI sent messages to UCX, whose lanes are " \
@@ -545,7 +545,7 @@ if command -v mpiexec.hydra >/dev/null; then
   osu_by_us Hydra libmpich.so.12 --launcher mpirun --launcher-command mpiexec.hydra -H localhost:2
   REFUSED="5 1 9" on_gpus "Hydra" libmpich.so.12 mpiexec.hydra -n
   carried "Hydra: what carried the data" "transports set up: device ch4:ucx \(MPICH's version\), lanes .* \(UCX's log\); not proven: within a host MPICH's own" \
-    '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "no log proves which transport carried the messages " \
+    '"device":"ch4:ucx",.*"lanes":.*"unknown":\["within a host' "no log proves which transport carried the messages" \
     mpiexec.hydra -n 2 "$program" bw --backend mpi -b 8 -e 1M -f 8 -n 20 --batches 1
   # Told not to, it usually leaves busbw the time to name the rank; on a busy machine it does not.
   run "Hydra: a killed worker, -disable-auto-cleanup" "6 9" 4 1 "" \
