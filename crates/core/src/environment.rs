@@ -1,24 +1,95 @@
-//! The variables of the environment that busbw itself reads, and who sets them: one place for their names.
-//! Not NCCL's, UCX's and the launchers' own (`busbw-lint`, `busbw_job::launched`), and not their values.
+//! The variables of the environment that busbw itself reads: one place for their names, of which
+//! docs/environment.md is made. Not NCCL's, UCX's and the launchers' own (`busbw-lint`, `busbw_job::launched`).
 
-/// Names a launch of `sweep` to itself: the variables that the sweep sets, with commas between them.
-pub const SWEPT: &str = "BUSBW_SWEPT";
-/// Set for processes whose outputs another busbw writes.
-pub const RELAYED: &str = "BUSBW_RELAYED";
-/// Set by a busbw that has a launcher start these processes: its -H, in the order in which hosts are filled.
-pub const HOSTS: &str = "BUSBW_HOSTS";
-/// What only processes of a job know.
-pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
-/// Over which interface processes on several hosts meet.
-pub const INTERFACE: &str = "BUSBW_INTERFACE";
-/// What a supervisor tells a rank's process. Readable by the same user only, which the token in it needs.
-pub const RANK: &str = "BUSBW_RANK";
+/// NCCL's file, instead of the one that is found.
+pub const NCCL: &str = "BUSBW_NCCL";
+/// RCCL's file.
+pub const RCCL: &str = "BUSBW_RCCL";
+/// The file of CUDA's driver.
+pub const CUDA: &str = "BUSBW_CUDA";
+/// HIP's file.
+pub const HIP: &str = "BUSBW_HIP";
+/// NVML's file.
+pub const NVML: &str = "BUSBW_NVML";
+/// MPI's file.
+pub const MPI: &str = "BUSBW_MPI";
 /// 1 writes no record.
 pub const NO_RECORD: &str = "BUSBW_NO_RECORD";
+/// Interface of busbw's own control connections between hosts.
+pub const INTERFACE: &str = "BUSBW_INTERFACE";
+/// A secret that only processes of a job know.
+pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
+/// The hosts of a job in the order in which they are filled, set for its processes.
+pub const HOSTS: &str = "BUSBW_HOSTS";
+/// Set for processes whose outputs another busbw writes.
+pub const RELAYED: &str = "BUSBW_RELAYED";
+/// Set for launches of a sweep: the variables that it sets, with commas between them.
+pub const SWEPT: &str = "BUSBW_SWEPT";
+/// A rank's assignment. Readable by the same user only, which the token in it needs.
+pub const RANK: &str = "BUSBW_RANK";
+
+/// Who sets a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    /// Users.
+    User,
+    /// busbw, for its own processes.
+    Busbw,
+}
+
+/// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
+pub const VARIABLES: [(&str, SetBy, &str); 13] = [
+    (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
+    (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
+    (CUDA, SetBy::User, "the file of CUDA's driver"),
+    (HIP, SetBy::User, "the file of HIP"),
+    (NVML, SetBy::User, "the file of NVML"),
+    (MPI, SetBy::User, "the file of MPI (`--mpi`)"),
+    (NO_RECORD, SetBy::User, "1: no record is written (`--no-record`)"),
+    (
+        INTERFACE,
+        SetBy::User,
+        "the interface of busbw's own control connections between hosts (`--interface`)",
+    ),
+    (
+        JOB_SECRET,
+        SetBy::User,
+        "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
+    ),
+    (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
+    (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),
+    (SWEPT, SetBy::Busbw, "the variables that a sweep sets for this launch"),
+    (RANK, SetBy::Busbw, "the assignment of a process of ranks"),
+];
 
 /// All variables of this process. What is not Unicode is left out as a name, and mended as a value.
 pub fn all() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/environment.md, as it follows from the table.
+    fn page() -> String {
+        let row = |(name, _, meaning): &(&str, SetBy, &str)| format!("| {name} | {meaning} |\n");
+        let rows = |by: SetBy| VARIABLES.iter().filter(move |one| one.1 == by).map(row);
+        format!(
+            "# Environment variables\n\nMade from `busbw_core::environment`. The net plugin's own variables are in \
+             [plugin](plugin.md#variables); NCCL_TESTS_* are nccl-tests' own and have its meaning.\n\n\
+             ## For users\n| variable | meaning |\n|---|---|\n{}\n\
+             ## Set by busbw for its own processes\n| variable | meaning |\n|---|---|\n{}",
+            rows(SetBy::User).collect::<String>(),
+            rows(SetBy::Busbw).collect::<String>()
+        )
+    }
+
+    #[test]
+    fn the_page_is_made_from_the_table() {
+        let committed = include_str!("../../../docs/environment.md");
+        assert!(committed == page(), "docs/environment.md is to be:\n{}", page());
+    }
 }

@@ -8,6 +8,7 @@ mod peers;
 mod users;
 mod xids;
 
+use busbw_core::environment;
 pub use fabric::{Fabric, FabricState};
 pub use fields::{ALL_LINKS, field_values};
 pub use gpu::{Gpu, NvLinks, RemappedRows, throttle};
@@ -22,7 +23,7 @@ pub use xids::Xids;
 /// # Errors
 /// There is no such library, or no driver behind it.
 pub fn open() -> Result<Nvml, NvmlError> {
-    let path = std::env::var_os("BUSBW_NVML");
+    let path = std::env::var_os(environment::NVML);
     Nvml::builder().lib_path(path.as_deref().unwrap_or("libnvidia-ml.so.1".as_ref())).init()
 }
 

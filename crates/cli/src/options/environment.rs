@@ -1,7 +1,7 @@
 //! The environment variables that busbw itself reads, one documented field each.
 //! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
 
-use busbw_core::environment::RELAYED;
+use busbw_core::environment::{NO_RECORD, RELAYED};
 use busbw_job::launched::Launched;
 
 /// Our part of the environment.
@@ -47,7 +47,7 @@ impl Environment {
             matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
-            no_record: is_set("BUSBW_NO_RECORD"),
+            no_record: is_set(NO_RECORD),
             relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),
             alone: Launched::sole_process(&lookup),

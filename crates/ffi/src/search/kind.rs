@@ -2,6 +2,7 @@
 //! version.
 //! Not the search.
 
+use busbw_core::environment;
 use std::fmt;
 
 use super::Environment;
@@ -57,12 +58,12 @@ impl Kind {
     /// The variable by which the user names one. For NCCL's plugins these are NCCL's own variables.
     pub const fn variable(self) -> &'static str {
         match self {
-            Kind::Nccl => "BUSBW_NCCL",
-            Kind::Rccl => "BUSBW_RCCL",
-            Kind::Cuda => "BUSBW_CUDA",
-            Kind::Hip => "BUSBW_HIP",
-            Kind::Nvml => "BUSBW_NVML",
-            Kind::Mpi => "BUSBW_MPI",
+            Kind::Nccl => environment::NCCL,
+            Kind::Rccl => environment::RCCL,
+            Kind::Cuda => environment::CUDA,
+            Kind::Hip => environment::HIP,
+            Kind::Nvml => environment::NVML,
+            Kind::Mpi => environment::MPI,
             // These change the file names instead: NCCL makes several names of one word.
             Kind::NetPlugin | Kind::TunerPlugin | Kind::ProfilerPlugin => "",
         }
