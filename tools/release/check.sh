@@ -141,7 +141,8 @@ aarch64_tests() {
         grep -E '^test result: ok. [1-9]' "$work/tests.log" || fail "no test ran on $QEMU_CPU"
     }
     local -x QEMU_CPU=max
-    passed -p busbw-shm -p busbw-core --lib --tests
+    passed -p busbw-shm -p busbw-core -p busbw-stats -p busbw-library-logs -p busbw-hardware -p nccl-plugin-abi \
+        --lib --tests
     QEMU_CPU=cortex-a57
     passed -p busbw-shm --lib kernel
 }
