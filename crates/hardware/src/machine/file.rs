@@ -301,7 +301,7 @@ fn cpu(
     Ok(Some(cpu))
 }
 
-/// NVLink of which nothing is said but that it is there.
+/// NVLink of which only its presence is known.
 const fn unsaid(domain: usize) -> NvLink {
     NvLink { links: None, line: None, switched: true, meshed: None, multicast: None, domain }
 }
