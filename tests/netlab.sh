@@ -234,7 +234,7 @@ correctness() {
   wait $!
   complete "a path's link down for 3 s"
 
-  # The connection that the program itself has between its ends is none of the network's.
+  # The program's own connection between its ends does not belong to the network.
   (
     soon 0.5
     for number in 1 2 3 4 5 6; do

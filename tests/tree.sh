@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What holds for the tree as text: no cycle among the modules of a crate, no private word (tests/tree/words.txt),
-# no file of several ideas. Takes seconds, builds nothing. Not style: rustfmt and clippy look at that.
+# What holds for the tree as text: no cycle among the modules of a crate, no private word (tests/tree/words.txt).
+# Takes seconds, builds nothing. Not style: rustfmt and clippy look at that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0

@@ -105,7 +105,7 @@ else
     fi
     note "$binary" "highest $highest${old:+, runs on glibc $old}${took:+, $took (emulated by qemu)}"
     note "$wheel"
-    step "aarch64: unit and property tests of core and shm, emulated"
+    step "aarch64: unit and property tests of what computes, emulated"
     aarch64_tests
 fi
 

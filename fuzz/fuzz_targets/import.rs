@@ -1,5 +1,5 @@
-//! Logs of nccl-tests and OSU: whole, cut, torn, mixed, dressed by launchers; statistics of busbw's net plugin; then what is
-//! said of them.
+//! Logs of nccl-tests and OSU: whole, cut, torn, mixed, prefixed by launchers; statistics of busbw's net plugin;
+//! then the explanations of them.
 //! Not whether a figure is right; the tests beside the code say that.
 #![no_main]
 

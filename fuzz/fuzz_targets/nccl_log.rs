@@ -1,4 +1,4 @@
-//! Logs of NCCL: whole, torn, glued, dressed by launchers; and what MPI says in between.
+//! Logs of NCCL: whole, torn, glued, prefixed by launchers; and what MPI says in between.
 //! Not whether a fact is right; the tests beside the code say that.
 #![no_main]
 

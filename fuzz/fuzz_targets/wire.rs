@@ -1,5 +1,5 @@
 //! What peers of the plugin send: a script of frames, noise, receives and lost paths, for a receiving end.
-//! Not the sending end, nor who is let in.
+//! Not the sending end, and not which connections are accepted.
 #![no_main]
 
 use std::ops::Range;

@@ -247,7 +247,7 @@ mod tests {
             Some(("8x-h200-nvlink", Likeness::Same))
         );
         assert!(nearest(&[]).is_none());
-        // Another board of the chip is not the same, and it is said.
+        // Another board with the same chip is not the same GPU, and the answer says so.
         let mut board = h200.clone();
         board[0].devices.iter_mut().for_each(|device| device.name = "NVIDIA H200 NVL".to_owned());
         let (_, likeness) = nearest(&board).unwrap();

@@ -35,7 +35,7 @@ pub enum Collective {
     /// all_gather by log2(ranks) exchanges; powers of two only.
     #[serde(rename = "hypercube")]
     HyperCube,
-    /// No rank goes on before all have come; moves no data.
+    /// No rank leaves before all have entered; moves no data.
     Barrier,
 }
 

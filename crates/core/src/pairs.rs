@@ -1,7 +1,7 @@
 //! The figures of each pair of ranks: a matrix with a row for each sender and a column for each
 //! receiver.
-//! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to a
-//! `assessment` about `subject`s), `retest` (the second measurement), `sentence` (the verdict in
+//! Not how it is measured. Below: `schedule` (the rounds of pairs), `judge` (from `figures` to an
+//! `assessment` of `subject`s), `retest` (the second measurement), `sentence` (the verdict in
 //! words).
 //! docs/pairs.md says how a verdict is reached and how far it can be trusted.
 

@@ -56,7 +56,7 @@ impl<W: Write> Printable<W> {
 
 impl<W: Write> Write for Printable<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Nearly all that is printed, told without a branch for each byte.
+        // Nearly all that is printed is plain: checked without a branch for each byte.
         if bytes.iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~' | b'\n')) {
             self.into.write_all(bytes)?;
             return Ok(bytes.len());

@@ -1,4 +1,4 @@
-//! Simulated machines, healthy and with planted faults: who is accused, and how often rightly.
+//! Simulated machines, healthy and with planted faults: who is named, and how often rightly.
 //! Not the rules by themselves, which are tested beside them. docs/pairs.md has the rates, which
 //! `cargo test --release -p busbw-core --test pairs -- --ignored --nocapture` prints.
 
@@ -80,7 +80,7 @@ fn look(machine: &Machine, passes: [usize; 2], seed: u64) -> [PairsAssessment; 2
 
 const USUAL: [usize; 2] = [FIRST_PASSES, PASSES];
 
-/// How many of `seeds` healthy machines are suspected, and accused.
+/// How many of `seeds` healthy machines have suspects, and named subjects.
 fn healthy(machine: &Machine, passes: [usize; 2], seeds: u64) -> [usize; 2] {
     let mut count = [0, 0];
     for seed in 0..seeds {

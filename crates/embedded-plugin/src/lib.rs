@@ -15,7 +15,7 @@ use std::{
 
 use proc_macro::TokenStream;
 
-/// The plugin's crate, as rustc is told of it.
+/// The plugin's crate, by its name in rustc's arguments.
 const CRATE: &str = "nccl_plugin_busbw";
 
 /// The plugin's bytes, a `&'static [u8]`. None where nothing is linked (`cargo check`, clippy, rustdoc), because then

@@ -4,7 +4,7 @@
 // translate only what it needs; tests/shims/kernels_host.cc makes it run on a processor.
 #include "sweep.cuh"
 
-// Hand `visitor` the elements that the parameters name, crate model's fill::visit: those of COPIED
+// Hand `visitor` the elements that the parameters name, busbw_core::pattern::fill::visit: those of COPIED
 // and POISON.
 template <int BYTES, class Visitor> DEVICE void visit_data(const Parameters &p, Visitor visitor) {
     if (p.content == POISON) return visitor(Constant{0xa5a5a5a5a5a5a5a5});

@@ -1,11 +1,11 @@
-// What a launch of a pattern kernel is told, and what it finds.
+// The parameters of a launch of a pattern kernel, and what it finds.
 // Not the pattern, and nothing that only a device has. docs/kernels.md explains every field.
 #pragma once
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// The numbers of crate model: DataType::ALL, ReduceOp::ALL, and the order of Content's variants.
+// The numbers of busbw_core: DataType::ALL, ReduceOp::ALL, and the order of Content's variants.
 enum : u32 { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFLOAT16, F8E4M3,
              F8E5M2 };
 enum : u32 { SUM, PROD, MAX, MIN, AVG, MULSUM };

@@ -182,7 +182,7 @@ impl Findings {
         Findings { wrong, first_index, got, want, ..Findings::NONE }
     }
 
-    /// Converts to the model's type.
+    /// Converts to the type of `busbw_core`.
     pub fn mismatch(&self) -> Mismatch {
         let first = Wrong { index: self.first_index, got: self.got, want: self.want };
         Mismatch { wrong: self.wrong, first: (self.wrong > 0).then_some(first) }

@@ -27,7 +27,7 @@ pub fn open() -> Result<Nvml, NvmlError> {
     Nvml::builder().lib_path(path.as_deref().unwrap_or("libnvidia-ml.so.1".as_ref())).init()
 }
 
-/// One value that NVML was asked for.
+/// One value of NVML.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Reading<T> {
     /// The value.
@@ -36,7 +36,7 @@ pub enum Reading<T> {
     Unsupported,
     /// Unknown, and why.
     Unknown(String),
-    /// It was not asked for.
+    /// It was not read.
     #[default]
     Unasked,
 }

@@ -136,7 +136,7 @@ impl Case {
         findings.mismatch()
     }
 
-    /// What the kernels write is what crate model writes, they find it right, and nothing beside it
+    /// What the kernels write is what `busbw_core::pattern` writes, they find it right, and nothing beside it
     /// was touched.
     fn agrees(&self) {
         let mut want = vec![0; self.elements * self.pattern.datatype.bytes()];
@@ -268,7 +268,7 @@ proptest! {
         case.agrees();
     }
 
-    /// Wrong bits are found where they are, counted, and told as crate model tells them.
+    /// Wrong bits are found where they are, counted, and reported as `busbw_core::pattern` reports them.
     #[test]
     fn flipped_bits_are_found(
         case in case(), flips in prop::collection::vec((any::<prop::sample::Index>(), 0u32..8), 1..9),

@@ -1,9 +1,9 @@
-//! The processes of one job: who starts them, how they meet, exchange a few bytes, and learn of a loss.
+//! The processes of one job: who starts them, their rendezvous, control messages, and the report of a loss.
 //! Not the data path, and not what ranks measure.
 
 /// Hosts and how many processes each gets.
 pub mod hosts;
-/// What a launcher says of this process.
+/// What a launcher's variables say of this process.
 pub mod launched;
 /// Who starts processes elsewhere.
 pub mod launchers;

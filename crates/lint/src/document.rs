@@ -7,7 +7,7 @@ use super::assignment::{self, Assignment, Form};
 use super::perf::Run;
 use super::tokens::TypographicCharacter;
 
-/// A shell variable used where it matters: in a setting of ours, or on a launcher's line.
+/// A shell variable used where it matters: in a setting of NCCL or UCX, or on a launcher's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariableUse {
     pub(crate) line: u32,
@@ -21,7 +21,7 @@ pub(crate) struct TypographicWord {
     pub(crate) strange: TypographicCharacter,
 }
 
-/// A name that a launcher was told to pass on, without a value.
+/// A name that a launcher passes on, without a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Export {
     pub(crate) line: u32,

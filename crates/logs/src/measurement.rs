@@ -143,7 +143,7 @@ pub struct Test {
     pub collective: Option<Known<Collective>>,
     /// What a row's figure is.
     pub figure: Figure,
-    /// Where the buffers were, where it is said.
+    /// Where the buffers were, if the source says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Known<Memory>>,
 }
@@ -235,7 +235,7 @@ pub struct Device {
     pub address: String,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
-    /// Colour of its communicator (NCCL_TESTS_SPLIT), where it is said.
+    /// Colour of its communicator (NCCL_TESTS_SPLIT), if the source says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
 }

@@ -37,7 +37,7 @@ pub const PTR_CUDA: c_int = 2;
 pub const MAX_MESSAGE_BYTES: usize = 1 << 40;
 /// The data are moved by the host (NCCL_NET_DEVICE_HOST).
 pub const DEVICE_HOST: c_int = 0;
-/// Nothing is said (NCCL_NET_ATTR_UNDEF, NCCL_NET_ID_UNDEF, NCCL_NET_TRAFFIC_CLASS_UNDEF).
+/// Not set (NCCL_NET_ATTR_UNDEF, NCCL_NET_ID_UNDEF, NCCL_NET_TRAFFIC_CLASS_UNDEF).
 pub const UNDEFINED: c_int = -1;
 /// What irecv finds in its request where its completion may stay untold to the sender
 /// (NCCL_NET_OPTIONAL_RECV_COMPLETION).

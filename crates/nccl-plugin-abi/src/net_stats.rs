@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// The variable that says where: `%h` and `%p` are host and process, as in NCCL_DEBUG_FILE.
 pub const VARIABLE: &str = "BUSBW_NET_STATS";
-/// Connections that a reader takes, paths of each, and interfaces; more than any writer of ours lists.
+/// Connections that a reader takes, paths of each, and interfaces; more than busbw's plugin writes.
 const MOST: (usize, usize, usize) = (4096, 64, 1024);
 
 /// One process's connections.
@@ -113,7 +113,7 @@ pub struct NetPath {
 pub enum PathState {
     /// It takes chunks.
     Up,
-    /// It is late: others got what it had, too, and it takes nothing until it is heard of.
+    /// Acknowledgements are late: its chunks were sent over other paths as well, and it gets none until one arrives.
     Doubted,
     /// There is no TCP connection.
     Absent,

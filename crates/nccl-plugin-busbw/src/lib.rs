@@ -1,5 +1,5 @@
 //! A network for NCCL and RCCL: the symbols that they find in `libnccl-net-busbw.so`.
-//! Not loading such libraries (`native`).
+//! Not loading such libraries (`busbw-ffi`).
 //!
 //! NCCL calls [`exported`], which calls a [`network::Network`]: `multipath`, unless the library that links this crate
 //! brings another one ([`exported::replace`]).

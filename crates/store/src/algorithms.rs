@@ -83,7 +83,7 @@ pub fn forget(machine: &Machine, ranks: usize) -> Result<()> {
     change(machine, |tables| tables.retain(|table| table.ranks != ranks))
 }
 
-/// More bytes than the tables of any number of machines need: a longer file is not one of ours.
+/// More bytes than the tables of any number of machines need: a longer file was not written by busbw.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Everything in the file but invalid entries and tables: the file may contain anything, and one

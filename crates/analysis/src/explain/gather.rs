@@ -33,7 +33,7 @@ fn join_library(runs: &mut Vec<Measurement>) {
     }
 }
 
-/// What the net plugin counted in several processes is told together; of the table, where there is only one.
+/// Joins what the net plugin counted in several processes; adds it to the table where there is only one.
 fn join_paths(runs: &mut Vec<Measurement>) {
     let apart = |run: &Measurement| run.source.form == Form::NetStats;
     let (mut counted, mut others): (Vec<Measurement>, Vec<Measurement>) =

@@ -155,7 +155,7 @@ fn several_nodes(run: &Measurement) -> impl Iterator<Item = &Communicator> {
     all.filter(|one| one.nodes.is_some_and(|nodes| nodes > 1))
 }
 
-/// Whether NCCL says, or was told, that NVLink ends at the node.
+/// Whether NCCL's log or its settings say that NVLink ends at the node.
 fn spans_no_nodes(run: &Measurement) -> bool {
     setting(run, "NCCL_MNNVL_ENABLE") == Some("0")
         || several_nodes(run).find_map(|one| one.mnnvl) == Some(false)
@@ -170,7 +170,7 @@ fn inside(run: &Measurement) -> Inside {
     }
 }
 
-/// Whether NCCL uses sockets, or was told to.
+/// Whether NCCL's log or its settings say that it uses sockets.
 fn by_sockets(run: &Measurement) -> bool {
     let mut networks = run.library.iter().flat_map(|facts| facts.networks.keys()).peekable();
     if networks.peek().is_some() {

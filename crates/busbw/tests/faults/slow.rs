@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, SOON};
 
-/// How much slower it is told to be, and how much must show. One synchronising collective slows all
+/// How much slower the fault makes it, and how much must show. One synchronising collective slows all
 /// ranks down, so the measure is a run without the fault.
 const FACTOR: f64 = 50.0;
 const SHOWS: f64 = 10.0;

@@ -1,4 +1,4 @@
-//! Hundreds of processes that a launcher started on many hosts, as far as they know: they meet over TCP, none
+//! Hundreds of processes that a launcher started on many hosts, as far as they know: their rendezvous is over TCP, none
 //! of them costs the first one a thread, and those that do not come are named with their host.
 //! Not how fast: bench/world.rs.
 

@@ -74,7 +74,7 @@ fn who_breaks_a_rule_fails_it() {
     assert!(wrong.is_empty(), "these were not found: {wrong:?}");
 }
 
-/// A crash and a hang are told as such.
+/// A crash and a hang are reported as such.
 #[test]
 fn what_a_broken_plugin_does_is_said() {
     let (_, crashed) = check(&["--rule", "without-sizes"], &[(BREAK, "without-sizes")]);

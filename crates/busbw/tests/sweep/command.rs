@@ -1,5 +1,5 @@
-//! One command as these tests start and end it, in a home of its own.
-//! Not what it is asked.
+//! One command as these tests start and end it, with a home folder of its own.
+//! Not the command's options.
 
 use std::{
     io::Read,

@@ -99,7 +99,7 @@ pub struct Unjudged {
 pub enum Why {
     /// A single cell: it has no peer.
     NoPeers,
-    /// Few cells with one sample each: noise cannot be told from a difference.
+    /// Few cells with one sample each: noise cannot be separated from a difference.
     FewSamples,
     /// Most cells were slow in different ways: a disturbance affected all of them.
     Disturbed,

@@ -19,7 +19,7 @@ pub struct Pairing {
     pub strict: bool,
 }
 
-/// Which pairs of ranks talk.
+/// Which pairs of ranks are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PairSelection {

@@ -166,7 +166,7 @@ impl Runtime {
         }
         let name = self.words(code, self.table.error_name, self.table.returned_error_name);
         let text = self.words(code, self.table.error_text, self.table.returned_error_text);
-        // A sentence of ours goes on behind it.
+        // Another sentence follows it.
         let text = text.trim_end_matches('.');
         let text = if text.is_empty() { String::new() } else { format!(": {text}") };
         let call = Table::name_of(call, self.vendor.column());

@@ -135,8 +135,7 @@ pub fn limit(
     })
 }
 
-/// The limit of alltoallv when it is known who sends how much to whom; `size` is the size that was
-/// asked for, bytes.
+/// The limit of alltoallv with a known traffic matrix; `size` is the requested size, bytes.
 pub fn limit_of_traffic(
     machine: &Machine,
     traffic: &Traffic,

@@ -128,7 +128,7 @@ fn outside(limit: &mut Limit, site: &Site<'_>) {
     let ranks = islands.ranks as f64;
     let by_nics = site.fabric == Fabric::Network;
     // Without NVLink, PCIe and shared memory, all that a GPU sends crosses a NIC's slot. With a NIC
-    // for each GPU it crosses the line as well; two GPUs that share one meet inside it.
+    // for each GPU it crosses the line as well; traffic between two GPUs that share one stays inside it.
     let all = crossing.gpu * ranks;
     let each = resource::nics_used(machine, placement, islands) >= islands.ranks;
     let line = if by_nics && each { all } else { crossing.outside };

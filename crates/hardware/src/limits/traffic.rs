@@ -195,7 +195,7 @@ fn direct(collective: Collective, ranks: Ranks) -> Result<Crossing, String> {
 /// Maximum of ranks whose pairs are added up one by one.
 const MAX_RANKS_PAIRWISE: usize = 2048;
 
-/// The bytes that cross in an alltoallv of `traffic` when the largest send or receive total is asked to be
+/// The bytes that cross in an alltoallv of `traffic` when the largest send or receive total is
 /// `size` bytes, per byte of the size column.
 pub(super) fn alltoallv(traffic: &Traffic, size: usize, ranks: Ranks) -> Result<Crossing, String> {
     if ranks.all > MAX_RANKS_PAIRWISE {

@@ -246,7 +246,7 @@ fn build(file: File, base: Option<Machine>) -> Result<Machine, Fault> {
     let domain = node.gpus.max(1);
     match file.nvlink {
         Some(nvlink) => node.nvlink = links_of(node.nvlink.take(), nvlink, domain),
-        // A GPU that is sold with NVLink alone has it, in a number that nobody said.
+        // A GPU that is sold with NVLink alone has it; the number of links is unknown.
         None if changed => {
             let known = node.gpu.as_ref().and_then(|gpu| models::find(&gpu.name));
             let plain = unsaid(domain);
@@ -301,7 +301,7 @@ fn cpu(
     Ok(Some(cpu))
 }
 
-/// NVLink of which nothing is said but that it is there.
+/// NVLink of which only its presence is known.
 const fn unsaid(domain: usize) -> NvLink {
     NvLink { links: None, line: None, switched: true, meshed: None, multicast: None, domain }
 }

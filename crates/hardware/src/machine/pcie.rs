@@ -13,7 +13,7 @@ pub struct PcieLink {
     pub generation: u8,
     /// Lanes.
     pub width: u8,
-    /// Bytes of data in a packet at most (MaxPayload of DevCtl); unknown where nobody looked.
+    /// Bytes of data in a packet at most (MaxPayload of DevCtl); unknown where it was not read.
     pub max_payload: Option<u16>,
 }
 

@@ -163,7 +163,7 @@ fn virtual_nics(system: &System) -> Option<Nics> {
     (count > 0).then_some(Nics { count, rate: None, kind, mtu: None, slot: None, sharing: 1 })
 }
 
-/// A matrix of nvidia-smi as a machine of one node; it tells no rate.
+/// A matrix of nvidia-smi as a machine of one node; it has no rates.
 pub fn machine_of_matrix(matrix: &Matrix, name: &str) -> Machine {
     let gpus: Vec<usize> = matrix.gpus().collect();
     let row = |gpu: usize| {

@@ -1,4 +1,4 @@
-//! Chips by their PCI numbers: the GPUs and network adapters of machines that one meets.
+//! Chips by their PCI numbers: the GPUs and network adapters of usual machines.
 //! Not the whole PCI ID list: a chip that is not here keeps its numbers.
 
 use super::Device;

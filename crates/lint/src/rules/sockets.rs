@@ -1,5 +1,5 @@
 //! An interface named in order to measure TCP, while InfiniBand or RoCE would still be taken.
-//! It is asked of scripts only: in an environment the interface is often for start-up alone.
+//! It applies to scripts only: in an environment the interface is often for start-up alone.
 
 use super::Problem;
 use crate::finding::{Finding, Rule, Severity};

@@ -1,4 +1,4 @@
-//! What a device of a network is, and what NCCL tells about what it will send.
+//! What a device of a network is, and NCCL's hints about what it will send.
 //! Not the functions.
 
 use std::ffi::{c_char, c_int};
@@ -157,7 +157,7 @@ pub struct DirectionHints {
     pub least_flows: i32,
 }
 
-/// ncclNetAttr_v11_t and v12: what NCCL tells of what it will send.
+/// ncclNetAttr_v11_t and v12: NCCL's hints about what it will send.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Hints {

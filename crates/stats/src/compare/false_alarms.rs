@@ -16,7 +16,7 @@
 //! | two levels, kept for 5 launches  | 4.3                      | 0.3      |
 //! | steady trend of 0.5 % a launch   | 8.7                      | 0.2      |
 //!
-//! The last breaks the promise of 5 % and is kept here so that nobody learns of it in the field.
+//! The last breaks the promise of 5 % and is kept here as a known limit.
 //! Other slopes are worst at other counts, at up to 11 %: 0.25 % a launch at 12, for example.
 
 use super::{Rule, Verdict, compare};

@@ -1,5 +1,5 @@
 //! GPUs that have no NIC in their own NUMA node.
-//! Not what that costs: it depends on the links between nodes, which nobody tells.
+//! Not what that costs: it depends on the links between nodes, which no source names.
 
 use super::{Finding, Kind, known};
 use crate::topology::{Cpu, Matrix, Net, Paths, System, Word};
@@ -54,7 +54,7 @@ pub(super) fn far_nics(system: &System) -> Vec<Finding> {
 enum Apart {
     /// In one socket, which the BIOS splits (NPS2 and NPS4, sub-NUMA clustering).
     Nodes,
-    /// Whether sockets lie between them is not told.
+    /// It is unknown whether sockets lie between them.
     Unknown,
     /// In two sockets.
     Sockets,
@@ -90,7 +90,7 @@ fn far_nic(gpu: String, nic: &str, apart: Apart, evidence: String) -> Finding {
         what: format!("its nearest NIC, {nic}, is {place}"),
         subject: gpu,
         evidence,
-        // What the links between and NCCL's way through host memory cost is not told here.
+        // The cost of the links between and of NCCL's way through host memory is not known here.
         cost: None,
         remedy: format!("{remedy}; {NCCL}"),
         confirm: MATRIX.to_owned(),

@@ -1,5 +1,5 @@
 //! GPUs with fewer NVLinks or xGMI links than the others of their host.
-//! Not which of the links is down: the driver's own tool tells.
+//! Not which of the links is down: the driver's own tool names it.
 
 use super::{Finding, Kind};
 use crate::topology::{GpuLinkKind, Matrix, System, Word, rates::gpu_link_line};
