@@ -43,7 +43,7 @@ fn launchers() -> TempDir {
     folder
 }
 
-/// Ctrl-C is heard, also where these tests are a background job of a script, which ignores it.
+/// SIGINT is received, also where these tests are a background job of a script, which ignores it.
 fn busbw(folder: &Path, words: &str) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal=INT").arg(PROGRAM);

@@ -56,7 +56,7 @@ fn measure(collective: Collective, ranks: usize) -> Result<()> {
         .context("cannot start a run to measure with")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().last().unwrap_or("it said nothing");
+        let last = said.lines().last().unwrap_or("it printed nothing");
         bail!("measuring {} failed: {last}", collective.name());
     }
     Ok(())

@@ -88,7 +88,7 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     if paths.is_empty() {
         print_remark("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
     } else if listed.is_empty() {
-        print_remark(&format!("none of {} is such", count(paths.len() as u64, "run")));
+        print_remark(&format!("none of {} matches", count(paths.len() as u64, "run")));
     }
     Ok(Exit::Ok)
 }

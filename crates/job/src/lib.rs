@@ -1,4 +1,4 @@
-//! The processes of one job: who starts them, how they meet, exchange a few bytes, and learn of a loss.
+//! The processes of one job: who starts them, how they join, exchange a few bytes, and learn of a loss.
 //! Not the data path, and not what ranks measure.
 
 /// Hosts and how many processes each gets.

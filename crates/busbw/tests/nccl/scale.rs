@@ -1,5 +1,5 @@
-//! Hundreds of processes that a launcher started on many hosts, as far as they know: they meet over TCP, none
-//! of them costs the first one a thread, and those that do not come are named with their host.
+//! Hundreds of processes that a launcher started on many hosts, as far as they know: they join over TCP, none
+//! of them costs process 0 a thread, and those that do not join are named with their host.
 //! Not how fast: bench/world.rs.
 
 use std::{

@@ -209,8 +209,8 @@ pub(super) struct RankDevice {
     pub(super) bound: Option<String>,
 }
 
-/// What earlier runs measured that this one can use. No more than that: an parameters is an environment
-/// variable, which has room for 128 KiB.
+/// What earlier runs measured that this one can use. No more than that: a rank assignment is one
+/// environment variable, which has room for 128 KiB.
 pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
     let mut tables = store::algorithms::measured(machine).tables;

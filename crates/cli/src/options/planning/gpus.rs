@@ -113,7 +113,7 @@ pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
         return Ok(());
     }
     let why = if share {
-        "--share-gpus poses as one for each rank already".to_owned()
+        "--share-gpus already presents each rank to NCCL as a node of its own".to_owned()
     } else if plan.launched > 1 {
         "a launcher's processes may be on several hosts already".to_owned()
     } else if plan.processes() < plan.ranks() {

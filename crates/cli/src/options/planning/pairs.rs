@@ -68,7 +68,7 @@ pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
     let asked = a.pairing.as_ref().is_some_and(|pairing| pairing.rails || pairing.sample.is_some());
     (ranks > MAX_RANKS_FOR_ALL_PAIRS && !asked).then(|| {
         format!(
-            "{ranks} ranks are {} pairs: each rank meets {SAMPLED_PEERS} others, drawn; --sample {ranks} is all of them",
+            "{ranks} ranks are {} pairs: each rank is measured with {SAMPLED_PEERS} others, chosen at random; --sample {ranks} measures all of them",
             ranks * (ranks - 1) / 2
         )
     })
