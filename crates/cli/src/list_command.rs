@@ -189,7 +189,7 @@ impl ListArguments {
                     })
                     && (!self.failed || run.verdict != "ok")
             }
-            // What it is of cannot be told: a filter by it leaves it out.
+            // Its test is not known: a filter by it leaves it out.
             About::Damaged { .. } => {
                 self.collective.is_none() && self.on.is_none() && self.since.is_none()
             }

@@ -106,7 +106,7 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
     )))
 }
 
-/// Whether the processes can pose as several nodes: each holds one rank, and each node as many of them.
+/// Whether the processes can be presented to NCCL as several nodes: each holds one rank, and each node as many of them.
 pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
     let nodes = plan.virtual_nodes;
     if nodes == 1 {

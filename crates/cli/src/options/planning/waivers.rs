@@ -1,4 +1,4 @@
-//! Options of nccl-tests that mean nothing here: each is told with its reason, and the run goes on.
+//! Options of nccl-tests that mean nothing here: each is reported with its reason, and the run continues.
 //! Not what cannot be used at all.
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
