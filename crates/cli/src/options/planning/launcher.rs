@@ -44,7 +44,7 @@ pub(super) fn possible(
 pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), BadOption> {
     if launched.is_none() {
         return Err(BadOption::new(
-            "--backend mpi needs processes that an MPI launcher starts, and this one was started without: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
+            "--backend mpi needs processes that an MPI launcher starts, and no launcher started this one: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
         ));
     }
     if each != 1 {
