@@ -151,8 +151,11 @@ fn the_json_report_lists_every_device_and_keeps_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.txt");
     let line = format!("all_reduce_perf -b 1K -e 1K -g 2 -t 2 -J {}", path.display());
-    let environment =
-        [("NCCL_DEBUG", "WARN"), ("NCCL_SECRET_TOKEN", "not-to-be-seen"), ("AWS_SECRET_ACCESS_KEY", "not-to-be-seen")];
+    let environment = [
+        ("NCCL_DEBUG", "WARN"),
+        ("NCCL_SECRET_TOKEN", "not-to-be-seen"),
+        ("AWS_SECRET_ACCESS_KEY", "not-to-be-seen"),
+    ];
     let output = busbw(&line, &environment);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = json(&path);

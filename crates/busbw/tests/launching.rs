@@ -117,7 +117,11 @@ fn what_cannot_be() {
         ("--launcher-command x", 2, "--launcher-command needs"),
         ("--launcher ssh -H a --launcher-command 'x", 2, "has no end"),
         ("-H localhost:2 -g 2", 2, "leave them out"),
-        ("--launcher mpirun --launcher-command odd", 5, "no odd on this machine reports with --version"),
+        (
+            "--launcher mpirun --launcher-command odd",
+            5,
+            "no odd on this machine reports with --version",
+        ),
         ("--launcher slurm", 5, "there is no srun"),
         ("--launcher ssh -H a --launcher-command no-ssh", 5, "there is no no-ssh"),
     ] {

@@ -127,7 +127,9 @@ impl Cell {
         self.names_the_place(&message);
         let (how, what_to_do): (_, &[&str]) = match self.what {
             // Whatever else runs out of memory on this machine just then is mentioned as well.
-            What::Kill => ("killed by signal 9 (SIGKILL)", &["check who sent the signal", "lower -e or -g"]),
+            What::Kill => {
+                ("killed by signal 9 (SIGKILL)", &["check who sent the signal", "lower -e or -g"])
+            }
             What::Stop => ("been stopped for 5 s", &["Continue a stopped process with kill -CONT"]),
             What::StopPastDeadline => ("did not arrive within 2 s (-T)", &["Raise -T"]),
         };

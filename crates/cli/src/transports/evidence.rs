@@ -89,7 +89,9 @@ mod tests {
     #[test]
     fn rules_name_who_wins() {
         let eno2 = TransportKind::Socket("eno2".to_owned());
-        assert!(rule(&eno2, "NET/IB/GDRDMA (mlx5_0)").unwrap().starts_with("NCCL prefers IB or RoCE"));
+        assert!(
+            rule(&eno2, "NET/IB/GDRDMA (mlx5_0)").unwrap().starts_with("NCCL prefers IB or RoCE")
+        );
         assert!(rule(&eno2, "P2P/CUMEM").unwrap().starts_with("within a node NCCL prefers P2P"));
         assert!(rule(&TransportKind::P2p, "SHM/direct").unwrap().contains("peer access"));
         assert_eq!(rule(&TransportKind::Default, "x"), None);

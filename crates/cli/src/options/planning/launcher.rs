@@ -1,5 +1,5 @@
 //! A launcher's part in a plan: the backends that its processes can use, and the GPUs of each.
-//! Not how they meet (`busbw_job::rendezvous`).
+//! Not how they join (`busbw_job::rendezvous`).
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
 

@@ -26,7 +26,9 @@ pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec
         (
             "--virtual-nodes",
             a.virtual_nodes,
-            &format!("--virtual-nodes changes what NCCL sees, and the {name} backend does not use NCCL"),
+            &format!(
+                "--virtual-nodes changes what NCCL sees, and the {name} backend does not use NCCL"
+            ),
         ),
     ])
 }
