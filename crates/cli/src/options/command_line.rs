@@ -277,7 +277,7 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
         }
         Benchmark::Messages(test) => (about_messages(test).to_owned(), MESSAGES_EXAMPLES),
         Benchmark::Pairs => {
-            ("Measure every pair of ranks, and name whoever is slow".to_owned(), PAIRS_EXAMPLES)
+            ("Measure every pair of ranks, and name the slow ranks, links and hosts".to_owned(), PAIRS_EXAMPLES)
         }
     };
     let mut grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
