@@ -31,7 +31,7 @@ struct Planted {
     stderr: String,
 }
 
-/// `busbw WORDS` of communicators as `split` says, with `planted` in NVML's mouth; nothing where there are no shims.
+/// `busbw WORDS` with the communicators of `split`, where NVML reports `planted`; none where there are no shims.
 fn run(words: &str, split: &str, planted: &str) -> Option<Planted> {
     let Some(shims) = SHIMS.as_ref() else {
         println!("waived: no g++ to build the shims with");

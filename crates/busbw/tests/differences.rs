@@ -177,7 +177,7 @@ fn json(path: &Path) -> serde_json::Value {
 
 /// Those that can are in tests/launchers.sh.
 #[test]
-fn launched_ranks_that_cannot_meet_print_no_table() {
+fn launched_ranks_that_cannot_join_print_no_table() {
     let launched = [("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_RANK", "1")];
     let output = busbw("all_reduce_perf -g 2", &launched);
     assert_eq!(output.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! Ranks started by us: the command line of each launcher (`--dry-run`), and whole runs through a program that stands
+//! Ranks started by us: what each launcher is told (`--dry-run`), and whole runs through a program that stands
 //! for ssh and starts everything on this machine.
 //! Not real launchers and hosts (tests/launchers.sh).
 #![forbid(unsafe_code)]
@@ -43,7 +43,7 @@ fn launchers() -> TempDir {
     folder
 }
 
-/// Ctrl-C takes effect, also where these tests are a background job of a script, which ignores it.
+/// SIGINT is received, also where these tests are a background job of a script, which ignores it.
 fn busbw(folder: &Path, words: &str) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal=INT").arg(PROGRAM);

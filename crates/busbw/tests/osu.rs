@@ -1,5 +1,5 @@
 //! OSU's names on the host backend, and collectives in latency's form: real runs, their output and records.
-//! Not the layout, which render::osu holds against the original's output, and not messages between pairs.
+//! Not the layout, which osu_tables.rs of busbw-cli compares with the original's output, and not messages between pairs.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

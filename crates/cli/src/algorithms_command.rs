@@ -36,13 +36,13 @@ pub fn run(arguments: &AlgorithmsArguments) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// A run that does nothing but what every run does first where nothing was measured.
+/// Starts the shortest run: it measures the algorithms first, as every run does that finds no measurement of them.
 fn measure(collective: Collective, ranks: usize) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let _ = writeln!(io::stderr(), "busbw: measuring {} on {ranks} ranks", collective.name());
     let size = format!("-b 32M -e 32M -n 1 -w 0 -c 0 --batches 1 -g {ranks} --no-record --csv");
     let mut run = Command::new(program);
-    // Groups, gates and traffic of the user's own runs are none of these.
+    // Groups, gates and traffic of the user's own runs do not apply to this one.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("NCCL_TESTS_") {
             run.env_remove(name);
@@ -56,7 +56,7 @@ fn measure(collective: Collective, ranks: usize) -> Result<()> {
         .context("cannot start a run to measure with")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().last().unwrap_or("it said nothing");
+        let last = said.lines().last().unwrap_or("it printed nothing");
         bail!("measuring {} failed: {last}", collective.name());
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! busbw: how fast GPUs really talk, how fast the hardware allows, what stands between the two.
-//! Not a library for others: this is the program, and `run` is its map.
+//! Not a library for others: these are the program's commands, and `run` is their map.
 #![forbid(unsafe_code)]
 
 mod algorithms_command;

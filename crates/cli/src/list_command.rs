@@ -88,7 +88,7 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     if paths.is_empty() {
         print_remark("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
     } else if listed.is_empty() {
-        print_remark(&format!("none of {} is such", count(paths.len() as u64, "run")));
+        print_remark(&format!("none of {} matches", count(paths.len() as u64, "run")));
     }
     Ok(Exit::Ok)
 }
@@ -189,7 +189,7 @@ impl ListArguments {
                     })
                     && (!self.failed || run.verdict != "ok")
             }
-            // What it is of cannot be told: a filter by it leaves it out.
+            // Its test is not known: a filter by it leaves it out.
             About::Damaged { .. } => {
                 self.collective.is_none() && self.on.is_none() && self.since.is_none()
             }

@@ -21,7 +21,7 @@ pub(crate) fn check(path: &Path, force: bool) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(format!("{name} is a folder: name a file in it")),
         Ok(found) if found.is_file() && !force => Err(exists(path)),
-        // A file would be replaced through its folder, which asks nobody.
+        // rename(2) checks the folder's permissions only: it would replace a write-protected file.
         Ok(found) if found.is_file() && found.permissions().readonly() => {
             Err(format!("{name} is write-protected: name another file, or allow it with chmod u+w"))
         }
@@ -84,7 +84,7 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), String> 
         // As any new file, less what the umask takes.
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(folder)
-        // The system's word alone: the name of a file that only we know tells nobody anything.
+        // Only the system's error: the name of the temporary file means nothing to a user.
         .map_err(|e| {
             let why = e
                 .raw_os_error()

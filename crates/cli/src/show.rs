@@ -72,7 +72,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         })
         .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
         .and_then(|()| {
-            // Of several that a process explanations, the last one is here: that of its end.
+            // Of several facts that a process reported, the record holds the last: those of its end.
             let mut all = record.mpi.iter();
             all.try_for_each(|facts| output.library(&Line::Mpi(facts.clone().into())))
         })

@@ -1,4 +1,4 @@
-//! `busbw topo`: reads this machine or a file, and prints the tree, the ways, the links, what is wrong.
+//! `busbw topo`: reads this machine or a file, and prints the tree, the paths, the links, what is wrong.
 //! Not the reading of this machine (`busbw_host::topo`) and not the judging (`busbw_hardware::topology`).
 
 use std::{fs, io::Write, path::Path};

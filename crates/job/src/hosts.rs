@@ -36,7 +36,7 @@ impl Hosts {
             for word in words {
                 match word.split_once('=') {
                     Some(("slots", number)) => host.slots = slots(number).map_err(at)?,
-                    // Open MPI's limit on oversubscription, which nobody here does.
+                    // Open MPI's limit on oversubscription, which busbw does not use.
                     Some(("max_slots" | "max-slots", _)) => {}
                     _ => return Err(at(format!("'{word}' is unknown; slots=N is allowed"))),
                 }

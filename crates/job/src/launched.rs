@@ -1,5 +1,5 @@
 //! What a launcher's variables tell a process: its number among several, the job, and the coordinator's address.
-//! Not the meeting itself (`rendezvous`).
+//! Not the rendezvous itself (`rendezvous`).
 
 mod coordinator;
 mod hosts;
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(launched.variables, "OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3");
     }
 
-    /// Our own -H tells where those are who do not come.
+    /// busbw's own -H tells the hosts of processes that do not join.
     #[test]
     fn hosts_of_ours() {
         let of = |hosts| read(&[&OPEN_MPI[..], &[(HOSTS, hosts)]].concat()).unwrap().hosts;

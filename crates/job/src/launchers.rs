@@ -30,7 +30,7 @@ use crate::hosts::Hosts;
 /// Who starts the processes of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LauncherName {
-    /// Nobody: ranks of this machine, started by busbw.
+    /// No launcher: busbw starts ranks on this machine.
     Local,
     /// ssh, which copies busbw where it is not there yet.
     Ssh,
@@ -43,7 +43,7 @@ pub enum LauncherName {
 impl LauncherName {
     /// Every launcher, with its name on the command line and a line about it.
     pub const ALL: [(LauncherName, &'static str, &'static str); 4] = [
-        (LauncherName::Local, "local", "Nobody: ranks of this machine, started by busbw"),
+        (LauncherName::Local, "local", "No launcher: busbw starts ranks on this machine"),
         (LauncherName::Ssh, "ssh", "ssh, which copies busbw where it is not there yet"),
         (LauncherName::Mpirun, "mpirun", "Open MPI's mpirun, or Hydra"),
         (LauncherName::Slurm, "slurm", "srun"),

@@ -1,17 +1,17 @@
-//! The processes of one job: who starts them, their rendezvous, control messages, and the report of a loss.
+//! The processes of one job: who starts them, how they join, exchange a few bytes, and learn of a loss.
 //! Not the data path, and not what ranks measure.
 
 /// Hosts and how many processes each gets.
 pub mod hosts;
 /// What a launcher's variables say of this process.
 pub mod launched;
-/// Who starts processes elsewhere.
+/// The launchers: ssh, mpirun, srun.
 pub mod launchers;
-/// Many ranks and hosts in few words.
+/// How messages name many ranks and hosts.
 pub mod naming;
 /// The limit on open files.
 pub mod open_files;
-/// How the processes of a launcher become one job.
+/// The rendezvous of a launcher's processes.
 pub mod rendezvous;
-/// Who takes part, and how they find each other.
+/// The ranks of one run: allgather, barrier, reports, aborts.
 pub mod world;

@@ -1,6 +1,6 @@
 //! From a record to what people and programs read. Every output takes run, rows and end, and nothing
 //! else, so that `show` prints what the run printed.
-//! Not measuring, and not the record's own file (`store`).
+//! Not measuring, and not the record's own file (`busbw_store`).
 #![forbid(unsafe_code)]
 
 /// What a command answers on stdout.

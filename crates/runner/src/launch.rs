@@ -185,8 +185,8 @@ impl Description {
             machine: machine.clone(),
             nccl: [0, 0],
             preamble: Vec::new(),
-            // The header and the report say what was asked, as nccl-tests does; a line of its own says
-            // what became of it.
+            // The header and the report state the requested sizes, as nccl-tests does; a separate line
+            // states the reduced ones.
             plan: asked,
             devices: Vec::new(),
             reduced_max_bytes,

@@ -2,15 +2,15 @@
 //! Not options (`busbw-cli`), and not what a record means.
 #![forbid(unsafe_code)]
 
-/// Who moves the bytes.
+/// The backends, which move the bytes.
 pub mod backend;
-/// Where ranks run, and what becomes of them.
+/// Starts and supervises ranks.
 pub mod launch;
-/// One rank's measurement.
+/// The measurement of one rank thread.
 pub mod measure;
-/// What a run writes while it goes on.
+/// Everything that a run writes.
 pub mod outputs;
-/// A plan, and what else was asked.
+/// What is to be run: a plan, libraries and outputs.
 pub mod request;
 /// Signals that end a run.
 pub mod signals;

@@ -130,7 +130,6 @@ impl Outputs {
     ///
     /// # Errors
     /// The thread for stdout cannot be started.
-    /// When the system has no room for a thread.
     pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
         // No progress bar: the other process's messages on our stderr would break it.
         let outputs = Outputs::new(files, plan, output, ProgressBar::hidden())?;

@@ -30,7 +30,7 @@ const COLLECTIVES: [Collective; 3] =
 enum What {
     Kill,
     Stop,
-    /// With -T, which is shorter than the supervisor's own patience. Of processes only: where a
+    /// With -T, which is shorter than the supervisor's own timeouts. Of processes only: where a
     /// process stops with all ranks, nobody is left whose time could run out.
     StopPastDeadline,
 }

@@ -182,7 +182,7 @@ fn a_limit_that_is_lowered_while_memory_is_taken() {
                 let has = group.usage();
                 let ranks = running.ranks();
                 let begun = ranks.len() == if shape == "-g 2" { 2 } else { 1 };
-                // Before that, the largest is the supervisor, where that may not spare itself.
+                // Before that, the largest is the supervisor, where that may not lower its score.
                 let begun = begun && ranks.iter().all(|rank| weight(*rank) == Some(500));
                 (begun && group.set_limit(has + (4 << 20)).is_ok()).then_some(has)
             });
@@ -223,7 +223,7 @@ fn a_neighbour_that_takes_the_memory() {
         running.at_row(1);
         assert!(group.usage() >= need(16));
         aftermath::until(SOON, "a lower limit", || group.set_limit(group.usage() + (8 << 20)).ok());
-        // Next after the ranks, where the supervisor may not spare itself and is about as large.
+        // Next after the ranks, where the supervisor may not lower its score and is about as large.
         let after =
             "sh -c 'echo 250 >/proc/self/oom_score_adj; exec dd if=/dev/zero of=/dev/null bs=64M'";
         let script = group.script(after);

@@ -149,7 +149,7 @@ fn longer_than_a_deadline() {
     assert_eq!(ended.read_record().rows.len(), 100);
 }
 
-/// A backend without ranks handles a signal as well.
+/// A backend without ranks receives a signal as well.
 #[test]
 fn a_signal_without_ranks() {
     let (running, unread) = stuck(&format!("all_reduce --backend fake -g 2 {FOREVER}"), false);

@@ -118,7 +118,7 @@ fn nccl_hangs() {
 
 /// A rank that does not even come to NCCL is known.
 #[test]
-fn a_rank_that_does_not_come_is_named() {
+fn a_rank_that_does_not_arrive_is_named() {
     let fault = "--fault rank=1,phase=start,row=0,do=stop -T 2";
     let ended = run(&format!("{WORDS} {fault}"), &[]);
     is_broken(&ended, Exit::Timeout);

@@ -1,5 +1,5 @@
-//! Hundreds of processes that a launcher started on many hosts, as far as they know: their rendezvous is over TCP, none
-//! of them costs the first one a thread, and those that do not come are named with their host.
+//! Hundreds of processes that a launcher started on many hosts, as far as they know: they join over TCP, none
+//! of them costs process 0 a thread, and those that do not join are named with their host.
 //! Not how fast: bench/world.rs.
 
 use std::{
@@ -149,7 +149,7 @@ fn a_limit_that_cannot_be_raised_is_said() {
 
 /// Some of a host, and all of another one.
 #[test]
-fn who_does_not_come_is_named_with_its_host() {
+fn missing_processes_are_named_with_their_hosts() {
     let absent: Vec<usize> = [9, 12, 13, 14].into_iter().chain(16..24).collect();
     let mut job = Job::start(32, &absent, "", WORDS, &[]);
     let (codes, []) = job.end([]);

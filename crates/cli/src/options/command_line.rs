@@ -276,9 +276,10 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
             (format!("Measure {}", collective.name()), BENCH_EXAMPLES)
         }
         Benchmark::Messages(test) => (about_messages(test).to_owned(), MESSAGES_EXAMPLES),
-        Benchmark::Pairs => {
-            ("Measure every pair of ranks, and name whoever is slow".to_owned(), PAIRS_EXAMPLES)
-        }
+        Benchmark::Pairs => (
+            "Measure every pair of ranks, and name the slow ranks, links and hosts".to_owned(),
+            PAIRS_EXAMPLES,
+        ),
     };
     let mut grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
     if benchmark == Benchmark::Pairs {

@@ -1,5 +1,5 @@
 //! The environment variables that busbw itself reads, one documented field each.
-//! Not NCCL's and UCX's own: those go to the libraries, to the record and to `lint`.
+//! Not NCCL's and UCX's own: those go to the libraries, to the record and to `busbw_lint`.
 
 use busbw_core::environment::{NO_RECORD, RELAYED};
 use busbw_job::launched::Launched;

@@ -76,7 +76,7 @@ impl LaunchingArguments {
     }
 }
 
-/// Our own words without those of [`LaunchingArguments`]: what every process of the launcher is to be told.
+/// This command line without the words of [`LaunchingArguments`]: the arguments of every process of the launcher.
 pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
     let grammar = LaunchingArguments::augment_args(Grammar::new(""));
     let option = |word: &str| {

@@ -125,7 +125,7 @@ pub(super) fn record_commands() -> [Grammar; 4] {
             .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
             .after_help(IMPORT_HELP),
         CompareArguments::augment_args(Grammar::new("compare"))
-            .about("Say which of several sets of runs is faster, and where that cannot be told")
+            .about("Say which of several sets of runs is faster, and where the runs do not decide it")
             .after_help(COMPARE_HELP),
         ListArguments::augment_args(Grammar::new("list"))
             .about("List past runs: when, on what, how fast, and how they ended")

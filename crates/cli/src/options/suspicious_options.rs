@@ -1,5 +1,5 @@
 //! Suspicious options: a remark on stderr, and the run continues.
-//! Not errors (`planning` refuses those), and not the environment (`lint`).
+//! Not errors (`planning` refuses those), and not the environment (`busbw_lint`).
 
 use busbw_core::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
 

@@ -71,7 +71,7 @@ pub struct TransportsArguments {
     /// Only these, by name or family: p2p,shm,socket
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Let one host pose as this many nodes
+    /// Present one host to NCCL as this many nodes
     #[arg(long = "virtual-nodes", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub virtual_nodes: Option<u16>,
     /// A net plugin to try: its library

@@ -1,5 +1,5 @@
 //! A sweep as a table: rows are sizes, columns environments.
-//! Not what the figures mean (`outcome`, `best`).
+//! Not what the figures mean (`busbw_analysis::sweep`).
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 

@@ -1,7 +1,7 @@
 //! Runs launches in turns, A B C C B A, so that drift of the machine affects every environment
 //! alike. Keeps them within a time limit: it cuts batches and iterations, then launches, never
 //! sizes.
-//! Not one launch (`launch`), and not what the launches mean (`outcome`).
+//! Not one launch (`launch`), and not what the launches mean (`busbw_analysis::sweep`).
 
 use std::{ffi::OsString, path::PathBuf, time::Instant};
 

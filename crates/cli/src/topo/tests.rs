@@ -11,7 +11,7 @@ use busbw_analysis::machine_argument::Described;
 use busbw_host::recorded::{Recorded, gpu_at, nic_at};
 use busbw_host::topo::read;
 
-/// A file that the tests of `busbw-hardware` read as well.
+/// A file that the tests of busbw_hardware read as well.
 macro_rules! file {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../hardware/tests/data/topology/", $name)))

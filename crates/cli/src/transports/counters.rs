@@ -41,7 +41,7 @@ pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> Evi
         (TransportKind::P2p, Some(nvlink)) => {
             let source = judged("NVLink", nvlink);
             if source.support == Support::Contradicts {
-                // Peers reach each other over PCIe as well, which nobody counts.
+                // Peers reach each other over PCIe as well, which no counter shows.
                 let network =
                     busiest.is_some_and(|(_, amount)| moved.part(amount) >= CARRIED_SHARE);
                 let support = if network { Support::Contradicts } else { Support::NoData };
@@ -162,7 +162,7 @@ mod tests {
         );
     }
 
-    /// Of a job of small sizes the ranks' own talk is as much as the data.
+    /// With small sizes the ranks' control traffic is as large as the data.
     #[test]
     fn few_bytes_tell_nothing() {
         let little = Moved { required: 8.1e3, nvlink: Some(0), ..moved(Some(0), &[("lo", 24)]) };

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_of_a_host_of_eight() {
+    fn transports_of_a_host_of_eight() {
         let machine = ready("dgx-h200").expect("built in");
         let of = |kind: &TransportKind| limit(&machine, &here(Collective::AllReduce, 8), kind);
         let near = |got: Result<f64, String>, want: f64| (got.unwrap() / want - 1.0).abs() < 1e-9;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     /// With unlike NICs the named one counts, not their average. Of one adapter its slot counts,
-    /// since GPUs that share it meet inside.
+    /// since the traffic of GPUs that share it stays inside.
     #[test]
     fn an_adapter_has_its_own_slot() {
         let text = include_str!("../../../hardware/tests/data/topology/mi350x8.xml");

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_known_by_its_words() {
+    fn a_transport_is_known_by_its_words() {
         let p2p = "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM";
         let shm = "Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct";
         let socket = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0";

@@ -1,5 +1,5 @@
-//! The coordinator's address: what variables tell, or the host on which the launcher runs.
-//! Not the meeting (`rendezvous`).
+//! The coordinator's address: as variables tell it, or the host on which the launcher runs.
+//! Not the rendezvous (`rendezvous`).
 
 use busbw_ffi::mpi::Launcher;
 

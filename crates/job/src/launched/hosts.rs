@@ -1,11 +1,11 @@
 //! Which process a launcher put on which host, as far as its variables tell.
-//! Not which hosts those who came say they are on.
+//! Not the hosts that the joined processes report.
 
 use super::nodes;
 use crate::hosts::Hosts;
 use busbw_core::environment::HOSTS;
 
-/// The host of each of `size` processes that were started for a -H of ours.
+/// The host of each of `size` processes that busbw started for its own -H.
 pub(super) fn of_ours(size: usize, lookup: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let hosts: Hosts = lookup(HOSTS)?.parse().ok()?;
     let each = hosts.0.into_iter().flat_map(|host| std::iter::repeat_n(host.name, host.slots));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     proptest! {
-        /// However they are dealt out, each host gets as many as it was said to.
+        /// However they are dealt out, each host gets as many processes as the variables give it.
         #[test]
         fn every_host_gets_its_own(tasks in prop::collection::vec(1usize..9, 1..20), cyclic: bool) {
             let size = tasks.iter().sum();

@@ -1,5 +1,5 @@
 //! srun: within an allocation, or asking for one itself.
-//! Not the allocation: what srun is not told, Slurm decides.
+//! Not the allocation: what srun's options leave open, Slurm decides.
 
 use anyhow::Result;
 use busbw_core::exit::Exit;

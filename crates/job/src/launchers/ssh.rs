@@ -55,8 +55,13 @@ impl Launcher for Ssh {
                 })
                 .collect();
             let joined = threads.into_iter().map(|thread| {
-                let vanished =
-                    || Err(ExitError::new(Exit::Internal, "a thread for ssh has vanished").into());
+                let vanished = || {
+                    Err(ExitError::new(
+                        Exit::Internal,
+                        "a thread for ssh has ended without a result",
+                    )
+                    .into())
+                };
                 thread.join().unwrap_or_else(|_| vanished())
             });
             all_or_none(joined)

@@ -121,7 +121,7 @@ impl Rendezvous {
         self.interface_error.as_ref().map(|text| ExitError::new(Exit::Usage, text))
     }
 
-    /// The endpoints to which a worker is redirected that connected to our address `at`; none where that is
+    /// The endpoints to which a worker that connected to our address `at` is redirected; none where `at` is
     /// selected, or nothing was selected.
     pub(super) fn redirect_for(&self, at: Option<IpAddr>) -> Vec<SocketAddr> {
         match (&self.interface, &self.address, at) {

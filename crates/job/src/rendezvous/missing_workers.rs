@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_host_of_which_some_came() {
+    fn of_a_host_of_which_some_joined() {
         let both = [present(0, "a", Some(0..4)), present(6, "b", Some(4..8))];
         assert_eq!(describe_missing(8, &[], &both, RANKS), "ranks 1-3 on a, ranks 4, 5, 7 on b");
         let two = ProcessLabel { noun: "rank", each: 2 };

@@ -99,7 +99,7 @@ impl Backend for Host<'_> {
     fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
         match &mut self.channel {
             Some(channel) => Ok(channel),
-            None => Err(Reason("no memory for messages was made".to_owned())),
+            None => Err(Reason("no memory for messages was created".to_owned())),
         }
     }
 

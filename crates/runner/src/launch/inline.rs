@@ -67,7 +67,7 @@ pub(super) fn run(
             .context("cannot start a thread")?;
         loop {
             let mut flow = Flow::Continue;
-            match heard.recv().context("the measuring thread vanished")? {
+            match heard.recv().context("the measuring thread ended without a result")? {
                 Event::Hub(HubEvent::Report { bytes, .. }) => {
                     if let Some(row) = row(&bytes) {
                         flow = outputs.row(row)?;

@@ -39,7 +39,7 @@ pub fn run() -> Result<Exit> {
     let text =
         std::env::var(environment::RANK).context("only busbw itself starts rank processes")?;
     let assignment: RankAssignment =
-        serde_json::from_str(&text).context("the supervisor's parameters is garbled")?;
+        serde_json::from_str(&text).context("cannot parse the rank assignment")?;
     set_parent_process_death_signal(Some(Signal::KILL))
         .context("prctl(PR_SET_PDEATHSIG) failed")?;
     // The supervisor may have exited before the call above.
@@ -215,8 +215,8 @@ fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
 
-/// Measures everything on the binding's devices; what became of GPUs' memory. A failure is told before
-/// anything else: what is under way may never end.
+/// Measures everything on the binding's devices and returns the use of GPUs' memory. A failure is reported
+/// before anything else: what is under way may never end.
 fn measure(
     plan: &Plan,
     member: &mut Member,
@@ -249,7 +249,7 @@ fn measure(
     Err(Reported)
 }
 
-/// The plan's backend on the binding's devices. A failure is nothing where the supervisor caused it.
+/// The plan's backend on the binding's devices. The error is `None` where the supervisor caused the failure.
 fn backend<'a>(
     plan: &'a Plan,
     member: &mut Member,
@@ -293,7 +293,7 @@ fn backend<'a>(
         }
         // The rank assignment has other devices than the plan needs.
         _ => {
-            let text = "the plan does not fit the parameters".to_owned();
+            let text = "the rank assignment does not fit the plan".to_owned();
             Err(Some(Failure::new(Exit::Internal, text)))
         }
     }

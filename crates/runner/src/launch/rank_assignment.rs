@@ -154,8 +154,8 @@ impl RankAssignment {
         self
     }
 
-    /// Variables that a process of ranks gets besides our own. Where ranks share a GPU, each process poses
-    /// as a host of its own: NCCL refuses two ranks of one host on one GPU, and only those (nccl's
+    /// Variables that a process of ranks gets besides our own. Where ranks share a GPU, each process
+    /// presents itself as a host of its own: NCCL refuses two ranks of one host on one GPU, and only those (nccl's
     /// src/init.cc, the check of busId within a hostHash). Virtual nodes are as many hosts; without
     /// NCCL_MNNVL_ENABLE=0 GPUs of one NVLink fabric would be joined again.
     ///
@@ -209,7 +209,7 @@ pub(super) struct RankDevice {
     pub(super) bound: Option<String>,
 }
 
-/// What earlier runs measured that this one can use. No more than that: a rank assignment is an
+/// What earlier runs measured that this one can use. No more than that: a rank assignment is one
 /// environment variable, which has room for 128 KiB.
 pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();

@@ -92,7 +92,7 @@ pub(super) fn run(
     let describe = &*describe;
     let (events, heard) = mpsc::channel();
     let signals = events.clone();
-    // After the last rank no event is read: the guard records later signals.
+    // After the last rank no event is read: `guard` records later signals.
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let (mut peak, mut gpu_memory) = (0, None);
     let mut counters = Counters::default();
@@ -137,7 +137,7 @@ struct Launch<'a> {
     /// The kernel's count of out-of-memory kills when the launch began.
     out_of_memory: OutOfMemoryKills,
     join_deadline: Instant,
-    /// When we last last_check at the time, and at the workers of this host.
+    /// When timeouts were last checked, and when the workers of this host were.
     last_check: Instant,
     workers_checked: Instant,
     begun: bool,

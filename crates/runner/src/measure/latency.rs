@@ -9,7 +9,7 @@ use super::{RunError, Session, samples::Samples};
 
 impl Session<'_> {
     /// Combines the samples of the ranks of our communicator. `batches` holds one operation's mean
-    /// time on every rank, in microseconds; our own iterations are in `apart`.
+    /// time on every rank, in microseconds; our own iterations are in `mine`.
     pub(super) fn latency_figures(
         &mut self,
         batches: &[Vec<f64>],

@@ -329,7 +329,7 @@ impl Session<'_> {
         let mut delay = Duration::ZERO;
         for iteration in 0..task.warmup + task.iterations {
             if test.is_multiple() {
-                // As in `time_iterations`.
+                // As in `batch::time_iterations`.
                 if channel.quiesce()? == Synchronized::No {
                     self.world.barrier(patience.map(|patience| Instant::now() + patience))?;
                 }

@@ -1,6 +1,6 @@
-//! Every pair of ranks, in rounds of disjoint pairs that talk at once: a look at all of them, and a second one
-//! at whoever seems slow, before anybody is accused.
-//! Not who talks when, nor what figures say (`busbw_core::pairs`).
+//! Every pair of ranks, in rounds of disjoint pairs that exchange messages at once: first all of them, then
+//! those that seem slow once more, before a verdict names a rank.
+//! Not the schedule, and not what the figures mean (`busbw_core::pairs`).
 
 mod look;
 mod neighbours;

@@ -106,14 +106,14 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
     )))
 }
 
-/// Whether the processes can pose as several nodes: each holds one rank, and each node as many of them.
+/// Whether the processes can be presented to NCCL as several nodes: each holds one rank, and each node as many of them.
 pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
     let nodes = plan.virtual_nodes;
     if nodes == 1 {
         return Ok(());
     }
     let why = if share {
-        "--share-gpus poses as one for each rank already".to_owned()
+        "--share-gpus already presents each rank to NCCL as a node of its own".to_owned()
     } else if plan.launched > 1 {
         "a launcher's processes may be on several hosts already".to_owned()
     } else if plan.processes() < plan.ranks() {

@@ -1,5 +1,5 @@
 //! A launcher's part in a plan: the backends that its processes can use, and the GPUs of each.
-//! Not their rendezvous (`busbw_job::rendezvous`).
+//! Not how they join (`busbw_job::rendezvous`).
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
 
@@ -44,7 +44,7 @@ pub(super) fn possible(
 pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), BadOption> {
     if launched.is_none() {
         return Err(BadOption::new(
-            "--backend mpi needs processes that an MPI launcher starts, and this one was started without: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
+            "--backend mpi needs processes that an MPI launcher starts, and no launcher started this one: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
         ));
     }
     if each != 1 {

@@ -1,5 +1,5 @@
 //! Defaults and checks of tests of messages: how many ranks, how often, and which options mean nothing.
-//! Not who talks to whom (`busbw_core::messages`).
+//! Not which ranks exchange messages (`busbw_core::messages`).
 
 use busbw_core::{
     Benchmark,

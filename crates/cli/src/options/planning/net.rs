@@ -26,7 +26,7 @@ pub(super) fn wanted(
     {
         let all: Vec<&str> = COLLECTIVES.iter().map(|collective| collective.name()).collect();
         return Err(BadOption::impossible(format!(
-            "--backend net has no {}: of collectives it has {}; messages between ranks are there, too",
+            "--backend net has no {}: its collectives are {}, and it has all tests of messages between ranks",
             collective.name(),
             all.join(" and ")
         )));

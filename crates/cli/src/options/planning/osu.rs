@@ -25,7 +25,7 @@ const COLLECTIVE_LOOPS: [u32; 4] = [1000, 100, 100, 10];
 /// Windows of `-V` (c/util/osu_util_mpi.h: WINDOW_SIZES).
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// Who moves the bytes where nobody says so: MPI, where its launcher and its library are there.
+/// The default backend: MPI, where its launcher and its library are there.
 pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendName {
     a.backend.unwrap_or(match osu.program.is_xccl() || a.nccl.is_some() {
         true => BackendName::Nccl,
@@ -34,7 +34,7 @@ pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> 
     })
 }
 
-/// What to say where nobody said who moves the bytes.
+/// The remark about a default backend.
 pub(super) fn unasked(
     asked: Option<BackendName>,
     backend: &BackendChoice,
@@ -122,7 +122,7 @@ fn percentiles(osu: &OsuArguments) -> Vec<u8> {
     osu.percentiles.iter().map(of).collect()
 }
 
-/// How many pairs talk. Ranks that are left over come to the barriers only.
+/// How many pairs exchange messages. The remaining ranks only take part in barriers.
 fn pairs(test: Messages, osu: &OsuArguments, ranks: usize) -> Result<usize, BadOption> {
     let name = osu.program.name;
     if !test.is_multiple() {

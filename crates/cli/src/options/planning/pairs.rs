@@ -1,5 +1,5 @@
 //! Defaults and checks of the matrix of pairs: which pairs, how often, and which options mean nothing.
-//! Not who talks when (`busbw_core::pairs`).
+//! Not the schedule (`busbw_core::pairs`).
 
 use busbw_core::{
     messages::Messages,
@@ -17,12 +17,12 @@ pub(super) const DEFAULT_SIZES: (u64, u64) = (8, 64 << 20);
 const LATENCY_LOOPS: [u32; 2] = [200, 20];
 /// Windows of a sample, timed and untimed, and the messages of each.
 const BANDWIDTH_LOOPS: [u32; 3] = [2, 1, 32];
-/// Beyond so many ranks each meets some others only.
+/// With more ranks than this, each is measured with some others only.
 const MAX_RANKS_FOR_ALL_PAIRS: usize = 128;
-/// So many.
+/// With this many others.
 const SAMPLED_PEERS: usize = 16;
 
-/// Which pairs, and what of them.
+/// Which pairs are measured, and by which tests.
 pub(super) fn pairing(
     a: &BenchArguments,
     backend: &BackendChoice,
@@ -63,12 +63,12 @@ pub(super) fn pairing(
     Ok(Pairing { selection, tests, adapts, strict: asked.strict })
 }
 
-/// Of so many ranks each meets some others only, unless something else was asked for.
+/// The remark that each of so many ranks is measured with some others only, unless the options select the pairs.
 pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
     let asked = a.pairing.as_ref().is_some_and(|pairing| pairing.rails || pairing.sample.is_some());
     (ranks > MAX_RANKS_FOR_ALL_PAIRS && !asked).then(|| {
         format!(
-            "{ranks} ranks are {} pairs: each rank meets {SAMPLED_PEERS} others, drawn; --sample {ranks} is all of them",
+            "{ranks} ranks are {} pairs: each rank is measured with {SAMPLED_PEERS} others, chosen at random; --sample {ranks} measures all of them",
             ranks * (ranks - 1) / 2
         )
     })

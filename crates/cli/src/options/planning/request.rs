@@ -1,4 +1,4 @@
-//! What planning is told of the machine, and why it refuses.
+//! What planning knows of the machine, and the error of options that cannot be used.
 //! Not what comes out (`busbw_runner::request`).
 
 use busbw_core::exit::{Exit, ExitError};

@@ -1,4 +1,4 @@
-//! Options of nccl-tests that mean nothing here: each is told with its reason, and the run goes on.
+//! Options of nccl-tests that mean nothing here: each is reported with its reason, and the run continues.
 //! Not what cannot be used at all.
 
 use busbw_core::{plan::BackendChoice, record::Waiver};
@@ -26,7 +26,9 @@ pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec
         (
             "--virtual-nodes",
             a.virtual_nodes,
-            &format!("--virtual-nodes poses to NCCL, and the {name} backend has none"),
+            &format!(
+                "--virtual-nodes changes what NCCL sees, and the {name} backend does not use NCCL"
+            ),
         ),
     ])
 }

@@ -20,7 +20,7 @@ use rustix::{
 use super::orders::{Greeting, INTERRUPT, Orders, READY};
 use busbw_host::machine;
 
-/// How long no line may arrive (`watch::HEARTBEAT_INTERVAL`): the connection is dead, but not closed.
+/// How long no line may arrive (`monitor::HEARTBEAT_INTERVAL`): the connection is dead, but not closed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the orders may take: busbw may still be copied to other hosts.
 const ORDERS_TIMEOUT: Duration = Duration::from_secs(600);

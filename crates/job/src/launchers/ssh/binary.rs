@@ -27,7 +27,7 @@ pub(super) const COPIED: &str = "busbw-copied";
 impl Binary {
     /// The running program, even if its file has been replaced.
     pub(super) fn ours() -> Result<Binary> {
-        let bytes = fs::read("/proc/self/exe").context("cannot read our own program file")?;
+        let bytes = fs::read("/proc/self/exe").context("cannot read busbw's own program file")?;
         let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Binary { bytes, hash })
     }

@@ -71,9 +71,9 @@ fn everyone_gets_everything_in_rank_order() {
     }
 }
 
-/// Four ranks in two memories of their own: nobody is a whole round ahead of anybody.
+/// Four ranks in two memories of their own: no rank is a whole round ahead of another.
 #[test]
-fn memories_meet_at_the_hub() {
+fn memories_synchronise_at_the_hub() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", events).unwrap();
     let rounds: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
@@ -105,7 +105,7 @@ fn memories_meet_at_the_hub() {
 }
 
 #[test]
-fn a_memory_that_does_not_come_is_named() {
+fn a_memory_missing_at_the_barrier_is_named() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", events).unwrap();
     let control = Control::map(Control::create(2).unwrap(), 2).unwrap();
@@ -186,7 +186,7 @@ fn abort_reaches_a_waiting_rank() {
 
 /// More ranks than a listening socket's usual queue holds, all at once; `bench/world.rs` has a thousand.
 #[test]
-fn hundreds_come_at_once() {
+fn hundreds_connect_at_once() {
     const RANKS: usize = 300;
     let (events, heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
@@ -232,7 +232,7 @@ fn a_slow_reader_holds_up_nobody() {
 
 /// Loopback is for the ranks of this host, whichever addresses were chosen for others.
 #[test]
-fn ranks_of_this_host_come_in_wherever_others_do() {
+fn ranks_of_this_host_join_over_loopback_in_any_case() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let scope = ListenScope::Network(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
     let hub = Hub::open(1, 2, scope, "secret", b"", events).unwrap();
@@ -240,7 +240,7 @@ fn ranks_of_this_host_come_in_wherever_others_do() {
 }
 
 #[test]
-fn unauthenticated_connections_pile_up_nothing() {
+fn unauthenticated_connections_are_bounded() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let mut unknown = TcpStream::connect(hub.address()).unwrap();

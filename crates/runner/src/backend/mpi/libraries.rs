@@ -82,9 +82,9 @@ impl Gpus {
         of(Kind::Cuda, false).or_else(|why| of(Kind::Hip, true).map_err(|_| why))
     }
 
-    /// How many of `ranks` ranks of this host share one GPU, whose memory is divided among them. A
+    /// How many of the `here` ranks of this host share one GPU, whose memory is divided among them. A
     /// process that sees a single GPU is taken to have it to itself
-    /// (`planning::launcher::first_device`).
+    /// (`first_device` of busbw-cli's options does so).
     pub fn ranks_on_one(&self, here: usize) -> usize {
         if self.count == 1 { 1 } else { here.div_ceil(self.count) }
     }

@@ -1,6 +1,6 @@
-//! What MPI and UCX say of who carries messages, kept apart from what they say to the user: a child of ours
-//! reads both from a pipe, keeps the one in memory, and passes the other to stderr at once, also when we are
-//! no more. Not what it means (`busbw_library_logs::mpi`).
+//! The lines in which MPI and UCX name their transports, separated from their messages to the user: a child
+//! process reads both from a pipe, keeps the former in memory and passes the latter to stderr at once, also
+//! after this process has exited. Not what the lines mean (`busbw_library_logs::mpi`).
 
 use std::{
     fs::File,

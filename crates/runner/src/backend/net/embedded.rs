@@ -26,7 +26,7 @@ pub fn provide(library: &'static [u8]) {
 }
 
 /// The library's file, which is written if it is not there: in a folder that is named by its content, so that
-/// several versions of busbw do not meet.
+/// several versions of busbw do not use each other's file.
 ///
 /// # Errors
 /// The cache cannot be written.

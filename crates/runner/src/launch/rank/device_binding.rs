@@ -29,7 +29,7 @@ pub(super) enum DeviceBinding {
 }
 
 impl DeviceBinding {
-    /// Takes driver `driver`'s binding and says what its ranks sit on.
+    /// Binds rank thread `driver` to its devices and describes the device of each of its ranks.
     ///
     /// # Errors
     /// A library or a GPU that cannot be used.

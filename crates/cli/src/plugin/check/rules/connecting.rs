@@ -81,7 +81,7 @@ pub(super) fn connect_returns(subject: &Subject) -> Outcome<RuleOutcome> {
 pub(super) fn accept_returns(subject: &Subject) -> Outcome<RuleOutcome> {
     with_device(subject, || {
         let (mut listener, _) = subject.listen()?;
-        match returns("accept of nobody", || listener.accept().map_err(words))? {
+        match returns("accept without a peer", || listener.accept().map_err(words))? {
             None => Ok(()),
             Some(_) => Err("accept returned a connection, but nobody had connected".to_owned()),
         }
