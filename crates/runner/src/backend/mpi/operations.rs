@@ -8,6 +8,8 @@ use busbw_core::{
 };
 use busbw_ffi::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
+use crate::backend::Reason;
+
 /// The collectives that this backend has; another one is waived.
 const COLLECTIVES: [Collective; 12] = [
     Collective::AllReduce,
@@ -23,6 +25,25 @@ const COLLECTIVES: [Collective; 12] = [
     Collective::HyperCube,
     Collective::Barrier,
 ];
+
+/// Whether a case can run in place.
+///
+/// # Errors
+/// MPI has no in-place form of the call, or this library's form of it fails.
+pub(super) fn has_in_place(case: &Case, rank: &Rank) -> Result<(), Reason> {
+    match case.collective {
+        Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
+        Collective::Reduce => {
+            let may = rank.may_reduce_in_place(case.sweep.root);
+            may.map_err(|why| Reason(why.to_string()))
+        }
+        Collective::ReduceScatter => {
+            let may = rank.may_reduce_scatter_in_place();
+            may.map_err(|why| Reason(why.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// A prepared case.
 pub(super) struct Prepared {
