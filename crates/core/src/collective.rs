@@ -12,7 +12,6 @@ pub use spec::{
     Algorithm, BufferShape, BusFactor, CollectiveSpec, Cost, OpColumn, Output, Received,
 };
 
-use crate::pattern::Content;
 use Algorithm::{Pull, Push, Share, Slot};
 
 /// A collective operation.
@@ -45,16 +44,13 @@ pub enum Collective {
     /// all_gather by log2(ranks) exchanges; powers of two only.
     #[serde(rename = "hypercube")]
     HyperCube,
-    /// A ring the other way: send to the rank before, receive from the next.
-    #[serde(rename = "recvsend")]
-    RecvSend,
     /// No rank goes on before all have come; moves no data.
     Barrier,
 }
 
 impl Collective {
     /// Every collective that moves data.
-    pub const ALL: [Collective; 12] = [
+    pub const ALL: [Collective; 11] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -66,7 +62,6 @@ impl Collective {
         Collective::Scatter,
         Collective::SendRecv,
         Collective::HyperCube,
-        Collective::RecvSend,
     ];
 
     /// What there is to know of it.
@@ -84,7 +79,6 @@ impl Collective {
             Collective::Scatter => &SCATTER,
             Collective::SendRecv => &SENDRECV,
             Collective::HyperCube => &HYPERCUBE,
-            Collective::RecvSend => &RECVSEND,
             Collective::Barrier => &BARRIER,
         }
     }
@@ -360,28 +354,6 @@ const HYPERCUBE: CollectiveSpec = CollectiveSpec {
     cost: |n, size| (n.log2(), size * (n - 1.0) / n),
     received: |size, _, k| size * (k - 1.0),
     output: layout::gathered,
-};
-
-const RECVSEND: CollectiveSpec = CollectiveSpec {
-    name: "recvsend",
-    nccl_tests: None,
-    buffers: BufferShape::Whole,
-    reduces: false,
-    rooted: false,
-    op_column: OpColumn::None,
-    in_place: false,
-    power_of_two: false,
-    divides_message: false,
-    counts_own_chunk: true,
-    bus_factor: BusFactor::One,
-    algorithms: &[Slot, Pull],
-    tuned_by_nccl: false,
-    cost: |_, size| (1.0, size),
-    received: |size, _, k| size * k,
-    output: |shape, rank, _| {
-        let source = (rank + 1) % shape.ranks;
-        shape.all(Content::Copied { source, first: 0 })
-    },
 };
 
 const BARRIER: CollectiveSpec = CollectiveSpec {

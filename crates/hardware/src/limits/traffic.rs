@@ -175,7 +175,7 @@ fn direct(collective: Collective, ranks: Ranks) -> Result<Crossing, String> {
         Collective::AllGather | Collective::ReduceScatter => plain(within, within + away, g * away),
         // The root's own link, and the NICs of its island.
         Collective::Gather | Collective::Scatter => plain(within, within + away, away),
-        Collective::SendRecv | Collective::RecvSend => {
+        Collective::SendRecv => {
             let inside = f64::from(ranks.island > 1);
             let outside = f64::from(several);
             plain(inside, inside.max(outside), outside)

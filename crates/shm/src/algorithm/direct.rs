@@ -73,10 +73,6 @@ impl Communicator {
                 let before = (me + self.size() - 1) % self.size();
                 self.fetch(call, before, 0, 0, len, store);
             }
-            C::RecvSend => {
-                let next = (me + 1) % self.size();
-                self.fetch(call, next, 0, 0, len, store);
-            }
             C::HyperCube => self.hypercube(call, store)?,
         }
         self.barrier()

@@ -63,11 +63,6 @@ impl Communicator {
                 let before = (me + ranks - 1) % ranks;
                 self.take(call, before, 0, 0, len, |peer| peer == before)?;
             }
-            Collective::RecvSend => {
-                self.post(call, len)?;
-                let next = (me + 1) % ranks;
-                self.take(call, next, 0, 0, len, |peer| peer == next)?;
-            }
             // The specs of others name no slots.
             _ => {}
         }

@@ -11,7 +11,7 @@ use busbw_ffi::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankEr
 use crate::backend::Reason;
 
 /// The collectives that this backend has; another one is waived.
-const COLLECTIVES: [Collective; 13] = [
+const COLLECTIVES: [Collective; 12] = [
     Collective::AllReduce,
     Collective::AllGather,
     Collective::ReduceScatter,
@@ -23,7 +23,6 @@ const COLLECTIVES: [Collective; 13] = [
     Collective::Scatter,
     Collective::SendRecv,
     Collective::HyperCube,
-    Collective::RecvSend,
     Collective::Barrier,
 ];
 
@@ -33,9 +32,7 @@ const COLLECTIVES: [Collective; 13] = [
 /// MPI has no in-place form of the call, or this library's form of it fails.
 pub(super) fn has_in_place(case: &Case, rank: &Rank) -> Result<(), Reason> {
     match case.collective {
-        Collective::SendRecv | Collective::RecvSend => {
-            Err(Reason("MPI_Sendrecv has no in-place form".to_owned()))
-        }
+        Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
         Collective::Reduce => {
             let may = rank.may_reduce_in_place(case.sweep.root);
             may.map_err(|why| Reason(why.to_string()))
@@ -157,11 +154,6 @@ impl Prepared {
                 let next = (self.me + 1) % self.ranks;
                 let last = (self.me + self.ranks - 1) % self.ranks;
                 rank.exchange((from, next), (to, last), elements)
-            }
-            (Collective::RecvSend, ..) => {
-                let next = (self.me + 1) % self.ranks;
-                let last = (self.me + self.ranks - 1) % self.ranks;
-                rank.exchange((from, last), (to, next), elements)
             }
             (Collective::HyperCube, ..) => self.hypercube(rank, from, to, in_place),
             (Collective::Barrier, ..) => rank.barrier(),

@@ -95,7 +95,7 @@ pub(super) fn regions(
 }
 
 /// The collectives that this backend has; another one is waived.
-pub(super) const COLLECTIVES: [Collective; 12] = [
+pub(super) const COLLECTIVES: [Collective; 11] = [
     Collective::AllReduce,
     Collective::AllGather,
     Collective::ReduceScatter,
@@ -107,7 +107,6 @@ pub(super) const COLLECTIVES: [Collective; 12] = [
     Collective::Scatter,
     Collective::SendRecv,
     Collective::HyperCube,
-    Collective::RecvSend,
 ];
 
 /// The groups of an operation, one after the other: each must be complete on every rank's stream
@@ -170,7 +169,6 @@ pub(super) fn enqueue(
         Collective::Gather => exchange.gather(),
         Collective::Scatter => exchange.scatter(),
         Collective::SendRecv => exchange.ring(),
-        Collective::RecvSend => exchange.ring_back(),
         Collective::AllToAllV => exchange.uneven(),
         Collective::HyperCube => exchange.hypercube(step),
         // `supported` waives these.
@@ -218,12 +216,6 @@ impl Exchange<'_> {
         let (rank, ranks) = (self.communicator.rank(), self.shape.ranks);
         self.send(self.send, 0, self.call.count, (rank + 1) % ranks)?;
         self.recv(0, self.call.count, (rank + ranks - 1) % ranks)
-    }
-
-    fn ring_back(&self) -> Result<(), NcclError> {
-        let (rank, ranks) = (self.communicator.rank(), self.shape.ranks);
-        self.send(self.send, 0, self.call.count, (rank + ranks - 1) % ranks)?;
-        self.recv(0, self.call.count, (rank + 1) % ranks)
     }
 
     /// Every pair has its own size, packed without gaps in the order of the peers.
