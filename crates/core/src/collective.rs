@@ -97,44 +97,6 @@ impl Collective {
     pub fn from_name(name: &str) -> Option<Collective> {
         Collective::every().find(|c| c.name() == name)
     }
-
-    /// Whether it moves data.
-    pub const fn moves_data(self) -> bool {
-        !matches!(self.spec().buffers, BufferShape::Nothing)
-    }
-
-    /// Whether one rank's part of the larger buffer is a message of the OSU Micro-Benchmarks, so that
-    /// the buffer holds as many messages as there are ranks.
-    pub const fn chunked(self) -> bool {
-        let spec = self.spec();
-        let uneven = matches!(spec.buffers, BufferShape::Uneven);
-        (spec.buffers.are_divided() || uneven) && !spec.divides_message
-    }
-
-    /// Whether elements are combined by an operator.
-    pub const fn reduces(self) -> bool {
-        self.spec().reduces
-    }
-
-    /// Whether one rank is the root.
-    pub const fn rooted(self) -> bool {
-        self.spec().rooted
-    }
-
-    /// What the redop column holds.
-    pub const fn op_column(self) -> OpColumn {
-        self.spec().op_column
-    }
-
-    /// Whether the in-place result means anything, see [`CollectiveSpec::in_place`].
-    pub const fn in_place_is_valid(self) -> bool {
-        self.spec().in_place
-    }
-
-    /// Whether it is defined for this number of ranks.
-    pub const fn allows(self, ranks: usize) -> bool {
-        !self.spec().power_of_two || ranks.is_power_of_two()
-    }
 }
 
 // A new one is in `ALL` too, and before the barrier.
