@@ -6,20 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Collective;
-
-/// Who moves what. docs/algorithms.md counts the steps and bytes of each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Algorithm {
-    /// Through slots: each sender puts its message behind the counter that announces it.
-    Slot,
-    /// Whoever receives reads it where it lies.
-    Pull,
-    /// Whoever sends writes it where it belongs.
-    Push,
-    /// Every rank does an n-th of all the work, whosever buffers it concerns.
-    Share,
-}
+pub use crate::collective::Algorithm;
 
 /// An algorithm, and how it stores what it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,20 +33,7 @@ impl fmt::Display for Choice {
 impl Algorithm {
     /// The ways to run a collective, the one for the smallest messages first.
     pub const fn of(collective: Collective) -> &'static [Algorithm] {
-        use Algorithm::{Pull, Push, Share, Slot};
-        match collective {
-            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => {
-                &[Slot, Pull, Share]
-            }
-            Collective::AllGather | Collective::Gather => &[Slot, Pull, Push],
-            Collective::ReduceScatter
-            | Collective::Scatter
-            | Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::SendRecv => &[Slot, Pull],
-            // Its log2(n) exchanges are what it is, and a barrier has no data.
-            Collective::HyperCube | Collective::Barrier => &[Pull],
-        }
+        collective.spec().algorithms
     }
 }
 

@@ -12,25 +12,6 @@ pub struct Bandwidth {
     pub busbw: f64,
 }
 
-/// What makes busbw out of algbw: the factors of `getBw` in nccl-tests 2.19.6.
-pub fn bus_factor(collective: Collective, ranks: usize) -> f64 {
-    let n = ranks as f64;
-    match collective {
-        Collective::AllReduce => 2.0 * (n - 1.0) / n,
-        Collective::AllGather
-        | Collective::ReduceScatter
-        | Collective::AllToAll
-        | Collective::AllToAllV
-        | Collective::Gather
-        | Collective::Scatter => (n - 1.0) / n,
-        Collective::Broadcast
-        | Collective::Reduce
-        | Collective::SendRecv
-        | Collective::HyperCube
-        | Collective::Barrier => 1.0,
-    }
-}
-
 /// Bandwidth of a collective that took `seconds`. The numerators and factors are `getBw` of the
 /// program of that name in nccl-tests 2.19.6; alltoallv uses the busiest rank's bytes.
 ///
@@ -47,24 +28,14 @@ pub fn bandwidth(
     ranks: usize,
     seconds: f64,
 ) -> Bandwidth {
-    let n = ranks as f64;
-    let param = counts.param as f64 * element_bytes as f64;
-    let bytes = match collective {
-        Collective::AllReduce
-        | Collective::Broadcast
-        | Collective::Reduce
-        | Collective::SendRecv => param,
-        Collective::AllGather
-        | Collective::ReduceScatter
-        | Collective::AllToAll
-        | Collective::Gather
-        | Collective::Scatter => param * n,
-        Collective::AllToAllV => counts.bytes(element_bytes) as f64,
-        Collective::HyperCube => param * (n - 1.0),
-        Collective::Barrier => 0.0,
+    let spec = collective.spec();
+    let bytes = if spec.counts_own_chunk {
+        counts.bytes(element_bytes) as f64
+    } else {
+        counts.param as f64 * element_bytes as f64 * (ranks as f64 - 1.0)
     };
     let algbw = bytes / 1e9 / seconds;
-    Bandwidth { algbw, busbw: algbw * bus_factor(collective, ranks) }
+    Bandwidth { algbw, busbw: algbw * spec.bus_factor.of(ranks) }
 }
 
 #[cfg(test)]

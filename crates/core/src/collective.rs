@@ -1,9 +1,18 @@
-//! The eleven collectives of nccl-tests 2.19.6, the barrier, and how they turn a size into element counts.
-//! Not how data moves (`busbw-shm`) and not bandwidth (`bandwidth`).
+//! The eleven collectives of nccl-tests 2.19.6 and the barrier: one [`CollectiveSpec`] each.
+//! Not how data moves (the backends' arms).
+
+mod counts;
+pub mod layout;
+mod spec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alltoallv::Traffic;
+pub use counts::Counts;
+pub use spec::{
+    Algorithm, BufferShape, BusFactor, CollectiveSpec, Cost, OpColumn, Output, Received,
+};
+
+use Algorithm::{Pull, Push, Share, Slot};
 
 /// A collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,45 +44,12 @@ pub enum Collective {
     /// all_gather by log2(ranks) exchanges; powers of two only.
     #[serde(rename = "hypercube")]
     HyperCube,
-    /// No rank leaves before all have entered; moves no data.
+    /// No rank goes on before all have come; moves no data.
     Barrier,
 }
 
-/// What one rank sends and receives, in elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Elements in one rank's send buffer (of the busiest rank, in alltoallv).
-    pub send: usize,
-    /// Elements in one rank's receive buffer (of the busiest rank, in alltoallv).
-    pub recv: usize,
-    /// The `count` argument of the library call: the count column.
-    pub param: usize,
-    /// In place, rank r sends from r times this element offset of the buffer.
-    pub send_in_place_stride: usize,
-    /// In place, rank r receives at r times this element offset of the buffer.
-    pub recv_in_place_stride: usize,
-}
-
-impl Counts {
-    /// The size column: the larger of what one rank sends and receives, in bytes.
-    pub fn bytes(&self, element_bytes: usize) -> usize {
-        self.send.max(self.recv) * element_bytes
-    }
-}
-
-/// What the redop column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpColumn {
-    /// The operator's name; the test runs once per operator of `-o`.
-    Name,
-    /// The word `none`.
-    None,
-    /// Nothing: hypercube's column is blank (src/hypercube.cu:104).
-    Blank,
-}
-
 impl Collective {
-    /// Every collective of nccl-tests, which are those that move data.
+    /// Every collective that moves data.
     pub const ALL: [Collective; 11] = [
         Collective::AllReduce,
         Collective::AllGather,
@@ -88,218 +64,303 @@ impl Collective {
         Collective::HyperCube,
     ];
 
-    /// The command's name; nccl-tests' program is this and `_perf`.
-    pub const fn name(self) -> &'static str {
+    /// What there is to know of it.
+    #[inline]
+    pub const fn spec(self) -> &'static CollectiveSpec {
         match self {
-            Collective::AllReduce => "all_reduce",
-            Collective::AllGather => "all_gather",
-            Collective::ReduceScatter => "reduce_scatter",
-            Collective::Broadcast => "broadcast",
-            Collective::Reduce => "reduce",
-            Collective::AllToAll => "alltoall",
-            Collective::AllToAllV => "alltoallv",
-            Collective::Gather => "gather",
-            Collective::Scatter => "scatter",
-            Collective::SendRecv => "sendrecv",
-            Collective::HyperCube => "hypercube",
-            Collective::Barrier => "barrier",
+            Collective::AllReduce => &ALL_REDUCE,
+            Collective::AllGather => &ALL_GATHER,
+            Collective::ReduceScatter => &REDUCE_SCATTER,
+            Collective::Broadcast => &BROADCAST,
+            Collective::Reduce => &REDUCE,
+            Collective::AllToAll => &ALLTOALL,
+            Collective::AllToAllV => &ALLTOALLV,
+            Collective::Gather => &GATHER,
+            Collective::Scatter => &SCATTER,
+            Collective::SendRecv => &SENDRECV,
+            Collective::HyperCube => &HYPERCUBE,
+            Collective::Barrier => &BARRIER,
         }
+    }
+
+    /// Those that move data, and those that do not.
+    pub fn every() -> impl Iterator<Item = Collective> + Clone {
+        Collective::ALL.into_iter().chain([Collective::Barrier])
+    }
+
+    /// The command's name.
+    pub const fn name(self) -> &'static str {
+        self.spec().name
     }
 
     /// The collective of that name.
     pub fn from_name(name: &str) -> Option<Collective> {
-        let all = Collective::ALL.into_iter().chain([Collective::Barrier]);
-        all.into_iter().find(|c| c.name() == name)
+        Collective::every().find(|c| c.name() == name)
     }
+}
 
-    /// Whether one rank's part of the larger buffer is a chunk of it, so that the buffer holds as many
-    /// messages as there are ranks.
-    pub const fn chunked(self) -> bool {
-        matches!(
-            self,
-            Collective::AllGather
-                | Collective::Gather
-                | Collective::HyperCube
-                | Collective::Scatter
-                | Collective::AllToAll
-                | Collective::AllToAllV
-        )
-    }
+// A new one is in `ALL` too, and before the barrier.
+const _: () = assert!(Collective::ALL.len() == Collective::Barrier as usize);
 
-    /// Whether elements are combined by an operator.
-    pub const fn reduces(self) -> bool {
-        matches!(self, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce)
-    }
+const ALL_REDUCE: CollectiveSpec = CollectiveSpec {
+    name: "all_reduce",
+    nccl_tests: Some("all_reduce_perf"),
+    buffers: BufferShape::Whole,
+    reduces: true,
+    rooted: false,
+    op_column: OpColumn::Name,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::OthersTwice,
+    algorithms: &[Slot, Pull, Share],
+    tuned_by_nccl: true,
+    cost: |n, size| (2.0 * (n - 1.0), 2.0 * size * (n - 1.0) / n),
+    // Reduced, and distributed again: each crosses the groups' cut.
+    received: |size, _, k| 2.0 * size * (k - 1.0),
+    output: layout::reduced,
+};
 
-    /// Whether one rank is the root.
-    pub const fn rooted(self) -> bool {
-        matches!(
-            self,
-            Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter
-        )
-    }
+const ALL_GATHER: CollectiveSpec = CollectiveSpec {
+    name: "all_gather",
+    nccl_tests: Some("all_gather_perf"),
+    buffers: BufferShape::Gathered,
+    reduces: false,
+    rooted: false,
+    op_column: OpColumn::None,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull, Push],
+    tuned_by_nccl: true,
+    cost: cost_of_chunks,
+    received: |size, _, k| size * (k - 1.0),
+    output: layout::gathered,
+};
 
-    /// What the redop column holds. sendrecv prints an operator although it uses none, and runs
-    /// once for each of `-o all` (src/sendrecv.cu:120-126).
-    pub const fn op_column(self) -> OpColumn {
-        match self {
-            Collective::HyperCube => OpColumn::Blank,
-            Collective::SendRecv => OpColumn::Name,
-            _ if self.reduces() => OpColumn::Name,
-            _ => OpColumn::None,
-        }
-    }
+const REDUCE_SCATTER: CollectiveSpec = CollectiveSpec {
+    name: "reduce_scatter",
+    nccl_tests: Some("reduce_scatter_perf"),
+    buffers: BufferShape::Scattered,
+    reduces: true,
+    rooted: false,
+    op_column: OpColumn::Name,
+    in_place: true,
+    power_of_two: false,
+    // osu_reduce_scatter alone: its message is what a rank gives in all.
+    divides_message: true,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull],
+    tuned_by_nccl: true,
+    cost: cost_of_chunks,
+    received: |size, _, k| size * (k - 1.0),
+    output: layout::reduced_chunk,
+};
 
-    /// Whether the in-place result means anything: where it does not, nccl-tests times it all the
-    /// same and prints N/A for #wrong.
-    pub const fn in_place_is_valid(self) -> bool {
-        !matches!(self, Collective::AllToAll | Collective::AllToAllV | Collective::SendRecv)
-    }
+const BROADCAST: CollectiveSpec = CollectiveSpec {
+    name: "broadcast",
+    nccl_tests: Some("broadcast_perf"),
+    buffers: BufferShape::Whole,
+    reduces: false,
+    rooted: true,
+    op_column: OpColumn::None,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::One,
+    algorithms: &[Slot, Pull, Share],
+    tuned_by_nccl: true,
+    cost: |n, size| (n - 1.0, size),
+    received: |size, _, k| size * (k - 1.0),
+    output: layout::of_root,
+};
 
-    /// Element counts for a requested size of `bytes` with elements of `element_bytes` over `ranks`.
-    /// Chunked collectives round one rank's chunk down to 16 bytes (since nccl-tests 2.13.12); each
-    /// arm is `getCollByteCount` of the program of that name.
-    pub fn counts(
-        self,
-        bytes: usize,
-        element_bytes: usize,
-        ranks: usize,
-        traffic: &Traffic,
-    ) -> Counts {
-        let whole = bytes / element_bytes;
-        let chunk = (whole / ranks.max(1)) & !(16 / element_bytes - 1);
-        let plain = |send, recv, param| Counts {
-            send,
-            recv,
-            param,
-            send_in_place_stride: 0,
-            recv_in_place_stride: 0,
-        };
-        match self {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::SendRecv => plain(whole, whole, whole),
-            Collective::AllGather | Collective::HyperCube | Collective::Gather => {
-                Counts { send_in_place_stride: chunk, ..plain(chunk, chunk * ranks, chunk) }
-            }
-            Collective::ReduceScatter | Collective::Scatter => {
-                Counts { recv_in_place_stride: chunk, ..plain(chunk * ranks, chunk, chunk) }
-            }
-            Collective::AllToAll => plain(chunk * ranks, chunk * ranks, chunk),
-            Collective::AllToAllV => {
-                let param = if traffic.is_matrix() { 0 } else { chunk };
-                let total = param * ranks * element_bytes;
-                let (send, recv) = traffic.largest_totals(ranks, total, element_bytes);
-                plain(send, recv, param)
-            }
-            Collective::Barrier => plain(0, 0, 0),
-        }
-    }
+const REDUCE: CollectiveSpec = CollectiveSpec {
+    name: "reduce",
+    nccl_tests: Some("reduce_perf"),
+    buffers: BufferShape::Whole,
+    reduces: true,
+    rooted: true,
+    op_column: OpColumn::Name,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::One,
+    algorithms: &[Slot, Pull, Share],
+    tuned_by_nccl: true,
+    cost: |n, size| (n - 1.0, size),
+    received: |size, _, k| size * (k - 1.0),
+    output: layout::reduced_at_root,
+};
 
-    /// Element counts for a message of `bytes`, as the OSU Micro-Benchmarks 7.4 count: what one rank gives
-    /// to another, or to all; in reduce_scatter what it gives in all (c/mpi/collective/blocking). Rounded
-    /// down to the element, in reduce_scatter to one for each rank; no chunk is rounded further.
-    pub fn counts_of_message(self, bytes: usize, element_bytes: usize, ranks: usize) -> Counts {
-        let count = bytes / element_bytes;
-        let (send, recv, param) = match self {
-            Collective::Barrier => (0, 0, 0),
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::SendRecv => (count, count, count),
-            Collective::ReduceScatter => {
-                let share = count / ranks.max(1);
-                (share * ranks, share, share)
-            }
-            Collective::AllGather | Collective::HyperCube | Collective::Gather => {
-                (count, count * ranks, count)
-            }
-            Collective::Scatter => (count * ranks, count, count),
-            Collective::AllToAll | Collective::AllToAllV => (count * ranks, count * ranks, count),
-        };
-        let gathers =
-            matches!(self, Collective::AllGather | Collective::HyperCube | Collective::Gather);
-        let scatters = matches!(self, Collective::ReduceScatter | Collective::Scatter);
-        Counts {
-            send,
-            recv,
-            param,
-            send_in_place_stride: if gathers { param } else { 0 },
-            recv_in_place_stride: if scatters { param } else { 0 },
-        }
-    }
+const ALLTOALL: CollectiveSpec = CollectiveSpec {
+    name: "alltoall",
+    nccl_tests: Some("alltoall_perf"),
+    buffers: BufferShape::Exchanged,
+    reduces: false,
+    rooted: false,
+    op_column: OpColumn::None,
+    in_place: false,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull],
+    tuned_by_nccl: false,
+    cost: cost_of_chunks,
+    received: |size, n, k| size * n * (k - 1.0) / k,
+    output: layout::exchanged,
+};
 
-    /// Bytes of the message that a count column of `param` elements means, see
-    /// [`Collective::counts_of_message`].
-    pub const fn message_bytes(self, param: u64, element_bytes: usize, ranks: usize) -> u64 {
-        let shares = if matches!(self, Collective::ReduceScatter) { ranks as u64 } else { 1 };
-        param * shares * element_bytes as u64
-    }
+const ALLTOALLV: CollectiveSpec = CollectiveSpec {
+    name: "alltoallv",
+    nccl_tests: Some("alltoallv_perf"),
+    buffers: BufferShape::Uneven,
+    reduces: false,
+    rooted: false,
+    op_column: OpColumn::None,
+    in_place: false,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull],
+    tuned_by_nccl: false,
+    cost: cost_of_chunks,
+    received: |size, n, k| size * n * (k - 1.0) / k,
+    output: layout::exchanged_unevenly,
+};
+
+const GATHER: CollectiveSpec = CollectiveSpec {
+    name: "gather",
+    nccl_tests: Some("gather_perf"),
+    buffers: BufferShape::Gathered,
+    reduces: false,
+    rooted: true,
+    op_column: OpColumn::None,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull, Push],
+    tuned_by_nccl: false,
+    cost: cost_of_chunks,
+    received: |size, _, k| size * (k - 1.0) / k,
+    output: layout::gathered_at_root,
+};
+
+const SCATTER: CollectiveSpec = CollectiveSpec {
+    name: "scatter",
+    nccl_tests: Some("scatter_perf"),
+    buffers: BufferShape::Scattered,
+    reduces: false,
+    rooted: true,
+    op_column: OpColumn::None,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::Others,
+    algorithms: &[Slot, Pull],
+    tuned_by_nccl: false,
+    cost: cost_of_chunks,
+    received: |size, _, k| size * (k - 1.0) / k,
+    output: layout::chunk_of_root,
+};
+
+const SENDRECV: CollectiveSpec = CollectiveSpec {
+    name: "sendrecv",
+    nccl_tests: Some("sendrecv_perf"),
+    buffers: BufferShape::Whole,
+    reduces: false,
+    rooted: false,
+    // It prints an operator although it uses none, and runs once for each of `-o all` (src/sendrecv.cu:120-126).
+    op_column: OpColumn::Name,
+    in_place: false,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::One,
+    algorithms: &[Slot, Pull],
+    tuned_by_nccl: false,
+    cost: |_, size| (1.0, size),
+    // One neighbour of each group is in the next one.
+    received: |size, _, k| size * k,
+    output: layout::of_previous,
+};
+
+const HYPERCUBE: CollectiveSpec = CollectiveSpec {
+    name: "hypercube",
+    nccl_tests: Some("hypercube_perf"),
+    buffers: BufferShape::Gathered,
+    reduces: false,
+    rooted: false,
+    // src/hypercube.cu:104
+    op_column: OpColumn::Blank,
+    in_place: true,
+    // src/hypercube.cu:107
+    power_of_two: true,
+    divides_message: false,
+    counts_own_chunk: false,
+    bus_factor: BusFactor::One,
+    // Its log2(n) exchanges are what it is.
+    algorithms: &[Pull],
+    tuned_by_nccl: false,
+    cost: |n, size| (n.log2(), size * (n - 1.0) / n),
+    received: |size, _, k| size * (k - 1.0),
+    output: layout::gathered,
+};
+
+const BARRIER: CollectiveSpec = CollectiveSpec {
+    name: "barrier",
+    nccl_tests: None,
+    buffers: BufferShape::Nothing,
+    reduces: false,
+    rooted: false,
+    op_column: OpColumn::None,
+    in_place: true,
+    power_of_two: false,
+    divides_message: false,
+    counts_own_chunk: true,
+    bus_factor: BusFactor::One,
+    algorithms: &[Pull],
+    tuned_by_nccl: false,
+    cost: cost_of_chunks,
+    received: |_, _, _| 0.0,
+    output: layout::nothing,
+};
+
+/// A ring in which every rank passes on all chunks but one.
+fn cost_of_chunks(ranks: f64, size: f64) -> (f64, f64) {
+    (ranks - 1.0, size * (ranks - 1.0) / ranks)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    /// reference: "n=2: 8,16->0, 32->32, 1000->992; n=3: 32->0, 64->48, …; n=8: 8..100->0, 128->128".
+    /// Records hold the enum's names, commands the specs'.
     #[test]
-    fn chunked_sizes_round_down_to_sixteen_bytes_a_rank() {
-        let size = |ranks, bytes| {
-            Collective::AllGather.counts(bytes, 4, ranks, &Traffic::default()).bytes(4)
-        };
-        for (ranks, bytes, printed) in [
-            (2, 8, 0),
-            (2, 16, 0),
-            (2, 32, 32),
-            (2, 1000, 992),
-            (3, 32, 0),
-            (3, 64, 48),
-            (3, 1024, 1008),
-            (3, 1_048_576, 1_048_560),
-            (8, 100, 0),
-            (8, 128, 128),
-            (8, 1000, 896),
-        ] {
-            assert_eq!(size(ranks, bytes), printed, "{ranks} ranks, {bytes} bytes");
+    fn a_record_has_the_name_of_the_command() {
+        for collective in Collective::every() {
+            let json = serde_json::to_string(&collective).unwrap();
+            assert_eq!(json, format!("\"{}\"", collective.name()));
+            assert_eq!(Collective::from_name(collective.name()), Some(collective));
         }
     }
 
     #[test]
-    fn unchunked_sizes_round_to_the_element() {
-        let counts = Collective::AllReduce.counts(10, 4, 2, &Traffic::default());
-        assert_eq!((counts.bytes(4), counts.param), (8, 2));
-    }
-
-    #[test]
-    fn a_message_is_what_one_rank_gives() {
-        for (collective, send, recv) in [
-            (Collective::AllReduce, 5, 5),
-            (Collective::AllGather, 5, 15),
-            (Collective::Scatter, 15, 5),
-            (Collective::AllToAllV, 15, 15),
-            (Collective::ReduceScatter, 3, 1),
-            (Collective::Barrier, 0, 0),
-        ] {
-            let counts = collective.counts_of_message(22, 4, 3);
-            assert_eq!((counts.send, counts.recv), (send, recv), "{collective:?}");
-            let bytes = collective.message_bytes(counts.param as u64, 4, 3) as usize;
-            assert_eq!(collective.counts_of_message(bytes, 4, 3), counts, "{collective:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn printed_size_never_exceeds_the_request(
-            which in 0usize..11, bytes in 0usize..1 << 30, log in 0u32..4, ranks in 1usize..18,
-        ) {
-            let element = 1 << log;
-            let c = Collective::ALL[which];
-            let counts = c.counts(bytes, element, ranks, &Traffic::default());
-            prop_assert!(counts.bytes(element) <= bytes);
-            let end = (ranks - 1) * counts.send_in_place_stride + counts.send;
-            prop_assert!(end * element <= bytes);
+    fn what_moves_data_is_in_the_list() {
+        for collective in Collective::every() {
+            assert_eq!(Collective::ALL.contains(&collective), collective.moves_data());
+            assert!(!collective.spec().algorithms.is_empty(), "{collective:?}");
         }
     }
 }

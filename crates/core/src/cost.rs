@@ -30,15 +30,8 @@ impl CostModel {
         element_bytes: usize,
         ranks: usize,
     ) -> f64 {
-        let n = ranks as f64;
         let size = counts.bytes(element_bytes) as f64;
-        let (steps, bytes) = match collective {
-            Collective::AllReduce => (2.0 * (n - 1.0), 2.0 * size * (n - 1.0) / n),
-            Collective::HyperCube => (n.log2(), size * (n - 1.0) / n),
-            Collective::SendRecv => (1.0, size),
-            Collective::Broadcast | Collective::Reduce => (n - 1.0, size),
-            _ => (n - 1.0, size * (n - 1.0) / n),
-        };
+        let (steps, bytes) = (collective.spec().cost)(ranks as f64, size);
         (self.alpha_us * 1e-6) * steps.max(1.0) + bytes / (self.gbps * 1e9)
     }
 }

@@ -10,7 +10,7 @@ pub mod alltoallv;
 pub mod bandwidth;
 /// What a run measures.
 pub mod benchmark;
-/// The eleven collectives and how they count elements.
+/// The collectives: a spec for each, how they count elements, and where those must have come from.
 pub mod collective;
 /// Tables as aligned columns.
 pub mod columns;
@@ -26,8 +26,6 @@ pub mod exit;
 pub mod fault;
 /// How busbw starts itself.
 pub mod hidden_commands;
-/// Where every element of a receive buffer must have come from.
-pub mod layout;
 /// Tests of messages between pairs of ranks.
 pub mod messages;
 /// A release of NCCL, as written and ordered.
@@ -56,6 +54,6 @@ pub mod size;
 pub mod split;
 
 pub use benchmark::Benchmark;
-pub use collective::Collective;
+pub use collective::{Collective, layout};
 pub use datatype::DataType;
 pub use op::ReduceOp;

@@ -10,7 +10,7 @@ mod head;
 use std::io::{self, Write};
 
 use busbw_core::{
-    Benchmark, Collective, DataType,
+    Collective, DataType,
     exit::Exit,
     messages::Messages,
     osu::Program,
@@ -120,7 +120,7 @@ fn osu(plan: &Plan) -> Osu {
 
 /// Whether rows have a size: a barrier's have none.
 fn is_sized(plan: &Plan) -> bool {
-    plan.benchmark != Benchmark::Collective(Collective::Barrier)
+    plan.benchmark.collective().is_none_or(Collective::moves_data)
 }
 
 /// The bandwidth test, if it is one.

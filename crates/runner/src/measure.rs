@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
 
     /// Whether a size is too small for an element, which OSU leaves out.
     fn moves_nothing(&self, case: &Case) -> bool {
-        let empty = case.counts.param == 0 && case.collective != Collective::Barrier;
+        let empty = case.counts.param == 0 && case.collective.moves_data();
         self.plan.style == Style::Osu && empty
     }
 

@@ -164,12 +164,10 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
                 arguments.pairing = Some(PairingArguments::from_arg_matches(matches)?);
             }
             let (benchmark, style, program) = match Benchmark::from_name(name) {
-                Some(benchmark @ Benchmark::Collective(collective))
-                    if collective != Collective::Barrier =>
-                {
-                    (benchmark, Style::Busbw, format!("{name}_perf"))
+                Some(benchmark) => {
+                    let theirs = benchmark.collective().and_then(|c| c.spec().nccl_tests);
+                    (benchmark, Style::Busbw, theirs.unwrap_or(name).to_owned())
                 }
-                Some(benchmark) => (benchmark, Style::Busbw, name.to_owned()),
                 None => {
                     let (collective, program) = old_name(name).ok_or_else(|| {
                         clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)
@@ -187,11 +185,13 @@ fn text(matches: &ArgMatches, name: &str) -> String {
     matches.get_one::<String>(name).cloned().unwrap_or_default()
 }
 
+/// The end of the names of nccl-tests' programs.
+const SUFFIX: &str = "_perf";
+
 /// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
 pub(super) fn old_name(name: &str) -> Option<(Collective, &str)> {
-    let at = name.find("_perf")?;
-    // nccl-tests has no barrier.
-    let collective = Collective::ALL.into_iter().find(|c| c.name() == &name[..at]);
+    let program = &name[..name.find(SUFFIX)? + SUFFIX.len()];
+    let collective = Collective::every().find(|c| c.spec().nccl_tests == Some(program));
     collective.map(|collective| (collective, name))
 }
 
@@ -200,8 +200,7 @@ fn grammar() -> Grammar {
         .header(styling::AnsiColor::Green.on_default().bold())
         .usage(styling::AnsiColor::Green.on_default().bold())
         .literal(styling::AnsiColor::Cyan.on_default());
-    let collectives = Collective::ALL.into_iter().chain([Collective::Barrier]);
-    let collectives = collectives.map(Benchmark::from);
+    let collectives = Collective::every().map(Benchmark::from);
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
     let benchmarks = benchmarks.chain([Benchmark::Pairs]);
     let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));

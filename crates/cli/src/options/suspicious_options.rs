@@ -1,7 +1,7 @@
 //! Suspicious options: a remark on stderr, and the run continues.
 //! Not errors (`planning` refuses those), and not the environment (`busbw_lint`).
 
-use busbw_core::{Benchmark, Collective, alltoallv::Traffic, plan::Step};
+use busbw_core::{Benchmark, Collective, alltoallv::Traffic, collective::BufferShape, plan::Step};
 
 use super::BenchArguments;
 
@@ -77,11 +77,8 @@ pub(super) fn suspicious_options(
 
 /// The smallest size that does not round to 0.
 fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
-    match collective {
-        Collective::AllReduce
-        | Collective::Broadcast
-        | Collective::Reduce
-        | Collective::SendRecv => element,
+    match collective.spec().buffers {
+        BufferShape::Whole => element,
         _ => 16 * ranks,
     }
 }

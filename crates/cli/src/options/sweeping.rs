@@ -153,9 +153,9 @@ impl TurnArguments {
                 program.benchmark.name()
             )),
             None => {
-                let collectives = Collective::ALL.into_iter().chain([Collective::Barrier]);
-                let names =
-                    collectives.map(Collective::name).chain(Messages::ALL.map(Messages::name));
+                let names = Collective::every()
+                    .map(Collective::name)
+                    .chain(Messages::ALL.map(Messages::name));
                 Err(match nearest(name, names.clone()) {
                     Some((_, near)) => {
                         format!("{typed} is no benchmark: did you mean {}?", near.join(" or "))
@@ -176,7 +176,7 @@ impl TurnArguments {
     pub fn shown(&self, benchmark: Benchmark) -> Result<Show, String> {
         let messages = benchmark.messages();
         let is_time = messages.is_some_and(Messages::is_latency)
-            || benchmark == Benchmark::Collective(Collective::Barrier);
+            || benchmark.collective().is_some_and(|c| !c.moves_data());
         match self.show {
             Some(Show::Busbw) if messages.is_some() => Err(format!(
                 "--show busbw: that is a figure of collectives; {} has algbw and time",

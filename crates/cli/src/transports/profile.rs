@@ -1,7 +1,7 @@
 //! Named transports: the environment that selects each on this machine, or why it cannot run here.
 //! Not the evidence of what ran (`evidence`).
 
-use busbw_core::Collective;
+use busbw_hardware::limits::Algorithm;
 use serde::{Deserialize, Serialize};
 
 use crate::transports::machine::{Here, Interface};
@@ -140,16 +140,13 @@ fn on_host(here: &Here) -> Vec<Profile> {
 }
 
 fn nvls(here: &Here) -> Profile {
-    let reduces = matches!(
-        here.benchmark.collective(),
-        Some(Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
-    );
+    let by_switch = here.benchmark.collective().is_some_and(|c| Algorithm::Nvls.serves(c));
     // NCCL_NVLS_ENABLE stays unset: its default, 2, uses NVLS where it is possible.
     Profile::new("nvls", TransportKind::Nvls, Scope::All, &[("NCCL_ALGO", "NVLS,NVLSTree")])
         .unless(here.is_set_to("NCCL_NVLS_ENABLE", &["0"]))
         .unless(here.is_on("NCCL_P2P_DISABLE"))
         .unless(here.chooses_without("NCCL_ALGO", "nvls"))
-        .unless((!reduces).then(|| format!("NCCL has no NVLS for {}", here.benchmark.name())))
+        .unless((!by_switch).then(|| format!("NCCL has no NVLS for {}", here.benchmark.name())))
         .unless(
             (here.multicast == Some(false))
                 .then(|| "the driver offers no NVLink multicast on these GPUs".to_owned()),

@@ -16,23 +16,10 @@ use busbw_core::{
 /// root's data. With one rank a group these are the bytes behind busbw (nccl-tests
 /// doc/PERFORMANCE.md).
 pub fn received(collective: Collective, size: u64, ranks: usize, groups: usize) -> f64 {
-    let (size, n, k) = (size as f64, ranks as f64, groups as f64);
     if groups < 2 || ranks < groups {
         return 0.0;
     }
-    match collective {
-        // Reduced, and distributed again: each crosses the groups' cut.
-        Collective::AllReduce => 2.0 * size * (k - 1.0),
-        Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
-            size * (k - 1.0)
-        }
-        Collective::Broadcast | Collective::Reduce => size * (k - 1.0),
-        Collective::Gather | Collective::Scatter => size * (k - 1.0) / k,
-        Collective::AllToAll | Collective::AllToAllV => size * n * (k - 1.0) / k,
-        // One neighbour of each group is in the next one.
-        Collective::SendRecv => size * k,
-        Collective::Barrier => 0.0,
-    }
+    (collective.spec().received)(size as f64, ranks as f64, groups as f64)
 }
 
 /// Operations that ran while a row's counters were read: timed ones, warm-up, checks.

@@ -11,7 +11,6 @@ use super::traffic::{self, Crossing, Ranks};
 use crate::machine::Machine;
 use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
-use busbw_core::bandwidth::bus_factor;
 
 /// A result exceeds a bound only if it is above it by more than this share plus the rounding of algbw to
 /// two decimals (0.005 GB/s times a bus factor of at most 2).
@@ -201,15 +200,15 @@ fn build(
     limit
 }
 
-/// The part of the size column that algbw counts: hypercube's, n−1 chunks of n.
+/// The part of the size column that algbw counts: all of it, or the others' n−1 chunks of n.
 fn counted(collective: Collective, ranks: usize) -> f64 {
     let n = ranks as f64;
-    if collective == Collective::HyperCube { (n - 1.0) / n } else { 1.0 }
+    if collective.spec().counts_own_chunk { 1.0 } else { (n - 1.0) / n }
 }
 
 /// busbw per size over time.
 pub(super) fn to_busbw(collective: Collective, ranks: usize) -> f64 {
-    counted(collective, ranks) * bus_factor(collective, ranks)
+    counted(collective, ranks) * collective.spec().bus_factor.of(ranks)
 }
 
 impl Limit {

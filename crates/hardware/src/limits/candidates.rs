@@ -103,12 +103,7 @@ fn possible(
         Algorithm::Pat => Possible::No("it takes one rank a node".to_owned()),
         // Between nodes NCCL has no other way for these; for reductions and gathers it does this by
         // symmetric memory alone, which nothing says was used.
-        Algorithm::Direct
-            if matches!(
-                collective,
-                Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter
-            ) =>
-        {
+        Algorithm::Direct if Algorithm::Ring.serves(collective) => {
             if several {
                 Possible::No("symmetric memory does not reach other nodes".to_owned())
             } else {

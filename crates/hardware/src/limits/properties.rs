@@ -117,7 +117,7 @@ proptest! {
     /// raises it, and if one resource sets it, doubling any other leaves it.
     #[test]
     fn bounds_follow_what_sets_them(
-        machine in machine(), which in 0usize..11, algorithm in 0usize..8,
+        machine in machine(), which in 0..Collective::ALL.len(), algorithm in 0usize..8,
     ) {
         let collective = Collective::ALL[which];
         let algorithm = Algorithm::ALL[algorithm];
@@ -156,7 +156,7 @@ proptest! {
     /// Exactly halved or left, for rates without ties.
     #[test]
     fn halving_one_resource_halves_the_bound_or_leaves_it(
-        machine in machine(), which in 0usize..11, algorithm in 0usize..8, at in 0usize..5,
+        machine in machine(), which in 0..Collective::ALL.len(), algorithm in 0usize..8, at in 0usize..5,
     ) {
         let (collective, algorithm) = (Collective::ALL[which], Algorithm::ALL[algorithm]);
         let Some(payload) = of(&machine, collective, algorithm).payload else { return Ok(()) };

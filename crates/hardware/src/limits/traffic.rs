@@ -154,6 +154,9 @@ fn direct(collective: Collective, ranks: Ranks) -> Result<Crossing, String> {
     // S/n goes to each of the others: g−1 of them inside.
     let within = (g - 1.0) / n;
     let away = (n - g) / n;
+    if !collective.allows(ranks.all) {
+        return Err(format!("{} needs a power of two of ranks", collective.name()));
+    }
     let plain = |inside: f64, gpu: f64, outside: f64| Crossing {
         inside,
         relieved: inside,
@@ -176,9 +179,6 @@ fn direct(collective: Collective, ranks: Ranks) -> Result<Crossing, String> {
             let inside = f64::from(ranks.island > 1);
             let outside = f64::from(several);
             plain(inside, inside.max(outside), outside)
-        }
-        Collective::HyperCube if !ranks.all.is_power_of_two() => {
-            return Err("hypercube needs a power of two of ranks".to_owned());
         }
         Collective::HyperCube if !ranks.island.is_power_of_two() => {
             return Err("hypercube over nodes whose ranks are no power of two".to_owned());

@@ -70,15 +70,11 @@ impl Table {
     /// The table of a communicator; `None` for collectives that the model does not cover, and for
     /// one rank.
     pub fn new(comm: &Communicator, collective: Collective) -> Option<Table> {
-        let covered = matches!(
-            collective,
-            Collective::AllReduce
-                | Collective::AllGather
-                | Collective::ReduceScatter
-                | Collective::Broadcast
-                | Collective::Reduce
-        );
-        if !covered || comm.ranks < 2 || comm.nodes == 0 || comm.nodes > comm.ranks {
+        if !collective.spec().tuned_by_nccl
+            || comm.ranks < 2
+            || comm.nodes == 0
+            || comm.nodes > comm.ranks
+        {
             return None;
         }
         let mut entries = Vec::new();

@@ -61,12 +61,10 @@ fn share(row: &Row) -> Option<f64> {
 /// The bytes that algbw counts, and busbw over algbw.
 pub(super) fn expected(row: &Row, collective: Collective, ranks: usize) -> (f64, f64) {
     let (n, size) = (ranks as f64, row.size as f64);
-    match collective {
-        Collective::AllReduce => (size, 2.0 * (n - 1.0) / n),
-        Collective::Broadcast | Collective::Reduce | Collective::SendRecv => (size, 1.0),
-        Collective::HyperCube => (share(row).unwrap_or(size / n) * (n - 1.0), 1.0),
-        _ => (size, (n - 1.0) / n),
-    }
+    let spec = collective.spec();
+    let others = || share(row).unwrap_or(size / n) * (n - 1.0);
+    let bytes = if spec.counts_own_chunk { size } else { others() };
+    (bytes, spec.bus_factor.of(ranks))
 }
 
 type Odd = Option<(&'static str, f64, f64)>;

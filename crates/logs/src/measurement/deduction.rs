@@ -6,6 +6,7 @@
 
 use super::{Half, Known, Measurement, Row};
 use busbw_core::Collective;
+use busbw_core::collective::BusFactor;
 
 /// The largest number of ranks that a factor is taken for.
 const MAX_RANKS: usize = 1 << 20;
@@ -27,20 +28,13 @@ impl Measurement {
     /// The ranks that the rows' own figures mean: count against size where a rank has a share of the
     /// buffer, else busbw against algbw.
     pub fn ranks_by_figures(&self) -> Option<usize> {
-        match self.collective()? {
-            Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::AllToAll
-            | Collective::Gather
-            | Collective::Scatter
-            | Collective::HyperCube => {
-                let mut ranks = self.first_rows().filter_map(shares);
-                let first = ranks.next()?;
-                ranks.all(|next| next == first).then_some(first)
-            }
-            Collective::AllReduce => by_factor(self.first_rows()),
-            _ => None,
+        let spec = self.collective()?.spec();
+        if spec.buffers.are_divided() {
+            let mut ranks = self.first_rows().filter_map(shares);
+            let first = ranks.next()?;
+            return ranks.all(|next| next == first).then_some(first);
         }
+        (spec.bus_factor == BusFactor::OthersTwice).then(|| by_factor(self.first_rows()))?
     }
 }
 

@@ -65,7 +65,7 @@ impl<'p> Host<'p> {
 
 /// Whether a collective has several algorithms for this number of ranks.
 fn tunable(collective: Collective, ranks: usize) -> bool {
-    collective != Collective::Barrier && supported(collective, ranks).is_ok()
+    collective.moves_data() && supported(collective, ranks).is_ok()
 }
 
 /// Whether a collective is defined for this number of ranks.
@@ -73,7 +73,7 @@ fn tunable(collective: Collective, ranks: usize) -> bool {
 /// # Errors
 /// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
 pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
-    if collective == Collective::HyperCube && !ranks.is_power_of_two() {
+    if !collective.allows(ranks) {
         return Err(Reason(format!("nRanks {ranks} is not a power of 2, skipping")));
     }
     Ok(())
@@ -195,7 +195,7 @@ fn call<'a>(case: &Case, (send, recv): (Region, Region), exchange: &'a Exchange)
 
 impl Prepared for HostCase<'_> {
     fn facts(&self) -> CaseFacts {
-        let moves = self.case.collective != Collective::Barrier;
+        let moves = self.case.collective.moves_data();
         CaseFacts { algorithm: moves.then(|| self.choice.to_string()), predicted_us: None }
     }
 

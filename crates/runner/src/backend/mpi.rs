@@ -101,18 +101,7 @@ impl Backend for Mpi<'_> {
     }
 
     fn has_in_place(&self, case: &Case) -> Result<(), Reason> {
-        match case.collective {
-            Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
-            Collective::Reduce => {
-                let may = self.rank.may_reduce_in_place(case.sweep.root);
-                may.map_err(|why| Reason(why.to_string()))
-            }
-            Collective::ReduceScatter => {
-                let may = self.rank.may_reduce_scatter_in_place();
-                may.map_err(|why| Reason(why.to_string()))
-            }
-            _ => Ok(()),
-        }
+        operations::has_in_place(case, &self.rank)
     }
 
     fn library(&mut self) -> Option<LibraryFacts> {

@@ -17,7 +17,7 @@ mod wait;
 use std::sync::Arc;
 
 use busbw_core::{
-    Collective, DataType, ReduceOp,
+    DataType, ReduceOp,
     algorithm::Table,
     exit::Exit,
     pattern,
@@ -112,9 +112,12 @@ impl Backend for Nccl<'_> {
 
     fn supported(&self, case: &Case) -> Result<(), Reason> {
         super::host::supported(case.collective, self.ranks)?;
-        if case.collective == Collective::Barrier {
+        if !case.collective.moves_data() {
             let text = "NCCL has no barrier: --backend host or mpi has one";
             return Err(Reason(text.to_owned()));
+        }
+        if !operations::COLLECTIVES.contains(&case.collective) {
+            return Err(Reason(format!("the nccl backend has no {}", case.collective.name())));
         }
         let datatype = case.sweep.datatype;
         if matches!(datatype, DataType::F8e4m3 | DataType::F8e5m2) {

@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use busbw_core::{
-    Collective,
     bandwidth::bandwidth,
     fault::Phase,
     pattern::derive_seed,
@@ -43,7 +42,7 @@ impl Session<'_> {
         placement: Placement,
     ) -> Result<Half, RunError> {
         let checked = self.plan.check > 0
-            && case.collective != Collective::Barrier
+            && case.collective.moves_data()
             && self.backend.is_verifiable(case)
             && (placement == Placement::OutOfPlace || case.collective.in_place_is_valid());
         let seed = self.seed(placement);

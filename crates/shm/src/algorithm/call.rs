@@ -1,7 +1,7 @@
 //! One operation as every member sees it: the collective, the amount, and the offsets of its data.
 //! Not the steps.
 
-use busbw_core::{Collective, DataType, ReduceOp, alltoallv::Traffic};
+use busbw_core::{Collective, DataType, ReduceOp, alltoallv::Traffic, collective::BufferShape};
 
 use crate::shm::{Buffer, Buffers};
 
@@ -88,7 +88,7 @@ impl Exchange {
         me: usize,
         ranks: usize,
     ) -> Exchange {
-        if collective != Collective::AllToAllV {
+        if collective.spec().buffers != BufferShape::Uneven {
             return Exchange::default();
         }
         let element = datatype.bytes();
@@ -118,19 +118,17 @@ impl Call<'_> {
     /// The size by which the algorithm is chosen over `ranks` ranks, the same on all of them: bytes
     /// of the count argument; in alltoallv the busiest sender's, divided by its receivers.
     pub(super) fn size(&self, ranks: usize) -> usize {
-        match self.collective {
-            Collective::AllToAllV => self.exchange.largest / ranks,
+        match self.collective.spec().buffers {
+            BufferShape::Uneven => self.exchange.largest / ranks,
             _ => self.bytes(),
         }
     }
 
     /// Bytes of the longest message that a rank would post in a slot.
     pub(super) fn longest_message(&self, ranks: usize) -> usize {
-        match self.collective {
-            Collective::AllToAllV => self.exchange.largest,
-            Collective::AllToAll | Collective::ReduceScatter | Collective::Scatter => {
-                self.bytes() * (ranks - 1)
-            }
+        match self.collective.spec().buffers {
+            BufferShape::Uneven => self.exchange.largest,
+            BufferShape::Exchanged | BufferShape::Scattered => self.bytes() * (ranks - 1),
             _ => self.bytes(),
         }
     }

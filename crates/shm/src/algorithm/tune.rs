@@ -8,6 +8,7 @@ use busbw_core::{
     Collective, DataType, ReduceOp,
     algorithm::{Algorithm, Choice, Table, Timing},
     alltoallv::Traffic,
+    collective::BufferShape,
 };
 use busbw_stats::median;
 
@@ -153,11 +154,8 @@ fn worth_trying(way: Choice, timed: &[Timing]) -> bool {
 
 /// Bytes of the longer of one rank's two buffers for `size` bytes of the count argument.
 fn buffer_bytes(collective: Collective, ranks: usize, size: usize) -> usize {
-    match collective {
-        Collective::AllReduce
-        | Collective::Reduce
-        | Collective::Broadcast
-        | Collective::SendRecv => size,
+    match collective.spec().buffers {
+        BufferShape::Whole => size,
         _ => size * ranks,
     }
 }

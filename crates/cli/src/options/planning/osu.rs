@@ -67,7 +67,7 @@ pub(super) fn sizes(
         }
         return ordered(osu.sizes[0].unwrap_or(1), last);
     };
-    if collective == Collective::Barrier {
+    if !collective.moves_data() {
         return Ok((0, 0, Step::Factor(2)));
     }
     let first = osu.sizes[0].unwrap_or(1);
@@ -167,7 +167,7 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
             program.name
         )));
     }
-    let checks = collective != Some(Collective::Barrier) && osu.validate;
+    let checks = collective.is_none_or(Collective::moves_data) && osu.validate;
     let reduces = collective.is_some_and(Collective::reduces);
     // NCCL reduces floats in osu_xccl_*, and moves characters.
     let usual = if program.is_xccl() && reduces { DataType::Float } else { DataType::Int8 };

@@ -8,6 +8,43 @@ use busbw_core::{
 };
 use busbw_ffi::mpi::{Blocks, Elements, NotPossible, Operator, Part, Rank, RankError};
 
+use crate::backend::Reason;
+
+/// The collectives that this backend has; another one is waived.
+const COLLECTIVES: [Collective; 12] = [
+    Collective::AllReduce,
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::AllToAll,
+    Collective::AllToAllV,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::SendRecv,
+    Collective::HyperCube,
+    Collective::Barrier,
+];
+
+/// Whether a case can run in place.
+///
+/// # Errors
+/// MPI has no in-place form of the call, or this library's form of it fails.
+pub(super) fn has_in_place(case: &Case, rank: &Rank) -> Result<(), Reason> {
+    match case.collective {
+        Collective::SendRecv => Err(Reason("MPI_Sendrecv has no in-place form".to_owned())),
+        Collective::Reduce => {
+            let may = rank.may_reduce_in_place(case.sweep.root);
+            may.map_err(|why| Reason(why.to_string()))
+        }
+        Collective::ReduceScatter => {
+            let may = rank.may_reduce_scatter_in_place();
+            may.map_err(|why| Reason(why.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A prepared case.
 pub(super) struct Prepared {
     collective: Collective,
@@ -29,8 +66,12 @@ impl Prepared {
     /// Prepares a case.
     ///
     /// # Errors
-    /// MPI lacks the type, the operator or the count that it needs.
+    /// This backend lacks the collective, or MPI the type, the operator or the count that it needs.
     pub(super) fn new(case: &Case, shape: &Shape, rank: &Rank) -> Result<Prepared, RankError> {
+        if !COLLECTIVES.contains(&case.collective) {
+            let name = case.collective.name();
+            return Err(NotPossible(format!("the mpi backend has no {name}")).into());
+        }
         let (datatype, op) = (case.sweep.datatype, case.sweep.op);
         let (counts, element) = (case.counts, shape.element_bytes);
         let (elements, operator) = if case.collective.reduces() {
@@ -116,14 +157,9 @@ impl Prepared {
             }
             (Collective::HyperCube, ..) => self.hypercube(rank, from, to, in_place),
             (Collective::Barrier, ..) => rank.barrier(),
-            // `new` prepares an operator for all collectives that reduce, and blocks for alltoallv.
-            (
-                Collective::AllReduce
-                | Collective::Reduce
-                | Collective::ReduceScatter
-                | Collective::AllToAllV,
-                ..,
-            ) => Err(RankError::NotPossible(NotPossible(format!(
+            // `new` prepares an operator for all collectives that reduce, blocks for alltoallv, and nothing
+            // that has no arm here.
+            _ => Err(RankError::NotPossible(NotPossible(format!(
                 "{} was not prepared: a bug of busbw",
                 self.collective.name()
             )))),

@@ -94,6 +94,21 @@ pub(super) fn regions(
     Some(Regions { send, recv, whole })
 }
 
+/// The collectives that this backend has; another one is waived.
+pub(super) const COLLECTIVES: [Collective; 11] = [
+    Collective::AllReduce,
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::AllToAll,
+    Collective::AllToAllV,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::SendRecv,
+    Collective::HyperCube,
+];
+
 /// The groups of an operation, one after the other: each must be complete on every rank's stream
 /// before the next begins.
 pub(super) fn steps(collective: Collective, ranks: usize) -> u32 {
@@ -108,14 +123,7 @@ pub(super) fn steps(collective: Collective, ranks: usize) -> u32 {
 /// alltoall included: on 2.28.3 ncclGroupSimulateEnd leaves them in the queue, and the next group
 /// runs them with their old buffers.
 pub(super) fn is_tuned(collective: Collective) -> bool {
-    matches!(
-        collective,
-        Collective::AllReduce
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Broadcast
-            | Collective::Reduce
-    )
+    collective.spec().tuned_by_nccl
 }
 
 /// Whether a step is one call of the library for each rank.
@@ -124,8 +132,7 @@ pub(super) fn is_one_call(collective: Collective, communicator: &Communicator) -
         Collective::AllToAll | Collective::Gather | Collective::Scatter => {
             communicator.has_own_exchanges()
         }
-        Collective::AllToAllV | Collective::SendRecv | Collective::HyperCube => false,
-        _ => true,
+        _ => collective.spec().tuned_by_nccl,
     }
 }
 
@@ -164,8 +171,8 @@ pub(super) fn enqueue(
         Collective::SendRecv => exchange.ring(),
         Collective::AllToAllV => exchange.uneven(),
         Collective::HyperCube => exchange.hypercube(step),
-        // The plan waives these.
-        Collective::Barrier => Ok(()),
+        // `supported` waives these.
+        _ => Ok(()),
     }
 }
 
