@@ -26,7 +26,7 @@ use std::{
     path::Path,
 };
 
-use crate::measurement::{Form, Known, Measurement, Memory, Origin};
+use crate::measurement::{Known, Measurement, Memory, Origin};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -215,9 +215,9 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
     })
 }
 
-/// Takes the memory of OSU's buffers from the file's name, often its only source: `osu_latency-device.txt`.
+/// Takes the buffers' memory from the file's name, of OSU often its only source: `osu_latency-device.txt`.
 fn add_memory_of_name(run: &mut Measurement, path: &Path) {
-    if run.source.form != Form::Osu || run.test.memory.is_some() {
+    if !run.source.form.facts().memory_in_file_name || run.test.memory.is_some() {
         return;
     }
     let stem = path
