@@ -7,14 +7,17 @@
 
 mod broken;
 mod folder;
+mod format;
 mod json;
 mod lines;
 mod markup;
+mod nccl_message;
 mod nccl_report;
 mod nccl_tests;
 mod osu;
 mod print;
 mod progress;
+mod runs;
 mod section;
 mod text;
 mod words;
@@ -32,9 +35,14 @@ use thiserror::Error;
 
 use busbw_store as store;
 
+use format::Listed;
+
 pub use folder::{Entry, Found, files, find};
 pub use print::{print, source, subject};
 pub use text::Text;
+
+/// The formats of text whose tables begin with a title or a header. A line is shown to them in this order.
+const FORMATS: &[Listed] = &[Listed::of::<osu::Table>()];
 
 /// Maximum of runs of one source kept by [`read`]; further runs are counted.
 pub const MAX_RUNS: usize = 4096;
