@@ -18,6 +18,8 @@ pub enum Form {
     Record,
     /// What busbw's net plugin counted, without a run.
     NetStats,
+    /// The table of linkbench.
+    Linkbench,
 }
 
 /// What a form says about every run that has it.
@@ -78,6 +80,12 @@ impl Form {
                 recorded: true,
                 benchmark: true,
                 memory_in_file_name: false,
+            },
+            Form::Linkbench => FormFacts {
+                name: "linkbench",
+                program: "linkbench",
+                memory_in_file_name: false,
+                ..Form::Osu.facts()
             },
             Form::NetStats => FormFacts {
                 name: "its statistics",
