@@ -10,7 +10,6 @@ mod folder;
 mod format;
 mod json;
 mod lines;
-mod linkbench;
 mod markup;
 mod nccl_message;
 mod nccl_report;
@@ -43,7 +42,7 @@ pub use print::{print, source, subject};
 pub use text::Text;
 
 /// The formats of text whose tables begin with a title or a header. A line is shown to them in this order.
-const FORMATS: &[Listed] = &[Listed::of::<osu::Table>(), Listed::of::<linkbench::Table>()];
+const FORMATS: &[Listed] = &[Listed::of::<osu::Table>()];
 
 /// Maximum of runs of one source kept by [`read`]; further runs are counted.
 pub const MAX_RUNS: usize = 4096;

@@ -18,8 +18,6 @@ pub enum Form {
     Record,
     /// What busbw's net plugin counted, without a run.
     NetStats,
-    /// The table of linkbench.
-    Linkbench,
 }
 
 /// What a form says about every run that has it.
@@ -80,12 +78,6 @@ impl Form {
                 recorded: true,
                 benchmark: true,
                 memory_in_file_name: false,
-            },
-            Form::Linkbench => FormFacts {
-                name: "linkbench",
-                program: "linkbench",
-                memory_in_file_name: false,
-                ..Form::Osu.facts()
             },
             Form::NetStats => FormFacts {
                 name: "its statistics",
