@@ -105,18 +105,7 @@ pub(super) struct Table {
 
 impl Format for Table {
     const FORM: Form = Form::Osu;
-    const WORDS: &'static [&'static str] = &[
-        "# OSU ",
-        "MB/s",
-        "(us)",
-        "Send Buffer on ",
-        REMARKS[0],
-        REMARKS[1],
-        REMARKS[2],
-        REMARKS[3],
-        REMARKS[4],
-        REMARKS[5],
-    ];
+    const WORDS: &'static [&'static str] = &["# OSU ", "MB/s", "(us)"];
 
     fn sniff(line: &str) -> Option<Table> {
         if let Some(title) = title(line) {
