@@ -7,14 +7,17 @@
 
 mod broken;
 mod folder;
+mod format;
 mod json;
 mod lines;
 mod markup;
+mod nccl_message;
 mod nccl_report;
 mod nccl_tests;
 mod osu;
 mod print;
 mod progress;
+mod runs;
 mod section;
 mod text;
 mod words;
@@ -26,15 +29,20 @@ use std::{
     path::Path,
 };
 
-use crate::measurement::{Form, Known, Measurement, Memory, Origin};
+use crate::measurement::{Known, Measurement, Memory, Origin};
 use serde::Serialize;
 use thiserror::Error;
 
 use busbw_store as store;
 
+use format::Listed;
+
 pub use folder::{Entry, Found, files, find};
 pub use print::{print, source, subject};
 pub use text::Text;
+
+/// The formats of text whose tables begin with a title or a header. A line is shown to them in this order.
+const FORMATS: &[Listed] = &[Listed::of::<osu::Table>()];
 
 /// Maximum of runs of one source kept by [`read`]; further runs are counted.
 pub const MAX_RUNS: usize = 4096;
@@ -215,9 +223,9 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
     })
 }
 
-/// Takes the memory of OSU's buffers from the file's name, often its only source: `osu_latency-device.txt`.
+/// Takes the buffers' memory from the file's name, of OSU often its only source: `osu_latency-device.txt`.
 fn add_memory_of_name(run: &mut Measurement, path: &Path) {
-    if run.source.form != Form::Osu || run.test.memory.is_some() {
+    if !run.source.form.facts().memory_in_file_name || run.test.memory.is_some() {
         return;
     }
     let stem = path

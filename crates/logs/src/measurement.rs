@@ -7,6 +7,7 @@
 mod check;
 mod deduction;
 mod folded;
+mod form;
 mod from_record;
 mod groups;
 mod plan;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use check::{Disagreement, disagreements, stated_average_differs};
 pub use deduction::deduce;
 pub use folded::{Folded, Imported, Outcome};
+pub use form::{Form, FormFacts, NcclUse};
 pub use from_record::version_text;
 pub use groups::{first_group, hosts_of};
 
@@ -113,23 +115,6 @@ pub struct Source {
     /// Version of the program that wrote it, where it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-}
-
-/// The format of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// The table of nccl-tests or rccl-tests.
-    #[default]
-    NcclTests,
-    /// The report of nccl-tests' `-J`.
-    NcclTestsJson,
-    /// The text of the OSU Micro-Benchmarks, or a print of it.
-    Osu,
-    /// busbw's record.
-    Record,
-    /// What busbw's net plugin counted, without a run.
-    NetStats,
 }
 
 /// What was run.

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, path::Path};
 
-use busbw_logs::measurement::{Form, Half, Measurement};
+use busbw_logs::measurement::{Half, Measurement, NcclUse};
 use busbw_stats::median_interval;
 
 use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
@@ -198,20 +198,17 @@ fn keys(
 }
 
 fn versions(run: &Measurement) -> Vec<Fact> {
-    let program = match run.source.form {
-        Form::NcclTests | Form::NcclTestsJson => "nccl-tests",
-        Form::Osu => "OSU Micro-Benchmarks",
-        Form::Record | Form::NetStats => "busbw",
-    };
+    let form = run.source.form.facts();
     let unknown = || "not stated".to_owned();
-    let mut known = vec![(program.to_owned(), run.source.version.clone().unwrap_or_else(unknown))];
+    let mut known =
+        vec![(form.program.to_owned(), run.source.version.clone().unwrap_or_else(unknown))];
     // A record of ranks on processors has no NCCL; only then its absence is an answer.
-    let nccl = match (&run.nccl, run.source.form) {
+    let nccl = match (&run.nccl, form.recorded) {
         (Some(version), _) => version.clone(),
-        (None, Form::Record) => "not used".to_owned(),
-        (None, _) => unknown(),
+        (None, true) => "not used".to_owned(),
+        (None, false) => unknown(),
     };
-    if run.source.form != Form::Osu || run.nccl.is_some() {
+    if form.library != NcclUse::IfLogged || run.nccl.is_some() {
         known.push(("NCCL".to_owned(), nccl));
     }
     let driver = keys(run, |facts| facts.cuda_driver.keys().cloned().collect());
@@ -223,7 +220,7 @@ fn versions(run: &Measurement) -> Vec<Fact> {
 
 /// The command with the variables that were set, quoted for a shell.
 fn reproduce(run: &Measurement, command: &str) -> String {
-    if run.source.form != Form::Record {
+    if !run.source.form.facts().recorded {
         // Nobody masked it when it was written.
         return store::masked(command);
     }

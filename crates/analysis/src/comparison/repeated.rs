@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use busbw_logs::measurement::{Form, Half, Measurement, Row};
+use busbw_logs::measurement::{Half, Measurement, Row};
 
 /// Minimum of rows that agree in every digit before two readings are one launch.
 const MIN_MATCHING_ROWS: usize = 3;
@@ -58,7 +58,8 @@ pub fn distinct(runs: Vec<Measurement>) -> (Vec<Measurement>, Vec<Repeated>) {
         let place = found.and_then(|(at, by)| Some((kept.get_mut(at)?, by)));
         if let Some((other, by)) = place {
             let mut run = run;
-            if left_out && run.source.form == Form::Record && other.source.form != Form::Record {
+            let recorded = |run: &Measurement| run.source.form.facts().recorded;
+            if left_out && recorded(&run) && !recorded(other) {
                 std::mem::swap(other, &mut run);
             }
             let (name, of) = (run.source.name.clone(), other.source.name.clone());

@@ -6,7 +6,9 @@ use busbw_hardware::{
     machine::is_amd,
 };
 use busbw_library_logs::nccl::NcclFacts;
-use busbw_logs::measurement::{Device, Figure, Form, Half, Measurement, Memory, Origin, Peak, Row};
+use busbw_logs::measurement::{
+    Device, Figure, Half, Measurement, Memory, NcclUse, Origin, Peak, Row,
+};
 use busbw_stats as stats;
 use serde::Serialize;
 
@@ -96,11 +98,11 @@ impl<'a> Context<'a> {
 
     /// Whether NCCL (or RCCL) moved the bytes, so that advice may name its variables.
     pub(super) fn by_nccl(&self) -> bool {
-        match self.run.source.form {
-            Form::NcclTests | Form::NcclTestsJson => true,
-            Form::Record => !on_processors(self.run) && !by_mpi(self.run),
-            Form::Osu => !self.run.library.is_empty(),
-            Form::NetStats => false,
+        match self.run.source.form.facts().library {
+            NcclUse::Always => true,
+            NcclUse::ByBackend => !on_processors(self.run) && !by_mpi(self.run),
+            NcclUse::IfLogged => !self.run.library.is_empty(),
+            NcclUse::Never => false,
         }
     }
 
@@ -183,7 +185,7 @@ impl<'a> Context<'a> {
     pub(super) fn missing(&self) -> Vec<String> {
         match &self.judgement.bottleneck {
             // Statistics of the net plugin have no figure that a limit could apply to.
-            Bottleneck::Unknown { missing } if self.run.source.form != Form::NetStats => {
+            Bottleneck::Unknown { missing } if self.run.source.form.facts().benchmark => {
                 missing.clone()
             }
             _ => Vec::new(),
@@ -203,7 +205,7 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
 /// Whether a record's ranks ran on cores: busbw's `host` backend gives them no PCI address.
 pub(super) fn on_processors(run: &Measurement) -> bool {
     let no_address = |device: &Device| device.address == "0000:00:00";
-    run.source.form == Form::Record && run.devices.iter().all(no_address)
+    run.source.form.facts().recorded && run.devices.iter().all(no_address)
 }
 
 /// Whether a record's data were moved by MPI.

@@ -2,7 +2,7 @@
 //! does not: the communicators of one run.
 //! Not the reading (`busbw_logs::import`).
 
-use busbw_logs::measurement::{Form, Measurement, deduce};
+use busbw_logs::measurement::{Measurement, deduce};
 use nccl_plugin_abi::net_stats::NetStats;
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
@@ -35,7 +35,7 @@ fn join_library(runs: &mut Vec<Measurement>) {
 
 /// Joins what the net plugin counted in several processes; adds it to the table where there is only one.
 fn join_paths(runs: &mut Vec<Measurement>) {
-    let apart = |run: &Measurement| run.source.form == Form::NetStats;
+    let apart = |run: &Measurement| !run.source.form.facts().benchmark;
     let (mut counted, mut others): (Vec<Measurement>, Vec<Measurement>) =
         runs.drain(..).partition(apart);
     let processes = counted.len();

@@ -7,7 +7,6 @@ use std::{
 };
 
 use busbw_hardware::limits::{Bottleneck, Resource};
-use busbw_logs::measurement::Form;
 
 use super::{Explanation, finding::Severity, limit::RateKind};
 use busbw_core::quantity::{bytes, list, percent, rate, time};
@@ -98,7 +97,7 @@ pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> i
         });
         field(out, "measured", &format!("{figure} at {}{peak}", bytes(measured.size)))?;
     }
-    if explanation.source.form != Form::NetStats {
+    if explanation.source.form.facts().benchmark {
         against_limit(out, explanation)?;
     }
     writeln!(out)?;

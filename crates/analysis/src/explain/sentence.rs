@@ -6,7 +6,7 @@ use busbw_hardware::{
     limits::{Bottleneck, Rating, Resource},
     machine::Nics,
 };
-use busbw_logs::measurement::{Figure, Form};
+use busbw_logs::measurement::Figure;
 
 use super::{
     context::Context,
@@ -24,7 +24,8 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         return capital(&wrong.cause);
     }
     if context.measured.is_none() {
-        if let (Form::NetStats, Some(first)) = (context.run.source.form, findings.first()) {
+        if let (false, Some(first)) = (context.run.source.form.facts().benchmark, findings.first())
+        {
             return capital(&first.cause);
         }
         return if context.run.library.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use busbw_logs::measurement::{Device, Form, Measurement};
+use busbw_logs::measurement::{Device, Measurement};
 use serde::Serialize;
 
 use busbw_core::quantity::list;
@@ -56,7 +56,7 @@ pub(super) fn between(baseline: &[Measurement], candidate: &[Measurement]) -> Ve
 
 /// A setting's value. A record without it was measured with it unset; a log without it proves nothing.
 fn value(name: &str, of: &BTreeMap<String, String>, runs: &[Measurement]) -> Option<String> {
-    let recorded = runs.iter().all(|run| run.source.form == Form::Record);
+    let recorded = runs.iter().all(|run| run.source.form.facts().recorded);
     of.get(name).cloned().or(recorded.then(|| "unset".to_owned()))
 }
 

@@ -7,7 +7,11 @@
 mod columns;
 mod head;
 mod row;
+mod tables;
 
 pub(super) use columns::Columns;
-pub(super) use head::{HeadLine, collective_in, common, head, unmarked};
-pub(super) use row::{Parsed, RowText, continuation, find};
+pub(super) use head::{HeadLine, collective_in, unmarked};
+pub(super) use row::{Parsed, RowText, find};
+pub(super) use tables::{Rest, Tables, common_head, header_rest};
+
+use row::continuation;

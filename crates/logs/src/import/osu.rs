@@ -4,20 +4,32 @@
 //! Formats: OSU's util/osu_util.h and the programs' printf calls; a print by pandas puts an index
 //! in front of each row and writes `Size (bytes) Latency (us)`.
 
-use crate::measurement::{Figure, Half, Known, Measurement, Memory, Row, Test};
+use crate::measurement::{Figure, Form, Half, Known, Measurement, Memory, Row, Test};
 use busbw_core::Collective;
 use memchr::memmem::rfind;
 
+use super::format::{Format, Line};
+
+/// What the lines between title and rows have.
+const REMARKS: [&str; 6] = [
+    "# Datatype:",
+    "# Overall =",
+    "# Window creation:",
+    "# Synchronization:",
+    "# [ pairs:",
+    "# Number of ",
+];
+
 /// `# OSU MPI-CUDA Latency Test v4.4.1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Title {
+struct Title {
     name: String,
     version: Option<String>,
     device: bool,
 }
 
 /// Reads a title.
-pub(super) fn title(line: &str) -> Option<Title> {
+fn title(line: &str) -> Option<Title> {
     let (_, after) = line.split_once("# OSU ")?;
     let (name, rest) = after.split_once(" Test")?;
     let version = rest.trim().strip_prefix('v').and_then(|rest| rest.split_whitespace().next());
@@ -35,7 +47,7 @@ fn keep(text: &str) -> String {
 
 impl Title {
     /// What is measured.
-    pub(super) fn test(&self) -> (Test, Option<String>) {
+    fn test(&self) -> (Test, Option<String>) {
         let name = self.name.to_ascii_lowercase();
         let has = |words: &str| name.contains(words);
         let figure = if has("bi-directional bandwidth") {
@@ -76,7 +88,7 @@ impl Title {
     }
 
     /// The ranks that the test has by definition.
-    pub(super) fn ranks(&self) -> Option<Known<usize>> {
+    fn ranks(&self) -> Option<Known<usize>> {
         self.pair().then(|| Known::deduced(2))
     }
 }
@@ -85,13 +97,53 @@ impl Title {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
     title: Option<Title>,
+    /// The title's facts are in the run.
+    begun: bool,
     header: Option<Header>,
     index: Option<u64>,
 }
 
+impl Format for Table {
+    const FORM: Form = Form::Osu;
+    const WORDS: &'static [&'static str] = &["# OSU ", "MB/s", "(us)"];
+
+    fn sniff(line: &str) -> Option<Table> {
+        if let Some(title) = title(line) {
+            return Some(Table { title: Some(title), ..Table::default() });
+        }
+        // The title is missing.
+        header(line).map(|_| Table::default())
+    }
+
+    fn line(&mut self, line: &str, run: &mut Measurement) -> Line {
+        if let Some(title) = self.title.as_ref().filter(|_| !self.begun) {
+            (run.test, run.source.version) = title.test();
+            run.ranks = title.ranks();
+            self.begun = true;
+            return Line::Title;
+        }
+        if let Some(row) = self.row(line) {
+            return Line::Row(row);
+        }
+        if title(line).is_some() {
+            return Line::Other;
+        }
+        if let Some(header) = header(line) {
+            if self.header.is_some() && !run.rows.is_empty() {
+                // Another table of the same title (`-T all`).
+                (self.header, self.index) = (None, None);
+                return Line::Next;
+            }
+            self.take_header(header, run);
+            return Line::Known;
+        }
+        if self.remark(line, run) { Line::Known } else { Line::Other }
+    }
+}
+
 /// What its columns are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header {
+struct Header {
     /// What a launcher or a collector put before it.
     prefix: String,
     sizes: bool,
@@ -102,7 +154,7 @@ pub(super) struct Header {
 }
 
 /// Reads `# Size  Avg Latency(us)` and its relatives.
-pub(super) fn header(line: &str) -> Option<Header> {
+fn header(line: &str) -> Option<Header> {
     let bandwidth = line.contains("MB/s");
     if !(bandwidth || line.contains("(us)")) {
         return None;
@@ -164,22 +216,8 @@ fn behind<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 impl Table {
-    /// The table that belongs to a title.
-    pub(super) fn titled(title: Title) -> Table {
-        Table { title: Some(title), ..Table::default() }
-    }
-
-    /// Another table of the same title (`-T all`).
-    pub(super) fn again(&self) -> Table {
-        Table { title: self.title.clone(), ..Table::default() }
-    }
-
-    pub(super) fn has_header(&self) -> bool {
-        self.header.is_some()
-    }
-
     /// Takes the header; of a table without a title, it tells what is measured.
-    pub(super) fn header(&mut self, header: Header, measurement: &mut Measurement) {
+    fn take_header(&mut self, header: Header, measurement: &mut Measurement) {
         if self.title.is_none() && measurement.test.name.is_none() {
             let (name, figure) = if header.bandwidth {
                 ("OSU bandwidth", Figure::PointToPoint)
@@ -195,7 +233,7 @@ impl Table {
     }
 
     /// `1048576    48369.05`, and the columns that follow; also as cells, and with decimal commas.
-    pub(super) fn row(&mut self, line: &str) -> Option<Row> {
+    fn row(&mut self, line: &str) -> Option<Row> {
         let header = self.header.as_ref()?;
         let mut figures = |text: &str| figures(header, &mut self.index, text);
         let text = behind(line, &header.prefix).unwrap_or(line).trim();
@@ -214,7 +252,7 @@ impl Table {
     }
 
     /// Lines between title and rows.
-    pub(super) fn remark(&self, line: &str, measurement: &mut Measurement) -> bool {
+    fn remark(&self, line: &str, measurement: &mut Measurement) -> bool {
         if line.contains("Send Buffer on ") {
             let device = line.matches(" on DEVICE").count();
             let memory = match device {
@@ -225,16 +263,7 @@ impl Table {
             measurement.test.memory = memory.map(Known::stated);
             return true;
         }
-        [
-            "# Datatype:",
-            "# Overall =",
-            "# Window creation:",
-            "# Synchronization:",
-            "# [ pairs:",
-            "# Number of ",
-        ]
-        .iter()
-        .any(|words| line.contains(words))
+        REMARKS.iter().any(|words| line.contains(words))
     }
 }
 

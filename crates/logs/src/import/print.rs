@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::measurement::{Device, Form, Measurement, disagreements, stated_average_differs};
+use crate::measurement::{Device, Measurement, disagreements, stated_average_differs};
 
 use super::Lines;
 use busbw_core::{
@@ -82,13 +82,7 @@ pub fn subject(run: &Measurement) -> String {
         said.push(list(&names, "and"));
     }
     said.extend(run.nccl.as_ref().map(|version| format!("NCCL {version}")));
-    let program = match run.source.form {
-        Form::NcclTests => "nccl-tests",
-        Form::NcclTestsJson => "nccl-tests -J",
-        Form::Osu => "OSU",
-        Form::Record => "busbw",
-        Form::NetStats => "its statistics",
-    };
+    let program = run.source.form.facts().name;
     let version = run.source.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
     said.push(format!("{program}{version}"));
     said.join(", ")

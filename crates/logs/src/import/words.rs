@@ -1,11 +1,14 @@
-//! Keywords that show what a line may be, all found in one pass.
-//! Not the meaning of the line (`nccl_tests`, `osu`).
+//! Keywords that show what a line may be, all found in one pass: nccl-tests' with their meanings, and those of
+//! the listed formats, one bit a format.
+//! Not the meaning of the line (`nccl_tests`, the formats).
 
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-/// The meaning of a keyword.
+use super::FORMATS;
+
+/// The meaning of a keyword of nccl-tests or NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     /// `Avg bus bandwidth`, in a foot.
@@ -32,17 +35,12 @@ pub(super) enum Word {
     Bandwidth,
     /// NCCL's or RCCL's version.
     Version,
-    /// OSU's title.
-    Title,
-    /// A unit, in OSU's headers.
-    Unit,
-    /// A line between OSU's title and rows.
-    Remark,
     /// A type's name, or `minBytes`.
     Type,
 }
 
-const WORDS: [(&str, Word); 51] = [
+/// The keywords of nccl-tests and of NCCL.
+const WORDS: [(&str, Word); 41] = [
     ("Avg bus bandwidth", Word::Average),
     ("Out of bounds values", Word::OutOfBounds),
     ("Collective test ", Word::Collective),
@@ -75,16 +73,6 @@ const WORDS: [(&str, Word); 51] = [
     ("busbw", Word::Bandwidth),
     ("bus bandwidth", Word::Bandwidth),
     ("CCL version", Word::Version),
-    ("# OSU ", Word::Title),
-    ("MB/s", Word::Unit),
-    ("(us)", Word::Unit),
-    ("Send Buffer on ", Word::Remark),
-    ("# Datatype:", Word::Remark),
-    ("# Overall =", Word::Remark),
-    ("# Window creation:", Word::Remark),
-    ("# Synchronization:", Word::Remark),
-    ("# [ pairs:", Word::Remark),
-    ("# Number of ", Word::Remark),
     ("float", Word::Type),
     ("half", Word::Type),
     ("double", Word::Type),
@@ -96,6 +84,10 @@ const WORDS: [(&str, Word); 51] = [
     ("minBytes", Word::Type),
 ];
 
+/// Bits of meanings; those above are the listed formats'.
+const MEANINGS: usize = 16;
+const _: () = assert!((Word::Type as usize) < MEANINGS && MEANINGS + FORMATS.len() <= 32);
+
 /// The meanings of the keywords in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words(u32);
@@ -103,21 +95,33 @@ pub(super) struct Words(u32);
 impl Words {
     /// Finds the keywords of a line.
     pub(super) fn of(line: &str) -> Words {
+        static ALL: LazyLock<Vec<(&str, u32)>> = LazyLock::new(|| {
+            let own = WORDS.iter().map(|(word, meaning)| (*word, 1 << *meaning as u32));
+            let listed = FORMATS.iter().enumerate().flat_map(|(at, format)| {
+                format.words.iter().map(move |word| (*word, 1 << (MEANINGS + at)))
+            });
+            own.chain(listed).collect()
+        });
         static ANY: LazyLock<Option<AhoCorasick>> =
-            LazyLock::new(|| AhoCorasick::new(WORDS.map(|(word, _)| word)).ok());
-        let add = |all, (_, word): &(&str, Word)| all | 1 << *word as u32;
+            LazyLock::new(|| AhoCorasick::new(ALL.iter().map(|(word, _)| word)).ok());
+        let add = |all, (_, bit): &(&str, u32)| all | bit;
         Words(match &*ANY {
             Some(any) => {
                 let found = any.find_overlapping_iter(line);
-                found.filter_map(|found| WORDS.get(found.pattern().as_usize())).fold(0, add)
+                found.filter_map(|found| ALL.get(found.pattern().as_usize())).fold(0, add)
             }
-            None => WORDS.iter().filter(|(word, _)| line.contains(word)).fold(0, add),
+            None => ALL.iter().filter(|(word, _)| line.contains(word)).fold(0, add),
         })
     }
 
     /// Whether the line has a keyword of this meaning.
     pub(super) fn has(self, word: Word) -> bool {
         self.0 & 1 << word as u32 != 0
+    }
+
+    /// Whether the line has a keyword of the listed format at `at`.
+    pub(super) fn has_format(self, at: usize) -> bool {
+        self.0 & 1 << (MEANINGS + at) != 0
     }
 
     /// Whether the line has no keyword.

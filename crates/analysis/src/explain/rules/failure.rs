@@ -1,7 +1,7 @@
 //! A run that failed, or has no row.
 //! Not wrong results (`wrong`).
 
-use busbw_logs::measurement::{Form, Measurement};
+use busbw_logs::measurement::Measurement;
 
 use super::super::{
     context::Context,
@@ -12,7 +12,7 @@ use super::super::{
 fn has_rows(run: &Measurement) -> bool {
     let name = run.test.name.as_deref().unwrap_or_default();
     let none = ["Hello World", "MPI_Init", "MPI Init"].iter().any(|one| name.contains(one));
-    !none && run.source.form != Form::NetStats
+    !none && run.source.form.facts().benchmark
 }
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {

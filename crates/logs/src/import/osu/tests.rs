@@ -48,7 +48,7 @@ fn rows_follow_their_header() {
     ] {
         let mut table = Table::default();
         assert_eq!(table.row(line), None, "{line}");
-        table.header(super::header(header).unwrap(), &mut Measurement::default());
+        table.take_header(super::header(header).unwrap(), &mut Measurement::default());
         let Some(row) = table.row(line) else { panic!("{line}") };
         let half = row.out_of_place.unwrap_or_default();
         assert_eq!((row.size, half.time_us, half.algbw), (size, time, speed), "{line}");
@@ -73,7 +73,7 @@ fn rows_behind_their_headers_prefix() {
     ] {
         let mut table = Table::default();
         let header = super::header(&format!("{first}# Size       Avg Latency(us)")).unwrap();
-        table.header(header, &mut Measurement::default());
+        table.take_header(header, &mut Measurement::default());
         let row = |table: &mut Table, line: String| table.row(&line).map(|row| row.size);
         assert_eq!(row(&mut table, format!("{next}4             10.37")), Some(4), "{next}");
         assert_eq!(row(&mut table, format!("{next}4             10.37  8")), None, "{next}");
@@ -81,7 +81,7 @@ fn rows_behind_their_headers_prefix() {
     }
     let mut table = Table::default();
     let header = super::header("# Size      Bandwidth (MB/s)").unwrap();
-    table.header(header, &mut Measurement::default());
+    table.take_header(header, &mut Measurement::default());
     for line in ["| 8 | 12.5 |", "8,12.5", "8;12,5", "8   12,5"] {
         let found = table.row(line).and_then(|row| row.out_of_place?.algbw);
         assert_eq!(found, Some(0.0125), "{line}");
