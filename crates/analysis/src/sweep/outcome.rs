@@ -12,8 +12,8 @@ use super::{Transport, best};
 /// The result's file name in a folder that the user named.
 pub const RESULT_FILE: &str = "result.json";
 
-/// Version of this form.
-pub const SCHEMA: u32 = 1;
+/// Version of this form. Since 2 evidence has `support` and `detail`; older names are still read.
+pub const SCHEMA: u32 = 2;
 
 /// What a cell of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ use self::{
     waivers::waived_on_host,
 };
 use super::{BenchArguments, Environment, arguments::Binding};
-use crate::options::suspicious_options as questions;
+use crate::options::suspicious_options;
 use busbw_runner::request::{Output, Request};
 
 pub use request::{BadOption, HostResources, record_place};
@@ -144,7 +144,7 @@ pub fn plan(
         }
         None => {
             let (min, max) = (min_bytes, max_bytes);
-            let asked = questions::suspicious_options(
+            let asked = suspicious_options::suspicious_options(
                 a, benchmark, &traffic, ranks, crowding, min, max, step,
             );
             remarks.extend(asked);

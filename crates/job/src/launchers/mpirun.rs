@@ -7,7 +7,7 @@ use anyhow::Result;
 use busbw_core::exit::Exit;
 
 use super::{Launcher, RunningJob, command::Command, job::Job};
-use crate::launchers::local_program as one;
+use crate::launchers::local_program;
 use busbw_core::exit::ExitError;
 
 /// mpirun.
@@ -29,7 +29,7 @@ impl Launcher for Mpirun {
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
-        one::start(&command(job)?)
+        local_program::start(&command(job)?)
     }
 }
 

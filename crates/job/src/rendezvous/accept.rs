@@ -17,7 +17,7 @@ use super::token;
 use super::{JoinRequest, ToCoordinator, ToWorker};
 use crate::rendezvous::{
     address::{Listener, Rendezvous},
-    authentication as proof,
+    authentication,
     authentication::Side,
     framed_stream::{FrameReader, FramedStream},
 };
@@ -99,14 +99,20 @@ impl PendingConnection {
             match (message, &self.nonce) {
                 (ToCoordinator::ClientChallenge { nonce: theirs }, None) => {
                     let nonce = token()?;
-                    let auth_tag = proof::auth_tag(&rendezvous.key, Side::Coordinator, &theirs);
+                    let auth_tag =
+                        authentication::auth_tag(&rendezvous.key, Side::Coordinator, &theirs);
                     let redirect = rendezvous.redirect_for(self.reader.stream.local());
                     self.nonce = Some(nonce.clone());
                     let challenge = ToWorker::ServerChallenge { auth_tag, nonce, redirect };
                     self.reader.stream.send(&challenge)?;
                 }
                 (ToCoordinator::Join { auth_tag, request }, Some(nonce))
-                    if proof::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Worker, nonce) =>
+                    if authentication::verify_auth_tag(
+                        &auth_tag,
+                        &rendezvous.key,
+                        Side::Worker,
+                        nonce,
+                    ) =>
                 {
                     return Ok(Some(request));
                 }

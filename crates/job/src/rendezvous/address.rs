@@ -18,7 +18,7 @@ use rustix::process::getuid;
 
 use super::interface::{self, ChosenInterface};
 use crate::launched::{CoordinatorAddress, Launched};
-use crate::rendezvous::{authentication as proof, connect as reach, framed_stream::FramedStream};
+use crate::rendezvous::{authentication, connect, framed_stream::FramedStream};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 
@@ -75,7 +75,7 @@ impl Rendezvous {
                 let secret = launched.secret.as_deref().unwrap_or_default();
                 let variables = launched.variables.split('=').next().unwrap_or_default();
                 let whole = format!("{} {variables} {job} {secret}", getuid().as_raw());
-                RendezvousAddress::Host(format!("busbw-{}", proof::hashed_name(&whole)))
+                RendezvousAddress::Host(format!("busbw-{}", authentication::hashed_name(&whole)))
             }
             (_, Some(first)) => {
                 if first.assumed && launched.rank == 0 {
@@ -198,7 +198,7 @@ impl Rendezvous {
         };
         let routes: Vec<(Option<SocketAddr>, SocketAddr)> =
             endpoints.into_iter().filter_map(route).collect();
-        FramedStream::from_tcp(reach::connect_first(&routes)?)
+        FramedStream::from_tcp(connect::connect_first(&routes)?)
     }
 }
 

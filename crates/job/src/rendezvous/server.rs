@@ -25,9 +25,9 @@ use crate::rendezvous::{
     accept,
     address::Rendezvous,
     framed_stream::FramedStream,
-    missing_workers as absent,
+    missing_workers,
     missing_workers::{JoinedProcess, ProcessLabel},
-    workers as let_in,
+    workers,
 };
 use crate::{launched::Launched, naming, open_files};
 use busbw_core::exit::ExitError;
@@ -195,7 +195,7 @@ impl RendezvousServer {
                 (1..size).filter(|process| self.workers[*process].is_none()).collect();
             (format!(" on {}", self.ours.host), label.name(&late))
         } else {
-            (String::new(), absent::describe_missing(size, &self.hosts, &present, label))
+            (String::new(), missing_workers::describe_missing(size, &self.hosts, &present, label))
         };
         format!(
             "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T",
@@ -260,7 +260,7 @@ impl RendezvousServer {
         events: Sender<E>,
         event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
     ) -> Result<()> {
-        let_in::follow(self.workers(), events, event)
+        workers::follow(self.workers(), events, event)
     }
 
     /// How many processors all processes together may use, and whether each may use the same ones.

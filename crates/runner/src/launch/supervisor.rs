@@ -36,7 +36,7 @@ use super::{
     process::{self, Process},
 };
 use crate::launch::{
-    rank_assignment as invite,
+    rank_assignment,
     rank_assignment::{Facts, RankAssignment},
 };
 use crate::outputs::{Ended, Outputs};
@@ -96,7 +96,7 @@ pub(super) fn run(
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let (mut peak, mut gpu_memory) = (0, None);
     let mut counters = Counters::default();
-    let mut tables = invite::tables(plan, &describe.run.machine);
+    let mut tables = rank_assignment::tables(plan, &describe.run.machine);
     for launch in 0..plan.sampling.launches {
         let mut running =
             Launch::start(plan, describe, server.as_deref(), &tables, launch, &events)?;

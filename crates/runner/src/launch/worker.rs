@@ -30,7 +30,7 @@ use busbw_host::machine;
 use busbw_job::rendezvous::{
     JoinRequest, ToCoordinator, ToWorker,
     address::Rendezvous,
-    authentication as proof,
+    authentication,
     authentication::Side,
     framed_stream::{FramedStream, files},
     is_parent, rendezvous_timeout, token, watch_parent,
@@ -213,7 +213,7 @@ fn shake_hands(
     let ToWorker::ServerChallenge { auth_tag, nonce: theirs, redirect } = stream.receive()? else {
         bail!("the program that listens there is not busbw's rendezvous server");
     };
-    if !proof::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Coordinator, &nonce) {
+    if !authentication::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Coordinator, &nonce) {
         bail!("the busbw that listens there belongs to another job");
     }
     if !redirect.is_empty() {
@@ -225,7 +225,7 @@ fn shake_hands(
     {
         request.failure.get_or_insert((wrong.exit(), wrong.to_string()));
     }
-    let auth_tag = proof::auth_tag(&rendezvous.key, Side::Worker, &theirs);
+    let auth_tag = authentication::auth_tag(&rendezvous.key, Side::Worker, &theirs);
     stream.send(&ToCoordinator::Join { auth_tag, request: Box::new(request) })?;
     stream.set_read_timeout(None)?;
     Ok(Handshake::Joined(stream))

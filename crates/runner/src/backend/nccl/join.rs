@@ -25,7 +25,7 @@ use busbw_shm::Wait;
 use super::{Nccl, gpu, memory::Ledger, nccl};
 use crate::backend::nccl::{
     checker::Checker,
-    free_memory as occupants, gpu_rank as seat,
+    free_memory, gpu_rank,
     gpu_rank::{Buffers, Failed, GpuRank},
 };
 use crate::backend::{BackendError, RunError};
@@ -56,7 +56,7 @@ impl Nccl<'_> {
         let mut members = Vec::new();
         for (rank, ordinal) in ours.iter().zip(&self.ordinals) {
             let context = Context::take(self.runtime, *ordinal).map_err(|e| gpu(*rank, e))?;
-            occupants::make_sure_of_room(plan, *rank, &context)?;
+            free_memory::make_sure_of_room(plan, *rank, &context)?;
             members.push((Arc::new(context), group.iter().position(|r| r == rank).unwrap_or(0)));
         }
         weigh(&mut self.memory, members.iter().map(|(context, _)| context.as_ref()));
@@ -73,7 +73,7 @@ impl Nccl<'_> {
                 .map_err(|failed| refused(*rank, library, failed))?;
             ranks.push((communicator, buffers));
         }
-        let registered = seat::register(&self.options, library, &ranks)
+        let registered = gpu_rank::register(&self.options, library, &ranks)
             .map_err(|error| nccl(first, library, error))?;
         weigh(
             &mut self.memory,
