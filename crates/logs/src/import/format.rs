@@ -40,7 +40,7 @@ pub(super) enum Line {
     Known,
     /// A row.
     Row(Row),
-    /// It begins the same test's next table, which is a run of its own: the table reads it again there.
+    /// Behind rows: it begins the same test's next table, which is a run of its own. The table reads it again there.
     Next,
 }
 

@@ -125,7 +125,9 @@ impl Format for Table {
         if let Some(row) = self.row(line) {
             return Line::Row(row);
         }
-        if title(line).is_some() {
+        // Most lines that are no rows have none.
+        let has_hash = line.contains('#');
+        if has_hash && title(line).is_some() {
             return Line::Other;
         }
         if let Some(header) = header(line) {
@@ -137,7 +139,7 @@ impl Format for Table {
             self.take_header(header, run);
             return Line::Known;
         }
-        if self.remark(line, run) { Line::Known } else { Line::Other }
+        if remark(line, has_hash, run) { Line::Known } else { Line::Other }
     }
 }
 
@@ -250,21 +252,21 @@ impl Table {
         let plain = || text.replace(',', comma).replace(';', " ");
         text.contains([',', ';']).then(|| figures(&plain())).flatten()
     }
+}
 
-    /// Lines between title and rows.
-    fn remark(&self, line: &str, measurement: &mut Measurement) -> bool {
-        if line.contains("Send Buffer on ") {
-            let device = line.matches(" on DEVICE").count();
-            let memory = match device {
-                0 => Some(Memory::Host),
-                1 => None,
-                _ => Some(Memory::Device),
-            };
-            measurement.test.memory = memory.map(Known::stated);
-            return true;
-        }
-        REMARKS.iter().any(|words| line.contains(words))
+/// Lines between title and rows.
+fn remark(line: &str, has_hash: bool, measurement: &mut Measurement) -> bool {
+    if line.contains("Send Buffer on ") {
+        let device = line.matches(" on DEVICE").count();
+        let memory = match device {
+            0 => Some(Memory::Host),
+            1 => None,
+            _ => Some(Memory::Device),
+        };
+        measurement.test.memory = memory.map(Known::stated);
+        return true;
     }
+    has_hash && REMARKS.iter().any(|words| line.contains(words))
 }
 
 /// The row of a text that is a row's alone; `last` is the index of the one before.

@@ -52,42 +52,38 @@ impl<'e> Runs<'e> {
 
     /// Gives a line to the open table. Returns whether it was one of its lines.
     pub(super) fn table_line(&mut self, line: &str) -> bool {
-        let read = self.read_table(line);
-        if read != Line::Next {
-            return self.keep(read);
-        }
-        let test = self.section.measurement.test.clone();
-        let form = self.section.measurement.source.form;
-        let table = self.end_table();
-        self.next_run();
-        self.section.measurement.source.form = form;
-        self.section.measurement.test = test;
-        self.table = table;
-        let read = self.read_table(line);
-        self.keep(read)
-    }
-
-    fn read_table(&mut self, line: &str) -> Line {
-        match &mut self.table {
-            Some(table) => table.line(line, &mut self.section.measurement),
-            None => Line::Other,
-        }
-    }
-
-    fn keep(&mut self, read: Line) -> bool {
-        match read {
-            Line::Other | Line::Next => return false,
+        let Some(table) = &mut self.table else { return false };
+        // Matched where it is returned: a row is too large to be moved more often than needed.
+        match table.line(line, &mut self.section.measurement) {
+            Line::Row(row) => {
+                self.section.push(row);
+                self.lines.rows += 1;
+            }
             Line::Title => {
                 self.section.begin();
                 self.lines.known += 1;
             }
             Line::Known => self.lines.known += 1,
-            Line::Row(row) => {
-                self.section.push(row);
-                self.lines.rows += 1;
-            }
+            Line::Other => return false,
+            Line::Next => return self.next_of_test(line),
         }
         true
+    }
+
+    /// Begins the next run of the same test, of which this line is the first.
+    fn next_of_test(&mut self, line: &str) -> bool {
+        let this = &self.section.measurement;
+        // A table that asks for a run before it has rows would ask forever.
+        if this.rows.is_empty() {
+            return false;
+        }
+        let (test, form) = (this.test.clone(), this.source.form);
+        let table = self.end_table();
+        self.next_run();
+        self.section.measurement.source.form = form;
+        self.section.measurement.test = test;
+        self.table = table;
+        self.table_line(line)
     }
 
     /// Ends the run of an open table: a line of nccl-tests' table follows.
