@@ -1,4 +1,4 @@
-//! The eleven collectives of nccl-tests 2.19.6 and the barrier: one [`CollectiveSpec`] each.
+//! The eleven collectives of nccl-tests 2.19.6 and the barrier: one `CollectiveSpec` each.
 //! Not how data moves (the backends' arms).
 
 mod counts;

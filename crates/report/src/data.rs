@@ -10,7 +10,7 @@ pub const SCHEMA: u32 = 2;
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub report_schema: u32,
     /// The page's title.
     pub title: String,
