@@ -13,9 +13,7 @@ pub struct JsonLines<W>(pub W);
 
 impl<W: Write> JsonLines<W> {
     fn line(&mut self, line: &Line) -> io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
-        self.0.write_all(&text)?;
+        self.0.write_all(&busbw_store::line::to_text(line)?)?;
         self.0.flush()
     }
 }

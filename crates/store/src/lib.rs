@@ -5,6 +5,8 @@
 /// Measured algorithm tables.
 pub mod algorithms;
 mod environment;
+/// One line of a record as text.
+pub mod line;
 /// Local time as nccl-tests prints it.
 pub mod local_time;
 mod paths;

@@ -2,6 +2,7 @@
 //! last line may be cut: complete lines are kept.
 //! Not finding it (`paths`).
 
+use crate::line;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -100,7 +101,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     let mut mpi = BTreeMap::new();
     let mut end: Option<End> = None;
     for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        match serde_json::from_str(line) {
+        match line::from_text(line.as_bytes()) {
             Ok(Line::Run(found)) => run = Some(*found),
             Ok(Line::Library(facts)) => library.push(*facts),
             Ok(Line::Mpi(facts)) => drop(mpi.insert(facts.rank, *facts)),

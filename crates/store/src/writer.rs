@@ -2,6 +2,7 @@
 //! without a line is removed.
 //! Not what is in a line.
 
+use crate::line;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -61,8 +62,7 @@ impl Writer {
     /// # Errors
     /// The line cannot be written: a full disk, for example.
     pub fn write(&mut self, line: &Line) -> Result<()> {
-        let mut text = serde_json::to_vec(line).context("cannot serialise a line of the record")?;
-        text.push(b'\n');
+        let text = line::to_text(line).context("cannot serialise a line of the record")?;
         self.file
             .write_all(&text)
             .with_context(|| format!("cannot write to the record {}", self.path.display()))?;

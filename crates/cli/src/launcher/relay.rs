@@ -95,7 +95,7 @@ impl Reader {
         args: &[OsString],
         arguments: &BenchArguments,
     ) -> Result<Flow> {
-        let flow = match (serde_json::from_slice(line), &mut self.outputs) {
+        let flow = match (store::line::from_text(line), &mut self.outputs) {
             (Ok(Line::Run(mut run)), None) => {
                 let Some(files) = self.files.take() else { return Ok(Flow::Continue) };
                 run.id = id.to_owned();
