@@ -1,5 +1,6 @@
 //! The processes of one job: who starts them, how they join, exchange a few bytes, and learn of a loss.
 //! Not the data path, and not what ranks measure.
+#![forbid(unsafe_code)]
 
 /// Hosts and how many processes each gets.
 pub mod hosts;
