@@ -37,7 +37,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-packages="openmpi-bin mpich slurm-wlm munge openssh-server openssh-client iproute2 python3 g++"
+packages="openmpi-bin libpmix-dev mpich slurm-wlm munge openssh-server openssh-client iproute2 python3 g++"
 if [ -z "$quick" ] && ! dpkg -s $packages >/dev/null 2>&1; then
   apt-get update -qq >"$work/apt" 2>&1
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >"$work/apt" 2>&1 || tail -3 "$work/apt"
@@ -373,7 +373,7 @@ carried_by_open_mpi() {
     "Open MPI sent messages between ranks to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
   # An address of this host is reached through lo, whose bytes are counted.
   carried "${carried_names[1]}" "$set_up ob1, 2 connections tcp \(Open MPI's log\); counters: .*lo [0-9.]+ [MG]B" "\"pml\":\"ob1\",.*\"tcp\":" \
-    "slow: ranks of one host exchange messages over TCP .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
+    "Ranks of one host exchange messages over TCP .* slow: tcp-within-a-host .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
     "${start[@]}" --mca btl tcp,self "${words[@]}"
   carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
     "Open MPI sent messages to UCX, whose lanes are " \
