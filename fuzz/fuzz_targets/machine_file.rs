@@ -7,7 +7,11 @@ use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use busbw_hardware::{limits::{RankPlacement, candidates}, machine::{Machine, parse, ready, write}, tuning::{Version, infer}};
+use busbw_hardware::{
+    limits::{RankPlacement, candidates},
+    machine::{Machine, parse, ready, write},
+    tuning::{Version, infer},
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| {

@@ -6,7 +6,11 @@ use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use busbw_library_logs::{mpi as mpi_log, mpi::{CaptureDisabled, MpiFacts, transports_named}, nccl::{NcclFacts, Parser, parse, transports_set_up}};
+use busbw_library_logs::{
+    mpi as mpi_log,
+    mpi::{CaptureDisabled, MpiFacts, transports_named},
+    nccl::{NcclFacts, Parser, parse, transports_set_up},
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| {

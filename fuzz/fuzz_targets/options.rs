@@ -13,12 +13,19 @@ use std::{
 
 use busbw_cli::options::HostResources;
 use busbw_cli::options::{self, Command, Environment};
-use busbw_core::{Collective, messages::Messages, plan::{Case, Plan, Sweep}};
+use busbw_core::{
+    Collective,
+    messages::Messages,
+    plan::{Case, Plan, Sweep},
+};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use busbw_runner::{backend::nccl::{Gpus, Libraries}, request::Request};
+use busbw_runner::{
+    backend::nccl::{Gpus, Libraries},
+    request::Request,
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 /// Sizes that are looked at in one plan; `-b 1 -e 4G -i 1` has four thousand million.

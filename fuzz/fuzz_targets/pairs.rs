@@ -2,7 +2,7 @@
 //! Not the page that draws them.
 #![no_main]
 
-use busbw_core::pairs::{MOST_RANKS, Pairs, SCHEMA};
+use busbw_core::pairs::{MAX_RANKS, Pairs, SCHEMA};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     share::count(pairs.is_some());
     let Some(pairs) = pairs else { return };
     let ranks = pairs.labels.len();
-    assert!((1..=MOST_RANKS).contains(&ranks) && pairs.pairs_schema <= SCHEMA);
+    assert!((1..=MAX_RANKS).contains(&ranks) && pairs.pairs_schema <= SCHEMA);
     let all = pairs.worst_first();
     assert_eq!(all.len(), pairs.values.iter().flatten().flatten().count());
     let best_last = |a: f64, b: f64| if pairs.unit.more_is_better() { a <= b } else { a >= b };

@@ -6,7 +6,10 @@ use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use busbw_hardware::topology::{Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system, recognise, write};
+use busbw_hardware::topology::{
+    Input, Paths, System, links, machine_of_matrix, machine_of_system, of_matrix, of_system,
+    recognise, write,
+};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| {
