@@ -106,7 +106,7 @@ fn launch_once() -> Vec<(Point, f64)> {
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
     let mut points = Vec::new();
     for line in text.lines() {
-        let Ok(Line::Row(row)) = serde_json::from_str(line) else { continue };
+        let Ok(Line::Row(row)) = busbw_store::line::from_text(line.as_bytes()) else { continue };
         let mut add = |place, half: &Option<Half>| {
             points.extend(half.iter().map(|half| ((row.size, place), half.time_us)));
         };

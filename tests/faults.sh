@@ -10,7 +10,7 @@ if ! [[ $rounds =~ ^[1-9][0-9]*$ ]]; then
     exit 2
 fi
 cd "$(dirname "$0")/.."
-cargo test --quiet --package busbw --test faults --no-run
+cargo test --quiet --package busbw --test it --no-run
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -18,7 +18,7 @@ echo "$(uname -sr), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/n
 for round in $(seq "$rounds"); do
     begun=$SECONDS
     status=0
-    cargo test --package busbw --test faults >"$log" 2>&1 || status=$?
+    cargo test --package busbw --test it faults:: >"$log" 2>&1 || status=$?
     echo "== round $round of $rounds: $((SECONDS - begun)) s"
     # What tests tell, the table beneath it, and the harness's own last line.
     sed -n -e '/^faults: /,/^$/p' -e '/^waived: /p' -e '/^test result: /p' "$log" | grep -v '^test .* \.\.\. ' || true

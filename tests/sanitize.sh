@@ -51,13 +51,13 @@ check_miri() {
     export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-permissive-provenance"
     local miri=(env "CARGO_TARGET_DIR=$target/miri" cargo "+$toolchain" miri test --locked
         -p busbw-shm)
-    if quietly 600 "${miri[@]}" --test collectives every_way_once; then
+    if quietly 600 "${miri[@]}" --test it collectives::every_way_once; then
         echo "miri: every collective, way and placement on 2 and 3 ranks: nothing found"
     fi
-    if quietly 600 "${miri[@]}" --test collectives messages_stay_until_taken; then
+    if quietly 600 "${miri[@]}" --test it collectives::messages_stay_until_taken; then
         echo "miri: slots that are reused while some ranks run ahead: nothing found"
     fi
-    if quietly 600 "${miri[@]}" --test messages every_way_once; then
+    if quietly 600 "${miri[@]}" --test it messages::every_way_once; then
         echo "miri: messages in slots, lent, and copied by both ends: nothing found"
     fi
     if quietly 300 "${miri[@]}" --lib shm:: -- --skip nobody_overtakes; then
@@ -78,11 +78,11 @@ check_tsan() {
     local with=(--locked --release -Zbuild-std --target "$triple")
     # One test at a time: memory that one test unmaps may be the next one's, and TSan does not see
     # our system calls, so that tests side by side would seem to race.
-    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test collectives -- \
+    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test it collectives:: -- \
         --test-threads=1; then
         echo "tsan: the collectives' tests, ranks as threads: nothing found"
     fi
-    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test messages -- \
+    if quietly 900 "${tsan[@]}" test "${with[@]}" -p busbw-shm --test it messages:: -- \
         --test-threads=1; then
         echo "tsan: the messages' tests, ranks as threads: nothing found"
     fi

@@ -25,8 +25,8 @@ use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
 /// The version of the schema that is written. Readers refuse newer ones.
 pub const SCHEMA: u32 = 1;
 
-/// One line of a record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One line of a record. `busbw-store` reads it back.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Line {
     /// The first line: benchmark, machine and options.

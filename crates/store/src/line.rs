@@ -3,6 +3,7 @@
 //! Not whole records (`reader`, `writer`).
 
 use busbw_core::record::Line;
+use serde::Deserialize;
 
 /// A line of JSON, which ends with a line feed.
 ///
@@ -19,5 +20,33 @@ pub fn to_text(line: &Line) -> serde_json::Result<Vec<u8>> {
 /// # Errors
 /// The text is no line of a record.
 pub fn from_text(text: &[u8]) -> serde_json::Result<Line> {
-    serde_json::from_slice(text)
+    // The kind is read first: serde's own reading of a tagged enum would compile every type a second time, for
+    // the copy that it makes of a line before it knows the kind.
+    let Tag { kind } = serde_json::from_slice(text)?;
+    Ok(match kind {
+        Kind::Run => Line::Run(serde_json::from_slice(text)?),
+        Kind::Library => Line::Library(serde_json::from_slice(text)?),
+        Kind::Mpi => Line::Mpi(serde_json::from_slice(text)?),
+        Kind::Net => Line::Net(serde_json::from_slice(text)?),
+        Kind::Paths => Line::Paths(serde_json::from_slice(text)?),
+        Kind::Row => Line::Row(serde_json::from_slice(text)?),
+        Kind::End => Line::End(serde_json::from_slice(text)?),
+    })
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    kind: Kind,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Run,
+    Library,
+    Mpi,
+    Net,
+    Paths,
+    Row,
+    End,
 }

@@ -93,7 +93,9 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         return Err(ReadError::Newer { path: name.to_owned(), found });
     }
     if head.run.is_some() {
-        return serde_json::from_str(text).map_err(|e| refuse(e.line(), e.to_string()));
+        // As bytes, as `line` reads: one reader of each type is compiled.
+        return serde_json::from_slice(text.as_bytes())
+            .map_err(|e| refuse(e.line(), e.to_string()));
     }
     let mut run: Option<Run> = None;
     let (mut library, mut net, mut paths, mut rows) =

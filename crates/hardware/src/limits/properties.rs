@@ -1,5 +1,5 @@
 //! Limits of generated machines: what must hold of every machine, not of the ones people have.
-//! Not the results of real machines (tests/limits.rs).
+//! Not the results of real machines (tests/it/limits.rs).
 
 use proptest::prelude::*;
 

@@ -1,0 +1,8 @@
+//! `busbw sweep` and `busbw transports`: real launches on the host, on a cost model, and on the shim libraries
+//! of tests/shims. Each is bounded in time.
+//! Not real transports: those need GPUs.
+
+mod command;
+mod ends;
+mod environments;
+mod transports;
