@@ -142,7 +142,7 @@ impl Session<'_> {
                 "ranks share cores: a slower rank may only have waited for its core",
             ),
             (
-                on_processors && !verdict.findings.is_empty(),
+                on_processors && !verdict.slow.is_empty(),
                 "one launch cannot tell a slow core from a busy one: check whether another launch names the same",
             ),
             (
