@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     let hardware = Hardware { machine: ready("dgx-h100"), nodes: None };
     for told in explain(read.measurements, &hardware) {
         assert!(!told.sentence.is_empty());
-        assert!(told.findings.is_sorted_by_key(|finding| finding.severity));
+        assert!(told.findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
         assert!(told.percent.is_none() || told.limit.is_some());
         serde_json::to_string(&told).expect("an explanation is JSON");
         print(&mut std::io::sink(), &told, true).expect("a sink takes everything");

@@ -4,12 +4,15 @@
 
 use std::collections::HashSet;
 
-use busbw_core::nccl_version::Version;
+use busbw_core::{
+    finding::{Finding, Severity},
+    nccl_version::Version,
+};
 use busbw_fuzz::{
     draw::{Draw, edit, put},
     share,
 };
-use busbw_lint::{Finding, Options, Rule, Severity, lint_environment, lint_text, recognised};
+use busbw_lint::{Options, lint_environment, lint_text, recognised};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 const RELEASES: [Option<Version>; 4] =
@@ -24,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     check(&found);
     let lines = text.split('\n').count();
     for finding in &found {
-        let line = finding.line.unwrap_or(0) as usize;
+        let line = finding.line().unwrap_or(0) as usize;
         assert!((1..=lines).contains(&line), "{finding}: the text has {lines} lines");
     }
     // Hash tables of another seed must not change what is said, or in which order.
@@ -35,11 +38,12 @@ fuzz_target!(|data: &[u8]| {
 
 /// What every list of findings keeps to.
 fn check(found: &[Finding]) {
-    assert!(found.is_sorted_by_key(|finding| finding.line));
+    assert!(found.is_sorted_by_key(Finding::line));
     let mut told = HashSet::new();
     for finding in found {
-        assert!(!finding.cause.is_empty() && !finding.remedy.is_empty(), "{finding:?}");
-        assert!(!finding.variable.is_empty(), "{finding:?}");
+        let remedy = finding.remedy.as_deref().unwrap_or_default();
+        assert!(!finding.cause.is_empty() && !remedy.is_empty(), "{finding:?}");
+        assert!(finding.variable().is_some_and(|name| !name.is_empty()), "{finding:?}");
         assert!(finding.to_string().contains(&finding.cause));
         let json = serde_json::to_string(finding).expect("a finding is JSON");
         assert!(told.insert(json), "told twice: {finding}");
@@ -52,15 +56,16 @@ fn moves_with_its_line(text: &str, options: &Options, found: &[Finding]) {
     if text.lines().count() >= 200 {
         return;
     }
-    type Told<'f> = (Option<u32>, Rule, Severity, &'f str, Option<&'f str>, &'f str);
+    type Told<'f> = (Option<u32>, &'f str, Severity, Option<&'f str>, Option<&'f str>, &'f str);
     fn told(findings: &[Finding], down: u32) -> Vec<Told<'_>> {
         let mut told: Vec<Told<'_>> = findings
             .iter()
             .map(|f| {
                 // This cause names the line of another run.
-                let cause = if f.rule == Rule::UnequalRuns { "" } else { f.cause.as_str() };
-                let line = f.line.map(|line| line + down);
-                (line, f.rule, f.severity, f.variable.as_str(), f.value.as_deref(), cause)
+                let cause = if f.rule == "unequal-runs" { "" } else { f.cause.as_str() };
+                let line = f.line().map(|line| line + down);
+                let value = f.place.as_ref().and_then(|place| place.value.as_deref());
+                (line, &*f.rule, f.severity, f.variable(), value, cause)
             })
             .collect();
         told.sort_unstable();
@@ -76,8 +81,8 @@ fn as_environment(text: &str, options: &Options) {
     let found = lint_environment(vars.iter().copied(), options);
     check(&found);
     for finding in &found {
-        assert_eq!(finding.line, None);
-        assert!(vars.iter().any(|(name, _)| *name == finding.variable), "{finding}");
+        assert_eq!(finding.line(), None);
+        assert!(vars.iter().any(|(name, _)| Some(*name) == finding.variable()), "{finding}");
     }
     assert_eq!(lint_environment(vars.iter().copied(), options), found);
 }

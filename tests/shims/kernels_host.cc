@@ -22,7 +22,7 @@ ALL(KERNEL)
 extern "C" int busbw_kernel_launch(
     const char *kernel_name, const unsigned grid[3], const unsigned block[3], void **params
 ) {
-    typedef void (*Kernel)(void *, u64, Parameters, Findings *);
+    typedef void (*Kernel)(void *, u64, Parameters, WrongElements *);
     static const struct {
         const char *name;
         Kernel kernel;
@@ -40,7 +40,7 @@ extern "C" int busbw_kernel_launch(
     for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++) {
         for (threadIdx.x = 0; threadIdx.x < block[0]; threadIdx.x++) {
             kernel(*(void **)params[0], *(const u64 *)params[1], *(const Parameters *)params[2],
-                   *(Findings **)params[3]);
+                   *(WrongElements **)params[3]);
         }
     }
     return 0;

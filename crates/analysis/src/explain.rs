@@ -7,7 +7,6 @@
 
 mod choice;
 mod context;
-mod finding;
 mod gather;
 mod hardware;
 mod limit;
@@ -16,13 +15,15 @@ mod print;
 mod rules;
 mod sentence;
 
+use std::cmp::Reverse;
+
+use busbw_core::finding::Finding;
 use busbw_hardware::limits::{Bottleneck, Rating};
 use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
 pub use choice::{Basis, Choice};
 pub use context::Measured;
-pub use finding::{Confidence, Finding, Severity};
 pub use hardware::Hardware;
 pub use limit::{Ceiling, CrossedResource, RateKind};
 pub use print::{print, print_all};
@@ -88,7 +89,7 @@ pub fn explained(
 
 fn explain_one(context: &Context<'_>) -> Explanation {
     let mut findings = rules::all(context);
-    findings.sort_by_key(|finding| finding.severity);
+    findings.sort_by_key(|finding| Reverse(finding.severity));
     let mut missing = context.missing();
     missing.sort();
     missing.dedup();

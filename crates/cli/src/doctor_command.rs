@@ -71,7 +71,7 @@ fn report(node: &Node, taken: &[Fingerprint], arguments: &DoctorArguments) -> Re
     findings.extend(doctor::compare(taken).iter().flat_map(doctor::Difference::findings));
     let ranks = Some(taken.len()).filter(|ranks| *ranks > 0);
     let report = Report::new(&machine::host_name(), ranks, findings);
-    let exit = if report.verdict.is_wrong() { Exit::Internal } else { Exit::Ok };
+    let exit = if report.severity.is_wrong() { Exit::Internal } else { Exit::Ok };
     answer(
         |out, colour| {
             if arguments.json { json_line(out, &report) } else { report.print(out, colour) }

@@ -8,13 +8,20 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use busbw_core::exit::Exit;
+use busbw_core::{
+    exit::Exit,
+    finding::{Finding, Severity},
+};
 
 use crate::options::LintArguments;
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_lint as lint;
-use busbw_lint::{Finding, Options, Rule, Severity};
+use busbw_lint::{Options, PREFIX_MATCH};
+use busbw_render::{
+    answer::{answer, json_line},
+    findings,
+};
 use busbw_store as store;
 
 /// Reads and checks the sources. The exit code is 1 if a finding is more than a note.
@@ -34,42 +41,25 @@ pub fn run(arguments: &LintArguments) -> Result<Exit> {
     let stdin = Path::new("-").to_owned();
     let files =
         if arguments.files.is_empty() { std::slice::from_ref(&stdin) } else { &arguments.files };
-    let mut worst = None;
-    let mut out = io::stdout().lock();
+    let mut wrong = false;
     for file in files {
         let text = read(file).map_err(|e| usage(format!("{e:#}")))?;
-        for finding in lint::lint_text(&text, &options) {
-            worst = worst.max(Some(seriousness(&finding)));
-            let printed = if arguments.json {
-                print_json(&mut out, file, &finding)
-            } else if files.len() > 1 {
-                writeln!(out, "{}: {finding}", file.display())
-            } else {
-                writeln!(out, "{finding}")
-            };
-            match printed {
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),
-                other => other.context("cannot write to stdout")?,
-            }
+        let mut found = lint::lint_text(&text, &options);
+        for place in found.iter_mut().filter_map(|finding| finding.place.as_mut()) {
+            place.file = Some(file.to_string_lossy().into_owned());
         }
+        wrong |= found.iter().any(|finding| finding.severity.is_wrong());
+        answer(|out, colour| {
+            if arguments.json {
+                return found.iter().try_for_each(|finding| json_line(out, finding));
+            }
+            if files.len() > 1 && !found.is_empty() {
+                writeln!(out, "{}", file.display())?;
+            }
+            findings(out, &found, colour)
+        })?;
     }
-    Ok(if worst > Some(0) { Exit::Internal } else { Exit::Ok })
-}
-
-fn seriousness(finding: &Finding) -> u8 {
-    match finding.severity {
-        Severity::Note => 0,
-        Severity::Warning => 1,
-        Severity::Error => 2,
-    }
-}
-
-fn print_json(out: &mut impl Write, file: &Path, finding: &Finding) -> io::Result<()> {
-    let mut value = serde_json::to_value(finding)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("file".to_owned(), file.to_string_lossy().into());
-    }
-    writeln!(out, "{value}")
+    Ok(if wrong { Exit::Internal } else { Exit::Ok })
 }
 
 /// A file's text, or stdin's for `-`; bytes that are no UTF-8 become replacement characters.
@@ -107,8 +97,11 @@ pub fn look_at(set: Vec<(String, String)>) -> Vec<String> {
     lint::lint_environment(pairs, &Options::default())
         .into_iter()
         .filter(|finding| finding.severity != Severity::Note)
-        .filter(|finding| names.is_empty() || names.contains(&finding.variable))
-        .filter(|finding| finding.rule != Rule::PrefixMatch || takes_more(finding, &devices))
+        .filter(|finding| {
+            let names_it = |variable: &str| names.iter().any(|name| name == variable);
+            names.is_empty() || finding.variable().is_some_and(names_it)
+        })
+        .filter(|finding| finding.rule != PREFIX_MATCH || takes_more(finding, &devices))
         .map(|finding| finding.to_string())
         .collect()
 }
@@ -116,8 +109,8 @@ pub fn look_at(set: Vec<(String, String)>) -> Vec<String> {
 /// Whether a list of name prefixes matches a device of this machine that it does not name in full: only
 /// then it is reported at every start.
 fn takes_more(finding: &Finding, devices: &[String]) -> bool {
-    let names: Vec<&str> =
-        finding.value.as_deref().unwrap_or("").split(',').map(device_of_entry).collect();
+    let value = finding.place.as_ref().and_then(|place| place.value.as_deref());
+    let names: Vec<&str> = value.unwrap_or("").split(',').map(device_of_entry).collect();
     devices.iter().any(|device| {
         !names.contains(&device.as_str()) && names.iter().any(|name| device.starts_with(name))
     })

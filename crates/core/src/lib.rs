@@ -24,6 +24,8 @@ pub mod environment;
 pub mod exit;
 /// Faults that a run injects into itself on purpose.
 pub mod fault;
+/// What stands out, as data: the one form of every command that judges.
+pub mod finding;
 /// How busbw starts itself.
 pub mod hidden_commands;
 /// Tests of messages between pairs of ranks.

@@ -225,7 +225,7 @@ mod tests {
         let text = TWO.replace("schema\":1", "schema\":2").replace("]]}", &format!("]]{verdict}"));
         let pairs = read(&text).checked().unwrap();
         assert_eq!(read(&serde_json::to_string(&pairs).unwrap()), pairs);
-        assert_eq!(pairs.verdict.unwrap().findings.len(), 1);
+        assert_eq!(pairs.verdict.unwrap().slow.len(), 1);
         let other = read(&text.replace("[0,1]", "[0]")).checked().unwrap_err().to_string();
         assert!(other.contains("verdict on 1 ranks, but 2 labels"), "{other}");
     }

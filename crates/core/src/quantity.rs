@@ -67,6 +67,32 @@ pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     }
 }
 
+/// Joins names and shortens ranges: `GPU 0-7, mlx5_0-4, mlx5_6`.
+pub fn ranged<S: AsRef<str>>(names: &[S]) -> String {
+    let mut runs: Vec<(String, Option<(u64, u64)>)> = Vec::new();
+    for name in names.iter().map(AsRef::as_ref) {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (before, number) = name.split_at(digits);
+        // Leading zeros do not come back from a number.
+        let number = number.parse::<u64>().ok().filter(|n| n.to_string() == number);
+        match (runs.last_mut(), number) {
+            (Some((same, Some((_, last)))), Some(n))
+                if same == before && Some(n) == last.checked_add(1) =>
+            {
+                *last = n;
+            }
+            (_, Some(n)) => runs.push((before.to_owned(), Some((n, n)))),
+            (_, None) => runs.push((name.to_owned(), None)),
+        }
+    }
+    let shown = runs.into_iter().map(|(before, numbers)| match numbers {
+        Some((first, last)) if first < last => format!("{before}{first}-{last}"),
+        Some((only, _)) => format!("{before}{only}"),
+        None => before,
+    });
+    shown.collect::<Vec<String>>().join(", ")
+}
+
 /// A size as nccl-tests' options take it: whole KiB, MiB or GiB, else bytes.
 pub fn plain(size: u64) -> String {
     let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
@@ -77,4 +103,27 @@ pub fn plain(size: u64) -> String {
 /// Percent, whole from 99.5 on, else with a digit where it is small.
 pub fn percent(value: f64) -> String {
     if value >= 10.0 { format!("{value:.1}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranged;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rows_of_names() {
+        assert_eq!(
+            ranged(&["GPU 0", "GPU 1", "GPU 2", "mlx5_0", "mlx5_2", "mlx5_3"]),
+            "GPU 0-2, mlx5_0, mlx5_2-3"
+        );
+        assert_eq!(ranged(&["node01", "node02", "ACS"]), "node01, node02, ACS");
+        assert_eq!(ranged::<&str>(&[]), "");
+    }
+
+    proptest! {
+        #[test]
+        fn any_names(names in prop::collection::vec("[a-c]{0,2}[0-9]{0,3}", 0..6)) {
+            prop_assert!(ranged(&names).len() <= names.iter().map(|n| n.len() + 2).sum::<usize>());
+        }
+    }
 }

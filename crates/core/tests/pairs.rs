@@ -86,7 +86,7 @@ fn healthy(machine: &Machine, passes: [usize; 2], seeds: u64) -> [usize; 2] {
     for seed in 0..seeds {
         let verdicts = look(&Machine { seed, ..machine.clone() }, passes, seed);
         for (count, verdict) in count.iter_mut().zip(verdicts) {
-            *count += usize::from(!verdict.findings.is_empty());
+            *count += usize::from(!verdict.slow.is_empty());
         }
     }
     count
@@ -104,10 +104,10 @@ fn found(
         let machine = Machine { faults: faults.clone(), seed, ..machine.clone() };
         let [_, last] = look(&machine, passes, 1000 + seed);
         let named = |fault: &Subject| {
-            last.findings.iter().any(|f| f.subject == *fault || f.alternatives.contains(fault))
+            last.slow.iter().any(|f| f.subject == *fault || f.alternatives.contains(fault))
         };
         let of_fault = |subject: &Subject| faults.contains(subject);
-        let innocent = (last.findings.iter())
+        let innocent = (last.slow.iter())
             .any(|f| !of_fault(&f.subject) && !f.alternatives.iter().any(of_fault));
         wrong += usize::from(innocent);
         right += usize::from(!innocent && faults.iter().all(named));

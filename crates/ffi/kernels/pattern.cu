@@ -113,12 +113,12 @@ template <int BYTES> struct Task {
     // together; only threads that hold an earlier one than is known take it. That the loop ends on
     // what memory says keeps the lock's release inside it, where a warp's other threads cannot keep
     // its holder from it.
-    DEVICE void report(Findings *findings) const {
+    DEVICE void report(WrongElements *found) const {
         if (wrong == 0) return;
-        atomicAdd(&findings->wrong, wrong);
-        volatile Findings *known = findings;
+        atomicAdd(&found->wrong, wrong);
+        volatile WrongElements *known = found;
         while (index < known->first_index) {
-            if (atomicCAS(&findings->lock, 0u, 1u) != 0) continue;
+            if (atomicCAS(&found->lock, 0u, 1u) != 0) continue;
             __threadfence();
             if (index < known->first_index) {
                 known->got = got;
@@ -126,7 +126,7 @@ template <int BYTES> struct Task {
                 known->first_index = index;
             }
             __threadfence();
-            atomicExch(&findings->lock, 0u);
+            atomicExch(&found->lock, 0u);
         }
     }
 };
@@ -172,14 +172,14 @@ template <int BYTES> struct Loop {
 
 #define KERNEL(KIND, BYTES)                                                                        \
     extern "C" __global__ void __launch_bounds__(256) pattern_##KIND##_##BYTES(                    \
-        void *memory, u64 count, Parameters p, Findings *findings                                  \
+        void *memory, u64 count, Parameters p, WrongElements *found                                \
     ) {                                                                                            \
-        const bool verifies = findings != nullptr;                                                 \
+        const bool verifies = found != nullptr;                                                    \
         Task<BYTES> task = {{(char *)memory, count, p.first, p.seed}, p.datatype, p.tolerance,     \
                             p.base, verifies};                                                     \
         if (!task.walk.next()) return;                                                             \
         visit_##KIND<BYTES>(p, Loop<BYTES>{task, verifies});                                       \
-        task.report(findings);                                                                     \
+        task.report(found);                                                                        \
     }
 #define KERNEL_OF(KIND, BYTES) KERNEL(KIND, BYTES)
 

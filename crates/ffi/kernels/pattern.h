@@ -24,9 +24,9 @@ struct Parameters {
     u32 tolerance;  // verify: numbers of the type between got and want that are allowed; 0: no bit
 };
 
-// In device memory, 40 bytes: busbw_ffi::kernels::Findings. The host writes {0, all ones, 0, 0, 0};
+// In device memory, 40 bytes: busbw_ffi::kernels::WrongElements. The host writes {0, all ones, 0, 0, 0};
 // any number of launches on one stream may then add to it.
-struct Findings {
+struct WrongElements {
     u64 wrong;
     u64 first_index;
     u64 got;
@@ -35,4 +35,4 @@ struct Findings {
     u32 padding;
 };
 
-static_assert(sizeof(Parameters) == 48 && sizeof(Findings) == 40, "as in busbw_ffi::kernels");
+static_assert(sizeof(Parameters) == 48 && sizeof(WrongElements) == 40, "as in busbw_ffi::kernels");

@@ -12,7 +12,7 @@ use busbw_core::{
     pattern::{Content, Mismatch, Pattern, Wrong},
 };
 
-/// One kernel: `(memory, elements: u64, Parameters, *mut Findings)`. With findings it compares the
+/// One kernel: `(memory, elements: u64, Parameters, *mut WrongElements)`. With the last one it compares the
 /// memory; without (null) it writes it. `memory` is aligned to the element.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -79,7 +79,7 @@ pub struct Parameters {
     pub seed: u64,
     /// Index in the pattern of the first element.
     pub first: u64,
-    /// The base of [`Findings::first_index`]: the stretch's offset in the buffer, in elements.
+    /// The base of [`WrongElements::first_index`]: the stretch's offset in the buffer, in elements.
     pub base: u64,
     /// Index in [`DataType::ALL`].
     pub datatype: u32,
@@ -141,11 +141,11 @@ fn index_of<T: PartialEq>(all: &[T], one: T) -> u32 {
     all.iter().take_while(|other| **other != one).count() as u32
 }
 
-/// The result of a comparison, in device memory: `struct Findings` of kernels/pattern.h. Set to
-/// [`Findings::NONE`] before the first launch; further launches on one stream add to it.
+/// The result of a comparison, in device memory: `struct WrongElements` of kernels/pattern.h. Set to
+/// [`WrongElements::NONE`] before the first launch; further launches on one stream add to it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Findings {
+pub struct WrongElements {
     /// Wrong elements.
     pub wrong: u64,
     /// [`Parameters::base`] + index of the first of them; all ones when there is none.
@@ -160,14 +160,14 @@ pub struct Findings {
     pub padding: u32,
 }
 
-impl Findings {
+impl WrongElements {
     /// No wrong element.
-    pub const NONE: Findings =
-        Findings { wrong: 0, first_index: u64::MAX, got: 0, want: 0, lock: 0, padding: 0 };
+    pub const NONE: WrongElements =
+        WrongElements { wrong: 0, first_index: u64::MAX, got: 0, want: 0, lock: 0, padding: 0 };
 
     /// Its bytes in memory.
-    pub(crate) fn to_bytes(self) -> [u8; size_of::<Findings>()] {
-        let mut bytes = [0; size_of::<Findings>()];
+    pub(crate) fn to_bytes(self) -> [u8; size_of::<WrongElements>()] {
+        let mut bytes = [0; size_of::<WrongElements>()];
         let words = [self.wrong, self.first_index, self.got, self.want];
         for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_ne_bytes();
@@ -176,10 +176,10 @@ impl Findings {
     }
 
     /// From its bytes in memory.
-    pub(crate) fn from_bytes(bytes: &[u8; size_of::<Findings>()]) -> Findings {
+    pub(crate) fn from_bytes(bytes: &[u8; size_of::<WrongElements>()]) -> WrongElements {
         let word = |at: usize| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]);
         let (wrong, first_index, got, want) = (word(0), word(1), word(2), word(3));
-        Findings { wrong, first_index, got, want, ..Findings::NONE }
+        WrongElements { wrong, first_index, got, want, ..WrongElements::NONE }
     }
 
     /// Converts to the type of `busbw_core`.
@@ -189,4 +189,4 @@ impl Findings {
     }
 }
 
-const _: () = assert!(size_of::<Parameters>() == 48 && size_of::<Findings>() == 40);
+const _: () = assert!(size_of::<Parameters>() == 48 && size_of::<WrongElements>() == 40);

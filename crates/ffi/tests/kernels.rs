@@ -9,7 +9,7 @@ use busbw_core::{
     number::FloatFormat,
     pattern::{self, Content, Mismatch, Pattern, Wrong},
 };
-use busbw_ffi::kernels::{Findings, Kernel, Parameters, blocks, kernel};
+use busbw_ffi::kernels::{Kernel, Parameters, WrongElements, blocks, kernel};
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
 
@@ -46,18 +46,18 @@ fn launch(
     elements: usize,
     blocks: u32,
     p: Parameters,
-    findings: Option<&mut Findings>,
+    found: Option<&mut WrongElements>,
 ) {
     // SAFETY: the symbol has this type in tests/shims/kernels_host.cc.
     let launch: Symbol<Launch> = unsafe { KERNELS.get(b"busbw_kernel_launch") }.unwrap();
     let (grid, block) = ([blocks, 1, 1], [32, 1, 1]);
     let (mut memory, mut elements, mut p) = (memory.as_mut_ptr(), elements as u64, p);
-    let mut findings = findings.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let mut found = found.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let mut params = [
         std::ptr::from_mut(&mut memory).cast(),
         std::ptr::from_mut(&mut elements).cast(),
         std::ptr::from_mut(&mut p).cast(),
-        std::ptr::from_mut(&mut findings).cast(),
+        std::ptr::from_mut(&mut found).cast(),
     ];
     let name = CString::new(kernel.name).unwrap();
     // SAFETY: the parameters are the kernels', `memory` holds `elements` elements, and nobody else
@@ -114,26 +114,26 @@ impl Case {
         Buffer::new(self.elements, self.shift, self.pattern.datatype)
     }
 
-    fn launch(&self, buffer: &mut Buffer, p: Parameters, findings: Option<&mut Findings>) {
+    fn launch(&self, buffer: &mut Buffer, p: Parameters, found: Option<&mut WrongElements>) {
         let datatype = self.pattern.datatype;
         let blocks = blocks(self.elements as u64, datatype, 1).max(1);
-        launch(kernel(datatype, self.content), buffer.bytes(), self.elements, blocks, p, findings);
+        launch(kernel(datatype, self.content), buffer.bytes(), self.elements, blocks, p, found);
     }
 
     fn fill(&self, buffer: &mut Buffer) {
         self.launch(buffer, Parameters::new(&self.pattern, self.content), None);
     }
 
-    fn verify(&self, buffer: &mut Buffer, tolerance: u32, findings: &mut Findings, base: u64) {
+    fn verify(&self, buffer: &mut Buffer, tolerance: u32, found: &mut WrongElements, base: u64) {
         let p = Parameters { tolerance, base, ..Parameters::new(&self.pattern, self.content) };
-        self.launch(buffer, p, Some(findings));
+        self.launch(buffer, p, Some(found));
     }
 
     fn mismatch(&self, buffer: &mut Buffer, tolerance: u32) -> Mismatch {
-        let mut findings = Findings::NONE;
-        self.verify(buffer, tolerance, &mut findings, 0);
-        assert_eq!(findings.lock, 0);
-        findings.mismatch()
+        let mut found = WrongElements::NONE;
+        self.verify(buffer, tolerance, &mut found, 0);
+        assert_eq!(found.lock, 0);
+        found.mismatch()
     }
 
     /// What the kernels write is what `busbw_core::pattern` writes, they find it right, and nothing beside it
@@ -316,22 +316,22 @@ proptest! {
         prop_assert_eq!(case.mismatch(&mut buffer, tolerance), expected);
     }
 
-    /// Stretches of one buffer share their findings.
+    /// Stretches of one buffer share their result.
     #[test]
     fn stretches_add_up(mut case in case(), base in 0u64..1 << 40) {
         let mut buffer = case.buffer();
         case.fill(&mut buffer);
-        let mut findings = Findings::NONE;
-        case.verify(&mut buffer, 0, &mut findings, 0);
-        prop_assert_eq!(findings, Findings::NONE);
+        let mut found = WrongElements::NONE;
+        case.verify(&mut buffer, 0, &mut found, 0);
+        prop_assert_eq!(found, WrongElements::NONE);
         case.pattern.seed ^= 1;
         let want = pattern::verify(buffer.bytes(), &case.pattern, case.content);
-        case.verify(&mut buffer, 0, &mut findings, base + 1);
-        case.verify(&mut buffer, 0, &mut findings, base);
+        case.verify(&mut buffer, 0, &mut found, base + 1);
+        case.verify(&mut buffer, 0, &mut found, base);
         let mut both = Mismatch::default();
         both.add(want, base);
         both.wrong *= 2;
-        prop_assert_eq!(findings.mismatch(), both);
+        prop_assert_eq!(found.mismatch(), both);
     }
 }
 

@@ -2,10 +2,10 @@
 //! It takes seconds, measures nothing and changes nothing on the machine. Sources: docs/doctor.md.
 
 mod addresses;
+mod advice;
 mod cores;
 mod driver;
 mod fabric;
-mod finding;
 mod fingerprint;
 mod gpudirect;
 mod gpus;
@@ -22,8 +22,8 @@ mod xid;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use finding::ranged;
-pub use finding::{Finding, Topic, Verdict};
+use busbw_core::finding::Finding;
+
 pub use fingerprint::{Difference, Fingerprint, compare};
 pub use node::Node;
 pub use output::Report;

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
+use busbw_core::finding::Finding;
 use busbw_ffi::{
     nvml::{Driver, Fabric, FabricState, Gpu, NvLinks, Reading},
     search::Environment,
 };
 
 use crate::{
-    doctor::{Finding, Node, check},
+    doctor::{Node, check},
     machine::Root,
 };
 

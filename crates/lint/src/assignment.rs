@@ -1,6 +1,8 @@
 //! What a NAME=value setting is, and which names could be meant for NCCL or UCX.
 //! It does not know the places where settings stand; `commands` and `yaml` do.
 
+use busbw_core::finding::Place;
+
 use super::known::tables;
 use crate::nearest::distance;
 
@@ -28,6 +30,11 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
+    /// Where it is.
+    pub(crate) fn place(&self) -> Place {
+        Place { value: self.value.clone(), ..Place::at(self.line, &self.name) }
+    }
+
     /// The value, where it can be judged: given, not empty, and without expansions.
     pub(crate) fn literal(&self) -> Option<&str> {
         let value = self.value.as_deref()?;

@@ -4,8 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::finding::Severity;
-use busbw_core::nccl_version::Version;
+use busbw_core::{finding::Severity, nccl_version::Version};
 
 /// When a variable came and went.
 #[derive(Debug, Clone, Copy)]

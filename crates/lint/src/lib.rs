@@ -8,10 +8,10 @@ mod commands;
 mod document;
 mod environment;
 mod expansion;
-mod finding;
 mod known;
 /// The nearest of several names.
 pub mod nearest;
+mod order;
 mod perf;
 mod reading;
 mod rules;
@@ -23,10 +23,11 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Finding, Rule, Severity};
-
-use busbw_core::nccl_version::Version;
+use busbw_core::{finding::Finding, nccl_version::Version};
 use document::Document;
+
+/// The rule of a list that also takes longer names.
+pub const PREFIX_MATCH: &str = "prefix-match";
 
 /// Facts about the system where the settings will be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Options {
 /// output of `env`. Findings come in the order of their lines.
 pub fn lint_text(text: &str, options: &Options) -> Vec<Finding> {
     let document = Document::from_text(text);
-    finding::in_order(rules::check_document(&document, options))
+    order::in_order(rules::check_document(&document, options))
 }
 
 /// Checks the variables of a process. Rules that need a script do not run.
@@ -48,7 +49,7 @@ pub fn lint_environment<'a>(
     options: &Options,
 ) -> Vec<Finding> {
     let document = Document::from_environment(vars);
-    finding::in_order(rules::check_settings(&document, options))
+    order::in_order(rules::check_settings(&document, options))
 }
 
 /// Number of settings, exports and test runs in a text. For the fuzz target only: a text without them

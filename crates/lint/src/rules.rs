@@ -14,10 +14,10 @@ mod typography;
 mod unset;
 mod values;
 
+use busbw_core::finding::Finding;
+
 use super::Options;
-use super::assignment::Assignment;
 use super::document::Document;
-use super::finding::{Finding, Rule, Severity};
 use super::settings::views;
 
 /// The rules that apply to a process environment.
@@ -57,37 +57,6 @@ pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Find
     findings
 }
 
-/// The cause and remedy of a finding, before it is joined with its setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Problem {
-    severity: Severity,
-    rule: Rule,
-    cause: String,
-    remedy: String,
-}
-
-impl Problem {
-    fn new(
-        severity: Severity,
-        rule: Rule,
-        cause: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Problem { severity, rule, cause: cause.into(), remedy: remedy.into() }
-    }
-
-    fn on(self, assignment: &Assignment) -> Finding {
-        let value = assignment.value.clone();
-        Finding { value, ..self.at(assignment.line, &assignment.name) }
-    }
-
-    fn at(self, line: Option<u32>, variable: &str) -> Finding {
-        let Problem { severity, rule, cause, remedy } = self;
-        let variable = variable.to_owned();
-        Finding { line, variable, value: None, severity, rule, cause, remedy }
-    }
-}
-
 /// "A", "A or B", "A, B or C".
 fn either(names: &[&str]) -> String {
     match names {
@@ -112,6 +81,6 @@ mod tests {
     fn a_stray_quote_is_reported_once() {
         let found = lint_text("export NCCL_IB_TC=\"'106'\"\n", &Options::default());
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].rule, Rule::StrayCharacters);
+        assert_eq!(found[0].rule, "stray-characters");
     }
 }

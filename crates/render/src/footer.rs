@@ -56,7 +56,7 @@ pub fn gate_held(average: f64, gate: f64) -> bool {
 
 /// Whether a row of pairs names a slow subject.
 pub fn somebody_is_slow(row: &Row) -> bool {
-    row.pairs.as_ref().is_some_and(|pairs| !pairs.verdict.findings.is_empty())
+    row.pairs.as_ref().is_some_and(|pairs| !pairs.verdict.slow.is_empty())
 }
 
 /// The lines after the last row (nccl-tests src/util.cu:790-857).

@@ -1,5 +1,5 @@
-//! From a record to what people and programs read. Every output takes run, rows and end, and nothing
-//! else, so that `show` prints what the run printed.
+//! From a record, or from findings, to what people and programs read. Every output of a run takes run, rows
+//! and end, and nothing else, so that `show` prints what the run printed.
 //! Not measuring, and not the record's own file (`busbw_store`).
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@
 pub mod answer;
 mod closing;
 mod csv;
+mod finding;
 mod footer;
 mod incidents;
 mod json_lines;
@@ -31,6 +32,7 @@ use busbw_core::{
 pub use closing::Closing;
 pub use csv::Csv;
 pub use csv::lines;
+pub use finding::{findings, wrapped};
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
 pub use latency::LatencyTable;

@@ -147,7 +147,7 @@ fn slow_cells(matrix: &Pairs) -> BTreeSet<(usize, usize)> {
     let ranks = 0..matrix.labels.len();
     let all = ranks.clone().flat_map(|from| ranks.clone().map(move |to| (from, to)));
     let slow = |(from, to): &(usize, usize)| {
-        let subjects = verdict.findings.iter().map(|finding| finding.subject);
+        let subjects = verdict.slow.iter().map(|slow| slow.subject);
         from != to && subjects.into_iter().any(|s| s.slows(*from, *to, &verdict.hosts))
     };
     all.filter(slow).collect()
@@ -176,9 +176,9 @@ fn by_rank(matrix: &Pairs) -> String {
 /// The verdict in sentences.
 fn verdict(matrix: &Pairs, colour: bool) -> String {
     let Some(verdict) = &matrix.verdict else { return String::new() };
-    let suspicion = verdict.basis == Basis::FirstLook && !verdict.findings.is_empty();
+    let suspicion = verdict.basis == Basis::FirstLook && !verdict.slow.is_empty();
     let sentences = verdict.sentences(&matrix.labels);
-    let named = verdict.findings.len();
+    let named = verdict.slow.len();
     let mut text = String::new();
     for (at, sentence) in sentences.iter().enumerate() {
         let sentence = if suspicion && at < named {

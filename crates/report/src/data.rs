@@ -1,11 +1,11 @@
 //! The data of the page. The page embeds it as JSON; every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
-use busbw_core::pairs::Pairs;
+use busbw_core::{finding::Finding, pairs::Pairs};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data that the page embeds.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub struct Run {
     pub complete: Option<bool>,
     /// The explanation in one sentence or a few.
     pub sentence: String,
-    /// The findings, the most severe first.
+    /// The findings, the most severe first; their causes are sentences.
     pub findings: Vec<Finding>,
     /// Facts that were assumed.
     pub assumed: Vec<String>,
@@ -86,24 +86,6 @@ pub struct Fact {
     pub name: String,
     /// The value, with its unit.
     pub value: String,
-}
-
-/// A finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// `wrong`, `slow` or `note`.
-    #[serde(alias = "weight")]
-    pub severity: String,
-    /// The cause.
-    pub cause: String,
-    /// How certain the cause is: `certain`, `likely` or `possible`.
-    pub confidence: String,
-    /// The evidence for it.
-    pub evidence: Vec<String>,
-    /// What to do.
-    pub remedy: Option<String>,
-    /// The command that would confirm the cause.
-    pub confirm: Option<String>,
 }
 
 /// A rank's device.

@@ -6,10 +6,9 @@ use std::{borrow::Cow, path::Path};
 use busbw_logs::measurement::{Half, Measurement, NcclUse};
 use busbw_stats::median_interval;
 
-use super::data::{Device, Fact, Finding, Line, LineKind, Row, Run, Series};
-use busbw_analysis::explain::{
-    Ceiling, Confidence, Explanation, Finding as Found, RateKind, Severity,
-};
+use super::data::{Device, Fact, Line, LineKind, Row, Run, Series};
+use busbw_analysis::explain::{Ceiling, Explanation, RateKind};
+use busbw_core::finding::Finding;
 use busbw_core::quantity::{bytes, rate, time};
 use busbw_store as store;
 
@@ -72,7 +71,11 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
         wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
         complete: failed.then_some(false),
         sentence: explanation.sentence.clone(),
-        findings: explanation.findings.iter().map(finding).collect(),
+        findings: explanation
+            .findings
+            .iter()
+            .map(|found| Finding { cause: sentence(&found.cause), ..found.clone() })
+            .collect(),
         assumed: explanation.assumed.clone(),
         missing: explanation.missing.clone(),
         unchecked: explanation.unchecked.clone(),
@@ -96,23 +99,6 @@ fn measured(explanation: &Explanation) -> Option<String> {
         (None, us) => time(us?),
     };
     Some(format!("{figure} at {}", bytes(measured.size)))
-}
-
-fn finding(found: &Found) -> Finding {
-    let severity = match found.severity {
-        Severity::Wrong => "wrong",
-        Severity::Slow => "slow",
-        Severity::Note => "note",
-    };
-    let confidence: Confidence = found.confidence;
-    Finding {
-        severity: severity.to_owned(),
-        cause: sentence(&found.cause),
-        confidence: confidence.name().to_owned(),
-        evidence: found.evidence.clone(),
-        remedy: found.remedy.clone(),
-        confirm: found.confirm.clone(),
-    }
 }
 
 /// Words as a sentence. A name keeps its small letters.

@@ -6,13 +6,12 @@ use std::{
     io::{self, Write},
 };
 
+use busbw_core::finding::Finding;
 use busbw_hardware::limits::{Bottleneck, Resource};
+use busbw_render::wrapped;
 
-use super::{Explanation, finding::Severity, limit::RateKind};
+use super::{Explanation, limit::RateKind};
 use busbw_core::quantity::{bytes, list, percent, rate, time};
-
-/// Lines are broken at this many characters.
-const LINE_WIDTH: usize = 100;
 
 /// Prints explanations. Runs of one source that have the same findings and bottleneck are printed
 /// once, followed by the number and lines of the others.
@@ -38,7 +37,7 @@ pub fn print_all(out: &mut impl Write, all: &[Explanation], colour: bool) -> io:
         print(out, first, colour)?;
         if !others.is_empty() {
             writeln!(out)?;
-            wrapped(out, "  ", &others_of_group(others))?;
+            sentence(out, &others_of_group(others))?;
         }
     }
     Ok(())
@@ -46,7 +45,7 @@ pub fn print_all(out: &mut impl Write, all: &[Explanation], colour: bool) -> io:
 
 /// All that an explanation says except its figures: explanations with equal keys are printed once.
 fn group_key(explanation: &Explanation) -> String {
-    let rules: Vec<&str> = explanation.findings.iter().map(|one| one.rule).collect();
+    let rules: Vec<&str> = explanation.findings.iter().map(|one| &*one.rule).collect();
     let Explanation { source, subject, bottleneck, rating, .. } = explanation;
     format!("{} {subject} {bottleneck:?} {rating:?} {rules:?}", source.name)
 }
@@ -101,44 +100,17 @@ pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> i
         against_limit(out, explanation)?;
     }
     writeln!(out)?;
-    wrapped(out, "  ", &explanation.sentence)?;
-    for finding in &explanation.findings {
+    sentence(out, &explanation.sentence)?;
+    if !explanation.findings.is_empty() {
         writeln!(out)?;
-        let mark = match finding.severity {
-            Severity::Wrong => {
-                if colour {
-                    "\x1b[31mwrong\x1b[0m"
-                } else {
-                    "wrong"
-                }
-            }
-            Severity::Slow => {
-                if colour {
-                    "\x1b[33mslow\x1b[0m"
-                } else {
-                    "slow"
-                }
-            }
-            Severity::Note => "note",
-        };
-        let confidence = finding.confidence.name();
-        // Where the sentence already gives the cause, the rule's name stands here.
-        let what = if quotes(&explanation.sentence, &finding.cause) {
-            finding.rule
-        } else {
-            finding.cause.as_str()
-        };
-        wrapped(out, "  ", &format!("{mark}: {what} ({confidence})"))?;
-        for evidence in &finding.evidence {
-            wrapped(out, "        ", &format!("seen: {evidence}"))?;
-        }
-        if let Some(remedy) = &finding.remedy {
-            wrapped(out, "        ", &format!("do: {remedy}"))?;
-        }
-        if let Some(confirm) = &finding.confirm {
-            wrapped(out, "        ", &format!("confirm: {confirm}"))?;
-        }
     }
+    // Where the sentence already gives the cause, the rule's name stands in its place.
+    let shown = |finding: &Finding| match quotes(&explanation.sentence, &finding.cause) {
+        true => Finding { cause: finding.rule.to_string(), ..finding.clone() },
+        false => finding.clone(),
+    };
+    let shown: Vec<Finding> = explanation.findings.iter().map(shown).collect();
+    busbw_render::findings(out, &shown, colour)?;
     for (name, facts) in [
         ("assumed", &explanation.assumed),
         ("not known, and could only lower the limit", &explanation.unchecked),
@@ -149,7 +121,7 @@ pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> i
             facts.iter().filter(|fact| !in_sentence(fact)).map(String::as_str).collect();
         if !facts.is_empty() {
             writeln!(out)?;
-            wrapped(out, "  ", &format!("{name}: {}", facts.join("; ")))?;
+            sentence(out, &format!("{name}: {}", facts.join("; ")))?;
         }
     }
     Ok(())
@@ -218,21 +190,8 @@ fn bottleneck(explanation: &Explanation) -> String {
     }
 }
 
-/// Breaks a text into lines; those after the first are indented by two more.
-fn wrapped(out: &mut impl Write, indent: &str, text: &str) -> io::Result<()> {
-    let mut line = indent.to_owned();
-    let mut empty = true;
-    for word in text.split(' ') {
-        if !empty && line.chars().count() + 1 + word.chars().count() > LINE_WIDTH {
-            writeln!(out, "{line}")?;
-            line = format!("{indent}  ");
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    writeln!(out, "{line}")
+/// A sentence in lines; those after the first are indented by two more.
+fn sentence(out: &mut impl Write, text: &str) -> io::Result<()> {
+    write!(out, "  ")?;
+    wrapped(out, 2, 4, text)
 }

@@ -20,7 +20,9 @@ mod slot;
 mod unsteady;
 mod wrong;
 
-use super::{context::Context, finding::Finding};
+use busbw_core::finding::Finding;
+
+use super::context::Context;
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {

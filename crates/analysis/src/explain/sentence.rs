@@ -2,6 +2,7 @@
 //! Not the evidence: findings carry that. Not the judgement: `busbw_hardware::limits` has that.
 
 use busbw_core::Collective;
+use busbw_core::finding::{Finding, Severity};
 use busbw_hardware::{
     limits::{Bottleneck, Rating, Resource},
     machine::Nics,
@@ -10,7 +11,6 @@ use busbw_logs::measurement::Figure;
 
 use super::{
     context::Context,
-    finding::{Finding, Severity},
     limit::{Ceiling, CrossedResource},
     rules,
 };
@@ -20,7 +20,7 @@ use busbw_core::quantity::{bytes, list, percent, rate, time};
 const PAYLOAD_SHARE_256_B: f64 = 256.0 / 282.0;
 
 pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
-    if let Some(wrong) = findings.iter().find(|finding| finding.severity == Severity::Wrong) {
+    if let Some(wrong) = findings.iter().find(|finding| finding.severity == Severity::Error) {
         return capital(&wrong.cause);
     }
     if context.measured.is_none() {
@@ -46,7 +46,7 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
         .iter()
-        .filter(|finding| unsteady.contains(&finding.rule))
+        .filter(|finding| unsteady.contains(&&*finding.rule))
         .map(|finding| finding.cause.split(':').next().unwrap_or(""))
         .collect();
     if !seen.is_empty() {
@@ -54,8 +54,8 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     }
     let first = findings.iter().find(|finding| {
         finding.severity == Severity::Slow
-            && !unsteady.contains(&finding.rule)
-            && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&finding.rule)
+            && !unsteady.contains(&&*finding.rule)
+            && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
     if let Some(first) = first {
         parts.push(capital(&first.cause));

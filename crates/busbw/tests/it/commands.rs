@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use busbw_core::finding::Finding;
 use busbw_core::record::{Half, Line, Row};
 use busbw_store::line;
 
@@ -180,9 +181,14 @@ fn lint_reads_files_and_stdin() {
     assert!(text(&found.stdout).contains("line 1: NCCL_IMEX_ENABLE=1"), "{}", text(&found.stdout));
     assert!(text(&found.stdout).contains("-n 100"), "{}", text(&found.stdout));
     let json = busbw(&format!("lint --json {}", script.display()));
-    assert!(
-        text(&json.stdout).lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok())
-    );
+    let found: Vec<Finding> =
+        text(&json.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<_> = found.iter().map(|f| (&*f.rule, f.line(), f.variable())).collect();
+    let want =
+        [("not-read", Some(1), Some("NCCL_IMEX_ENABLE")), ("test-option", Some(2), Some("-i"))];
+    assert_eq!(lines, want);
+    let file = found[0].place.as_ref().and_then(|place| place.file.as_deref());
+    assert_eq!(file, script.to_str());
     assert_eq!(lint_stdin("export NCCL_DEBUG=INFO\n").status.code(), Some(0));
     assert_eq!(lint_stdin("export NCLL_DEBUG=INFO\n").status.code(), Some(1));
     assert_eq!(busbw("lint /does/not/exist").status.code(), Some(2));

@@ -7,7 +7,8 @@ use std::{
     process::{Command, Output},
 };
 
-use busbw_host::doctor::{Report, Topic, Verdict};
+use busbw_core::finding::Severity;
+use busbw_host::doctor::Report;
 
 fn doctor(words: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
@@ -23,9 +24,9 @@ fn report(output: &Output) -> Report {
 fn the_exit_code_is_the_gate() {
     let output = doctor(&["--json"], &[]);
     let report = report(&output);
-    assert_eq!(output.status.code(), Some(i32::from(report.verdict.is_wrong())));
-    assert_eq!(report.verdict, report.findings.iter().map(|f| f.verdict).max().unwrap());
-    for finding in report.findings.iter().filter(|finding| finding.verdict.is_wrong()) {
+    assert_eq!(output.status.code(), Some(i32::from(report.severity.is_wrong())));
+    assert_eq!(report.severity, report.findings.iter().map(|f| f.severity).max().unwrap());
+    for finding in report.findings.iter().filter(|finding| finding.severity.is_wrong()) {
         let advised = [&finding.cost, &finding.remedy, &finding.confirm];
         assert!(advised.iter().all(|text| text.is_some()), "{finding:?}");
     }
@@ -39,14 +40,14 @@ fn a_pipe_gets_no_colour() {
 }
 
 #[test]
-fn a_named_library_that_is_none_is_broken() {
+fn a_named_library_that_is_none_is_an_error() {
     for output in [
         doctor(&["--json"], &[("BUSBW_NCCL", "/nowhere/libnccl.so.2")]),
         doctor(&["--json", "--nccl", "/nowhere/libnccl.so.2"], &[]),
     ] {
         assert_eq!(output.status.code(), Some(1));
-        let broken = report(&output).findings.into_iter().find(|f| f.verdict == Verdict::Broken);
-        assert!(broken.unwrap().seen.starts_with("/nowhere/libnccl.so.2 (named by the user)"));
+        let error = report(&output).findings.into_iter().find(|f| f.severity == Severity::Error);
+        assert!(error.unwrap().cause.starts_with("/nowhere/libnccl.so.2 (named by the user)"));
     }
 }
 
@@ -62,14 +63,14 @@ fn ranks_are_compared() {
     let output = doctor(&["--json", "-g", "3"], &[]);
     let compared = report(&output);
     assert_eq!(compared.ranks, Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!compared.findings.iter().any(|f| f.topic == Topic::Ranks));
+    assert!(!compared.findings.iter().any(|f| f.rule == "ranks"));
 }
 
 #[test]
 fn help_names_the_exit_codes() {
     let output = doctor(&["--help"], &[]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("0 nothing slow or broken, 1 something is"), "{text}");
+    assert!(text.contains("0 nothing is wrong, 1 something is"), "{text}");
 }
 
 /// The shim of NVML: tests/shims/README.md. None where it, or a C++ compiler, is not there.
@@ -112,8 +113,8 @@ fn gpus_are_judged_by_what_nvml_says() {
     let found: Vec<(String, String)> = report(&output)
         .findings
         .into_iter()
-        .filter(|f| f.verdict.is_wrong() && f.topic != Topic::Cores && f.topic != Topic::Libraries)
-        .map(|f| (f.subject, f.seen))
+        .filter(|f| f.severity.is_wrong() && f.rule != "cores" && f.rule != "libraries")
+        .map(|f| (f.subject, f.cause))
         .collect();
     let want = [
         ("GPU 1", "the hardware slows its clocks down: heat"),

@@ -2,8 +2,9 @@
 //! another way than over NICs, and where there is little to say.
 //! Not the public logs (`explain.rs`).
 
-use busbw_analysis::explain::{self, Explanation, Hardware, RateKind, Severity};
+use busbw_analysis::explain::{self, Explanation, Hardware, RateKind};
 use busbw_core::Collective;
+use busbw_core::finding::{Finding, Severity};
 use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_logs::import;
 use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row};
@@ -38,7 +39,7 @@ fn a_machine_that_is_not_that_of_the_log_is_said() {
     ] {
         let told = &told(&text, Some(machine), nodes)[0];
         let finding = told.findings.iter().find(|one| one.rule == "machine-disagrees").unwrap();
-        assert_eq!(finding.severity, Severity::Wrong);
+        assert_eq!(finding.severity, Severity::Error);
         assert!(told.sentence.contains(words), "{}", told.sentence);
         assert!(matches!(told.bottleneck, Bottleneck::Unknown { .. }), "{:?}", told.bottleneck);
     }
@@ -189,9 +190,9 @@ fn advice_on_ranks_without_nccl_names_no_nccl() {
     for (form, named) in [(Form::Record, false), (Form::NcclTests, true)] {
         run.source.form = form;
         let told = &explain::explain(vec![run.clone()], &Hardware::default())[0];
-        let rules: Vec<&str> = told.findings.iter().map(|one| one.rule).collect();
+        let rules: Vec<&str> = told.findings.iter().map(|one| &*one.rule).collect();
         assert!(rules.contains(&"dip") && rules.contains(&"places-differ"), "{rules:?}");
-        let advice = |one: &explain::Finding| format!("{:?} {:?}", one.remedy, one.confirm);
+        let advice = |one: &Finding| format!("{:?} {:?}", one.remedy, one.confirm);
         let advice: String = told.findings.iter().map(advice).collect();
         assert_eq!(advice.contains("NCCL_"), named, "{advice}");
         assert_eq!(advice.contains("-R 1"), named, "{advice}");

@@ -3,11 +3,13 @@
 //! Not the counting (the plugin's own tests).
 
 use std::{
+    borrow::Cow,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
 };
 
-use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_analysis::explain::{self, Explanation, Hardware};
+use busbw_core::finding::Severity;
 use busbw_logs::import;
 use busbw_logs::measurement::{Form, Measurement, Source};
 use nccl_plugin_abi::net_stats::{
@@ -27,8 +29,8 @@ fn explained(runs: Vec<Measurement>) -> Explanation {
     all.remove(0)
 }
 
-fn rules(told: &Explanation) -> Vec<(&'static str, Severity)> {
-    told.findings.iter().map(|one| (one.rule, one.severity)).collect()
+fn rules(told: &Explanation) -> Vec<(&str, Severity)> {
+    told.findings.iter().map(|one| (&*one.rule, one.severity)).collect()
 }
 
 /// Each with what its first finding says.
@@ -143,14 +145,14 @@ fn stats(connections: Vec<NetConnection>) -> NetStats {
     }
 }
 
-fn found(connections: Vec<NetConnection>) -> Vec<&'static str> {
+fn found(connections: Vec<NetConnection>) -> Vec<Cow<'static, str>> {
     found_in(stats(connections))
 }
 
-fn found_in(stats: NetStats) -> Vec<&'static str> {
+fn found_in(stats: NetStats) -> Vec<Cow<'static, str>> {
     let source = Source { form: Form::NetStats, ..Source::default() };
     let run = Measurement { source, paths: vec![stats], ..Measurement::default() };
-    explained(vec![run]).findings.iter().map(|one| one.rule).collect()
+    explained(vec![run]).findings.into_iter().map(|one| one.rule).collect()
 }
 
 /// Numbers that look like chance.

@@ -38,7 +38,7 @@ fn temporary(name: &str, content: &str) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn this_machine_is_read_whatever_it_is() {
     let report = json(&topo(&["--json"]));
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     assert!(!report["system"]["cpus"].as_array().unwrap().is_empty());
     let printed = topo(&[]);
     let printed_text = text(printed.stdout);
@@ -50,8 +50,8 @@ fn this_machine_is_read_whatever_it_is() {
 fn findings_do_not_fail() {
     let report = json(&topo(&["--json", &file("rtx4090_cx5_ib.xml")]));
     let finding = &report["findings"][0];
-    assert_eq!(finding["what"], "the slot (7.88) is narrower than the NIC (12.5)");
-    assert_eq!(finding["kind"], "slot");
+    assert_eq!(finding["cause"], "the slot (7.88) is narrower than the NIC (12.5)");
+    assert_eq!(finding["rule"], "slot");
     assert_eq!(report["nccl_paths"][0][2], "PHB");
     assert_eq!(report["matrices"][0]["cells"][0][1], "PIX");
     assert_eq!(report["machine"]["node"]["nics"][0]["slot"]["width"], 8);

@@ -33,7 +33,7 @@ Examples:
   busbw doctor
   sudo busbw doctor          reads what the kernel keeps for root: ACS, XIDs
   busbw doctor -g 8 --json
-Exit codes: 0 nothing slow or broken, 1 something is, 2 usage, 5 more ranks than GPUs";
+Exit codes: 0 nothing is wrong, 1 something is, 2 usage, 5 more ranks than GPUs";
 
 /// Below the options of `busbw explain`.
 pub(super) const EXPLAIN_HELP: &str =

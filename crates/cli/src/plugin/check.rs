@@ -9,25 +9,27 @@ mod subject;
 
 pub use child::{partner, rule};
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 
 use anyhow::Result;
-use busbw_core::exit::Exit;
-use serde::Serialize;
+use busbw_core::{
+    exit::Exit,
+    finding::{Finding, Severity},
+};
+use serde::{Deserialize, Serialize};
 
 use self::{
     child::{Asked, Described},
-    rules::RULES,
+    rules::{RULES, Rule},
 };
 use crate::options::CheckArguments;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
-use busbw_render::answer;
+use busbw_render::{answer, findings};
 use busbw_runner::backend::net::Wanted;
 
 /// The outcome of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleOutcome {
     /// The plugin keeps the rule.
     Pass,
@@ -35,25 +37,6 @@ pub enum RuleOutcome {
     Fail(String),
     /// The rule does not apply to this plugin, and why.
     Waived(String),
-}
-
-impl RuleOutcome {
-    fn words(&self) -> (&'static str, Option<&str>) {
-        match self {
-            RuleOutcome::Pass => ("pass", None),
-            RuleOutcome::Fail(why) => ("fail", Some(why)),
-            RuleOutcome::Waived(why) => ("waived", Some(why)),
-        }
-    }
-}
-
-/// A rule and its outcome.
-#[derive(Debug, Serialize)]
-struct RuleResult {
-    rule: &'static str,
-    what: &'static str,
-    #[serde(flatten)]
-    verdict: RuleOutcome,
 }
 
 /// All outcomes, as `--json` prints them.
@@ -66,7 +49,7 @@ struct CheckReport {
     passed: usize,
     failed: usize,
     waived: usize,
-    rules: Vec<RuleResult>,
+    findings: Vec<Finding>,
 }
 
 /// Checks a plugin.
@@ -88,7 +71,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         .map_err(|why| ExitError::new(Exit::Library, format!("{}: {why}", arguments.plugin)))?;
     let chosen =
         |name: &str| arguments.rule.is_empty() || arguments.rule.iter().any(|rule| rule == name);
-    let mut findings = CheckReport {
+    let mut report = CheckReport {
         plugin: described.name.clone(),
         path: asked.word.clone(),
         versions: described.versions.clone(),
@@ -96,54 +79,62 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         passed: 0,
         failed: 0,
         waived: 0,
-        rules: Vec::new(),
+        findings: Vec::new(),
     };
     if !arguments.json {
-        say(&head(&findings));
+        say(|out, _| out.write_all(head(&report).as_bytes()));
     }
     for rule in RULES.iter().filter(|rule| chosen(rule.name)) {
-        let verdict = child::judge(rule.name, &asked);
-        match verdict {
-            RuleOutcome::Pass => findings.passed += 1,
-            RuleOutcome::Fail(_) => findings.failed += 1,
-            RuleOutcome::Waived(_) => findings.waived += 1,
+        let outcome = child::judge(rule.name, &asked);
+        match outcome {
+            RuleOutcome::Pass => report.passed += 1,
+            RuleOutcome::Fail(_) => report.failed += 1,
+            RuleOutcome::Waived(_) => report.waived += 1,
         }
-        let finding = RuleResult { rule: rule.name, what: rule.what, verdict };
+        let finding = finding(rule, outcome, &arguments.plugin);
         if !arguments.json {
-            say(&line(&finding));
+            say(|out, colour| findings(out, std::slice::from_ref(&finding), colour));
         }
-        findings.rules.push(finding);
+        report.findings.push(finding);
     }
     if arguments.json {
-        let text = serde_json::to_string_pretty(&findings)?;
+        let text = serde_json::to_string_pretty(&report)?;
         answer::answer(|out, _| writeln!(out, "{text}"))?;
     } else {
-        let CheckReport { passed, failed, waived, .. } = findings;
-        say(&format!("# {passed} passed, {failed} failed, {waived} waived\n"));
+        let CheckReport { passed, failed, waived, .. } = report;
+        say(|out, _| writeln!(out, "# {passed} passed, {failed} failed, {waived} waived"));
     }
-    Ok(if findings.failed == 0 { Exit::Ok } else { Exit::Internal })
+    Ok(if report.failed == 0 { Exit::Ok } else { Exit::Internal })
 }
 
-fn head(findings: &CheckReport) -> String {
-    let versions: Vec<String> = findings.versions.iter().map(|v| format!("v{v}")).collect();
+fn head(report: &CheckReport) -> String {
+    let versions: Vec<String> = report.versions.iter().map(|v| format!("v{v}")).collect();
     format!(
         "# net plugin {} ({}), tables {}; checked by v{}\n",
-        findings.plugin,
-        findings.path,
+        report.plugin,
+        report.path,
         versions.join(" "),
-        findings.checked
+        report.checked
     )
 }
 
-fn line(finding: &RuleResult) -> String {
-    let (word, why) = finding.verdict.words();
-    let why = why.map_or_else(String::new, |why| format!("\n        {why}"));
-    format!("{word:<7} {:<22} {}{why}\n", finding.rule, finding.what)
+fn finding(rule: &Rule, outcome: RuleOutcome, plugin: &str) -> Finding {
+    let Rule { name, what, .. } = *rule;
+    let finding = match outcome {
+        RuleOutcome::Pass => Finding::new(name, Severity::Fine, what),
+        RuleOutcome::Waived(why) => Finding::new(name, Severity::Absent, why),
+        RuleOutcome::Fail(why) => {
+            Finding::new(name, Severity::Error, format!("{why}; expected: {what}"))
+                .confirm(format!("busbw plugin check {plugin} --rule {name}"))
+        }
+    };
+    finding.subject(name)
 }
 
 /// Lines are printed as they are known: a rule may take seconds.
-fn say(text: &str) {
-    let mut out = Printable::new(io::stdout().lock(), false);
+fn say(write: impl FnOnce(&mut Printable<StdoutLock<'static>>, bool) -> io::Result<()>) {
+    let colour = answer::wants_colour();
+    let mut out = Printable::new(io::stdout().lock(), colour);
     // If the reader has gone, the exit code still counts.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = write(&mut out, colour).and_then(|()| out.flush());
 }

@@ -3,10 +3,11 @@
 
 use std::io::{self, Write};
 
+use busbw_core::finding::Finding;
 use busbw_hardware::{
     machine::{self, Machine},
     topology::{
-        Finding, Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,
+        Graphs, Matrix, NamedRates, NcclPath, Paths, System, links, links_of_machine,
         machine_of_matrix, machine_of_system, of_machine, of_matrix, of_system,
     },
 };
@@ -14,9 +15,10 @@ use serde::Serialize;
 
 use super::{picture, tables};
 use busbw_analysis::machine_argument::Described;
+use busbw_render::findings;
 
 /// Version of the JSON.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The host that was read, and its analysis.
 #[derive(Debug, Serialize)]
@@ -120,6 +122,10 @@ impl Report {
             return tables::graphs(out, graphs);
         }
         writeln!(out)?;
-        tables::findings(out, &self.findings, colour)
+        if self.findings.is_empty() {
+            return writeln!(out, "nothing wrong found in what is shown here");
+        }
+        writeln!(out, "what is wrong")?;
+        findings(out, &self.findings, colour)
     }
 }

@@ -1,11 +1,11 @@
-//! The matrix of paths, the links with their rates, NCCL's graphs, and the findings, as tables and lists.
+//! The matrix of paths, the links with their rates and NCCL's graphs, as tables.
 //! Not how any of it came about.
 
 use std::io::{self, Write};
 
-use busbw_hardware::topology::{Finding, Graphs, Hop, Matrix, NamedRates, shown};
+use busbw_hardware::topology::{Graphs, Hop, Matrix, NamedRates, shown};
 
-use busbw_host::doctor::ranged;
+use busbw_core::quantity::ranged;
 
 /// The matrix, as nvidia-smi prints it.
 ///
@@ -113,41 +113,6 @@ pub fn graphs(out: &mut impl Write, graphs: &Graphs) -> io::Result<()> {
             });
             writeln!(out, "  {number:>2}  {}", hops.collect::<Vec<_>>().join(" "))?;
         }
-    }
-    Ok(())
-}
-
-/// The findings; subjects with the same problem share an entry.
-///
-/// # Errors
-/// `out` cannot be written.
-pub fn findings(out: &mut impl Write, findings: &[Finding], colour: bool) -> io::Result<()> {
-    if findings.is_empty() {
-        return writeln!(out, "nothing wrong found in what is shown here");
-    }
-    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in findings {
-        let alike = |group: &&mut (&Finding, Vec<&str>)| {
-            let first = group.0;
-            (first.kind, &first.what, first.cost) == (finding.kind, &finding.what, finding.cost)
-        };
-        match groups.iter_mut().find(alike) {
-            Some(group) => group.1.push(&finding.subject),
-            None => groups.push((finding, vec![&finding.subject])),
-        }
-    }
-    let (on, off) = if colour { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
-    writeln!(out, "what is wrong")?;
-    for (finding, subjects) in &groups {
-        writeln!(out, "  {on}{}{off}: {}", ranged(subjects), finding.what)?;
-        let more = if subjects.len() > 1 { " (the others likewise)" } else { "" };
-        writeln!(out, "      evidence {}{more}", finding.evidence)?;
-        if let Some(cost) = finding.cost {
-            let each = if subjects.len() > 1 { " each" } else { "" };
-            writeln!(out, "      cost     {} GB/s one way{each}", shown(cost))?;
-        }
-        writeln!(out, "      remedy   {}", finding.remedy)?;
-        writeln!(out, "      confirm  {}{more}", finding.confirm)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use busbw_ffi::nvml::{NvLinkPeer, NvLinkPeerKind, NvLinkPeers, NvLinks, Reading};
 use busbw_hardware::topology::{
-    Input, Kind, Paths, System, Word, of_matrix, of_system, recognise, write,
+    Input, Paths, System, Word, of_matrix, of_system, recognise, write,
 };
 
 use super::Report;
@@ -95,15 +95,15 @@ fn a_server_with_troubles() {
     node.gpu(6).nvlink_peers = Reading::Value(NvLinkPeers { version: Some(5), peers: vec![peer] });
     node.gpu(6).nvlinks = Reading::Value(NvLinks { all: 18, up: 16, errors: None });
     let report = report(node);
-    let kinds: Vec<(Kind, &str)> =
-        report.findings.iter().map(|finding| (finding.kind, finding.subject.as_str())).collect();
+    let rules: Vec<(&str, &str)> =
+        report.findings.iter().map(|finding| (&*finding.rule, finding.subject.as_str())).collect();
     assert_eq!(
-        kinds,
+        rules,
         [
-            (Kind::Slot, "mlx5_1"),
-            (Kind::TrainedDown, "mlx5_3"),
-            (Kind::PortDown, "mlx5_5"),
-            (Kind::GpuLink, "GPU6")
+            ("slot", "mlx5_1"),
+            ("trained-down", "mlx5_3"),
+            ("port-down", "mlx5_5"),
+            ("gpu-link", "GPU6")
         ]
     );
     insta::assert_snapshot!(printed(&report, false));
@@ -192,11 +192,11 @@ fn adapters_in_another_numa_node_are_far() {
             }
         }
         let findings = of_system(&system(node));
-        let far: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::FarNic).collect();
+        let far: Vec<_> = findings.iter().filter(|finding| finding.rule == "far-nic").collect();
         let subjects: Vec<&str> = far.iter().map(|finding| finding.subject.as_str()).collect();
         assert_eq!(subjects, ["GPU0", "GPU1", "GPU2", "GPU3"]);
         let what = format!("its nearest NIC, mlx5_4, is {place}");
-        assert!(far.iter().all(|finding| finding.what == what), "{what}: {}", far[0].what);
+        assert!(far.iter().all(|finding| finding.cause == what), "{what}: {}", far[0].cause);
     }
 }
 
@@ -212,8 +212,8 @@ fn links_are_called_what_they_are() {
     matrix.cells[3][4] = Some(Word::Phb);
     matrix.cells[4][3] = Some(Word::Phb);
     for findings in [of_system(&system), of_matrix(&matrix)] {
-        let links = findings.iter().find(|finding| finding.kind == Kind::GpuLink).unwrap();
-        assert!(links.what.contains("xGMI links"), "{links:?}");
+        let links = findings.iter().find(|finding| finding.rule == "gpu-link").unwrap();
+        assert!(links.cause.contains("xGMI links"), "{links:?}");
         assert!(!format!("{links:?}").contains("NVLink"), "{links:?}");
         assert!(!format!("{links:?}").contains("nvidia"), "{links:?}");
     }

@@ -20,8 +20,8 @@ pub struct PairsAssessment {
     pub levels: Vec<Level>,
     /// The slow subjects, the most certain first. Empty: no subject stands out, as in an evenly
     /// slow fabric, too.
-    #[serde(default)]
-    pub findings: Vec<Finding>,
+    #[serde(default, rename = "findings")]
+    pub slow: Vec<SlowSubject>,
     /// Classes without a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unjudged: Vec<Unjudged>,
@@ -34,7 +34,7 @@ pub struct PairsAssessment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// A first look: its findings are suspicions, to be measured again.
+    /// A first look: its slow subjects are suspicions, to be measured again.
     FirstLook,
     /// A retest of the suspects, by its own figures alone.
     Retest,
@@ -57,10 +57,10 @@ pub struct Level {
     pub samples: usize,
 }
 
-/// A slow subject.
+/// A slow subject, as figures; [`PairsAssessment::findings`] has it in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Finding {
+pub struct SlowSubject {
     /// The subject.
     pub subject: Subject,
     /// Others that would look the same in these figures.
@@ -78,8 +78,8 @@ pub struct Finding {
     pub slow_cells: usize,
     /// Its cells that were measured.
     pub cells: usize,
-    /// 1 less the probability that chance alone produces a finding like it, over all possible
-    /// findings.
+    /// Confidence level: 1 less the probability that chance alone names a subject like it, over all
+    /// that could be named.
     pub confidence: f64,
 }
 
@@ -108,7 +108,7 @@ pub enum Why {
 /// The thresholds of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// The probability of any false finding on a healthy machine.
+    /// The probability of any false alarm on a healthy machine.
     pub false_alarms: f64,
     /// The smallest slowness that is reported: 0.05 is 5 % more time.
     pub smallest: f64,
@@ -133,7 +133,7 @@ impl Rule {
         Rule { false_alarms: 0.2, ..Rule::of(unit, mover, 0.01) }
     }
 
-    /// For findings. A tenth of the promised 1 in 50, since correlated noise and a second matrix
+    /// For a retest. A tenth of the promised 1 in 50, since correlated noise and a second matrix
     /// take their shares.
     pub const fn strict(unit: Unit, mover: Mover) -> Rule {
         Rule { false_alarms: 0.002, ..Rule::of(unit, mover, 0.0) }
@@ -151,7 +151,7 @@ impl Rule {
     }
 }
 
-impl Finding {
+impl SlowSubject {
     /// Logarithm of how many times as long it takes.
     pub(super) fn effect(&self, unit: Unit) -> f64 {
         let part = self.slower_percent / 100.0;
@@ -162,6 +162,6 @@ impl Finding {
 impl PairsAssessment {
     /// Whether no subject is slow, and every class has a verdict.
     pub fn is_healthy(&self) -> bool {
-        self.findings.is_empty() && self.unjudged.is_empty()
+        self.slow.is_empty() && self.unjudged.is_empty()
     }
 }

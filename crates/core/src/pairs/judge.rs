@@ -11,7 +11,7 @@ use super::{
     subject::{Candidate, Subject, candidates},
     tail,
 };
-use crate::pairs::assessment::{Basis, Finding, Level, PairsAssessment, Rule, Unjudged, Why};
+use crate::pairs::assessment::{Basis, Level, PairsAssessment, Rule, SlowSubject, Unjudged, Why};
 use busbw_stats::median;
 
 /// Share of a subject's cells that must be slow by at least half of the subject's own slowness.
@@ -38,32 +38,32 @@ pub fn judge(figures: &Figures, rule: &Rule) -> PairsAssessment {
 /// suspicion's cells are its own and it was suspected in as many; the other suspicions are cleared.
 pub fn confirm(first: &PairsAssessment, figures: &Figures, rule: &Rule) -> PairsAssessment {
     let hosts = figures.hosts();
-    let slowed = |finding: &Finding| -> BTreeSet<usize> {
-        let class = finding.class.as_ref();
+    let slowed = |slow: &SlowSubject| -> BTreeSet<usize> {
+        let class = slow.class.as_ref();
         let class = class.and_then(|class| figures.classes().iter().position(|of| of == class));
         let of = |cell: &Cell| {
             class.is_none_or(|class| class == cell.class)
-                && finding.subject.slows(cell.from, cell.to, hosts)
+                && slow.subject.slows(cell.from, cell.to, hosts)
         };
         let cells = figures.cells().iter().enumerate();
         cells.filter(|(_, cell)| of(cell)).map(|(at, _)| at).collect()
     };
     let suspicions: Vec<(Subject, BTreeSet<usize>)> =
-        first.findings.iter().map(|finding| (finding.subject, slowed(finding))).collect();
+        first.slow.iter().map(|slow| (slow.subject, slowed(slow))).collect();
     let mut candidates = candidates(figures);
     candidates
         .retain(|candidate| suspicions.iter().any(|(_, cells)| half(candidate.places(), cells)));
     let mut verdict = Judge::new(figures, rule, candidates).verdict(Basis::Retest);
     let smallest = rule.smallest.ln_1p();
-    let enough: Vec<&BTreeSet<usize>> = (first.findings.iter().zip(&suspicions))
-        .filter(|(finding, _)| finding.effect(first.unit) >= smallest)
+    let enough: Vec<&BTreeSet<usize>> = (first.slow.iter().zip(&suspicions))
+        .filter(|(slow, _)| slow.effect(first.unit) >= smallest)
         .map(|(_, (_, cells))| cells)
         .collect();
-    verdict.findings.retain(|finding| {
-        let cells = slowed(finding);
+    verdict.slow.retain(|slow| {
+        let cells = slowed(slow);
         enough.iter().any(|suspicion| half(cells.iter().copied(), suspicion))
     });
-    let found: Vec<_> = verdict.findings.iter().map(slowed).collect();
+    let found: Vec<_> = verdict.slow.iter().map(slowed).collect();
     let stands = |cells: &BTreeSet<usize>| found.iter().any(|f| half(f.iter().copied(), cells));
     let cleared = suspicions.iter().filter(|(_, cells)| !stands(cells));
     verdict.cleared = cleared.map(|(subject, _)| *subject).collect();
@@ -117,14 +117,14 @@ impl<'a> Judge<'a> {
                 None => break (fit, chances),
             }
         };
-        let mut findings: Vec<Finding> =
-            (0..named.len()).map(|n| self.finding(&named, n, &fit, chances[n])).collect();
+        let mut slow: Vec<SlowSubject> =
+            (0..named.len()).map(|n| self.slow_subject(&named, n, &fit, chances[n])).collect();
         let slowed = fit.named.iter().filter(|by| **by > 0).count();
-        let disturbed = findings.len() >= MAX_WIDE_SUBJECTS && 2 * slowed > fit.named.len();
+        let disturbed = slow.len() >= MAX_WIDE_SUBJECTS && 2 * slowed > fit.named.len();
         if disturbed {
-            findings.clear();
+            slow.clear();
         }
-        findings.sort_by(|a, b| {
+        slow.sort_by(|a, b| {
             let order = b.confidence.total_cmp(&a.confidence);
             order.then(b.slower_percent.total_cmp(&a.slower_percent))
         });
@@ -133,7 +133,7 @@ impl<'a> Judge<'a> {
             unit: self.figures.unit(),
             hosts: self.figures.hosts().to_vec(),
             levels: self.levels(&fit),
-            findings,
+            slow,
             unjudged: self.unjudged(&fit, disturbed),
             cleared: Vec::new(),
         }
@@ -256,7 +256,7 @@ impl<'a> Judge<'a> {
         (candidate.places().filter(slow).count(), candidate.places().count())
     }
 
-    fn finding(&self, named: &[Named], n: usize, fit: &Fit, chance: f64) -> Finding {
+    fn slow_subject(&self, named: &[Named], n: usize, fit: &Fit, chance: f64) -> SlowSubject {
         let Named { candidate, rivals } = &named[n];
         let candidate = &self.candidates[*candidate];
         let mut alternatives = candidate.alike.clone();
@@ -273,7 +273,7 @@ impl<'a> Judge<'a> {
         let effect = fit.effects[n][class];
         let more = self.figures.unit().more_is_better();
         let percent = if more { 1.0 - (-effect).exp() } else { effect.exp() - 1.0 };
-        Finding {
+        SlowSubject {
             subject: candidate.subject,
             alternatives,
             class: candidate.only.and_then(|class| self.figures.classes().get(class).cloned()),
@@ -345,10 +345,10 @@ mod tests {
 
     fn alternatives(hosts: &[usize], slow: Subject) -> (Subject, Vec<Subject>) {
         let verdict = first_look(hosts, Some(slow), 7);
-        assert_eq!(verdict.findings.len(), 1, "{verdict:?}");
-        let finding = &verdict.findings[0];
-        assert!((finding.slower_percent - 20.0).abs() < 1.0, "{finding:?}");
-        (finding.subject, finding.alternatives.clone())
+        assert_eq!(verdict.slow.len(), 1, "{verdict:?}");
+        let slow = &verdict.slow[0];
+        assert!((slow.slower_percent - 20.0).abs() < 1.0, "{slow:?}");
+        (slow.subject, slow.alternatives.clone())
     }
 
     #[test]
@@ -384,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn an_evenly_slow_fabric_is_a_level_and_no_finding() {
+    fn an_evenly_slow_fabric_is_a_level_and_nobody_is_slow() {
         let verdict = first_look(&[0, 0, 1, 1], Some(Subject::Host { host: 0 }), 7);
         let level = |class| verdict.levels.iter().find(|level| level.class == class).unwrap().value;
         assert!((level("between hosts") - 80.4).abs() < 0.5, "{verdict:?}");
-        assert!(!verdict.findings.iter().any(|f| f.class.as_deref() == Some("between hosts")));
+        assert!(!verdict.slow.iter().any(|f| f.class.as_deref() == Some("between hosts")));
     }
 
     #[test]

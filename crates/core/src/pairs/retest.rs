@@ -46,7 +46,7 @@ pub fn plan(
     schedule: &Schedule,
     class: impl Fn(usize, usize) -> Option<usize>,
 ) -> Option<Retest> {
-    if first.findings.is_empty() {
+    if first.slow.is_empty() {
         return None;
     }
     let ranks = first.hosts.len();
@@ -65,12 +65,12 @@ pub fn plan(
 }
 
 fn subjects(first: &PairsAssessment) -> impl Iterator<Item = Subject> + '_ {
-    let of = |finding: &'_ crate::pairs::assessment::Finding| {
-        let mut all = vec![finding.subject];
-        all.extend(&finding.alternatives);
+    let of = |slow: &'_ crate::pairs::assessment::SlowSubject| {
+        let mut all = vec![slow.subject];
+        all.extend(&slow.alternatives);
         all
     };
-    first.findings.iter().flat_map(of)
+    first.slow.iter().flat_map(of)
 }
 
 fn suspects(first: &PairsAssessment) -> BTreeSet<usize> {

@@ -4,12 +4,14 @@
 use std::fmt;
 
 use super::subject::Subject;
-use crate::pairs::assessment::{Finding, Level, PairsAssessment, Why};
+use crate::{
+    finding::{Confidence, Finding, Severity},
+    pairs::assessment::{Level, PairsAssessment, SlowSubject, Why},
+};
 
-/// A finding in words; see [`PairsAssessment::sentence`].
-#[derive(Debug, Clone, Copy)]
-pub struct Sentence<'a> {
-    finding: &'a Finding,
+/// A slow subject in words.
+struct Sentence<'a> {
+    slow: &'a SlowSubject,
     names: Names<'a>,
 }
 
@@ -20,18 +22,28 @@ struct Names<'a> {
 }
 
 impl PairsAssessment {
-    /// One of its findings in words. `labels` are the names of the ranks, such as `node-3 gpu 5`; a
+    /// The slow subjects as findings. `labels` are the names of the ranks, such as `node-3 gpu 5`; a
     /// host's name is the common beginning of its ranks' labels.
-    pub fn sentence<'a>(&'a self, finding: &'a Finding, labels: &'a [String]) -> Sentence<'a> {
-        Sentence { finding, names: Names { labels, hosts: &self.hosts } }
+    pub fn findings(&self, labels: &[String]) -> Vec<Finding> {
+        let names = Names { labels, hosts: &self.hosts };
+        let finding = |slow: &SlowSubject| {
+            let cause = Sentence { slow, names }.to_string();
+            let chance = 100.0 * (1.0 - slow.confidence);
+            Finding::new("slow-pairs", Severity::Slow, cause)
+                .confidence(Confidence::Likely)
+                .evidence(format!("found by chance in {chance:.2} of 100 healthy machines"))
+                .remedy("check its links (busbw topo), its processes and its clocks; swap the hardware and see what stays slow")
+                .confirm("run busbw pairs again: a fault stays with the same hardware in every launch")
+        };
+        self.slow.iter().map(finding).collect()
     }
 
-    /// All findings in words: the slow subjects or that there are none, the normal level, and what
+    /// The assessment in words: the slow subjects or that there are none, the normal level, and what
     /// is undecided.
     pub fn sentences(&self, labels: &[String]) -> Vec<String> {
         let names = Names { labels, hosts: &self.hosts };
         let mut said: Vec<String> =
-            self.findings.iter().map(|f| self.sentence(f, labels).to_string()).collect();
+            self.findings(labels).into_iter().map(|finding| finding.cause).collect();
         if said.is_empty() && self.unjudged.len() < self.levels.len() {
             said.push("nobody is slower than the others".to_owned());
         }
@@ -66,12 +78,12 @@ impl PairsAssessment {
 
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { subject, slow_cells, cells, .. } = *self.finding;
+        let SlowSubject { subject, slow_cells, cells, .. } = *self.slow;
         let names = self.names;
         let class =
-            self.finding.class.as_ref().map_or(String::new(), |class| format!(", {class} only"));
+            self.slow.class.as_ref().map_or(String::new(), |class| format!(", {class} only"));
         let evidence = |of: &str| format!("({slow_cells} of {cells} {of}{class})");
-        let slower = self.finding.amount();
+        let slower = self.slow.amount();
         match subject {
             Subject::Cell { from, to } => {
                 let (from, to) = (names.rank(from), names.rank(to));
@@ -130,7 +142,7 @@ impl fmt::Display for Sentence<'_> {
                 )?;
             }
         }
-        let others: Vec<_> = self.finding.alternatives.iter().map(|s| names.of(*s)).collect();
+        let others: Vec<_> = self.slow.alternatives.iter().map(|s| names.of(*s)).collect();
         if !others.is_empty() {
             write!(f, "; these figures do not tell it from: {}", others.join(", "))?;
         }
@@ -138,7 +150,7 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-impl Finding {
+impl SlowSubject {
     fn amount(&self) -> String {
         match self.longer_us {
             Some(us) => format!("{} us ({:.0} %)", figure(us), self.slower_percent),
@@ -199,7 +211,7 @@ mod tests {
     use crate::pairs::{Unit, assessment::Basis};
 
     fn said(subject: Subject, longer_us: Option<f64>, alternatives: Vec<Subject>) -> Vec<String> {
-        let finding = Finding {
+        let slow = SlowSubject {
             subject,
             alternatives,
             class: None,
@@ -220,7 +232,7 @@ mod tests {
                 cells: 8,
                 samples: 9,
             }],
-            findings: vec![finding],
+            slow: vec![slow],
             unjudged: Vec::new(),
             cleared: vec![Subject::Link { between: [0, 9] }],
         };
@@ -231,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_read_like_sentences() {
+    fn slow_subjects_read_like_sentences() {
         let first = |subject, us| said(subject, us, Vec::new()).swap_remove(0);
         assert_eq!(
             first(Subject::Sender { rank: 3 }, None),

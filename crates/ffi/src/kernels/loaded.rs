@@ -13,7 +13,7 @@ use busbw_core::{
     pattern::{Content, Mismatch, Pattern},
 };
 
-use super::{BLOCK, Findings, Kernel, Parameters, blocks, kernel};
+use super::{BLOCK, Kernel, Parameters, WrongElements, blocks, kernel};
 use crate::gpu::{Argument, Context, Function, GpuError, Memory, Module, Span, Stream};
 
 /// The kernels on one GPU, with memory for their results.
@@ -21,7 +21,7 @@ use crate::gpu::{Argument, Context, Function, GpuError, Memory, Module, Span, St
 pub struct Kernels {
     /// By the kernel's name: a run needs few of them, and compiling each takes time.
     loaded: Mutex<HashMap<&'static str, (Module, Function)>>,
-    findings: Memory,
+    found: Memory,
     multiprocessors: u32,
 }
 
@@ -32,10 +32,10 @@ impl Kernels {
     /// # Errors
     /// The driver is older than the PTX, or refuses it.
     pub fn load(context: &Arc<Context>) -> Result<Kernels, GpuError> {
-        let findings = Memory::allocate(context, size_of::<Findings>())?;
+        let found = Memory::allocate(context, size_of::<WrongElements>())?;
         let facts = context.runtime().facts(context.ordinal() as usize)?;
         let multiprocessors = facts.multiprocessors.unwrap_or(1);
-        let kernels = Kernels { loaded: Mutex::default(), findings, multiprocessors };
+        let kernels = Kernels { loaded: Mutex::default(), found, multiprocessors };
         kernels.with(kernel(DataType::Float, Content::Poison), |_, _| Ok(()))?;
         Ok(kernels)
     }
@@ -52,7 +52,7 @@ impl Kernels {
         }
         // The texts have no zero in them; if one had, the driver would refuse what is left.
         let module =
-            Module::load(self.findings.context(), &CString::new(kernel.ptx).unwrap_or_default())?;
+            Module::load(self.found.context(), &CString::new(kernel.ptx).unwrap_or_default())?;
         let function = module.function(&CString::new(kernel.name).unwrap_or_default())?;
         let (module, function) = loaded.entry(kernel.name).or_insert((module, function));
         then(module, *function)
@@ -80,7 +80,7 @@ impl Kernels {
     /// # Errors
     /// The GPU's driver refuses the call.
     pub fn forget(&self, stream: &Stream) -> Result<(), GpuError> {
-        stream.write(&Findings::NONE.to_bytes(), self.findings.span())
+        stream.write(&WrongElements::NONE.to_bytes(), self.found.span())
     }
 
     /// Compares `elements` elements from the start of a span with their expected content. `at` is
@@ -102,8 +102,8 @@ impl Kernels {
     ) -> Result<(), GpuError> {
         let kernel = kernel(pattern.datatype, content);
         let parameters = Parameters { base: at, tolerance, ..Parameters::new(pattern, content) };
-        let findings = Some(self.findings.span());
-        self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, findings)
+        let found = Some(self.found.span());
+        self.launch(stream, kernel, span, elements, pattern.datatype, &parameters, found)
     }
 
     /// The results since [`Kernels::forget`]. It does not wait: the stream must have completed.
@@ -111,9 +111,9 @@ impl Kernels {
     /// # Errors
     /// The GPU's driver refuses the call.
     pub fn found(&self) -> Result<Mismatch, GpuError> {
-        let mut bytes = [0; size_of::<Findings>()];
-        self.findings.context().read(self.findings.span(), &mut bytes)?;
-        Ok(Findings::from_bytes(&bytes).mismatch())
+        let mut bytes = [0; size_of::<WrongElements>()];
+        self.found.context().read(self.found.span(), &mut bytes)?;
+        Ok(WrongElements::from_bytes(&bytes).mismatch())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -125,7 +125,7 @@ impl Kernels {
         elements: usize,
         datatype: DataType,
         parameters: &Parameters,
-        findings: Option<Span>,
+        found: Option<Span>,
     ) -> Result<(), GpuError> {
         let bytes = elements.saturating_mul(datatype.bytes());
         let Some(span) = span.part(0, bytes) else {
@@ -139,11 +139,11 @@ impl Kernels {
             Argument::span(span),
             Argument::word(elements as u64),
             Argument::bytes(parameters.to_bytes().to_vec()),
-            findings.map_or(Argument::word(0), Argument::span),
+            found.map_or(Argument::word(0), Argument::span),
         ];
         self.with(kernel, |module, function| {
             // SAFETY: these are the parameters of the kernels in pattern.cu; they touch `elements`
-            // elements of the span, which holds them, and the findings, if there are any.
+            // elements of the span, which holds them, and the result's, if there is one.
             unsafe { module.launch(function, stream, blocks, BLOCK, &mut arguments) }
         })
     }

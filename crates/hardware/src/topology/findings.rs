@@ -1,5 +1,4 @@
-//! Problems of a host that its topology shows: kind, subject, evidence, cost, remedy, and the command that
-//! confirms it. Not settings and not health, which doctor checks.
+//! Problems of a host that its topology shows. Not settings and not health, which doctor checks.
 
 mod described;
 mod far_nics;
@@ -7,50 +6,19 @@ mod gpu_links;
 mod ports;
 mod slots;
 
-use serde::{Deserialize, Serialize};
+use busbw_core::finding::Finding;
 
-use super::{Device, Matrix, System, chip};
+use super::{Device, Matrix, System, chip, rates::shown};
 
 pub use described::of_machine;
 
-/// The kind of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A slot is narrower or slower than the port or the device in it.
-    Slot,
-    /// A link is below what both ends can do.
-    TrainedDown,
-    /// Functions or ports that share a slot are together faster than it.
-    SharedSlot,
-    /// A switch's own link is slower than that of a device below it.
-    Uplink,
-    /// A GPU and its nearest NIC are on different NUMA nodes.
-    FarNic,
-    /// A port is down.
-    PortDown,
-    /// A GPU has fewer NVLinks or xGMI links to others than its peers have.
-    GpuLink,
-}
+/// The rules, in the order of their findings (docs/topology.md).
+const RULES: [&str; 7] =
+    ["slot", "trained-down", "shared-slot", "uplink", "far-nic", "port-down", "gpu-link"];
 
-/// One problem.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Its kind.
-    pub kind: Kind,
-    /// The subject: mlx5_0, GPU3, switch 0000:ca:00.0.
-    pub subject: String,
-    /// The problem in a sentence.
-    pub what: String,
-    /// The evidence for it.
-    pub evidence: String,
-    /// Bandwidth that it costs in one direction, GB/s; none where that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
-    /// What to do.
-    pub remedy: String,
-    /// The command that confirms it.
-    pub confirm: String,
+/// Lost bandwidth of one direction as a cost.
+fn cost(gbps: f64) -> String {
+    format!("{} GB/s one way", shown(gbps))
 }
 
 /// All findings of a host.
@@ -66,7 +34,7 @@ pub fn of_system(system: &System) -> Vec<Finding> {
     findings.extend(slots::shared_slots(system));
     findings.extend(far_nics::far_nics(system));
     findings.extend(gpu_links::fewer_links(system));
-    findings.sort_by_key(|finding| finding.kind);
+    findings.sort_by_key(|finding| RULES.iter().position(|rule| *rule == finding.rule));
     findings
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use busbw_hardware::topology::{
-    Input, Kind, Matrix, Paths, System, machine_of_matrix, machine_of_system, of_matrix, of_system,
+    Input, Matrix, Paths, System, machine_of_matrix, machine_of_system, of_matrix, of_system,
     recognise, write,
 };
 use proptest::prelude::*;
@@ -136,8 +136,8 @@ fn what_was_read_is_written_and_read_again() {
 fn a_bridge_with_links_down() {
     let findings = of_system(&system("a100pcie_x2_bridge.xml"));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
-    assert_eq!((finding.kind, finding.subject.as_str()), (Kind::GpuLink, "GPU0"));
-    assert_eq!(finding.cost, Some(11.0 * 25.0));
+    assert_eq!((&*finding.rule, finding.subject.as_str()), ("gpu-link", "GPU0"));
+    assert_eq!(finding.cost.as_deref(), Some("275.0 GB/s one way"), "11 links of 25 GB/s");
 }
 
 #[test]

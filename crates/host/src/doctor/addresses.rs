@@ -1,11 +1,9 @@
 //! The addresses (GIDs) of a RoCE port: whether one is RoCEv2 over IPv4, and whether NCCL uses it.
 //! Not InfiniBand's: there the first address is right.
 
-use super::{
-    Node,
-    finding::{Advice, Finding},
-    network::ABOUT,
-};
+use busbw_core::finding::Finding;
+
+use super::{Node, advice::Advice, network::ABOUT};
 use crate::machine::{Gid, Port, RdmaDevice};
 use busbw_core::nccl_version::Version;
 
@@ -40,7 +38,7 @@ pub(super) fn judge(node: &Node, device: &RdmaDevice, port: &Port, name: &str) -
         Some(chosen) if chosen >= 0 => chosen_index(table, chosen, &seen, name, confirm, nccl),
         _ if index == 0 || nccl.is_some_and(|nccl| nccl >= FIRST_NCCL_THAT_CHOOSES) => ABOUT.fine(name, seen),
         _ => match nccl {
-            Some(nccl) => ABOUT.broken(
+            Some(nccl) => ABOUT.error(
                 name,
                 format!("{seen}; NCCL {nccl} uses index 0"),
                 &Advice {
@@ -78,7 +76,7 @@ fn chosen_index(
         }
         Some(_) => return ABOUT.fine(name, format!("{seen}; NCCL_IB_GID_INDEX={chosen}")),
     };
-    ABOUT.broken(
+    ABOUT.error(
         name,
         format!("NCCL_IB_GID_INDEX={chosen}, {wrong}; {seen}"),
         &Advice {

@@ -1,13 +1,16 @@
 //! CPU affinity: whether this process may run on cores near every GPU and NIC, and on enough of them.
 //! Not the cores it runs on.
 
+use busbw_core::finding::Finding;
+use busbw_core::quantity::ranged;
+
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic, ranged},
+    advice::{About, Advice},
 };
 use crate::machine;
 
-const ABOUT: About = About(Topic::Cores);
+const ABOUT: About = About("cores");
 const NAME: &str = "affinity";
 const CONFIRM: &str = "grep Cpus_allowed_list /proc/self/status; nvidia-smi topo -m";
 

@@ -2,15 +2,16 @@
 //! kernel module it is.
 //! Not the GPUs behind it (`gpus`).
 
+use busbw_core::finding::Finding;
 use busbw_ffi::nvml::Reading;
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 use crate::machine;
 
-const ABOUT: About = About(Topic::Driver);
+const ABOUT: About = About("driver");
 const NAME: &str = "NVIDIA driver";
 
 /// Checks the driver.
@@ -33,7 +34,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
     let version = version.map_or("of unknown version", String::as_str);
     match module {
         // A container may run on a module whose version it does not see.
-        Some(module) if module != version => findings.push(ABOUT.broken(
+        Some(module) if module != version => findings.push(ABOUT.error(
             NAME,
             format!("the library is {version}, the kernel module {module}"),
             &MISMATCH,
@@ -67,7 +68,7 @@ fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Op
     let device_files = node.root.names("dev").iter().any(|name| is_gpu_file(name));
     Some(match (on_bus, module) {
         (0, None) if !device_files => ABOUT.absent(NAME, "no NVIDIA GPU here"),
-        (_, None) if !device_files => ABOUT.broken(
+        (_, None) if !device_files => ABOUT.error(
             NAME,
             format!("{on_bus} NVIDIA GPUs on the bus, no kernel module: {why}"),
             &Advice {
@@ -77,7 +78,7 @@ fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Op
             },
         ),
         // The container toolkit mounts both, or neither was asked for.
-        _ if !device_files => ABOUT.broken(
+        _ if !device_files => ABOUT.error(
             NAME,
             format!("the kernel module is loaded, but /dev has no nvidia0: {why}"),
             &Advice {
@@ -86,7 +87,7 @@ fn unanswered(node: &Node, why: &str, on_bus: usize, module: Option<&str>) -> Op
                 confirm: "ls /dev/nvidia*; nvidia-smi",
             },
         ),
-        _ => ABOUT.broken(NAME, format!("NVML does not answer: {why}"), &MISMATCH),
+        _ => ABOUT.error(NAME, format!("NVML does not answer: {why}"), &MISMATCH),
     })
 }
 

@@ -1,14 +1,15 @@
 //! NVLink: links that are down, the fabric of NVSwitches, NVLink between nodes (IMEX).
 //! Not their bandwidth.
 
+use busbw_core::finding::Finding;
 use busbw_ffi::nvml::{Fabric, FabricState, Gpu, NvLinks, Reading};
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 
-const ABOUT: About = About(Topic::Fabric);
+const ABOUT: About = About("fabric");
 const LINKS: &str = "nvidia-smi nvlink -s";
 const FABRIC: &str = "nvidia-smi -q | grep -A 12 Fabric";
 
@@ -75,20 +76,20 @@ fn registration(read: &Reading<Fabric>, name: &str) -> Option<Finding> {
             return Some(ABOUT.unknown(name, format!("NVLink fabric: {why}"), FABRIC));
         }
     };
-    let broken = |cause: String, cost, remedy| {
-        Some(ABOUT.broken(name, cause, &Advice { cost, remedy, confirm: FABRIC }))
+    let error = |cause: String, cost, remedy| {
+        Some(ABOUT.error(name, cause, &Advice { cost, remedy, confirm: FABRIC }))
     };
     match (fabric.state, fabric.failed) {
         (FabricState::NotSupported, _) => return None,
         (FabricState::NotStarted | FabricState::InProgress, _) => {
-            return broken(
+            return error(
                 "it is not registered with the NVLink fabric".to_owned(),
                 "CUDA does not start on NVSwitch systems before that (error 802, system not yet ready)",
                 "sudo systemctl start nvidia-fabricmanager, of the same version as the driver; see /var/log/fabricmanager.log",
             );
         }
         (FabricState::Completed, Some(code)) => {
-            return broken(
+            return error(
                 format!("registration with the NVLink fabric failed: NVML error {code}"),
                 "no peer access over NVLink",
                 "sudo systemctl restart nvidia-fabricmanager; see /var/log/fabricmanager.log",
@@ -97,7 +98,7 @@ fn registration(read: &Reading<Fabric>, name: &str) -> Option<Finding> {
         (FabricState::Completed, None) => {}
     }
     if fabric.misconfigured() || fabric.route_unhealthy() {
-        return broken(
+        return error(
             format!("the NVLink fabric reports bad health, mask {:#x}", fabric.health),
             "traffic over it stops or fails",
             "check the log of the fabric manager or NVLink subnet manager, and the partition",

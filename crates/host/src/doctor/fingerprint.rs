@@ -9,9 +9,12 @@ use std::{
 use busbw_ffi::nvml::{Gpu, Reading};
 use serde::{Deserialize, Serialize};
 
+use busbw_core::finding::Finding;
+use busbw_core::quantity::ranged;
+
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic, ranged},
+    advice::{About, Advice},
 };
 use busbw_store as store;
 
@@ -168,7 +171,7 @@ impl Difference {
 
     /// The findings.
     pub fn findings(&self) -> Vec<Finding> {
-        const ABOUT: About = About(Topic::Ranks);
+        const ABOUT: About = About("ranks");
         let confirm = match self.fact.as_str() {
             "NCCL" => "NCCL_DEBUG=VERSION on every node",
             "driver" | "GPU" | "GPU firmware" => "nvidia-smi -q on each",
@@ -184,7 +187,7 @@ impl Difference {
                     remedy: "make it the same on every rank",
                     confirm,
                 };
-                ABOUT.broken(&who, what, &advice)
+                ABOUT.error(&who, what, &advice)
             }
             Weight::Costs => {
                 let advice = Advice {

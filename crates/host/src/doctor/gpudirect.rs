@@ -1,13 +1,16 @@
 //! GPUDirect RDMA: whether NICs can read and write GPU memory, by nvidia-peermem or by dma-buf.
 //! NCCL's troubleshooting page, "GPU-to-NIC communication".
 
+use busbw_core::finding::Finding;
+
 use super::{
-    Node, driver,
-    finding::{About, Advice, Finding, Topic},
+    Node,
+    advice::{About, Advice},
+    driver,
 };
 use crate::machine;
 
-const ABOUT: About = About(Topic::Gpudirect);
+const ABOUT: About = About("gpudirect");
 const NAME: &str = "GPUDirect RDMA";
 const CONFIRM: &str =
     "lsmod | grep peermem; NCCL_DEBUG=INFO shows `GPU Direct RDMA Enabled` and `/GDRDMA`";

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::finding::{Finding, Severity};
 use busbw_ffi::nvml::{Gpu, Reading, throttle};
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic, Verdict},
+    advice::{About, Advice},
     xid,
 };
 use crate::machine;
 
-const ABOUT: About = About(Topic::Gpus);
+const ABOUT: About = About("gpus");
 
 /// Looks at every GPU.
 pub fn check(node: &Node) -> Vec<Finding> {
@@ -22,7 +23,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
     for (index, gpu) in driver.gpus.iter().enumerate() {
         match gpu {
             Ok(gpu) => findings.extend(judge(gpu, several)),
-            Err(why) => findings.push(ABOUT.broken(
+            Err(why) => findings.push(ABOUT.error(
                 &format!("GPU {index}"),
                 format!("it does not answer: {why}"),
                 &Advice {
@@ -79,7 +80,7 @@ fn judge(gpu: &Gpu, several: bool) -> Vec<Finding> {
         let seen = "persistence is off: the driver starts anew, for seconds, at every first use";
         findings.push(ABOUT.note(name, seen, "nvidia-smi -q | grep Persistence"));
     }
-    let doubt = findings.iter().any(|finding: &Finding| finding.verdict >= Verdict::Unknown);
+    let doubt = findings.iter().any(|finding: &Finding| finding.severity >= Severity::Unknown);
     let state = state(gpu);
     let state = if doubt { ABOUT.note(name, state, &query(gpu)) } else { ABOUT.fine(name, state) };
     findings.insert(0, state);
@@ -183,20 +184,20 @@ fn memory_errors(gpu: &Gpu, name: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let confirm = &format!("nvidia-smi -i {} -q -d ECC,ROW_REMAPPER", gpu.index);
     let reset = "stop what runs on it, then sudo nvidia-smi --gpu-reset, or reboot";
-    let broken = |cause: String, cost: &str, remedy: &str| {
-        ABOUT.broken(name, cause, &Advice { cost, remedy, confirm })
+    let error = |cause: String, cost: &str, remedy: &str| {
+        ABOUT.error(name, cause, &Advice { cost, remedy, confirm })
     };
     if let Some(errors) = gpu.ecc_uncorrected.value().filter(|errors| **errors > 0) {
         let cause = format!("uncorrected memory errors since the driver was loaded: {errors}");
-        findings.push(broken(cause, "programs that meet one are ended (XID 48, 94, 95)", reset));
+        findings.push(error(cause, "programs that meet one are ended (XID 48, 94, 95)", reset));
     }
     if let Some(rows) = gpu.remapped.value() {
         if rows.failed {
             let cause = "no spare memory row is left".to_owned();
-            findings.push(broken(cause, "the next memory error stays", "replace the GPU (RMA)"));
+            findings.push(error(cause, "the next memory error stays", "replace the GPU (RMA)"));
         } else if rows.pending {
             let cause = "a memory row waits to be replaced".to_owned();
-            findings.push(broken(cause, "until then it may err again", reset));
+            findings.push(error(cause, "until then it may err again", reset));
         } else if rows.uncorrectable + rows.correctable > 0 {
             let (bad, worn) = (rows.uncorrectable, rows.correctable);
             let seen = format!(
@@ -218,7 +219,7 @@ fn memory_errors(gpu: &Gpu, name: &str) -> Vec<Finding> {
         _ => return findings,
     };
     let cause = format!("the driver asks for {asked}");
-    findings.push(broken(cause, "until then the GPU is unfit for work", reset));
+    findings.push(error(cause, "until then the GPU is unfit for work", reset));
     findings
 }
 
@@ -246,7 +247,7 @@ fn check_xids(node: &Node) -> Vec<Finding> {
         match remedy {
             Some(remedy) => {
                 let cost = "work on this GPU was lost, and may be again";
-                ABOUT.broken(&name, seen, &Advice { cost, remedy, confirm: CONFIRM })
+                ABOUT.error(&name, seen, &Advice { cost, remedy, confirm: CONFIRM })
             }
             None => ABOUT.note(&name, seen, CONFIRM),
         }

@@ -4,13 +4,16 @@
 
 use std::collections::BTreeSet;
 
+use busbw_core::finding::Finding;
+use busbw_core::quantity::ranged;
+
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic, ranged},
+    advice::{About, Advice},
 };
 use crate::machine::Access;
 
-const ABOUT: About = About(Topic::Isolation);
+const ABOUT: About = About("isolation");
 
 /// Looks at the ports above GPUs and adapters, and at their IOMMU groups.
 pub fn check(node: &Node) -> Vec<Finding> {

@@ -1,14 +1,15 @@
 //! Every NCCL and every MPI that the machine shows, and which one is used.
 //! None is loaded.
 
+use busbw_core::finding::Finding;
 use busbw_ffi::search::{self, Candidate, Kind, Standing};
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 
-const ABOUT: About = About(Topic::Libraries);
+const ABOUT: About = About("libraries");
 const SEE_NCCL: &str = "NCCL_DEBUG=VERSION prints the one that a program loads";
 
 /// Looks at NCCL, then at MPI.
@@ -26,7 +27,7 @@ fn nccl(node: &Node) -> Vec<Finding> {
         if node.gpu_count() == 0 {
             return vec![ABOUT.absent(NAME, none)];
         }
-        return vec![ABOUT.broken(
+        return vec![ABOUT.error(
             NAME,
             none,
             &Advice {
@@ -59,7 +60,7 @@ fn one_nccl(candidate: &Candidate, used: Option<&str>) -> Finding {
             );
             ABOUT.note(name, seen, SEE_NCCL)
         }
-        Standing::Refused(why) if origin == search::Origin::Named => ABOUT.broken(
+        Standing::Refused(why) if origin == search::Origin::Named => ABOUT.error(
             name,
             format!("{path} ({origin}) cannot be used: {why}"),
             &Advice {
@@ -84,7 +85,7 @@ fn too_new(node: &Node) -> Option<Finding> {
     let major: u32 = built.split('.').next()?.parse().ok()?;
     let (runs, minor) = *node.driver.as_ref().ok()?.cuda.value()?;
     (runs > 0 && major > runs).then(|| {
-        ABOUT.broken(
+        ABOUT.error(
             "NCCL",
             format!("it is built for CUDA {built}; the driver runs CUDA up to {runs}.{minor}"),
             &Advice {

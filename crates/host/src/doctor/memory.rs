@@ -1,13 +1,15 @@
 //! Locked memory, which RDMA registers, and shared memory, which NCCL uses within a node.
 //! Not how much memory there is.
 
+use busbw_core::finding::Finding;
+
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 use crate::machine::{self, Limit};
 
-const ABOUT: About = About(Topic::Memory);
+const ABOUT: About = About("memory");
 /// What NCCL's troubleshooting page asks of a container: --shm-size=1g.
 const WANTED_SHARED: u64 = 1 << 30;
 
@@ -31,7 +33,7 @@ fn locked(node: &Node) -> Finding {
     if node.rdma.is_empty() {
         return ABOUT.fine(NAME, format!("{seen}; only RDMA needs more"));
     }
-    ABOUT.broken(
+    ABOUT.error(
         NAME,
         seen,
         &Advice {
@@ -67,7 +69,7 @@ fn shared(node: &Node) -> Finding {
             CONFIRM,
         );
     }
-    ABOUT.broken(
+    ABOUT.error(
         NAME,
         format!("{seen}, where NCCL wants 1 GiB"),
         &Advice {

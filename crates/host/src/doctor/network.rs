@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::finding::Finding;
+use busbw_core::quantity::ranged;
+
 use super::{
     Node, addresses,
-    finding::{About, Advice, Finding, Topic, ranged},
+    advice::{About, Advice},
 };
 use crate::machine::{self, Port, RdmaDevice};
 
-pub(super) const ABOUT: About = About(Topic::Network);
+pub(super) const ABOUT: About = About("network");
 
 /// Looks at every port, then at what they have in common.
 pub fn check(node: &Node) -> Vec<Finding> {
@@ -96,7 +99,7 @@ fn alike<'a>(node: &'a Node, device: &'a RdmaDevice) -> impl Iterator<Item = &'a
 fn not_active(node: &Node, device: &RdmaDevice, port: &Port, name: &str, confirm: &str) -> Finding {
     let state = format!("the port is {}, its link {}", port.state, port.physical);
     if port.state == "INIT" && !port.ethernet {
-        return ABOUT.broken(
+        return ABOUT.error(
             name,
             format!("{state}: no subnet manager has configured it"),
             &Advice {
@@ -203,7 +206,7 @@ fn device_files(node: &Node) -> Option<Finding> {
     if !any || files.iter().any(|name| name.starts_with("uverbs")) {
         return None;
     }
-    Some(ABOUT.broken(
+    Some(ABOUT.error(
         "RDMA",
         "ports are active, and /dev/infiniband has no uverbs file",
         &Advice {

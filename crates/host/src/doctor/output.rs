@@ -1,13 +1,16 @@
-//! The findings as text and as JSON. Not the checks.
+//! All findings of a node, as text and as JSON. Not the checks, and not the text of one finding.
 
 use std::io::{self, Write};
 
+use busbw_core::{
+    finding::{Finding, Severity},
+    quantity::count,
+};
+use busbw_render::findings;
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Finding, Verdict, ranged};
-
 /// Version of the JSON.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// All findings of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +25,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
     /// The worst of all findings.
-    pub verdict: Verdict,
+    pub severity: Severity,
     /// The findings, by topic.
     pub findings: Vec<Finding>,
 }
@@ -35,86 +38,30 @@ impl Report {
             busbw: env!("CARGO_PKG_VERSION").to_owned(),
             host: host.to_owned(),
             ranks,
-            verdict: findings.iter().map(|f| f.verdict).max().unwrap_or(Verdict::Fine),
+            severity: findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Fine),
             findings,
         }
     }
 
-    /// Prints the findings as text; subjects with equal findings share a line.
+    /// Prints the findings as text, by topic; subjects with equal findings share an entry.
     ///
     /// # Errors
     /// `out` cannot be written.
     pub fn print(&self, out: &mut impl Write, colour: bool) -> io::Result<()> {
         writeln!(out, "# busbw {} doctor on {}", self.busbw, self.host)?;
-        let mut topic = None;
-        for group in self.groups() {
-            let Some(first) = group.first() else { continue };
-            if topic.replace(first.topic) != Some(first.topic) {
-                writeln!(out, "{}", first.topic.name())?;
-            }
-            print_group(out, &group, first, colour)?;
+        for topic in self.findings.chunk_by(|a, b| a.rule == b.rule) {
+            writeln!(out, "{}", topic.first().map_or("", |first| &first.rule))?;
+            findings(out, topic, colour)?;
         }
         writeln!(out, "# {}", self.summary())
     }
 
-    /// Groups findings that differ only in their subject, in the order of the first of each group.
-    fn groups(&self) -> Vec<Vec<&Finding>> {
-        let mut groups: Vec<Vec<&Finding>> = Vec::new();
-        for finding in &self.findings {
-            let key = |f: &Finding| (f.topic, f.verdict, f.seen.clone(), f.cost.clone());
-            let alike = |group: &&mut Vec<&Finding>| {
-                group.first().is_some_and(|first| {
-                    key(first) == key(finding) && first.subject != finding.subject
-                })
-            };
-            match groups.iter_mut().find(alike) {
-                Some(group) => group.push(finding),
-                None => groups.push(vec![finding]),
-            }
-        }
-        groups
-    }
-
     fn summary(&self) -> String {
-        let count = |verdict| self.findings.iter().filter(|f| f.verdict == verdict).count();
+        let number = |severity| self.findings.iter().filter(|f| f.severity == severity).count();
         let ranks = self.ranks.map_or_else(String::new, |n| format!("{n} ranks compared; "));
-        let verdict = if self.verdict.is_wrong() { "not fit" } else { "nothing wrong found" };
-        let (broken, slow, unknown) =
-            (count(Verdict::Broken), count(Verdict::Slow), count(Verdict::Unknown));
-        format!("{ranks}{verdict}: {broken} broken, {slow} slow, {unknown} unknown")
-    }
-}
-
-fn print_group(
-    out: &mut impl Write,
-    group: &[&Finding],
-    first: &Finding,
-    colour: bool,
-) -> io::Result<()> {
-    let subjects: Vec<&str> = group.iter().map(|finding| finding.subject.as_str()).collect();
-    let (name, subjects) = (first.verdict.name(), ranged(&subjects));
-    let (on, off) = if colour { (paint(first.verdict), "\x1b[0m") } else { ("", "") };
-    writeln!(out, "  {on}{name:<8}{off} {subjects}: {}", first.seen)?;
-    let more = |same: bool| if same { "" } else { " (the others likewise)" };
-    let same = |get: fn(&Finding) -> &Option<String>| group.iter().all(|f| get(f) == get(first));
-    for (label, text, same) in [
-        ("cost", &first.cost, true),
-        ("remedy", &first.remedy, same(|f| &f.remedy)),
-        ("confirm", &first.confirm, same(|f| &f.confirm)),
-    ] {
-        if let Some(text) = text {
-            writeln!(out, "           {label:<8} {text}{}", more(same))?;
-        }
-    }
-    Ok(())
-}
-
-const fn paint(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Fine => "\x1b[32m",
-        Verdict::Absent | Verdict::Note => "\x1b[2m",
-        Verdict::Unknown => "\x1b[36m",
-        Verdict::Slow => "\x1b[33m",
-        Verdict::Broken => "\x1b[1;31m",
+        let verdict = if self.severity.is_wrong() { "not fit" } else { "nothing wrong found" };
+        let errors = count(number(Severity::Error) as u64, "error");
+        let (slow, unknown) = (number(Severity::Slow), number(Severity::Unknown));
+        format!("{ranks}{verdict}: {errors}, {slow} slow, {unknown} unknown")
     }
 }

@@ -1,6 +1,7 @@
 //! PCIe links of GPUs and NICs: whether they run at the width and speed that device and slot support.
 //! Not their position in the PCIe tree.
 
+use busbw_core::finding::Finding;
 use busbw_ffi::nvml::Gpu;
 use busbw_hardware::{
     machine::PcieLink,
@@ -9,11 +10,11 @@ use busbw_hardware::{
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 use crate::machine::{self, PciDevice};
 
-const ABOUT: About = About(Topic::Pcie);
+const ABOUT: About = About("pcie");
 
 /// Checks every GPU and adapter.
 pub fn check(node: &Node) -> Vec<Finding> {

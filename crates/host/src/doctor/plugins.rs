@@ -1,15 +1,16 @@
 //! The net, tuner and profiler libraries that NCCL would load here, and whether it can use them.
 //! Does not load them.
 
+use busbw_core::finding::Finding;
 use busbw_ffi::search::{self, Candidate, Kind, Standing};
 
 use super::{
     Node,
-    finding::{About, Advice, Finding, Topic},
+    advice::{About, Advice},
 };
 use busbw_core::nccl_version::Version;
 
-const ABOUT: About = About(Topic::Plugins);
+const ABOUT: About = About("plugins");
 
 /// One kind of plugin.
 struct Plugin {

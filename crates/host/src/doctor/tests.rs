@@ -1,19 +1,23 @@
-//! Doctor on recorded nodes: each trouble is found, with its verdict, and nothing else with it.
+//! Doctor on recorded nodes: each trouble is found, with its severity, and nothing else with it.
 
 use crate::recorded::{Recorded, config, gpu_at, nic_at};
 use busbw_ffi::nvml::{Fabric, FabricState, NvLinks, Reading, RemappedRows, throttle};
 
-use super::{Finding, Report, Verdict};
+use busbw_core::finding::{Finding, Severity};
 
-/// Subject and cause of everything that is slow or broken, with the verdict in front.
+use super::Report;
+
+/// Subject and cause of everything that is slow or an error, with the severity in front.
 fn wrong(findings: &[Finding]) -> Vec<String> {
-    let wrong = findings.iter().filter(|finding| finding.verdict.is_wrong());
-    wrong.map(|f| format!("{} {}: {}", f.verdict.name(), f.subject, f.seen)).collect()
+    let wrong = findings.iter().filter(|finding| finding.severity.is_wrong());
+    wrong.map(|f| format!("{} {}: {}", f.severity.name(), f.subject, f.cause)).collect()
 }
 
 /// Whether the findings hold one with these words; the words are the reader's, so they are matched.
-fn says(findings: &[Finding], verdict: Verdict, subject: &str, words: &str) -> bool {
-    findings.iter().any(|f| f.verdict == verdict && f.subject == subject && f.seen.contains(words))
+fn says(findings: &[Finding], severity: Severity, subject: &str, words: &str) -> bool {
+    findings
+        .iter()
+        .any(|f| f.severity == severity && f.subject == subject && f.cause.contains(words))
 }
 
 fn printed(findings: Vec<Finding>) -> String {
@@ -51,7 +55,7 @@ fn a_server_that_is_well_passes() {
     let findings = Recorded::server().check();
     // It has no NCCL; nothing else is wrong.
     assert_eq!(wrong(&findings).len(), 1, "{:?}", wrong(&findings));
-    assert!(wrong(&findings)[0].starts_with("broken NCCL: none found"));
+    assert!(wrong(&findings)[0].starts_with("error NCCL: none found"));
 }
 
 /// Each change is found as what it is, and changes nothing else.
@@ -76,7 +80,7 @@ fn one_trouble_at_a_time() {
             n.port(5, "phys_state", "2: Polling");
         }),
         (
-            "broken mlx5_5: the port is INIT, its link LinkUp: no subnet manager has configured it",
+            "error mlx5_5: the port is INIT, its link LinkUp: no subnet manager has configured it",
             |n| {
                 n.port(5, "state", "2: INIT");
             },
@@ -84,7 +88,7 @@ fn one_trouble_at_a_time() {
         ("slow mlx5_1: 200 Gb/s where the same board has 400 Gb/s elsewhere in this node", |n| {
             n.port(1, "rate", "200 Gb/sec (4X HDR)");
         }),
-        ("broken RDMA: ports are active, and /dev/infiniband has no uverbs file", |n| {
+        ("error RDMA: ports are active, and /dev/infiniband has no uverbs file", |n| {
             n.remove("dev/infiniband")
         }),
         ("slow ACS: 1 of 32 PCIe ports redirect peer traffic: 0000:12:00.0", |n| {
@@ -93,8 +97,8 @@ fn one_trouble_at_a_time() {
         ("slow IOMMU: it translates the addresses of GPU 0", |n| {
             n.pci(&gpu_at(0), "iommu_group/type", "DMA\n")
         }),
-        ("broken memlock: 64 KiB may be locked", |n| n.limit("65536")),
-        ("broken /dev/shm: 64 MiB in all, where NCCL wants 1 GiB", |n| {
+        ("error memlock: 64 KiB may be locked", |n| n.limit("65536")),
+        ("error /dev/shm: 64 MiB in all, where NCCL wants 1 GiB", |n| {
             n.write("proc/mounts", "shm /dev/shm tmpfs rw,size=65536k 0 0\n")
         }),
         ("slow affinity: none of the 56 cores allowed is near GPU 4-7, mlx5_4-7", |n| {
@@ -103,13 +107,13 @@ fn one_trouble_at_a_time() {
         ("slow affinity: 2 cores for 8 GPUs", |n| {
             n.write("proc/self/status", "CapEff:\t0\nCpus_allowed_list:\t0,56\n")
         }),
-        ("broken NVIDIA driver: the library is 580.82.07, the kernel module 575.1", |n| {
+        ("error NVIDIA driver: the library is 580.82.07, the kernel module 575.1", |n| {
             n.write("sys/module/nvidia/version", "575.1\n")
         }),
         ("slow GPU 6: 16 of 18 NVLinks are up", |n| {
             n.gpu(6).nvlinks = Reading::Value(NvLinks { all: 18, up: 16, errors: None })
         }),
-        ("broken GPU 6: it is not registered with the NVLink fabric", |n| {
+        ("error GPU 6: it is not registered with the NVLink fabric", |n| {
             n.gpu(6).fabric =
                 Reading::Value(Fabric { state: FabricState::InProgress, ..Fabric::default() });
         }),
@@ -119,14 +123,14 @@ fn one_trouble_at_a_time() {
         ("slow GPU 1: the hardware slows its clocks down: its power supply asks for it", |n| {
             n.gpu(1).throttle = Reading::Value(throttle::HARDWARE | throttle::POWER_BRAKE);
         }),
-        ("broken GPU 1: uncorrected memory errors since the driver was loaded: 3", |n| {
+        ("error GPU 1: uncorrected memory errors since the driver was loaded: 3", |n| {
             n.gpu(1).ecc_uncorrected = Reading::Value(3)
         }),
-        ("broken GPU 1: no spare memory row is left", |n| {
+        ("error GPU 1: no spare memory row is left", |n| {
             n.gpu(1).remapped =
                 Reading::Value(RemappedRows { failed: true, ..RemappedRows::default() });
         }),
-        ("broken GPU 1: XID 79 (the GPU has fallen off the bus), 2 in the kernel's log", |n| {
+        ("error GPU 1: XID 79 (the GPU has fallen off the bus), 2 in the kernel's log", |n| {
             let line =
                 "3,1,2,-;NVRM: Xid (PCI:0000:23:00): 79, pid=1, GPU has fallen off the bus.\n";
             n.write("dev/kmsg", line.repeat(2));
@@ -137,7 +141,7 @@ fn one_trouble_at_a_time() {
         let mut node = Recorded::server();
         change(&mut node);
         let mut found = wrong(&node.check());
-        found.retain(|text| !text.starts_with("broken NCCL"));
+        found.retain(|text| !text.starts_with("error NCCL"));
         assert_eq!(found, [want]);
     }
 }
@@ -154,18 +158,18 @@ fn roce_ports() {
     let findings = node.check();
     assert!(says(
         &findings,
-        Verdict::Note,
+        Severity::Note,
         "mlx5_0",
         "RoCEv2 address 10.0.0.1 at index 3; NCCL before 2.21 needs NCCL_IB_GID_INDEX=3"
     ));
-    assert!(says(&findings, Verdict::Slow, "mlx5_2", "no RoCEv2 address for IPv4"));
-    assert!(says(&findings, Verdict::Slow, "mlx5_4", "MTU 1500: RDMA MTU 1024 instead of 4096"));
-    assert!(says(&findings, Verdict::Fine, "mlx5_0", "MTU 9000: RDMA MTU 4096"));
+    assert!(says(&findings, Severity::Slow, "mlx5_2", "no RoCEv2 address for IPv4"));
+    assert!(says(&findings, Severity::Slow, "mlx5_4", "MTU 1500: RDMA MTU 1024 instead of 4096"));
+    assert!(says(&findings, Severity::Fine, "mlx5_0", "MTU 9000: RDMA MTU 4096"));
 
     let mut node = Recorded::server();
     node.roce();
     node.environment = node.environment.with("NCCL_IB_GID_INDEX", "2");
-    assert!(says(&node.check(), Verdict::Broken, "mlx5_0", "NCCL_IB_GID_INDEX=2, which is RoCEv1"));
+    assert!(says(&node.check(), Severity::Error, "mlx5_0", "NCCL_IB_GID_INDEX=2, which is RoCEv1"));
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn what_cannot_be_read_is_unknown() {
         ("GPU 0", "the driver does not tell its throttle reasons"),
         ("mlx5_0", "the InfiniBand MTU is not in sysfs"),
     ] {
-        assert!(says(&findings, Verdict::Unknown, subject, words), "{subject}: {words}");
+        assert!(says(&findings, Severity::Unknown, subject, words), "{subject}: {words}");
     }
 }
 
@@ -197,7 +201,8 @@ fn a_card_without_rdma_is_judged_as_well() {
     node.remove("sys/class/infiniband");
     node.pci(&nic_at(3), "current_link_width", "4\n");
     node.pci(&nic_at(3), "net/ib3/speed", "200000\n");
-    let found = node.check().into_iter().find(|f| f.subject == "ib3" && f.verdict == Verdict::Slow);
+    let found =
+        node.check().into_iter().find(|f| f.subject == "ib3" && f.severity == Severity::Slow);
     let cost = "15.8 instead of 63.0 GB/s before packet headers, for a port of 25.0 GB/s";
     assert_eq!(found.unwrap().cost.as_deref(), Some(cost));
 }
@@ -208,12 +213,12 @@ fn a_hidden_bus_is_unknown() {
     node.remove("sys/bus");
     node.remove("sys/class");
     let findings = node.check();
-    assert!(says(&findings, Verdict::Unknown, "ACS", "/sys does not show"));
-    assert!(says(&findings, Verdict::Unknown, "IOMMU", "/sys does not show"));
-    assert!(says(&findings, Verdict::Unknown, "affinity", "the cores near GPU 0-7 are not known"));
-    assert!(says(&findings, Verdict::Unknown, "RDMA", "there is no /sys/class to read"));
+    assert!(says(&findings, Severity::Unknown, "ACS", "/sys does not show"));
+    assert!(says(&findings, Severity::Unknown, "IOMMU", "/sys does not show"));
+    assert!(says(&findings, Severity::Unknown, "affinity", "the cores near GPU 0-7 are not known"));
+    assert!(says(&findings, Severity::Unknown, "RDMA", "there is no /sys/class to read"));
     // The driver knows the link.
-    assert!(says(&findings, Verdict::Fine, "GPU 0", "PCIe 5.0 x16: what the device can do"));
+    assert!(says(&findings, Severity::Fine, "GPU 0", "PCIe 5.0 x16: what the device can do"));
 }
 
 #[test]
@@ -224,7 +229,7 @@ fn gpus_without_a_driver() {
     let findings = node.check();
     assert!(says(
         &findings,
-        Verdict::Broken,
+        Severity::Error,
         "NVIDIA driver",
         "8 NVIDIA GPUs on the bus, no kernel module"
     ));
@@ -234,19 +239,19 @@ fn gpus_without_a_driver() {
 fn gpudirect_three_ways() {
     let state = |node: Recorded| {
         let found = node.check().into_iter().find(|f| f.subject == "GPUDirect RDMA").unwrap();
-        (found.verdict, found.seen)
+        (found.severity, found.cause)
     };
-    assert_eq!(state(Recorded::server()), (Verdict::Fine, "nvidia-peermem is loaded".to_owned()));
+    assert_eq!(state(Recorded::server()), (Severity::Fine, "nvidia-peermem is loaded".to_owned()));
     let open = Recorded::server();
     open.remove("sys/module/nvidia_peermem");
-    assert_eq!(state(open).0, Verdict::Fine);
+    assert_eq!(state(open).0, Severity::Fine);
     let closed = Recorded::server();
     closed.remove("sys/module/nvidia_peermem");
     closed.write(
         "proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1\n",
     );
-    assert_eq!(state(closed).0, Verdict::Slow);
+    assert_eq!(state(closed).0, Severity::Slow);
 }
 
 #[test]
@@ -262,11 +267,11 @@ fn nvlink_between_nodes_takes_channels() {
     };
     let mut node = Recorded::server();
     beyond(&mut node);
-    assert!(says(&node.check(), Verdict::Slow, "IMEX", "no channel"));
+    assert!(says(&node.check(), Severity::Slow, "IMEX", "no channel"));
     let mut node = Recorded::server();
     beyond(&mut node);
     node.write("dev/nvidia-caps-imex-channels/channel0", "");
-    assert!(says(&node.check(), Verdict::Fine, "IMEX", "channel0"));
+    assert!(says(&node.check(), Severity::Fine, "IMEX", "channel0"));
 }
 
 #[test]

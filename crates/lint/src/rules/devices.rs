@@ -1,10 +1,10 @@
 //! NCCL_IB_HCA and UCX_NET_DEVICES that name different sets of devices.
 //! It compares names; whether a device exists is for the machine to say.
 
+use busbw_core::finding::{Finding, Severity};
+
 use std::collections::BTreeSet;
 
-use super::Problem;
-use crate::finding::{Finding, Rule, Severity};
 use crate::settings::View;
 
 /// NCCL takes 32 devices at most; a list far longer is not a list of devices.
@@ -38,7 +38,7 @@ pub(super) fn check(view: &View<'_>) -> Option<Finding> {
         ),
     };
     let remedy = "name the same devices in both, or NCCL and UCX use different ones";
-    Some(Problem::new(Severity::Warning, Rule::DeviceSets, cause, remedy).on(ucx))
+    Some(Finding::new("device-sets", Severity::Warning, cause).remedy(remedy).place(ucx.place()))
 }
 
 /// The devices of a list without their ports; none if the list excludes, or is a pattern.
@@ -73,7 +73,7 @@ mod tests {
     fn found(hca: &str, devices: &str) -> Vec<Finding> {
         let text = format!("mpirun -x NCCL_IB_HCA={hca} -x UCX_NET_DEVICES={devices} ./run\n");
         let mut found = lint_text(&text, &Options::default());
-        found.retain(|f| f.rule == Rule::DeviceSets);
+        found.retain(|f| f.rule == "device-sets");
         found
     }
 
@@ -81,7 +81,7 @@ mod tests {
     fn a_missing_device_is_named_with_its_side() {
         let found = found("=mlx5_0,mlx5_1,mlx5_3", "mlx5_0:1,mlx5_1:1");
         assert_eq!(found[0].cause, "it lacks mlx5_3, which NCCL_IB_HCA names");
-        assert_eq!(found[0].variable, "UCX_NET_DEVICES");
+        assert_eq!(found[0].variable(), Some("UCX_NET_DEVICES"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Variables that a launcher passes on by name, but that nobody sets.
 //! Not `-x NAME=value`, which is a setting.
 
-use super::Problem;
+use busbw_core::finding::{Finding, Place, Severity};
+
 use crate::assignment::is_ours;
 use crate::document::Document;
 use crate::environment::is_set_elsewhere;
-use crate::finding::{Finding, Rule, Severity};
 
 pub(super) fn check(document: &Document) -> Vec<Finding> {
     if document.opaque {
@@ -20,21 +20,20 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
         .map(|export| {
             let cause = "the launcher is told to pass it on, but nothing in this script sets it";
             let remedy = format!("write -x {}=value, or set it before", export.name);
-            let verdict = Problem::new(Severity::Warning, Rule::ExportUnset, cause, remedy);
-            verdict.at(Some(export.line), &export.name)
+            let finding = Finding::new("export-unset", Severity::Warning, cause).remedy(remedy);
+            finding.place(Place::at(Some(export.line), &export.name))
         })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Options, lint_text};
 
     fn found(text: &str) -> Vec<String> {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| f.rule == Rule::ExportUnset);
-        found.into_iter().map(|f| f.variable).collect()
+        found.retain(|f| f.rule == "export-unset");
+        found.iter().filter_map(|f| f.variable().map(str::to_owned)).collect()
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Names that no library reads: mistyped, invented, or published by mistake.
 //! Not names that older releases read (`releases`).
 
+use busbw_core::finding::{Finding, Severity};
+
 use std::collections::HashMap;
 
-use super::{Problem, either};
+use super::either;
 use crate::accepted::belongs_to_others;
 use crate::assignment::{Assignment, Form, repaired};
 use crate::document::Document;
-use crate::finding::{Finding, Rule, Severity};
 use crate::known::tables;
 use crate::nearest::{Likeness, nearest};
 
@@ -17,7 +18,7 @@ const MAX_SEARCHES: usize = 200;
 /// Caches searches: scripts repeat their mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    searched: HashMap<String, Option<Problem>>,
+    searched: HashMap<String, Option<Finding>>,
 }
 
 impl Names {
@@ -28,35 +29,36 @@ impl Names {
     ) -> Option<Finding> {
         let name = assignment.name.as_str();
         if let Some(right) = repaired(name) {
-            return slip(assignment, &right, document).map(|verdict| verdict.on(assignment));
+            return slip(assignment, &right, document)
+                .map(|finding| finding.place(assignment.place()));
         }
         let known = tables();
         if let Some(why) = known.not_read.get(name) {
-            let verdict = Problem::new(why.severity, Rule::NotRead, why.cause, why.remedy);
-            return Some(verdict.on(assignment));
+            let finding = Finding::new("not-read", why.severity, why.cause).remedy(why.remedy);
+            return Some(finding.place(assignment.place()));
         }
         if known.nccl.contains_key(name) || known.ucx.contains_key(name) || belongs_to_others(name)
         {
             return None;
         }
-        self.unknown(name).map(|verdict| verdict.on(assignment))
+        self.unknown(name).map(|finding| finding.place(assignment.place()))
     }
 
-    fn unknown(&mut self, name: &str) -> Option<Problem> {
-        if let Some(verdict) = self.searched.get(name) {
-            return verdict.clone();
+    fn unknown(&mut self, name: &str) -> Option<Finding> {
+        if let Some(finding) = self.searched.get(name) {
+            return finding.clone();
         }
         if self.searched.len() >= MAX_SEARCHES {
             return Some(nothing_near(name));
         }
-        let verdict = Some(search(name));
-        self.searched.insert(name.to_owned(), verdict.clone());
-        verdict
+        let finding = Some(search(name));
+        self.searched.insert(name.to_owned(), finding.clone());
+        finding
     }
 }
 
 /// A slip in the family name, the case, or the joints: the rest of the name is known.
-fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Problem> {
+fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Finding> {
     let name = &assignment.name;
     let local = assignment.form == Form::Local && !name.contains('-');
     // Scripts keep their own settings in lower case and export them later under the right name.
@@ -76,10 +78,10 @@ fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Pro
         }
         (false, false) => "no library reads this name".to_owned(),
     };
-    Some(Problem::new(severity, Rule::UnknownVariable, cause, format!("did you mean {right}?")))
+    Some(Finding::new("unknown-variable", severity, cause).remedy(format!("did you mean {right}?")))
 }
 
-fn search(name: &str) -> Problem {
+fn search(name: &str) -> Finding {
     let family = if name.starts_with("UCX") { "UCX_" } else { "NCCL_" };
     let Some((likeness, near)) = nearest(name, tables().offers(family)) else {
         return nothing_near(name);
@@ -92,26 +94,28 @@ fn search(name: &str) -> Problem {
         Likeness::OneWord => (Severity::Warning, "nothing known here reads this name"),
     };
     let remedy = format!("did you mean {}?", either(&near));
-    Problem::new(severity, Rule::UnknownVariable, cause, remedy)
+    Finding::new("unknown-variable", severity, cause).remedy(remedy)
 }
 
-fn nothing_near(name: &str) -> Problem {
+fn nothing_near(name: &str) -> Finding {
     let cause = if name.starts_with("UCX") {
         "no UCX release known here reads it"
     } else {
         "no NCCL release known here reads it"
     };
     let remedy = "remove it, or check its spelling if a plugin reads it";
-    Problem::new(Severity::Warning, Rule::UnknownVariable, cause, remedy)
+    Finding::new("unknown-variable", Severity::Warning, cause).remedy(remedy)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Finding, Options, Rule, Severity, lint_text};
+    use busbw_core::finding::{Finding, Severity};
+
+    use crate::{Options, lint_text};
 
     fn only(text: &str) -> Finding {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| matches!(f.rule, Rule::UnknownVariable | Rule::NotRead));
+        found.retain(|f| matches!(&*f.rule, "unknown-variable" | "not-read"));
         assert_eq!(found.len(), 1, "{text}: {found:?}");
         found.remove(0)
     }
@@ -130,14 +134,14 @@ mod tests {
             ("export UCX_NET_DEVICE=mlx5_0:1", "UCX_NET_DEVICES"),
         ] {
             let finding = only(text);
-            assert!(finding.remedy.contains(right), "{text}: {finding}");
+            assert!(finding.remedy.as_deref().unwrap().contains(right), "{text}: {finding}");
         }
     }
 
     #[test]
     fn imex_is_explained() {
         let finding = only("mpirun -x NCCL_IMEX_ENABLE=1 ./run");
-        assert_eq!(finding.rule, Rule::NotRead);
+        assert_eq!(finding.rule, "not-read");
         assert!(
             finding
                 .cause
@@ -147,7 +151,13 @@ mod tests {
 
     #[test]
     fn the_name_that_the_log_prints_is_explained() {
-        assert!(only("export NCCL_MAX_P2P_PEERS=4").remedy.contains("NCCL_P2P_MAX_PEERS"));
+        assert!(
+            only("export NCCL_MAX_P2P_PEERS=4")
+                .remedy
+                .as_deref()
+                .unwrap()
+                .contains("NCCL_P2P_MAX_PEERS")
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Two numbers that exclude each other: a least above a most, a product above its limit.
 //! Not each number alone (`values`).
 
-use super::Problem;
+use busbw_core::finding::{Finding, Severity};
+
 use super::values::whole_number;
-use crate::finding::{Finding, Rule, Severity};
 use crate::settings::View;
 
 const BOUNDS: [(&str, &str); 3] = [
@@ -28,7 +28,7 @@ fn order(view: &View<'_>, least: &str, most: &str) -> Option<Finding> {
     }
     let cause = format!("it is above {most}={high_value}");
     let remedy = format!("set {least} to {high_value} or less");
-    Some(Problem::new(Severity::Error, Rule::Conflict, cause, remedy).on(low))
+    Some(Finding::new("conflict", Severity::Error, cause).remedy(remedy).place(low.place()))
 }
 
 fn sockets(view: &View<'_>) -> Option<Finding> {
@@ -43,7 +43,7 @@ fn sockets(view: &View<'_>) -> Option<Finding> {
     );
     let remedy =
         format!("set NCCL_NSOCKS_PERTHREAD to {} or less", (MAX_SOCKETS / threads_value).max(1));
-    Some(Problem::new(Severity::Error, Rule::Conflict, cause, remedy).on(each))
+    Some(Finding::new("conflict", Severity::Error, cause).remedy(remedy).place(each.place()))
 }
 
 #[cfg(test)]
@@ -58,16 +58,16 @@ mod tests {
     #[test]
     fn a_least_above_the_most() {
         let found = found("export NCCL_MIN_NCHANNELS=32\nexport NCCL_MAX_NCHANNELS=16\n");
-        assert_eq!(found[0].rule, Rule::Conflict);
-        assert_eq!(found[0].remedy, "set NCCL_MIN_NCHANNELS to 16 or less");
-        assert_eq!(found[0].line, Some(1));
+        assert_eq!(found[0].rule, "conflict");
+        assert_eq!(found[0].remedy.as_deref(), Some("set NCCL_MIN_NCHANNELS to 16 or less"));
+        assert_eq!(found[0].line(), Some(1));
     }
 
     #[test]
     fn too_many_sockets() {
         let found = found("NCCL_SOCKET_NTHREADS=16 NCCL_NSOCKS_PERTHREAD=8 ./run");
         assert!(found[0].cause.contains("128 sockets"), "{}", found[0]);
-        assert!(found[0].remedy.ends_with("to 4 or less"));
+        assert!(found[0].remedy.as_deref().unwrap().ends_with("to 4 or less"));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! List entries that take more devices than they name, because NCCL matches by prefix.
 //! It does not know which devices exist.
 
-use super::Problem;
+use busbw_core::finding::{Finding, Severity};
+
+use crate::PREFIX_MATCH;
 use crate::assignment::Assignment;
-use crate::finding::{Finding, Rule, Severity};
 
 pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
     if !matches!(assignment.name.as_str(), "NCCL_IB_HCA" | "NCCL_SOCKET_IFNAME") {
@@ -26,7 +27,11 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
     };
     let cause = format!("{first} is a prefix here and also takes {first}0 to {first}9{others}");
     let remedy = format!("put = before the list: {}={sign}={list}", assignment.name);
-    Some(Problem::new(Severity::Warning, Rule::PrefixMatch, cause, remedy).on(assignment))
+    Some(
+        Finding::new(PREFIX_MATCH, Severity::Warning, cause)
+            .remedy(remedy)
+            .place(assignment.place()),
+    )
 }
 
 /// Whether a longer device name could start with this one. Devices are counted from 0 without
@@ -52,7 +57,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<Finding> {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| f.rule == Rule::PrefixMatch);
+        found.retain(|f| f.rule == PREFIX_MATCH);
         found
     }
 
@@ -60,13 +65,17 @@ mod tests {
     fn mlx5_1_also_takes_mlx5_10() {
         let found = found("export NCCL_IB_HCA=mlx5_1");
         assert!(found[0].cause.contains("mlx5_10"), "{}", found[0]);
-        assert_eq!(found[0].remedy, "put = before the list: NCCL_IB_HCA==mlx5_1");
+        assert_eq!(found[0].remedy.as_deref(), Some("put = before the list: NCCL_IB_HCA==mlx5_1"));
     }
 
     #[test]
     fn excluded_lists_and_ports_too() {
         let found = found("export NCCL_IB_HCA=^mlx5_1:1,mlx5_2");
-        assert!(found[0].remedy.ends_with("NCCL_IB_HCA=^=mlx5_1:1,mlx5_2"), "{}", found[0]);
+        assert!(
+            found[0].remedy.as_deref().unwrap().ends_with("NCCL_IB_HCA=^=mlx5_1:1,mlx5_2"),
+            "{}",
+            found[0]
+        );
         assert!(found[0].cause.contains("1 more"), "{}", found[0]);
     }
 

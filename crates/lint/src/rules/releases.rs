@@ -1,9 +1,9 @@
 //! Variables that the release in use does not read any more, or not yet.
 //! Not names that no release ever read (`names`).
 
-use super::Problem;
+use busbw_core::finding::{Finding, Severity};
+
 use crate::assignment::Assignment;
-use crate::finding::{Finding, Rule, Severity};
 use crate::known::{Lifetime, tables};
 use busbw_core::nccl_version::Version;
 
@@ -12,14 +12,14 @@ const OLDEST_RELEASE: Version = Version::new(2, 3, 5);
 
 pub(super) fn check(assignment: &Assignment, in_use: Option<Version>) -> Option<Finding> {
     let name = assignment.name.as_str();
-    let verdict = match tables().nccl.get(name) {
+    let finding = match tables().nccl.get(name) {
         Some(life) => removed(life, in_use).or_else(|| newer(life, in_use)),
         None => tables().ucx.get(name).copied().flatten().map(gone_from_ucx),
     };
-    verdict.map(|verdict| verdict.on(assignment))
+    finding.map(|finding| finding.place(assignment.place()))
 }
 
-fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Problem> {
+fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Finding> {
     let removed = life.removed?;
     let when = if removed == OLDEST_RELEASE {
         format!("removed before {removed}")
@@ -28,33 +28,29 @@ fn removed(life: &Lifetime, in_use: Option<Version>) -> Option<Problem> {
     };
     let remedy = "remove it, it changes nothing from that release on";
     match in_use {
-        None => Some(Problem::new(Severity::Note, Rule::RemovedVariable, when, remedy)),
+        None => Some(Finding::new("removed-variable", Severity::Note, when).remedy(remedy)),
         Some(in_use) if in_use >= removed => {
             let cause = format!("{when}, and NCCL {in_use} is in use");
-            Some(Problem::new(Severity::Warning, Rule::RemovedVariable, cause, "remove it"))
+            Some(Finding::new("removed-variable", Severity::Warning, cause).remedy("remove it"))
         }
         Some(_) => None,
     }
 }
 
-fn newer(life: &Lifetime, in_use: Option<Version>) -> Option<Problem> {
+fn newer(life: &Lifetime, in_use: Option<Version>) -> Option<Finding> {
     let (first, in_use) = (life.first?, in_use?);
     if in_use >= first {
         return None;
     }
     let cause = format!("read from NCCL {first} on, and {in_use} is in use, which ignores it");
     let remedy = format!("remove it, or use NCCL {first} or later");
-    Some(Problem::new(Severity::Warning, Rule::NewerVariable, cause, remedy))
+    Some(Finding::new("newer-variable", Severity::Warning, cause).remedy(remedy))
 }
 
-fn gone_from_ucx(last: &'static str) -> Problem {
+fn gone_from_ucx(last: &'static str) -> Finding {
     let cause = format!("UCX {last} is the last release known here to read it");
-    Problem::new(
-        Severity::Note,
-        Rule::RemovedVariable,
-        cause,
-        "remove it, unless your UCX is that old",
-    )
+    Finding::new("removed-variable", Severity::Note, cause)
+        .remedy("remove it, unless your UCX is that old")
 }
 
 #[cfg(test)]
@@ -104,20 +100,20 @@ mod tests {
             "NCCL_IB_CUDA_SUPPORT",
         ] {
             let found = found(&format!("export {name}=1"), Some(Version::new(2, 30, 7)));
-            assert_eq!(found[0].rule, Rule::RemovedVariable, "{name}");
+            assert_eq!(found[0].rule, "removed-variable", "{name}");
         }
     }
 
     #[test]
     fn a_variable_from_the_future_is_ignored_by_the_library() {
         let found = found("export NCCL_NVLS_ENABLE=0", Some(Version::new(2, 16, 2)));
-        assert_eq!(found[0].rule, Rule::NewerVariable);
+        assert_eq!(found[0].rule, "newer-variable");
         assert!(found[0].cause.contains("2.17.1"), "{}", found[0]);
     }
 
     #[test]
     fn old_ucx_names_are_a_note() {
         let found = found("export UCX_IB_REG_METHODS=odp", None);
-        assert_eq!((found[0].severity, found[0].rule), (Severity::Note, Rule::RemovedVariable));
+        assert_eq!((found[0].severity, &*found[0].rule), (Severity::Note, "removed-variable"));
     }
 }

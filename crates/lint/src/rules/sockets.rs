@@ -1,8 +1,8 @@
 //! An interface named in order to measure TCP, while InfiniBand or RoCE would still be taken.
 //! It applies to scripts only: in an environment the interface is often for start-up alone.
 
-use super::Problem;
-use crate::finding::{Finding, Rule, Severity};
+use busbw_core::finding::{Finding, Severity};
+
 use crate::settings::View;
 
 pub(super) fn check(view: &View<'_>) -> Option<Finding> {
@@ -20,7 +20,11 @@ pub(super) fn check(view: &View<'_>) -> Option<Finding> {
     }
     let cause = "IB or RoCE wins over sockets whatever NCCL_SOCKET_IFNAME says";
     let remedy = "to measure TCP set NCCL_IB_DISABLE=1 or NCCL_NET=Socket as well";
-    Some(Problem::new(Severity::Note, Rule::SocketChoice, cause, remedy).on(interface))
+    Some(
+        Finding::new("socket-choice", Severity::Note, cause)
+            .remedy(remedy)
+            .place(interface.place()),
+    )
 }
 
 #[cfg(test)]
@@ -30,7 +34,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<Finding> {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| f.rule == Rule::SocketChoice);
+        found.retain(|f| f.rule == "socket-choice");
         found
     }
 

@@ -1,10 +1,10 @@
 //! Blanks and quotes that became part of a value, where the library takes them at their word.
 //! Curly quotes are `typography`'s affair.
 
-use super::Problem;
+use busbw_core::finding::{Finding, Severity};
+
 use crate::accepted::belongs_to_others;
 use crate::assignment::Assignment;
-use crate::finding::{Finding, Rule, Severity};
 
 /// Lists whose entries are compared with names, so a blank inside spoils an entry.
 const LISTS: [&str; 4] =
@@ -29,14 +29,16 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
             "the list holds a blank, which becomes part of an entry, so that entry matches nothing";
         let remedy = format!("write {name}={bare}");
         return Some(
-            Problem::new(Severity::Error, Rule::StrayCharacters, cause, remedy).on(assignment),
+            Finding::new("stray-characters", Severity::Error, cause)
+                .remedy(remedy)
+                .place(assignment.place()),
         );
     } else {
         return None;
     };
-    let verdict =
-        Problem::new(Severity::Error, Rule::StrayCharacters, cause, format!("write {name}={bare}"));
-    Some(verdict.on(assignment))
+    let finding = Finding::new("stray-characters", Severity::Error, cause)
+        .remedy(format!("write {name}={bare}"));
+    Some(finding.place(assignment.place()))
 }
 
 #[cfg(test)]
@@ -52,15 +54,15 @@ mod tests {
     fn quotes_and_blanks_round_a_value() {
         for value in ["\"INFO\"", "'INFO'", "INFO ", " INFO"] {
             let found = found("NCCL_DEBUG", value);
-            assert_eq!(found[0].rule, Rule::StrayCharacters, "{value}");
-            assert_eq!(found[0].remedy, "write NCCL_DEBUG=INFO");
+            assert_eq!(found[0].rule, "stray-characters", "{value}");
+            assert_eq!(found[0].remedy.as_deref(), Some("write NCCL_DEBUG=INFO"));
         }
     }
 
     #[test]
     fn a_blank_in_a_list_spoils_the_entry() {
         let found = found("NCCL_IB_HCA", "=mlx5_0, mlx5_1");
-        assert_eq!(found[0].remedy, "write NCCL_IB_HCA==mlx5_0,mlx5_1");
+        assert_eq!(found[0].remedy.as_deref(), Some("write NCCL_IB_HCA==mlx5_0,mlx5_1"));
     }
 
     #[test]

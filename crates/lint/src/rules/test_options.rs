@@ -1,11 +1,11 @@
 //! Options of nccl-tests that are read as something else than meant, and runs that do not compare.
 //! It does not know all options; `perf` reads those asked about here.
 
+use busbw_core::finding::{Finding, Place, Severity};
+
 use std::collections::HashMap;
 
-use super::Problem;
 use crate::document::Document;
-use crate::finding::{Finding, Rule, Severity};
 use crate::perf::Run;
 
 /// A byte step this small was meant as a count.
@@ -76,8 +76,8 @@ fn option(
     cause: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Finding {
-    let verdict = Problem::new(severity, Rule::TestOption, cause, remedy);
-    Finding { value: Some(value.to_owned()), ..verdict.at(Some(run.line), name) }
+    let place = Place { value: Some(value.to_owned()), ..Place::at(Some(run.line), name) };
+    Finding::new("test-option", severity, cause).remedy(remedy).place(place)
 }
 
 /// A run cut shorter than another of the same test gives another figure, whatever the fabric.
@@ -92,8 +92,8 @@ fn unequal(run: &Run, earlier: &Run) -> Option<Finding> {
         earlier.line
     );
     let remedy = "give both the same -e and -n before you compare them";
-    let verdict = Problem::new(Severity::Note, Rule::UnequalRuns, cause, remedy);
-    Some(verdict.at(Some(run.line), &run.program))
+    let finding = Finding::new("unequal-runs", Severity::Note, cause).remedy(remedy);
+    Some(finding.place(Place::at(Some(run.line), &run.program)))
 }
 
 fn last_size(run: &Run) -> Option<u64> {
@@ -126,7 +126,13 @@ mod tests {
     fn a_true_step_is_silent() {
         assert_eq!(found("all_reduce_perf -b 1M -e 64M -i 1048576"), []);
         assert_eq!(found("all_reduce_perf -b 1M -e 64M -i 4M -f 1"), []);
-        assert!(found("all_reduce_perf -b 1M -e 64M -i 50")[0].remedy.contains("-n 50"));
+        assert!(
+            found("all_reduce_perf -b 1M -e 64M -i 50")[0]
+                .remedy
+                .as_deref()
+                .unwrap()
+                .contains("-n 50")
+        );
     }
 
     #[test]
@@ -145,7 +151,7 @@ mod tests {
         let text = "all_reduce_perf -e 16G\nall_reduce_perf -e 1G -n 10\nbroadcast_perf -e 1M\n";
         let found = found(text);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].line, found[0].severity), (Some(2), Severity::Note));
+        assert_eq!((found[0].line(), found[0].severity), (Some(2), Severity::Note));
         assert!(found[0].cause.contains("1073741824 bytes with 10"), "{}", found[0]);
     }
 

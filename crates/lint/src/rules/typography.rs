@@ -1,10 +1,10 @@
 //! Curly quotes and long dashes that came in with a copy from a web page or a document.
 //! ASCII quotes in the wrong place are `stray`'s affair.
 
-use super::Problem;
+use busbw_core::finding::{Finding, Place, Severity};
+
 use crate::assignment::{self, Assignment};
 use crate::document::{Document, TypographicWord};
-use crate::finding::{Finding, Rule, Severity};
 
 const CURLY: [char; 4] = ['\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}'];
 
@@ -27,14 +27,13 @@ fn word(found: &TypographicWord) -> Finding {
         let cause = format!("the long dash {c} in column {column} does not start an option");
         (cause, "type - or -- instead".to_owned())
     };
-    let verdict = Problem::new(Severity::Error, Rule::Typography, cause, remedy);
-    match assignment::split(&found.word) {
+    let place = match assignment::split(&found.word) {
         Some((name, value)) => {
-            let value = Some(value.to_owned());
-            Finding { value, ..verdict.at(Some(strange.line), name) }
+            Place { value: Some(value.to_owned()), ..Place::at(Some(strange.line), name) }
         }
-        None => verdict.at(Some(strange.line), &found.word),
-    }
+        None => Place::at(Some(strange.line), &found.word),
+    };
+    Finding::new("typography", Severity::Error, cause).remedy(remedy).place(place)
 }
 
 /// The same in a value that did not come from a word of a script.
@@ -51,7 +50,9 @@ pub(super) fn check_value(assignment: &Assignment, document: &Document) -> Optio
     let cause =
         format!("the curly quote {c}, character {column} of the value, is part of the value");
     let remedy = format!("type {} instead, or leave it out", straight(c));
-    Some(Problem::new(Severity::Error, Rule::Typography, cause, remedy).on(assignment))
+    Some(
+        Finding::new("typography", Severity::Error, cause).remedy(remedy).place(assignment.place()),
+    )
 }
 
 fn straight(c: char) -> char {
@@ -65,7 +66,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<Finding> {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| f.rule == Rule::Typography);
+        found.retain(|f| f.rule == "typography");
         found
     }
 
@@ -73,8 +74,8 @@ mod tests {
     fn curly_quotes_have_a_column() {
         let found = found("set -e\nexport NCCL_IB_HCA=“mlx5_0”\n");
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].line, Some(2));
-        assert_eq!(found[0].variable, "NCCL_IB_HCA");
+        assert_eq!(found[0].line(), Some(2));
+        assert_eq!(found[0].variable(), Some("NCCL_IB_HCA"));
         assert!(found[0].cause.contains("“ in column 20"), "{}", found[0]);
         assert_eq!(found[0].severity, Severity::Error);
     }
@@ -83,7 +84,7 @@ mod tests {
     fn a_long_dash_is_no_option() {
         let found = found("mpirun –np 16 —bind-to numa ./run");
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0].variable, "–np");
+        assert_eq!(found[0].variable(), Some("–np"));
         assert!(found[0].cause.contains("– in column 8"), "{}", found[0]);
     }
 
@@ -96,8 +97,6 @@ mod tests {
     #[test]
     fn an_environment_has_no_columns_of_a_script() {
         let found = lint_environment([("NCCL_DEBUG", "“INFO”")].into_iter(), &Options::default());
-        assert!(
-            found.iter().any(|f| f.rule == Rule::Typography && f.cause.contains("character 1"))
-        );
+        assert!(found.iter().any(|f| f.rule == "typography" && f.cause.contains("character 1")));
     }
 }

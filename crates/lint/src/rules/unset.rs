@@ -1,12 +1,13 @@
 //! Shell variables that a script uses on a launch line or in a setting, but never sets.
 //! Not variables passed on by name only (`exports`).
 
+use busbw_core::finding::{Finding, Place, Severity};
+
 use std::collections::HashSet;
 
-use super::{Problem, either};
+use super::either;
 use crate::document::Document;
 use crate::environment::is_set_elsewhere;
-use crate::finding::{Finding, Rule, Severity};
 use crate::nearest::{Likeness, nearest};
 
 /// Bounds the search in a text that is not a script after all.
@@ -35,8 +36,8 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
         }
         let cause = "it is used here but never set in this script, so it becomes nothing";
         let remedy = near.unwrap_or_else(|| format!("set {name}, or write ${{{name}:-default}}"));
-        let verdict = Problem::new(Severity::Warning, Rule::UnsetVariable, cause, remedy);
-        findings.push(verdict.at(Some(used.line), &format!("${name}")));
+        let finding = Finding::new("unset-variable", Severity::Warning, cause).remedy(remedy);
+        findings.push(finding.place(Place::at(Some(used.line), &format!("${name}"))));
     }
     findings
 }
@@ -65,7 +66,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<Finding> {
         let mut found = lint_text(text, &Options::default());
-        found.retain(|f| f.rule == Rule::UnsetVariable);
+        found.retain(|f| f.rule == "unset-variable");
         found
     }
 
@@ -73,15 +74,15 @@ mod tests {
     fn a_misspelt_variable_is_named_with_its_line() {
         let found = found("NODES=4\nHOSTFILE=hosts\nmpirun -np $NODES --hostfile $HOSTFLE ./run\n");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].line, found[0].variable.as_str()), (Some(3), "$HOSTFLE"));
-        assert_eq!(found[0].remedy, "did you mean $HOSTFILE?");
+        assert_eq!((found[0].line(), found[0].variable()), (Some(3), Some("$HOSTFLE")));
+        assert_eq!(found[0].remedy.as_deref(), Some("did you mean $HOSTFILE?"));
     }
 
     #[test]
     fn a_setting_of_ours_counts_too() {
         let found = found("export NCCL_IB_HCA=${HCAS}\n");
-        assert_eq!(found[0].variable, "$HCAS");
-        assert!(found[0].remedy.contains("${HCAS:-default}"));
+        assert_eq!(found[0].variable(), Some("$HCAS"));
+        assert!(found[0].remedy.as_deref().unwrap().contains("${HCAS:-default}"));
     }
 
     #[test]
@@ -104,13 +105,13 @@ mod tests {
         text.push_str("ZEBRAS=1\nHOSTFILE=h\nmpirun -np $ZEBRSA --hostfile $HOSTFLE ./x\n");
         let first = found(&text);
         assert!((0..8).all(|_| found(&text) == first));
-        assert_eq!(first[0].remedy, "did you mean $HOSTFILE?");
+        assert_eq!(first[0].remedy.as_deref(), Some("did you mean $HOSTFILE?"));
     }
 
     #[test]
     fn a_script_that_sources_others_is_told_slips_only() {
         assert_eq!(found(". ./env.sh\nmpirun -np $RANKS ./x"), []);
         let found = found(". ./env.sh\nRANKS=8\nmpirun -np $RNAKS ./x");
-        assert_eq!(found[0].remedy, "did you mean $RANKS?");
+        assert_eq!(found[0].remedy.as_deref(), Some("did you mean $RANKS?"));
     }
 }

@@ -4,15 +4,15 @@
 mod number;
 mod word;
 
-use super::Problem;
+use busbw_core::finding::{Finding, Severity};
+
 use crate::assignment::Assignment;
-use crate::finding::{Finding, Rule, Severity};
 use crate::known::{Kind, tables};
 
 pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
     let kind = tables().values.get(assignment.name.as_str())?;
     let value = assignment.literal()?;
-    let verdict = match kind {
+    let finding = match kind {
         Kind::Int { least, most } => number::check(&assignment.name, value, *least, *most),
         Kind::Warps { least, most } => number::check_warps(&assignment.name, value, *least, *most),
         Kind::Word { words, any_case } => word::check_one(value, words, *any_case),
@@ -20,11 +20,11 @@ pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
         Kind::Choice { words } => word::check_choice(value, words),
         Kind::Distance { words } => word::check_distance(value, words),
     };
-    verdict.map(|verdict| verdict.on(assignment))
+    finding.map(|finding| finding.place(assignment.place()))
 }
 
-fn verdict(severity: Severity, cause: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem::new(severity, Rule::ValueRange, cause, remedy)
+fn finding(severity: Severity, cause: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding::new("value-range", severity, cause).remedy(remedy)
 }
 
 /// The value of `name` as a whole number, for rules that compare.

@@ -21,7 +21,7 @@ use busbw_stats::{Decision, StoppingRule, median, summarise};
 pub(super) use self::iteration::End;
 use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
-use crate::measure::placement::Findings;
+use crate::measure::placement::WrongElements;
 
 /// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
 const SLEEP_OVERRUN: Duration = Duration::from_micros(60);
@@ -178,7 +178,7 @@ impl Session<'_> {
         let task = &Task { iterations, warmup, ..*task };
         let begun = Instant::now();
         let (mut samples, mut batches) = (Samples::new(), Vec::new());
-        let mut findings = Findings::default();
+        let mut wrong_elements = WrongElements::default();
         let mut figures: Vec<f64> = Vec::new();
         loop {
             let fill = checked.then(|| derive_seed(seed, batches.len() as u64));
@@ -193,15 +193,15 @@ impl Session<'_> {
             batches.push(each);
             if let Some(found) = found {
                 let name = format!("last timed iteration of batch {}", batches.len());
-                self.collect(&found, &name, &mut findings)?;
+                self.collect(&found, &name, &mut wrong_elements)?;
             }
             let content = self.messages_rule(least).decide(&figures, spent) != Decision::Continue;
-            if content || findings.wrong_anywhere > 0 {
+            if content || wrong_elements.wrong_anywhere > 0 {
                 break;
             }
         }
-        if checked && findings.wrong_anywhere == 0 {
-            self.check_messages(task, seed, &mut findings)?;
+        if checked && wrong_elements.wrong_anywhere == 0 {
+            self.check_messages(task, seed, &mut wrong_elements)?;
         }
         let time_us = median(&figures).unwrap_or(f64::NAN);
         let messages = self.message_figures(task, pairs, time_us, &batches, &samples)?;
@@ -213,9 +213,9 @@ impl Session<'_> {
             cpu_time_us: f64::NAN,
             algbw,
             busbw: f64::NAN,
-            wrong: checked.then_some(findings.wrong),
-            failed_checks: findings.failed_checks,
-            wrong_places: findings.places,
+            wrong: checked.then_some(wrong_elements.wrong),
+            failed_checks: wrong_elements.failed_checks,
+            wrong_places: wrong_elements.places,
             summary: summarise(&figures),
             batches_us: batches,
             fewer_iterations: (iterations < wanted).then_some(iterations),

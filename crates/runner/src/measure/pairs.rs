@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use self::{look::Look, neighbours::Neighbours, pace::Pace};
 use super::{Report, RunError, Session};
 use crate::backend::BackendError;
-use crate::measure::placement::Findings;
+use crate::measure::placement::WrongElements;
 
 /// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
 /// other machines may round logarithms differently.
@@ -77,14 +77,14 @@ impl Session<'_> {
         neighbours: &Neighbours,
     ) -> Result<Row, RunError> {
         let bytes = self.plan.bytes_of(test) as usize;
-        let mut findings = Findings::default();
+        let mut wrong_elements = WrongElements::default();
         let asked = Pace::of(self.plan, test);
         let adapts = self.plan.pairing.as_ref().is_some_and(|pairing| pairing.adapts);
         let mut pace = asked;
         for number in 1..=u64::from(self.plan.check).max(1) {
             let seed = derive_seed(self.seed(Placement::OutOfPlace), u64::MAX - number);
             let check = (number, seed);
-            let slowest = self.prove_pairs(test, sweep, schedule, check, &mut findings)?;
+            let slowest = self.prove_pairs(test, sweep, schedule, check, &mut wrong_elements)?;
             pace = if adapts { asked.kept_to(slowest, test) } else { asked };
         }
         let first = self.look(test, sweep, schedule, FIRST_PASSES, pace)?;
@@ -104,9 +104,9 @@ impl Session<'_> {
         let checked = self.plan.check > 0;
         let half = |look: &Look| look.half(test, bytes, pace, asked);
         let mut first = half(&first);
-        first.wrong = checked.then_some(findings.wrong);
-        first.failed_checks = findings.failed_checks;
-        first.wrong_places = findings.places;
+        first.wrong = checked.then_some(wrong_elements.wrong);
+        first.failed_checks = wrong_elements.failed_checks;
+        first.wrong_places = wrong_elements.places;
         let notes = self.notes(neighbours, &verdict, test);
         let pairs = PairsFigures { test, verdict, retest: second.as_ref().map(half) };
         Ok(Row {
@@ -142,7 +142,7 @@ impl Session<'_> {
                 "ranks share cores: a slower rank may only have waited for its core",
             ),
             (
-                on_processors && !verdict.findings.is_empty(),
+                on_processors && !verdict.slow.is_empty(),
                 "one launch cannot tell a slow core from a busy one: check whether another launch names the same",
             ),
             (

@@ -26,7 +26,7 @@ const PROBES_PER_ROW: f64 = 40.0;
 
 /// The wrong elements that checks have found so far in our communicator.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct WrongElements {
     /// The wrong elements of all communicators: sampling ends everywhere at the first one.
     pub(super) wrong_anywhere: u64,
     pub(super) wrong: u64,
@@ -51,11 +51,11 @@ impl Session<'_> {
         let (least, iterations) = self.afford(case, placement, wanted)?;
         (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
         let begun = Instant::now();
-        let mut findings = Findings::default();
+        let mut wrong_elements = WrongElements::default();
         let mut samples = vec![Vec::new(); self.groups.len()];
         let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut content = false;
-        while !content && findings.wrong_anywhere == 0 {
+        while !content && wrong_elements.wrong_anywhere == 0 {
             let fill = (checked && self.proves(case, placement))
                 .then(|| derive_seed(seed, batches.len() as u64));
             let (mut mine, found) = self.run_batch(case, placement, fill)?;
@@ -75,13 +75,13 @@ impl Session<'_> {
                 .collect();
             if let Some(found) = found {
                 let name = format!("last timed iteration of batch {}", batches.len());
-                self.collect(&found, &name, &mut findings)?;
+                self.collect(&found, &name, &mut wrong_elements)?;
             }
             content =
                 samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
         }
-        if checked && findings.wrong_anywhere == 0 {
-            self.check(case, placement, seed, &mut findings)?;
+        if checked && wrong_elements.wrong_anywhere == 0 {
+            self.check(case, placement, seed, &mut wrong_elements)?;
         }
         let latency = match self.plan.latency {
             true => {
@@ -102,9 +102,9 @@ impl Session<'_> {
             cpu_time_us: median(&enqueued).unwrap_or(f64::NAN),
             algbw: bw.algbw,
             busbw: bw.busbw,
-            wrong: checked.then_some(findings.wrong),
-            failed_checks: findings.failed_checks,
-            wrong_places: findings.places,
+            wrong: checked.then_some(wrong_elements.wrong),
+            failed_checks: wrong_elements.failed_checks,
+            wrong_places: wrong_elements.places,
             summary: summarise(samples),
             batches_us: batches,
             fewer_iterations: (iterations < wanted).then_some(iterations),
@@ -200,7 +200,7 @@ impl Session<'_> {
         case: &Case,
         placement: Placement,
         seed: u64,
-        findings: &mut Findings,
+        wrong_elements: &mut WrongElements,
     ) -> Result<(), RunError> {
         let operation = Operation { placement, iteration: 0, verified: false };
         for number in 1..=u64::from(self.plan.checks(self.iterations)) {
@@ -217,8 +217,8 @@ impl Session<'_> {
             }
             let found = prepared.verify(operation, seed)?;
             drop(prepared);
-            self.collect(&found, &format!("check {number}"), findings)?;
-            if findings.wrong_anywhere > 0 {
+            self.collect(&found, &format!("check {number}"), wrong_elements)?;
+            if wrong_elements.wrong_anywhere > 0 {
                 break;
             }
         }
@@ -230,7 +230,7 @@ impl Session<'_> {
         &mut self,
         found: &[Found],
         check: &str,
-        findings: &mut Findings,
+        wrong_elements: &mut WrongElements,
     ) -> Result<(), RunError> {
         let words = |found: &Found| {
             let first = found.mismatch.first.unwrap_or_default();
@@ -241,15 +241,15 @@ impl Session<'_> {
         let words: Vec<u64> =
             all.iter().flat_map(|b| b.as_chunks().0).map(|raw| u64::from_le_bytes(*raw)).collect();
         for [rank, wrong, element, got, want] in words.as_chunks().0 {
-            findings.wrong_anywhere += wrong;
+            wrong_elements.wrong_anywhere += wrong;
             let rank = *rank as usize;
             if *wrong == 0 || !self.group().ranks.contains(&rank) {
                 continue;
             }
-            findings.wrong += wrong;
-            findings.failed_checks += 1;
-            if findings.places.len() < MAX_WRONG_LISTED {
-                findings.places.push(WrongPlace {
+            wrong_elements.wrong += wrong;
+            wrong_elements.failed_checks += 1;
+            if wrong_elements.places.len() < MAX_WRONG_LISTED {
+                wrong_elements.places.push(WrongPlace {
                     rank,
                     element: *element,
                     got: format!("{got:#x}"),

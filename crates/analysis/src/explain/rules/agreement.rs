@@ -3,10 +3,8 @@
 
 use busbw_logs::measurement::{Origin, disagreements, stated_average_differs};
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -15,12 +13,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let odd = disagreements(run);
     if let Some(first) = odd.first() {
         findings.push(
-            Finding::new(
-                "figures-disagree",
-                Severity::Wrong,
-                Confidence::Certain,
-                format!("{} of the bandwidths do not match their row's size, time and bus factor", odd.len()),
-            )
+            Finding::new("figures-disagree", Severity::Error, format!("{} of the bandwidths do not match their row's size, time and bus factor", odd.len())).confidence(Confidence::Certain)
             .evidence(format!(
                 "{} at {}: written {}, computed {}",
                 first.column, bytes(first.size), rate(first.written), rate(first.computed)
@@ -33,9 +26,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             Finding::new(
                 "average-disagrees",
                 Severity::Note,
-                Confidence::Certain,
                 "the stated average is not the mean of the rows: some rows are missing",
             )
+            .confidence(Confidence::Certain)
             .evidence(format!(
                 "stated {}, mean of the rows {}",
                 rate(run.stated_average.unwrap_or(0.0)),
@@ -62,12 +55,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn ranks(figures: usize, otherwise: String) -> Finding {
-    Finding::new(
-        "ranks-disagree",
-        Severity::Note,
-        Confidence::Likely,
-        format!("the figures match {figures} ranks"),
-    )
-    .evidence(format!("busbw over algbw, or count over size, gives {figures} ranks; {otherwise}"))
-    .remedy("check how many ranks ran before you compare this run with others")
+    Finding::new("ranks-disagree", Severity::Note, format!("the figures match {figures} ranks"))
+        .confidence(Confidence::Likely)
+        .evidence(format!(
+            "busbw over algbw, or count over size, gives {figures} ranks; {otherwise}"
+        ))
+        .remedy("check how many ranks ran before you compare this run with others")
 }

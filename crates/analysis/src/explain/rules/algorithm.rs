@@ -4,14 +4,15 @@
 use super::super::{
     choice::Basis,
     context::{Context, at},
-    finding::{Confidence, Finding, Severity},
     limit::logged_algorithms,
 };
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{list, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
-    let note =
-        |confidence, cause: String| Finding::new("algorithm", Severity::Note, confidence, cause);
+    let note = |confidence, cause: String| {
+        Finding::new("algorithm", Severity::Note, cause).confidence(confidence)
+    };
     if let Some(measured) = &context.measured {
         let logged = logged_algorithms(context, measured.size);
         if !logged.is_empty() {

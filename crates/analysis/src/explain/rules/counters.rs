@@ -4,12 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::record::Meaning;
 
-use super::super::{
-    context::{Context, plural},
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::{Context, plural};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let (spread, compare) = match context.by_nccl() {
@@ -71,8 +69,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             } else {
                 Confidence::Certain
             };
-            let mut finding =
-                Finding::new(rule, severity, certain, cause).remedy(remedy).confirm(confirm);
+            let mut finding = Finding::new(rule, severity, cause)
+                .confidence(certain)
+                .remedy(remedy)
+                .confirm(confirm);
             let more = grown.len().saturating_sub(4);
             for ((device, counter), by) in grown.iter().take(4) {
                 finding = finding.evidence(format!("{device}: {counter} grew by {by}"));

@@ -3,9 +3,9 @@
 
 use super::super::{
     context::{Context, row_speed},
-    finding::{Confidence, Finding, Severity},
     limit::logged_algorithms,
 };
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, list, plain, rate};
 
 /// A size is a dip below this share of the best bandwidth on either side of it.
@@ -61,7 +61,6 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         let mut finding = Finding::new(
             "dip",
             Severity::Slow,
-            confidence,
             format!(
                 "{} slower than smaller and larger sizes: {cause}",
                 if sizes.len() == 1 {
@@ -71,6 +70,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
                 }
             ),
         )
+        .confidence(confidence)
         .remedy(remedy)
         .confirm(
             context.repeat_command(&format!(
@@ -96,9 +96,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             Finding::new(
                 "falls-at-the-end",
                 Severity::Note,
-                Confidence::Possible,
                 "bandwidth falls towards the largest size: heat, congestion or memory",
             )
+            .confidence(Confidence::Possible)
             .evidence(format!("{} GB/s at {}, best {}", rate(*speed), bytes(*size), rate(best)))
             .confirm(context.repeat_command(&format!(
                 "-b {} -e {} --repeat 5, then the counters in its record",

@@ -1,12 +1,10 @@
 //! A run that failed, or has no row.
 //! Not wrong results (`wrong`).
 
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_logs::measurement::Measurement;
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
 
 /// Whether a test prints rows at all: OSU's start-up tests print none, and plugin statistics are no test.
 fn has_rows(run: &Measurement) -> bool {
@@ -24,7 +22,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         } else {
             "the run failed; the rows are those measured before the failure"
         };
-        let mut finding = Finding::new("failure", Severity::Wrong, Confidence::Certain, cause)
+        let mut finding = Finding::new("failure", Severity::Error, cause)
+            .confidence(Confidence::Certain)
             .remedy("read the first message: the others follow from it")
             .confirm(if context.by_nccl() {
                 "the same command with NCCL_DEBUG=INFO"
@@ -42,10 +41,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 "failure",
-                Severity::Wrong,
-                Confidence::Certain,
+                Severity::Error,
                 "the run has a header and no row: it was cut off, or it hung",
             )
+            .confidence(Confidence::Certain)
             .confirm(if context.by_nccl() {
                 "the same command with NCCL_DEBUG=INFO, and its stderr"
             } else {
@@ -56,13 +55,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     for facts in context.facts() {
         for warning in facts.warnings.iter().take(2) {
             findings.push(
-                Finding::new(
-                    "nccl-warning",
-                    Severity::Slow,
-                    Confidence::Certain,
-                    "NCCL printed a warning",
-                )
-                .evidence(warning.what.text.clone()),
+                Finding::new("nccl-warning", Severity::Slow, "NCCL printed a warning")
+                    .confidence(Confidence::Certain)
+                    .evidence(warning.what.text.clone()),
             );
         }
     }

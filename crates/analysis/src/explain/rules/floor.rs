@@ -1,10 +1,8 @@
 //! The latency floor, and the size from which on half of the bandwidth is reached (n1/2).
 //! Not a hardware limit: the floor is software and wire latency.
 
-use super::super::{
-    context::{Context, latency_floor_us, row_speed, small_times},
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::{Context, latency_floor_us, row_speed, small_times};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, time};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -15,20 +13,15 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             Finding::new(
                 "latency-floor",
                 Severity::Note,
-                Confidence::Certain,
                 format!("latency floor: a small operation takes {}", time(floor)),
             )
+            .confidence(Confidence::Certain)
             .evidence(format!("median of {measured} sizes up to 1 KiB")),
         );
     }
     if let Some((half, best)) = half_bandwidth(context) {
         findings.push(
-            Finding::new(
-                "half-bandwidth-size",
-                Severity::Note,
-                Confidence::Certain,
-                format!("messages of about {} reach half of the bandwidth (n1/2)", bytes(half)),
-            )
+            Finding::new("half-bandwidth-size", Severity::Note, format!("messages of about {} reach half of the bandwidth (n1/2)", bytes(half))).confidence(Confidence::Certain)
             .evidence(format!("half of {best:.1} GB/s, interpolated between measured sizes (logarithmic)"))
             .remedy("send larger messages; below this size the number of messages costs more than their bytes"),
         );

@@ -3,10 +3,8 @@
 
 use busbw_logs::measurement::{Figure, Measurement, Memory};
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, time};
 
 /// Largest message whose time is latency alone, bytes.
@@ -46,7 +44,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         "software causes the latency: a few bytes take almost no time on PCIe, and host memory is fast over the same network"
     };
     vec![
-        Finding::new("device-memory-latency", Severity::Slow, Confidence::Likely, cause)
+        Finding::new("device-memory-latency", Severity::Slow, cause).confidence(Confidence::Likely)
             .evidence(format!("device memory {} at {}, host memory {} at {}", time(device), bytes(size), time(host), bytes(host_size)))
             .evidence("possible reasons: each message launches an operation on the GPU (a NCCL operation, a copy), or UCX_TLS lacks the CUDA transports, so that UCX stages every message")
             .remedy("with UCX, add cuda_copy, cuda_ipc and gdr_copy to UCX_TLS or unset it; with NCCL, send fewer and larger messages, because each costs a kernel launch")

@@ -6,13 +6,11 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::record::DeviceKind;
 use busbw_library_logs::mpi::{MpiFacts, connections, lanes, transports_named};
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
 use busbw_core::quantity::decimal_bytes as bytes;
 use busbw_core::quantity::{count, list};
 
@@ -44,7 +42,8 @@ fn carriers(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding> {
         (Some(named), false) => format!("{named}; for some ranks the log names none"),
         (None, _) => "no log proves which transport carried the messages".to_owned(),
     };
-    let finding = Finding::new("carriers", Severity::Note, Confidence::Certain, cause)
+    let finding = Finding::new("carriers", Severity::Note, cause)
+        .confidence(Confidence::Certain)
         .evidence(transports_named(facts));
     Some(match moved(context) {
         Some(moved) => finding.evidence(format!("counters of rank 0's host: {moved}")),
@@ -77,12 +76,7 @@ fn tcp_within_a_host(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Findin
     };
     let ranks = facts.iter().filter(|one| here(one)).count();
     (ranks > 0).then(|| {
-        Finding::new(
-            "tcp-within-a-host",
-            Severity::Slow,
-            Confidence::Certain,
-            "ranks of one host exchange messages over TCP instead of shared memory",
-        )
+        Finding::new("tcp-within-a-host", Severity::Slow, "ranks of one host exchange messages over TCP instead of shared memory").confidence(Confidence::Certain)
         .evidence(format!("Open MPI's log: {} to others of the same host by the BTL tcp", count(ranks as u64, "rank")))
         .remedy("allow the shared-memory BTL: vader, or sm from Open MPI 5 on (--mca btl self,vader,tcp, or unset OMPI_MCA_btl)")
         .confirm("mpirun --mca btl_base_verbose 100 …; ls -ld /dev/shm")
@@ -100,12 +94,7 @@ fn tcp_beside_rdma(context: &Context<'_>, facts: &[MpiFacts]) -> Option<Finding>
         false => connections(facts).contains_key(TCP),
     };
     (over_tcp && !rdma.is_empty()).then(|| {
-        Finding::new(
-            "sockets-beside-rdma",
-            Severity::Slow,
-            Confidence::Likely,
-            "MPI uses TCP although the host has RDMA NICs",
-        )
+        Finding::new("sockets-beside-rdma", Severity::Slow, "MPI uses TCP although the host has RDMA NICs").confidence(Confidence::Likely)
         .evidence(transports_named(facts))
         .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
         .remedy("use an MPI that is built with UCX or libfabric for this adapter (Open MPI: --mca pml ucx), and give the container /dev/infiniband")

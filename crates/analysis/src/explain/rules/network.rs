@@ -8,9 +8,9 @@ use busbw_library_logs::nccl::{NcclFacts, Transport};
 
 use super::super::{
     context::{Context, plural},
-    finding::{Confidence, Finding, Severity},
     placement::setting,
 };
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::list;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -87,9 +87,9 @@ fn sockets_beside_rdma(
         Finding::new(
             "sockets-beside-rdma",
             Severity::Slow,
-            confidence,
             "NCCL uses TCP sockets although the host has RDMA NICs",
         )
+        .confidence(confidence)
         .evidence("NCCL's log: network Socket")
         .evidence(format!("RDMA devices: {}", list(&rdma, "and")))
         .remedy(remedy)
@@ -104,12 +104,7 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
         return None;
     }
     Some(
-        Finding::new(
-            "sockets-without-threads",
-            Severity::Slow,
-            Confidence::Likely,
-            "each connection is one TCP stream, driven by NCCL's proxy thread alone: about 15 to 25 Gb/s, whatever the NIC",
-        )
+        Finding::new("sockets-without-threads", Severity::Slow, "each connection is one TCP stream, driven by NCCL's proxy thread alone: about 15 to 25 Gb/s, whatever the NIC").confidence(Confidence::Likely)
         .evidence("no line \"NET/Socket: Using N threads and M sockets per thread\"")
         .remedy("NCCL_NET_PLUGIN=$(busbw plugin path), whose threads share every message; or NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 (their product at most 64), which costs latency at small sizes")
         .confirm("busbw all_reduce --net busbw -b 1M -e 1G -f 4; busbw sweep -x NCCL_SOCKET_NTHREADS=1,4 -x NCCL_NSOCKS_PERTHREAD=1,4 all_reduce -b 1M -e 1G -f 4"),
@@ -133,16 +128,11 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     disabled.retain(|name| *name != "busbw");
     disabled.sort_unstable();
     disabled.dedup();
-    let mut finding = Finding::new(
-        "no-gpudirect-rdma",
-        Severity::Slow,
-        Confidence::Certain,
-        if without == all {
+    let mut finding = Finding::new("no-gpudirect-rdma", Severity::Slow, if without == all {
             "the NICs do not read GPU memory directly: data is staged in host memory"
         } else {
             "some NICs do not read GPU memory directly: their data is staged in host memory"
-        },
-    )
+        }).confidence(Confidence::Certain)
     .evidence(format!(
         "{without} of {all} {} of network connections {} /GDRDMA",
         plural(all, "kind"),
@@ -181,12 +171,7 @@ fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opt
         return None;
     }
     Some(
-        Finding::new(
-            "one-nic-of-several",
-            Severity::Slow,
-            Confidence::Likely,
-            format!("connections use one NIC of {}", found.len()),
-        )
+        Finding::new("one-nic-of-several", Severity::Slow, format!("connections use one NIC of {}", found.len())).confidence(Confidence::Likely)
         .evidence(format!("every `via NET/{network}/{}`; devices: {}", used.first().unwrap_or(&0), list(&found, "and")))
         .remedy("check NCCL_IB_HCA and NCCL_CROSS_NIC, whether the NICs share a PCI root with the GPUs, and, for sockets, whether all interfaces are in one subnet")
         .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET …; nvidia-smi topo -m"),
@@ -205,9 +190,9 @@ fn shared_memory(
     let finding = Finding::new(
         "shared-memory",
         Severity::Slow,
-        if asked { Confidence::Certain } else { Confidence::Likely },
         "GPUs of one host exchange data through host memory instead of P2P",
     )
+    .confidence(if asked { Confidence::Certain } else { Confidence::Likely })
     .evidence("NCCL's log: via SHM");
     Some(if asked {
         finding.remedy("unset NCCL_P2P_DISABLE").confirm("busbw transports all_reduce")
@@ -229,12 +214,7 @@ fn more_nodes(context: &Context<'_>, facts: Facts<'_>, _: Transports<'_>) -> Opt
         return None;
     }
     Some(
-        Finding::new(
-            "more-nodes-than-hosts",
-            Severity::Slow,
-            Confidence::Certain,
-            format!("NCCL counts {nodes} nodes, but there {} {} {}", if hosts.len() == 1 { "is" } else { "are" }, hosts.len(), plural(hosts.len(), "host")),
-        )
+        Finding::new("more-nodes-than-hosts", Severity::Slow, format!("NCCL counts {nodes} nodes, but there {} {} {}", if hosts.len() == 1 { "is" } else { "are" }, hosts.len(), plural(hosts.len(), "host"))).confidence(Confidence::Certain)
         .evidence(format!("nNodes {nodes}; hosts: {}", list(&hosts, "and")))
         .remedy("give containers of one host the same hostname and boot_id; check whether NCCL_HOSTID is set on purpose")
         .confirm("cat /proc/sys/kernel/random/boot_id; hostname; env | grep NCCL_HOSTID, in each container"),

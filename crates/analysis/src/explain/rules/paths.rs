@@ -14,10 +14,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use nccl_plugin_abi::net_stats::{NetConnection, NetPath, NetStats, PathState};
 
-use super::super::{
-    context::{Context, plural},
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::{Context, plural};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::decimal_bytes as bytes;
 use busbw_core::quantity::{count, rate};
 
@@ -72,7 +70,7 @@ fn nothing_found(all: &[Counted<'_>], processes: &[NetStats]) -> Finding {
     let sent = processes.iter().fold(0u64, |sum, one| sum.saturating_add(one.totals().bytes));
     if sent < MIN_BYTES_TO_COMPARE {
         let cause = format!("busbw's net plugin sent {}: too little to compare paths", bytes(sent));
-        return Finding::new("paths", Severity::Note, Confidence::Certain, cause);
+        return Finding::new("paths", Severity::Note, cause).confidence(Confidence::Certain);
     }
     let paths: usize = all.iter().map(|seen| seen.connection.paths.len()).sum();
     let hosts: BTreeSet<IpAddr> = all.iter().map(|seen| seen.connection.peer).collect();
@@ -91,7 +89,7 @@ fn nothing_found(all: &[Counted<'_>], processes: &[NetStats]) -> Finding {
             rate(sum * 8.0)
         );
     }
-    Finding::new("paths", Severity::Note, Confidence::Certain, cause)
+    Finding::new("paths", Severity::Note, cause).confidence(Confidence::Certain)
 }
 
 /// `10.0.0.1:4711 to 10.0.0.2:49205`.

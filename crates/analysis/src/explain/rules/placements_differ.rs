@@ -3,10 +3,8 @@
 
 use busbw_logs::measurement::Figure;
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::percent;
 
 /// Minimum difference of the times, as a share (8 %).
@@ -44,12 +42,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         Finding::new(
             "places-differ",
             Severity::Note,
-            Confidence::Certain,
             format!(
                 "in place is {} % {direction} than out of place",
                 percent(middle.abs() * 100.0)
             ),
         )
+        .confidence(Confidence::Certain)
         .evidence(format!("at all {} large sizes", gaps.len()))
         .remedy(remedy)
         .confirm(context.repeat_command(if register { "-R 1" } else { "--repeat 5" })),

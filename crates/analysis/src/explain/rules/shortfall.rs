@@ -3,10 +3,8 @@
 
 use busbw_hardware::limits::{Bottleneck, Rating};
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{list, percent, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -20,12 +18,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     match judged.rating {
         Some(Rating::Above) => {
             return vec![
-                Finding::new(
-                    "above-the-limit",
-                    Severity::Wrong,
-                    Confidence::Likely,
-                    "the result is above the limit of the described machine: the description does not match the machine that ran",
-                )
+                Finding::new("above-the-limit", Severity::Error, "the result is above the limit of the described machine: the description does not match the machine that ran").confidence(Confidence::Likely)
                 .evidence(evidence)
                 .remedy("correct the machine (--machine) and the number of hosts (--nodes); look for links that the description lacks")
                 .confirm("NCCL_DEBUG=INFO …, and busbw topo on every host"),
@@ -37,7 +30,6 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut finding = Finding::new(
         "far-below-the-limit",
         Severity::Slow,
-        Confidence::Likely,
         if ceiling.unchecked.is_empty() {
             format!(
                 "the result is {} % of the limit: the bottleneck is not a link",
@@ -50,6 +42,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             )
         },
     )
+    .confidence(Confidence::Likely)
     .evidence(evidence);
     if !ceiling.unchecked.is_empty() {
         finding = finding.evidence(format!("not known: {}", list(&ceiling.unchecked, "and")));
@@ -57,7 +50,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     // An unlikelier algorithm with a lower bound would explain it.
     let unlikely = ceiling.choice.unlikely.iter().map(|(one, _)| one.name()).collect::<Vec<_>>();
     if !unlikely.is_empty() {
-        finding.confidence = Confidence::Possible;
+        finding.confidence = Some(Confidence::Possible);
         let algorithm = ceiling.choice.algorithm.name();
         finding = finding.evidence(format!(
             "the limit is that of {algorithm}; if {} ran, the limit is another",

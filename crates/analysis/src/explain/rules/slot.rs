@@ -6,10 +6,8 @@ use busbw_hardware::{
     machine::PcieLink,
 };
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{list, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -37,12 +35,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         let fit = fitting(nic_rate);
         let confidence = if limiting { Confidence::Likely } else { Confidence::Certain };
         findings.push(
-            Finding::new(
-                "slot-narrower-than-nic",
-                Severity::Slow,
-                confidence,
-                format!("the PCIe slot ({slot}, {} GB/s) is slower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate)),
-            )
+            Finding::new("slot-narrower-than-nic", Severity::Slow, format!("the PCIe slot ({slot}, {} GB/s) is slower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate))).confidence(confidence)
             .evidence(format!("machine description: link {slot} for a NIC of {rate_gbit} Gb/s"))
             .remedy(format!("move the NIC to {cure}; a NIC of {rate_gbit} Gb/s needs {fit}"))
             .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it reaches the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),

@@ -1,10 +1,8 @@
 //! Times of one size that vary: between batches or launches, between placements, and in the first row.
 //! Not bandwidth that varies with the size (`dips`).
 
-use super::super::{
-    context::Context,
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::Context;
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, percent, plain, time};
 
 /// Samples of one size, or its two placements, are unsteady if they differ by more than this share.
@@ -40,9 +38,9 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
         Finding::new(
             "unsteady-samples",
             Severity::Note,
-            Confidence::Certain,
             "times of one size vary between samples: small differences in this run mean nothing",
         )
+        .confidence(Confidence::Certain)
         .evidence(format!(
             "samples vary by more than 10 % in {rows} figures; most at {}, {} %",
             bytes(size),
@@ -73,7 +71,7 @@ fn places(context: &Context<'_>) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding::new("unsteady", Severity::Slow, Confidence::Likely, "the run is unsteady: in place is sometimes faster and sometimes slower than out of place")
+        Finding::new("unsteady", Severity::Slow, "the run is unsteady: in place is sometimes faster and sometimes slower than out of place").confidence(Confidence::Likely)
             .evidence(format!("of {} large sizes, in place is faster at {faster} and slower at {slower}; most at {}, {} %", differing.len(), bytes(size), percent(most.abs() * 100.0)))
             .remedy("repeat the run before you conclude anything from a single size")
             .confirm(context.repeat_command(&format!("-b {0} -e {0} --repeat 5", plain(size)))),
@@ -92,9 +90,9 @@ fn first_row(context: &Context<'_>) -> Option<Finding> {
         Finding::new(
             "first-row",
             Severity::Note,
-            Confidence::Likely,
             "the first figure includes one-time costs: connection setup, rising clocks",
         )
+        .confidence(Confidence::Likely)
         .evidence(format!(
             "{} out of place at {}, then {}",
             time(out),

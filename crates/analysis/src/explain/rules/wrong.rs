@@ -1,10 +1,8 @@
 //! Wrong data: elements with unexpected values.
 //! Not figures that contradict each other (`agreement`).
 
-use super::super::{
-    context::{Context, plural},
-    finding::{Confidence, Finding, Severity},
-};
+use super::super::context::{Context, plural};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::bytes;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -20,7 +18,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     if rows.is_empty() && stated == 0 {
         return Vec::new();
     }
-    let mut finding = Finding::new("wrong-results", Severity::Wrong, Confidence::Certain, "the data was wrong: elements have unexpected values")
+    let mut finding = Finding::new("wrong-results", Severity::Error, "the data was wrong: elements have unexpected values").confidence(Confidence::Certain)
         .remedy("do not trust any figure of this run until the reason is found: test each pair of nodes alone with -c 1")
         .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
     for row in rows.iter().take(4) {

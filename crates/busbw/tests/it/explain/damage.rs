@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use busbw_analysis::explain::{self, Explanation, Hardware, Severity};
+use busbw_analysis::explain::{self, Explanation, Hardware};
+use busbw_core::finding::Severity;
 use busbw_logs::import;
 
 use super::{log, printed};
@@ -41,7 +42,7 @@ fn damaged_logs() {
 /// What holds for every explanation.
 fn check(told: &Explanation) {
     assert!(!told.sentence.is_empty() && !told.subject.is_empty());
-    assert!(told.findings.is_sorted_by_key(|finding| finding.severity));
+    assert!(told.findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
     for finding in &told.findings {
         assert!(!finding.cause.is_empty(), "{finding:?}");
         let advised = finding.remedy.is_some() || finding.confirm.is_some();

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::{built_shims::folder, processes::bench::BUSBW};
 
-/// What `plugin check` says of the shim with these variables: its exit code, and the verdict of each rule with
-/// why.
+/// What `plugin check` says of the shim with these variables: its exit code, and the severity of each rule with
+/// its cause.
 fn check(words: &[&str], variables: &[(&str, &str)]) -> (i32, BTreeMap<String, (String, String)>) {
     let output = Command::new(BUSBW)
         .args(["plugin", "check", "--json"])
@@ -20,8 +20,8 @@ fn check(words: &[&str], variables: &[(&str, &str)]) -> (i32, BTreeMap<String, (
     let said = String::from_utf8_lossy(&output.stderr);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-    let rules = all["rules"].as_array().unwrap().iter();
-    let verdicts = rules.map(|r| (text(&r["rule"]), (text(&r["verdict"]), text(&r["why"]))));
+    let findings = all["findings"].as_array().unwrap().iter();
+    let verdicts = findings.map(|f| (text(&f["rule"]), (text(&f["severity"]), text(&f["cause"]))));
     (output.status.code().unwrap(), verdicts.collect())
 }
 
@@ -32,14 +32,14 @@ const GROUPED: (&str, &str) = ("BUSBW_SHIM_NET_GROUPED", "1");
 fn who_keeps_the_contract_passes() {
     for version in ["12", "11", "10", "9", "8"] {
         let (code, verdicts) = check(&["--table", version], &[]);
-        let not: Vec<_> = verdicts.iter().filter(|(_, (verdict, _))| verdict != "pass").collect();
+        let not: Vec<_> = verdicts.iter().filter(|(_, (verdict, _))| verdict != "fine").collect();
         assert_eq!(code, 0, "v{version}: {not:?}");
         assert_eq!(not.len(), 1, "v{version}: {not:?}");
-        assert_eq!(verdicts["grouped"].0, "waived", "maxRecvs is 1");
+        assert_eq!(verdicts["grouped"].0, "absent", "maxRecvs is 1");
     }
     let (code, verdicts) = check(&["--rule", "grouped", "--rule", "sizes"], &[GROUPED]);
     assert_eq!((code, verdicts.len()), (0, 2));
-    assert!(verdicts.values().all(|(verdict, _)| verdict == "pass"), "{verdicts:?}");
+    assert!(verdicts.values().all(|(verdict, _)| verdict == "fine"), "{verdicts:?}");
 }
 
 /// Each rule by a plugin that breaks it and nothing else on purpose.
@@ -58,7 +58,7 @@ fn who_breaks_a_rule_fails_it() {
                     let Some(rule) = next.lock().unwrap().next() else { return };
                     let (code, verdicts) = check(&["--rule", rule], &[(BREAK, rule), GROUPED]);
                     let (verdict, why) = &verdicts[rule];
-                    if (code, verdict.as_str()) != (1, "fail") || why.is_empty() {
+                    if (code, verdict.as_str()) != (1, "error") || why.is_empty() {
                         wrong.lock().unwrap().push((
                             rule.clone(),
                             code,

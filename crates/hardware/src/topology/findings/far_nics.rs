@@ -1,7 +1,9 @@
 //! GPUs that have no NIC in their own NUMA node.
 //! Not what that costs: it depends on the links between nodes, which no source names.
 
-use super::{Finding, Kind, known};
+use busbw_core::finding::{Finding, Severity};
+
+use super::known;
 use crate::topology::{Cpu, Matrix, Net, Paths, System, Word};
 
 /// The command that shows ways between GPUs and NICs.
@@ -44,7 +46,7 @@ pub(super) fn far_nics(system: &System) -> Vec<Finding> {
             }
             false => MATRIX.to_owned(),
         };
-        findings.push(Finding { confirm, ..far_nic(name, &net.name, apart(at), evidence) });
+        findings.push(far_nic(&name, &net.name, apart(at), evidence).confirm(confirm));
     }
     findings
 }
@@ -71,7 +73,7 @@ impl Apart {
     }
 }
 
-fn far_nic(gpu: String, nic: &str, apart: Apart, evidence: String) -> Finding {
+fn far_nic(gpu: &str, nic: &str, apart: Apart, evidence: String) -> Finding {
     const NCCL: &str =
         "NCCL goes through host memory there (no GPUDirect unless NCCL_NET_GDR_LEVEL=SYS)";
     let (place, remedy) = match apart {
@@ -85,16 +87,13 @@ fn far_nic(gpu: String, nic: &str, apart: Apart, evidence: String) -> Finding {
         ),
         Apart::Sockets => ("on another socket", "move a NIC or the GPU to the same socket"),
     };
-    Finding {
-        kind: Kind::FarNic,
-        what: format!("its nearest NIC, {nic}, is {place}"),
-        subject: gpu,
-        evidence,
-        // The cost of the links between and of NCCL's way through host memory is not known here.
-        cost: None,
-        remedy: format!("{remedy}; {NCCL}"),
-        confirm: MATRIX.to_owned(),
-    }
+    // The cost of the links between and of NCCL's way through host memory is not known here.
+    let cause = format!("its nearest NIC, {nic}, is {place}");
+    Finding::new("far-nic", Severity::Slow, cause)
+        .subject(gpu)
+        .evidence(evidence)
+        .remedy(format!("{remedy}; {NCCL}"))
+        .confirm(MATRIX)
 }
 
 /// The same from nvidia-smi's matrix alone.
@@ -111,7 +110,7 @@ pub(super) fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
         let names = |at: usize| matrix.endpoints.get(at).map_or("?", |e| e.known_as());
         if let Some((Word::Sys, nic)) = nearest {
             let evidence = format!("every NIC's word in the row of {} is SYS", names(gpu));
-            findings.push(far_nic(names(gpu).to_owned(), names(nic), Apart::Unknown, evidence));
+            findings.push(far_nic(names(gpu), names(nic), Apart::Unknown, evidence));
         }
     }
     findings

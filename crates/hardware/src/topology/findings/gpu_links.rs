@@ -1,7 +1,9 @@
 //! GPUs with fewer NVLinks or xGMI links than the others of their host.
 //! Not which of the links is down: the driver's own tool names it.
 
-use super::{Finding, Kind};
+use busbw_core::finding::{Finding, Severity};
+
+use super::cost;
 use crate::topology::{GpuLinkKind, Matrix, System, Word, rates::gpu_link_line};
 
 /// GPUs with fewer links than the others of this host.
@@ -23,21 +25,20 @@ pub(super) fn fewer_links(system: &System) -> Vec<Finding> {
             // The one without any has the kind of the others.
             let mut all = each.iter().flat_map(|(_, gpu, _)| &gpu.links);
             let brand = Brand::of(all.any(|link| link.kind == GpuLinkKind::Xgmi));
-            Finding {
-                kind: Kind::GpuLink,
-                subject: system.gpu_name(*at),
-                what: format!("{links} of {most} {} to other GPUs", brand.links),
-                evidence: match gpu.links_in_all {
+            let cause = format!("{links} of {most} {} to other GPUs", brand.links);
+            let finding = Finding::new("gpu-link", Severity::Slow, cause)
+                .subject(system.gpu_name(*at))
+                .evidence(match gpu.links_in_all {
                     Some(all) => format!("the driver shows {all} links, {links} of them up"),
                     None => format!("other GPUs of this host have {most}"),
-                },
-                cost: line.map(|line| line * f64::from(most - links)),
-                remedy: format!(
+                })
+                .remedy(format!(
                     "reset all GPUs{}, then reboot; if it stays, the bridge, baseboard or GPU is broken",
                     brand.reset
-                ),
-                confirm: brand.confirm.to_owned(),
-            }
+                ))
+                .confirm(brand.confirm);
+            let lost = line.map(|line| cost(line * f64::from(most - links)));
+            Finding { cost: lost, ..finding }
         })
         .collect()
 }
@@ -77,15 +78,15 @@ pub(super) fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
     let mut words = gpus.iter().flat_map(|a| gpus.iter().filter_map(|b| matrix.between(*a, *b)));
     let brand = Brand::of(words.any(|word| matches!(word, Word::Xgmi(_))));
     for gpu in gpus.iter().filter(|gpu| links(gpu) < most) {
-        findings.push(Finding {
-            kind: Kind::GpuLink,
-            subject: matrix.endpoints.get(*gpu).map_or("?", |e| e.known_as()).to_owned(),
-            what: format!("its row adds up to {} {}, another's to {most}", links(gpu), brand.links),
-            evidence: "the NV# or XG# words of its row".to_owned(),
-            cost: None,
-            remedy: "a bridge that is missing, or links that are down: compare with the machine's data sheet".to_owned(),
-            confirm: brand.confirm.to_owned(),
-        });
+        let cause =
+            format!("its row adds up to {} {}, another's to {most}", links(gpu), brand.links);
+        findings.push(
+            Finding::new("gpu-link", Severity::Slow, cause)
+                .subject(matrix.endpoints.get(*gpu).map_or("?", |e| e.known_as()))
+                .evidence("the NV# or XG# words of its row")
+                .remedy("a bridge that is missing, or links that are down: compare with the machine's data sheet")
+                .confirm(brand.confirm),
+        );
     }
     findings
 }

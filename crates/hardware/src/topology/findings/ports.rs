@@ -1,7 +1,9 @@
 //! Ports that are down.
 //! Not their rates, and not the cables between hosts.
 
-use super::{Finding, Kind, known};
+use busbw_core::finding::{Finding, Severity};
+
+use super::{cost, known};
 use crate::topology::{Device, Net, NetKind, System};
 
 /// A port that is down. An Ethernet port counts only where another one like it is up: most hosts have
@@ -14,7 +16,7 @@ pub(super) fn port_down(system: &System, net: &Net, device: &Device) -> Option<F
     if ethernet && !system.devices.iter().any(|other| alike(other) && other.nets.iter().any(up)) {
         return None;
     }
-    let what = match state.physical.as_str() {
+    let cause = match state.physical.as_str() {
         "" => format!("the port is {}", state.logical),
         physical => format!("the port is {}, its link {physical}", state.logical),
     };
@@ -22,13 +24,10 @@ pub(super) fn port_down(system: &System, net: &Net, device: &Device) -> Option<F
         Some(port) if !ethernet => format!("ibstat {} {port}", net.name),
         _ => format!("ip link show {}", net.name),
     };
-    Some(Finding {
-        kind: Kind::PortDown,
-        subject: net.name.clone(),
-        what,
-        evidence: format!("{}, as the kernel has it", known(device)),
-        cost: net.line(),
-        remedy: "check cable, transceiver and switch port; if it is meant to be unused, leave it out: NCCL_IB_HCA=^..., NCCL_SOCKET_IFNAME=^...".to_owned(),
-        confirm,
-    })
+    let finding = Finding::new("port-down", Severity::Slow, cause)
+        .subject(&net.name)
+        .evidence(format!("{}, as the kernel has it", known(device)))
+        .remedy("check cable, transceiver and switch port; if it is meant to be unused, leave it out: NCCL_IB_HCA=^..., NCCL_SOCKET_IFNAME=^...")
+        .confirm(confirm);
+    Some(Finding { cost: net.line().map(cost), ..finding })
 }

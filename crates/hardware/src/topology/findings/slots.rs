@@ -1,7 +1,9 @@
 //! What is wrong with PCIe links: slots too small for what is in them, links that trained down, ports that
 //! share a slot, switches with a narrow way up. Not ports and not ways.
 
-use super::{Finding, Kind, known, lspci};
+use busbw_core::finding::{Finding, Severity};
+
+use super::{cost, known, lspci};
 use crate::{
     machine::PcieLink,
     topology::{Device, LinkTrouble, Net, Parent, System, judge, rates::shown},
@@ -13,47 +15,43 @@ pub(super) fn small_slot(device: &Device) -> Option<Finding> {
     let slot = device.link.best().or_else(|| device.reading().link())?;
     let fastest = device.nets.iter().filter_map(|net| Some((net, net.line()?)));
     let (net, line) = fastest.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (line > slot.line()).then(|| Finding {
-        kind: Kind::Slot,
-        subject: net.name.clone(),
-        what: format!(
-            "the slot ({}) is narrower than the NIC ({})",
-            shown(slot.line()),
-            shown(line)
-        ),
-        evidence: format!("{} at {slot}, a port of {} Gb/s", known(device), line * 8.0),
-        cost: Some(line - slot.line()),
-        remedy: remedy_for_slot(device),
-        confirm: format!("{}; ib_write_bw against it", lspci(&device.address)),
+    (line > slot.line()).then(|| {
+        let (least, most) = (shown(slot.line()), shown(line));
+        let cause = format!("the slot ({least}) is narrower than the NIC ({most})");
+        Finding::new("slot", Severity::Slow, cause)
+            .subject(&net.name)
+            .evidence(format!("{} at {slot}, a port of {} Gb/s", known(device), line * 8.0))
+            .cost(cost(line - slot.line()))
+            .remedy(remedy_for_slot(device))
+            .confirm(format!("{}; ib_write_bw against it", lspci(&device.address)))
     })
 }
 
-fn remedy_for_slot(device: &Device) -> String {
+fn remedy_for_slot(device: &Device) -> &'static str {
     match device.reading().width {
         Some(width) if width < 16 => {
             "move the card to a slot of 16 lanes, or undo the slot's bifurcation in the BIOS"
         }
         _ => "move the card to a slot of a newer generation, or check the slot's speed in the BIOS",
     }
-    .to_owned()
 }
 
 pub(super) fn trained(device: &Device, name: &str) -> Vec<Finding> {
     let port = device.nets.iter().filter_map(Net::line).reduce(f64::max);
-    let finding = |kind, what: String, cost: f64, remedy: &str| Finding {
-        kind,
-        subject: name.to_owned(),
-        what,
-        evidence: format!(
-            "{}: now {}, device up to {}, port above up to {}",
-            known(device),
-            device.link.now,
-            device.link.device_max,
-            device.link.port_max
-        ),
-        cost: Some(cost),
-        remedy: remedy.to_owned(),
-        confirm: lspci(&device.address),
+    let finding = |rule, cause: String, lost: f64, remedy: &str| {
+        let link = &device.link;
+        Finding::new(rule, Severity::Slow, cause)
+            .subject(name)
+            .evidence(format!(
+                "{}: now {}, device up to {}, port above up to {}",
+                known(device),
+                link.now,
+                link.device_max,
+                link.port_max
+            ))
+            .cost(cost(lost))
+            .remedy(remedy)
+            .confirm(lspci(&device.address))
     };
     const RESEAT: &str =
         "reseat the card, clean its contacts, check riser and BIOS bifurcation; then a cold boot";
@@ -66,22 +64,22 @@ pub(super) fn trained(device: &Device, name: &str) -> Vec<Finding> {
                 // The speed of an idle GPU's link is no loss.
                 let as_fast = PcieLink { generation: best.generation, ..now };
                 let lost = best.line() - as_fast.line();
-                let what =
+                let cause =
                     format!("its link has {} lanes where both ends have {}", now.width, best.width);
-                findings.push(finding(Kind::TrainedDown, what, lost, RESEAT));
+                findings.push(finding("trained-down", cause, lost, RESEAT));
             }
             // GPUs, and the switches above them, lower the speed of idle links.
             LinkTrouble::Slowed { .. } if device.is_gpu() || device.is_switch() => {}
             LinkTrouble::Slowed { now, best } => {
-                let what = format!("its link is {now} where both ends can do {best}");
-                findings.push(finding(Kind::TrainedDown, what, best.line() - now.line(), SPEED));
+                let cause = format!("its link is {now} where both ends can do {best}");
+                findings.push(finding("trained-down", cause, best.line() - now.line(), SPEED));
             }
             // The port tells whether it needs more than the slot; for a GPU there is none.
             LinkTrouble::SlotBelowDevice { slot, device: could } => {
                 if port.is_none() && !device.is_switch() {
-                    let what = format!("its slot is {slot}, the device {could}");
+                    let cause = format!("its slot is {slot}, the device {could}");
                     let lost = could.line() - slot.line();
-                    findings.push(finding(Kind::Slot, what, lost, &remedy_for_slot(device)));
+                    findings.push(finding("slot", cause, lost, remedy_for_slot(device)));
                 }
             }
         }
@@ -95,18 +93,15 @@ pub(super) fn uplink(system: &System, at: usize, device: &Device) -> Option<Find
     let below = system.devices.iter().filter(|below| below.parent == Parent::Device(at));
     let links = below.filter_map(|below| Some((below, below.reading().link()?)));
     let (fast, link) = links.max_by(|a, b| a.1.line().total_cmp(&b.1.line()))?;
-    (device.is_switch() && up.line() < link.line()).then(|| Finding {
-        kind: Kind::Uplink,
-        subject: format!("switch {}", device.address),
-        what: format!(
-            "its own link ({}) is slower than one below it ({})",
-            shown(up.line()),
-            shown(link.line())
-        ),
-        evidence: format!("{} has {up}, {} has {link}", known(device), known(fast)),
-        cost: Some(link.line() - up.line()),
-        remedy: "nothing for traffic that stays below the switch; otherwise check the slot's speed in the BIOS, or correct the file where the switch only shows itself so".to_owned(),
-        confirm: lspci(&device.address),
+    (device.is_switch() && up.line() < link.line()).then(|| {
+        let (own, below) = (shown(up.line()), shown(link.line()));
+        let cause = format!("its own link ({own}) is slower than one below it ({below})");
+        Finding::new("uplink", Severity::Slow, cause)
+            .subject(format!("switch {}", device.address))
+            .evidence(format!("{} has {up}, {} has {link}", known(device), known(fast)))
+            .cost(cost(link.line() - up.line()))
+            .remedy("nothing for traffic that stays below the switch; otherwise check the slot's speed in the BIOS, or correct the file where the switch only shows itself so")
+            .confirm(lspci(&device.address))
     })
 }
 
@@ -133,18 +128,14 @@ fn shared_slot(system: &System, slot: &str) -> Option<Finding> {
     let link = functions.first()?.reading().link()?;
     let sum: f64 = ports.iter().map(|(_, line)| line).sum();
     let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
-    (ports.len() > 1 && sum > link.line()).then(|| Finding {
-        kind: Kind::SharedSlot,
-        subject: names.join(", "),
-        what: format!(
-            "they share a slot of {}, and are together {}",
-            shown(link.line()),
-            shown(sum)
-        ),
-        evidence: format!("{slot} has {link} and {} ports", ports.len()),
-        cost: Some(sum - link.line()),
-        remedy: "use one of them where one fills the slot; for all, a wider or faster slot"
-            .to_owned(),
-        confirm: format!("{}; ib_write_bw on all ports at once", lspci(slot)),
+    (ports.len() > 1 && sum > link.line()).then(|| {
+        let (has, together) = (shown(link.line()), shown(sum));
+        let cause = format!("they share a slot of {has}, and are together {together}");
+        Finding::new("shared-slot", Severity::Slow, cause)
+            .subject(names.join(", "))
+            .evidence(format!("{slot} has {link} and {} ports", ports.len()))
+            .cost(cost(sum - link.line()))
+            .remedy("use one of them where one fills the slot; for all, a wider or faster slot")
+            .confirm(format!("{}; ib_write_bw on all ports at once", lspci(slot)))
     })
 }

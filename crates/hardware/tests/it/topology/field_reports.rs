@@ -13,10 +13,10 @@ fn a_slot_that_is_narrower_than_its_nic() {
     let system = system("rtx4090_cx5_ib.xml");
     let findings = of_system(&system);
     let [slot] = &findings[..] else { panic!("{findings:?}") };
-    assert_eq!((slot.kind, slot.subject.as_str()), (Kind::Slot, "mlx5_0"));
-    assert_eq!(slot.what, "the slot (7.88) is narrower than the NIC (12.5)");
-    assert_eq!(slot.evidence, "ConnectX-5 0000:b1:00.0 at PCIe 3.0 x8, a port of 100 Gb/s");
-    assert!((slot.cost.expect("a cost") - 4.62).abs() < 0.01);
+    assert_eq!((&*slot.rule, slot.subject.as_str()), ("slot", "mlx5_0"));
+    assert_eq!(slot.cause, "the slot (7.88) is narrower than the NIC (12.5)");
+    assert_eq!(slot.evidence, ["ConnectX-5 0000:b1:00.0 at PCIe 3.0 x8, a port of 100 Gb/s"]);
+    assert_eq!(slot.cost.as_deref(), Some("4.62 GB/s one way"));
     let node = machine_of_system(&system, "rtx4090").node;
     assert_eq!((node.gpus, node.nvlink), (2, None));
     let [nics] = &node.nics[..] else { panic!("{:?}", node.nics) };
@@ -29,16 +29,13 @@ fn a_slot_that_is_narrower_than_its_nic() {
 fn two_sockets_ports_in_one_slot() {
     let system = system("rtx4090_cx5_sockets.xml");
     let findings = of_system(&system);
-    let kinds: Vec<(Kind, &str)> = findings.iter().map(|f| (f.kind, f.subject.as_str())).collect();
+    let rules: Vec<(&str, &str)> =
+        findings.iter().map(|f| (&*f.rule, f.subject.as_str())).collect();
     assert_eq!(
-        kinds,
-        [
-            (Kind::Slot, "ens9f0np0"),
-            (Kind::Slot, "ens9f1np1"),
-            (Kind::SharedSlot, "ens9f0np0, ens9f1np1")
-        ]
+        rules,
+        [("slot", "ens9f0np0"), ("slot", "ens9f1np1"), ("shared-slot", "ens9f0np0, ens9f1np1")]
     );
-    assert_eq!(findings[2].what, "they share a slot of 7.88, and are together 25.0");
+    assert_eq!(findings[2].cause, "they share a slot of 7.88, and are together 25.0");
     // The port of 1 Gb/s on the other socket is none that traffic would take.
     let node = machine_of_system(&system, "rtx4090").node;
     let [nics] = &node.nics[..] else { panic!("{:?}", node.nics) };

@@ -1,8 +1,9 @@
 //! Numbers, read the way NCCL reads them: C's strtoll with base 0.
 //! It does not know which variables are numbers; the table does.
 
-use super::{Problem, verdict};
-use crate::finding::Severity;
+use busbw_core::finding::{Finding, Severity};
+
+use super::finding;
 use crate::known::tables;
 
 /// Threads come in warps of this many.
@@ -49,7 +50,7 @@ pub(super) fn check(
     value: &str,
     least: Option<i64>,
     most: Option<i64>,
-) -> Option<Problem> {
+) -> Option<Finding> {
     let number = match read(value) {
         Reading::Whole(number) => number,
         Reading::Cut(number, rest) => return Some(cut(number, rest)),
@@ -69,7 +70,7 @@ pub(super) fn check(
         (None, Some(most)) => format!("{most} or less"),
         (None, None) => return None,
     };
-    Some(verdict(Severity::Error, "the value is out of range", format!("use {wanted}")))
+    Some(finding(Severity::Error, "the value is out of range", format!("use {wanted}")))
 }
 
 pub(super) fn check_warps(
@@ -77,19 +78,19 @@ pub(super) fn check_warps(
     value: &str,
     least: Option<i64>,
     most: Option<i64>,
-) -> Option<Problem> {
-    if let Some(verdict) = check(name, value, least, most) {
-        return Some(verdict);
+) -> Option<Finding> {
+    if let Some(finding) = check(name, value, least, most) {
+        return Some(finding);
     }
     let Reading::Whole(number) = read(value) else {
         return None;
     };
     let cause = format!("threads come in warps, and {number} is not a multiple of {WARP_THREADS}");
     (number > 0 && number % WARP_THREADS != 0)
-        .then(|| verdict(Severity::Error, cause, format!("use a multiple of {WARP_THREADS}")))
+        .then(|| finding(Severity::Error, cause, format!("use a multiple of {WARP_THREADS}")))
 }
 
-fn cut(number: i64, rest: &str) -> Problem {
+fn cut(number: i64, rest: &str) -> Finding {
     let cause = format!("NCCL stops reading at '{rest}' and takes {number}");
     let shift = match rest.to_ascii_lowercase().as_str() {
         "k" | "kb" | "kib" => Some(10),
@@ -102,23 +103,23 @@ fn cut(number: i64, rest: &str) -> Problem {
         Some(bytes) => format!("write the bytes out: {bytes}"),
         None => "write a plain whole number".to_owned(),
     };
-    verdict(Severity::Error, cause, remedy)
+    finding(Severity::Error, cause, remedy)
 }
 
-fn nothing(name: &str, value: &str, is_switch: bool) -> Problem {
+fn nothing(name: &str, value: &str, is_switch: bool) -> Finding {
     let cause = "NCCL reads a number here, and takes a word for 0";
     let word = value.trim().to_ascii_lowercase();
     if matches!(word.as_str(), "false" | "no" | "off" | "n" | "f" | "disable" | "disabled") {
-        return verdict(Severity::Warning, cause, format!("write {name}=0"));
+        return finding(Severity::Warning, cause, format!("write {name}=0"));
     }
     let remedy =
         if is_switch { format!("write {name}=1") } else { "write a whole number".to_owned() };
-    verdict(Severity::Error, cause, remedy)
+    finding(Severity::Error, cause, remedy)
 }
 
-fn too_large() -> Problem {
+fn too_large() -> Finding {
     let cause = "the number does not fit 64 bits, so NCCL uses its default";
-    verdict(Severity::Error, cause, "write a smaller number")
+    finding(Severity::Error, cause, "write a smaller number")
 }
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     fn cause(name: &str, value: &str, least: i64, most: i64) -> Option<String> {
-        check(name, value, Some(least), Some(most)).map(|v| format!("{}; {}", v.cause, v.remedy))
+        check(name, value, Some(least), Some(most)).map(|v| v.to_string())
     }
 
     #[test]
@@ -149,8 +150,8 @@ mod tests {
             text.contains("takes a word for 0") && text.contains("NCCL_IB_DISABLE=1"),
             "{text}"
         );
-        let verdict = check("NCCL_IB_DISABLE", "off", Some(0), Some(1)).unwrap();
-        assert_eq!(verdict.severity, Severity::Warning);
+        let finding = check("NCCL_IB_DISABLE", "off", Some(0), Some(1)).unwrap();
+        assert_eq!(finding.severity, Severity::Warning);
     }
 
     #[test]
@@ -177,6 +178,6 @@ mod tests {
         let warps = |value| check_warps("NCCL_NTHREADS", value, Some(64), Some(512));
         assert_eq!(warps("256"), None);
         assert!(warps("100").unwrap().cause.contains("multiple of 32"));
-        assert!(warps("1024").unwrap().remedy.contains("64 to 512"));
+        assert!(warps("1024").unwrap().remedy.as_deref().unwrap().contains("64 to 512"));
     }
 }

@@ -1,15 +1,16 @@
 //! Words from a short list: log levels, algorithms, path types.
 //! It does not know the lists; the table does.
 
-use super::{Problem, verdict};
-use crate::finding::Severity;
+use busbw_core::finding::{Finding, Severity};
+
+use super::finding;
 use crate::nearest::distance;
 use crate::rules::either;
 
 /// The collectives that NCCL_ALGO and NCCL_PROTO can be set for one by one.
 const FUNCTIONS: [&str; 5] = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
 
-pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<Problem> {
+pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<Finding> {
     if words.contains(&value) {
         return None;
     }
@@ -21,13 +22,13 @@ pub(super) fn check_one(value: &str, words: &[&str], any_case: bool) -> Option<P
     }
 }
 
-pub(super) fn check_list(value: &str, words: &[&str]) -> Option<Problem> {
+pub(super) fn check_list(value: &str, words: &[&str]) -> Option<Finding> {
     let list = value.strip_prefix('^').unwrap_or(value);
     list.split(',').find_map(|word| check_one(word, words, true))
 }
 
 /// `ring,tree;allreduce:^tree`: only the first part may go without a collective.
-pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Problem> {
+pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Finding> {
     let parts = value.split(';').filter(|part| !part.is_empty());
     parts.enumerate().find_map(|(index, part)| {
         let (function, list) = match part.split_once(':') {
@@ -36,7 +37,7 @@ pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Problem> {
         };
         match function {
             Some(function) => check_one(function, &FUNCTIONS, true),
-            None if index > 0 => Some(verdict(
+            None if index > 0 => Some(finding(
                 Severity::Error,
                 "only the first part of the list may go without a collective; NCCL refuses the rest",
                 format!("write allreduce:{list}, or another collective"),
@@ -51,23 +52,23 @@ pub(super) fn check_choice(value: &str, words: &[&str]) -> Option<Problem> {
 }
 
 /// NCCL compares path types exactly, and else reads an old number if there is a digit.
-pub(super) fn check_distance(value: &str, words: &[&str]) -> Option<Problem> {
+pub(super) fn check_distance(value: &str, words: &[&str]) -> Option<Finding> {
     if value.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
     if value == "NODE" {
         let cause = "NODE is a word of nvidia-smi topo, and NCCL does not know it, so it ignores the setting";
-        return Some(verdict(Severity::Error, cause, "use PHB for one NUMA node, or SYS for all"));
+        return Some(finding(Severity::Error, cause, "use PHB for one NUMA node, or SYS for all"));
     }
     check_one(value, words, false)
 }
 
-fn wrong_case(word: &str) -> Problem {
+fn wrong_case(word: &str) -> Finding {
     let cause = "NCCL compares this word exactly, capitals included, and ignores another spelling";
-    verdict(Severity::Error, cause, format!("write {word}"))
+    finding(Severity::Error, cause, format!("write {word}"))
 }
 
-fn unknown(value: &str, words: &[&str]) -> Problem {
+fn unknown(value: &str, words: &[&str]) -> Finding {
     let cause = format!("NCCL does not know '{value}' here");
     let upper = value.to_ascii_uppercase();
     let near = words
@@ -77,7 +78,7 @@ fn unknown(value: &str, words: &[&str]) -> Problem {
         Some(word) => format!("did you mean {word}?"),
         None => format!("use {}", either(words)),
     };
-    verdict(Severity::Error, cause, remedy)
+    finding(Severity::Error, cause, remedy)
 }
 
 #[cfg(test)]
@@ -90,17 +91,20 @@ mod tests {
     #[test]
     fn case_matters_only_where_the_library_says_so() {
         assert_eq!(check_one("info", &["INFO"], true), None);
-        let verdict = check_one("af_inet", &["AF_INET", "AF_INET6"], false).unwrap();
-        assert_eq!(verdict.remedy, "write AF_INET");
+        let finding = check_one("af_inet", &["AF_INET", "AF_INET6"], false).unwrap();
+        assert_eq!(finding.remedy.as_deref(), Some("write AF_INET"));
     }
 
     #[test]
     fn a_near_word_is_offered() {
         assert_eq!(
-            check_one("IFNO", &["WARN", "INFO"], true).unwrap().remedy,
-            "did you mean INFO?"
+            check_one("IFNO", &["WARN", "INFO"], true).unwrap().remedy.as_deref(),
+            Some("did you mean INFO?")
         );
-        assert_eq!(check_one("9", &["A", "B"], true).unwrap().remedy, "use A or B");
+        assert_eq!(
+            check_one("9", &["A", "B"], true).unwrap().remedy.as_deref(),
+            Some("use A or B")
+        );
     }
 
     #[test]
@@ -108,17 +112,26 @@ mod tests {
         for good in ["Ring", "^NVLS", "ring,tree;allreduce:tree;broadcast:^ring", "tree;"] {
             assert_eq!(check_choice(good, &ALGORITHMS), None, "{good}");
         }
-        assert!(check_choice("Rnig", &ALGORITHMS).unwrap().remedy.contains("Ring"));
+        assert!(
+            check_choice("Rnig", &ALGORITHMS).unwrap().remedy.as_deref().unwrap().contains("Ring")
+        );
         assert!(check_choice("ring;tree", &ALGORITHMS).unwrap().cause.contains("first part"));
-        assert!(check_choice("allreduc:ring", &ALGORITHMS).unwrap().remedy.contains("AllReduce"));
+        assert!(
+            check_choice("allreduc:ring", &ALGORITHMS)
+                .unwrap()
+                .remedy
+                .as_deref()
+                .unwrap()
+                .contains("AllReduce")
+        );
     }
 
     #[test]
     fn path_types_are_exact_or_old_numbers() {
         assert_eq!(check_distance("SYS", &PATHS), None);
         assert_eq!(check_distance("5", &PATHS), None);
-        assert_eq!(check_distance("sys", &PATHS).unwrap().remedy, "write SYS");
-        assert!(check_distance("NODE", &PATHS).unwrap().remedy.contains("PHB"));
+        assert_eq!(check_distance("sys", &PATHS).unwrap().remedy.as_deref(), Some("write SYS"));
+        assert!(check_distance("NODE", &PATHS).unwrap().remedy.as_deref().unwrap().contains("PHB"));
         assert!(check_distance("FAR", &PATHS).is_some());
     }
 

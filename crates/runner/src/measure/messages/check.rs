@@ -13,7 +13,7 @@ use super::{Task, channel};
 use crate::measure::messages::iteration::End;
 use crate::{
     backend::{Found, Part, Side},
-    measure::{RunError, Session, placement::Findings},
+    measure::{RunError, Session, placement::WrongElements},
 };
 
 impl Session<'_> {
@@ -23,7 +23,7 @@ impl Session<'_> {
         &mut self,
         task: &Task,
         seed: u64,
-        findings: &mut Findings,
+        wrong_elements: &mut WrongElements,
     ) -> Result<(), RunError> {
         let apart = self.apart(task);
         for number in 1..=u64::from(self.plan.checks(task.iterations)) {
@@ -37,8 +37,8 @@ impl Session<'_> {
             }
             channel(self.backend)?.quiesce()?;
             let found = self.verify_messages(task, seed, apart, Phase::Verify)?;
-            self.collect(&found, &format!("check {number}"), findings)?;
-            if findings.wrong_anywhere > 0 {
+            self.collect(&found, &format!("check {number}"), wrong_elements)?;
+            if wrong_elements.wrong_anywhere > 0 {
                 break;
             }
         }

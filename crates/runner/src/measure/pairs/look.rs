@@ -15,7 +15,7 @@ use super::pace::Pace;
 use crate::measure::{
     RunError, Session,
     messages::{End, Task},
-    placement::Findings,
+    placement::WrongElements,
     samples::Samples,
 };
 
@@ -120,7 +120,7 @@ impl Session<'_> {
         sweep: Sweep,
         schedule: &Schedule,
         (number, seed): (u64, u64),
-        findings: &mut Findings,
+        wrong_elements: &mut WrongElements,
     ) -> Result<f64, RunError> {
         let (mut slowest, mut found) = (0.0_f64, Vec::new());
         let checked = self.plan.check > 0;
@@ -144,7 +144,7 @@ impl Session<'_> {
                 }
             }
         }
-        self.collect(&found, &format!("check {number}"), findings)?;
+        self.collect(&found, &format!("check {number}"), wrong_elements)?;
         let all = self.world.allgather(&slowest.to_le_bytes(), self.deadline())?;
         let all = all.iter().flat_map(|bytes| bytes.as_chunks().0);
         Ok(all.map(|raw| f64::from_le_bytes(*raw)).fold(0.0, f64::max))

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use nccl_plugin_abi::net_stats::NetInterface;
 
 use super::{Counted, MIN_BYTES_TO_COMPARE};
-use crate::explain::finding::{Confidence, Finding, Severity};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::list;
 
 /// An idle interface is worth using from this share of the speed of the one in use.
@@ -61,7 +61,7 @@ pub(super) fn check(between: &[Counted<'_>]) -> Option<Finding> {
             "paths connect interfaces of the same subnet: give the interfaces of all hosts addresses in common subnets, or exclude the idle ones with NCCL_SOCKET_IFNAME"
         };
         Some(
-            Finding::new("one-interface-of-several", severity, confidence, cause)
+            Finding::new("one-interface-of-several", severity, cause).confidence(confidence)
                 .evidence(format!("interfaces: {}", list(&all, "and")))
                 .remedy(remedy)
                 .confirm("ip -br addr, on both hosts; NCCL_DEBUG=INFO … | grep 'NET/busbw: one device over'"),

@@ -4,7 +4,7 @@
 use nccl_plugin_abi::net_stats::{NetPath, NetStats, PathState};
 
 use super::{Counted, MAX_PATHS_LISTED, ends};
-use crate::explain::finding::{Confidence, Finding, Severity};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{count, percent};
 
 /// A path that was lost at least this often, and this often in an hour, costs performance.
@@ -64,7 +64,8 @@ pub(super) fn check(all: &[Counted<'_>], processes: &[NetStats]) -> Option<Findi
     }
     let matters = absent > 0 || often;
     let severity = if matters { Severity::Slow } else { Severity::Note };
-    let mut finding = Finding::new("lost-paths", severity, Confidence::Certain, causes.join("; "));
+    let mut finding =
+        Finding::new("lost-paths", severity, causes.join("; ")).confidence(Confidence::Certain);
     paths.retain(|(seen, path)| {
         path.lost > 0 || (missing(*seen) > 0 && path.state == PathState::Absent)
     });

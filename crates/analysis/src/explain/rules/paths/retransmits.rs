@@ -5,7 +5,7 @@ use busbw_stats::median;
 use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{Counted, MAX_PATHS_LISTED, ends, slow, which};
-use crate::explain::finding::{Confidence, Finding, Severity};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{percent, rate};
 
 /// Minimum of segments before a path's share of retransmissions is known.
@@ -84,7 +84,7 @@ pub(super) fn check(between: &[Counted<'_>]) -> Option<Finding> {
     );
     let confidence = if paths.len() > 1 { Confidence::Likely } else { Confidence::Possible };
     paths.sort_by(|a, b| share([*b]).total_cmp(&share([*a])));
-    let mut finding = Finding::new("loss-on-paths", Severity::Slow, confidence, cause);
+    let mut finding = Finding::new("loss-on-paths", Severity::Slow, cause).confidence(confidence);
     for path in paths.iter().take(MAX_PATHS_LISTED) {
         let (again, all) = (path.retransmitted, path.segments);
         finding = finding.evidence(format!("{}: {again} of {all} segments", ends(path)));
@@ -110,7 +110,7 @@ fn everywhere(between: &[Counted<'_>]) -> Option<Finding> {
         percent(typical * 100.0)
     );
     Some(
-        Finding::new("loss-everywhere", Severity::Note, Confidence::Likely, cause)
+        Finding::new("loss-everywhere", Severity::Note, cause).confidence(Confidence::Likely)
             .evidence(format!("{again} segments retransmitted, {} % of all", percent(share(all) * 100.0)))
             .remedy("check whether many hosts send to one (incast), whether other jobs ran, and the queue sizes of the switches; fewer channels have less data in flight (NCCL_MAX_NCHANNELS)")
             .confirm("the drop counters of the switches' ports"),

@@ -7,7 +7,7 @@ use busbw_stats::median;
 use nccl_plugin_abi::net_stats::NetPath;
 
 use super::{Counted, MAX_PATHS_LISTED, ends, which};
-use crate::explain::finding::{Confidence, Finding, Severity};
+use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{percent, rate, time};
 
 /// Minimum of timed bytes before a path's rate is known, and of timed microseconds before it is called slow.
@@ -112,7 +112,7 @@ pub(super) fn check(between: &[Counted<'_>]) -> Option<Finding> {
         rate(possible * 8.0),
     );
     let confidence = if paths > 1 { Confidence::Likely } else { Confidence::Possible };
-    let mut finding = Finding::new("slow-paths", Severity::Slow, confidence, cause);
+    let mut finding = Finding::new("slow-paths", Severity::Slow, cause).confidence(confidence);
     for (path, slow, _) in each.iter().take(MAX_PATHS_LISTED) {
         let (of_others, their_rtt) = slow.others;
         let rtt = path.rtt_us.zip(their_rtt).map_or(String::new(), |(rtt, theirs)| {
