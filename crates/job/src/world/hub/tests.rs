@@ -1,10 +1,13 @@
 //! Ranks at a hub: who joins, what they exchange, how an abort reaches them.
 
 use super::*;
-use crate::world::wire;
-use crate::world::{JoinParameters, Member, World};
+use crate::{
+    frame::{self, Peer},
+    world::{JoinParameters, Member, World, messages::ToHub},
+};
 use busbw_shm::shm::{Control, WaitPolicy};
 use std::{
+    io::Write,
     net::TcpStream,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -23,6 +26,21 @@ fn until_missing(hub: &Hub, leaders: &[usize], ranks: &[usize]) {
         assert!(Instant::now() < by, "{:?} are missing", hub.missing(leaders));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn send(stream: &mut TcpStream, message: &ToHub<'_>) {
+    stream.write_all(&message.frame().unwrap()).unwrap();
+}
+
+/// A rank without a member, for what members do not do.
+fn join_raw(hub: &Hub, rank: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(hub.address()).unwrap();
+    send(&mut stream, &ToHub::Join { token: b"secret", rank, facts: b"" });
+    stream
+}
+
+fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    frame::receive(stream, Peer::Authenticated)
 }
 
 fn join(
@@ -138,22 +156,16 @@ fn connections_without_the_token_are_refused() {
 fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
-    let join = |rank: u64| {
-        let mut stream = TcpStream::connect(hub.address()).unwrap();
-        let rank = rank.to_le_bytes().to_vec();
-        let hello = wire::pack(&[b"secret".to_vec(), rank, Vec::new()]);
-        wire::send(&mut stream, Kind::Join, &hello).unwrap();
-        stream
-    };
-    let (mut deaf, mut large) = (join(0), join(1));
-    wire::send(&mut deaf, Kind::Part, &[]).unwrap();
+    let (mut stopped, mut large) = (join_raw(&hub, 0), join_raw(&hub, 1));
+    send(&mut stopped, &ToHub::Part(&[]));
     until_missing(&hub, &[], &[1]);
-    wire::send(&mut large, Kind::Part, &vec![0; 1 << 25]).unwrap();
+    send(&mut large, &ToHub::Part(&vec![0; 1 << 25]));
     until_missing(&hub, &[], &[]);
     // If this waited for rank 0, it would never return: rank 0 reads only afterwards.
     hub.abort("rank 0 was stopped");
-    let received = std::iter::from_fn(|| wire::receive(&mut deaf).ok());
-    assert!(received.map(|(kind, _)| kind).any(|kind| kind == Kind::Abort));
+    let mut received = std::iter::from_fn(|| receive(&mut stopped).ok());
+    let aborted = ToRank::Abort("rank 0 was stopped");
+    assert!(received.any(|payload| ToRank::parse(&payload).unwrap() == aborted));
 }
 
 #[test]
@@ -213,20 +225,18 @@ fn hundreds_connect_at_once() {
 fn a_slow_reader_holds_up_nobody() {
     let (events, _heard) = mpsc::channel::<HubEvent>();
     let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
-    let mut slow = TcpStream::connect(hub.address()).unwrap();
-    let hello = wire::pack(&[b"secret".to_vec(), 0u64.to_le_bytes().to_vec(), Vec::new()]);
-    wire::send(&mut slow, Kind::Join, &hello).unwrap();
+    let mut slow = join_raw(&hub, 0);
     let mut fast = join(&hub, 1, 2, "secret").unwrap();
     let part = vec![7; 1 << 20];
     for _ in 0..20 {
-        wire::send(&mut slow, Kind::Part, &[3]).unwrap();
+        send(&mut slow, &ToHub::Part(&[3]));
         let soon = Some(Instant::now() + WATCHDOG);
         assert_eq!(fast.allgather(&part, soon).unwrap(), [vec![3], part.clone()]);
     }
-    assert_eq!(wire::receive(&mut slow).unwrap().0, Kind::Begin);
+    assert_eq!(ToRank::parse(&receive(&mut slow).unwrap()).unwrap(), ToRank::Begin(b""));
     for _ in 0..20 {
-        let (kind, all) = wire::receive(&mut slow).unwrap();
-        assert_eq!((kind, wire::unpack(&all).unwrap()), (Kind::All, vec![vec![3], part.clone()]));
+        let all = receive(&mut slow).unwrap();
+        assert_eq!(ToRank::parse(&all).unwrap(), ToRank::All(vec![&[3], &part]));
     }
 }
 
@@ -245,7 +255,8 @@ fn unauthenticated_connections_are_bounded() {
     let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
     let mut unknown = TcpStream::connect(hub.address()).unwrap();
     unknown.set_read_timeout(Some(WATCHDOG)).unwrap();
-    wire::send(&mut unknown, Kind::Join, &vec![0; (1 << 20) + 1]).unwrap_or_default();
-    assert!(wire::receive(&mut unknown).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
+    let large = ToHub::Join { token: b"secret", rank: 0, facts: &vec![0; 1 << 20] };
+    unknown.write_all(&large.frame().unwrap()).unwrap_or_default();
+    assert!(receive(&mut unknown).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }
