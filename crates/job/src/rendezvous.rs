@@ -4,10 +4,12 @@
 
 mod accept;
 pub mod address;
-pub mod authentication;
+mod authentication;
 mod connect;
 pub mod framed_stream;
+mod handshake;
 pub mod interface;
+mod join;
 mod join_request;
 mod missing_workers;
 mod server;
@@ -64,11 +66,6 @@ pub struct JoinRequest {
 /// From a worker to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToCoordinator {
-    /// First message of the handshake: the coordinator authenticates this nonce.
-    ClientChallenge {
-        /// Random; the coordinator's tag covers it.
-        nonce: String,
-    },
     /// Last message of the handshake: the worker's authentication tag, and its request to join.
     Join {
         /// Over the coordinator's nonce.
@@ -85,12 +82,10 @@ pub enum ToCoordinator {
 /// From the coordinator to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The coordinator's authentication tag and its own nonce; the endpoints to use instead, if any.
-    ServerChallenge {
+    /// Part of the handshake: the coordinator's authentication tag; the endpoints to use instead, if any.
+    Authentication {
         /// Over the worker's nonce.
         auth_tag: String,
-        /// Random; the worker's tag covers it.
-        nonce: String,
         /// Where to connect instead; empty if here.
         redirect: Vec<SocketAddr>,
     },

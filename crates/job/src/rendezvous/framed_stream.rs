@@ -1,10 +1,9 @@
-//! The framed stream between a worker and the coordinator: JSON messages behind a 4-byte length, and file
-//! descriptors within a host.
-//! Not what the messages mean.
+//! The framed stream between a worker and the coordinator: JSON messages, and file descriptors within a host.
+//! Not what the messages mean, and not the frame itself (`frame`).
 
 use std::{
     fs::File,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice, IoSliceMut, Write},
     mem::MaybeUninit,
     net::{IpAddr, SocketAddr, TcpStream},
     os::{
@@ -16,7 +15,6 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg, sockopt,
@@ -25,8 +23,8 @@ use rustix::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Largest message: a rank assignment with its tables stays far below.
-const MAX_MESSAGE_BYTES: u32 = 1 << 24;
+use crate::frame::{self, FrameReader, Peer};
+
 /// Descriptors a message: the kernel takes 253 (SCM_MAX_FD).
 const MAX_DESCRIPTORS: usize = 200;
 /// How long a send may block because the peer does not read.
@@ -117,23 +115,40 @@ impl FramedStream {
     }
 
     /// Sends one message.
+    ///
+    /// # Errors
+    /// An error of the socket, or a message that is too long.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_vec(message)?;
-        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
-        let frame = [&length.to_le_bytes()[..], &text].concat();
+        let frame = frame::json(message)?;
         match self {
             FramedStream::Unix(stream) => (&*stream).write_all(&frame),
             FramedStream::Tcp(stream) => (&*stream).write_all(&frame),
         }
     }
 
-    /// Receives one message.
+    /// Receives one message after the handshake.
+    ///
+    /// # Errors
+    /// The end of the stream, an error of the socket, a message that is too long, and text that is not a `T`.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<T> {
+        self.receive_from(Peer::Authenticated)
+    }
+
+    /// Receives one message.
+    pub(super) fn receive_from<T: DeserializeOwned>(&self, peer: Peer) -> io::Result<T> {
         let text = match self {
-            FramedStream::Unix(stream) => read(stream),
-            FramedStream::Tcp(stream) => read(stream),
+            FramedStream::Unix(stream) => frame::receive(stream, peer),
+            FramedStream::Tcp(stream) => frame::receive(stream, peer),
         };
         Ok(serde_json::from_slice(&text?)?)
+    }
+
+    /// Reads what has arrived, without blocking.
+    ///
+    /// # Errors
+    /// The end of the stream, or an error of the socket.
+    pub(super) fn read(&self, reader: &mut FrameReader) -> io::Result<()> {
+        reader.read(&mut [0; 4096], |piece| Ok(recv(self, piece, RecvFlags::DONTWAIT)?.0))
     }
 
     /// Sends descriptors (SCM_RIGHTS), each chunk of them with one byte.
@@ -174,72 +189,6 @@ impl FramedStream {
     }
 }
 
-/// Reads the text of one message.
-fn read(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length);
-    if length > MAX_MESSAGE_BYTES {
-        return Err(io::Error::other(format!("a message of {length} bytes exceeds the limit")));
-    }
-    let mut text = Vec::new();
-    from.take(length.into()).read_to_end(&mut text)?;
-    if text.len() != length as usize {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(text)
-}
-
-/// Reads the messages of one stream among several, without blocking.
-#[derive(Debug)]
-pub(super) struct FrameReader<L> {
-    pub(super) stream: L,
-    /// The received part of an incomplete message.
-    buffer: Vec<u8>,
-}
-
-impl<L: AsRef<FramedStream>> FrameReader<L> {
-    pub(super) fn new(stream: L) -> FrameReader<L> {
-        FrameReader { stream, buffer: Vec::new() }
-    }
-
-    /// The complete messages that have arrived, of at most `max_bytes` each.
-    ///
-    /// # Errors
-    /// The end of the stream, an error of the socket, a longer message, and text that is not a `T`.
-    pub(super) fn read_frames<T: DeserializeOwned>(
-        &mut self,
-        max_bytes: u32,
-    ) -> io::Result<Vec<T>> {
-        let mut bytes = [0; 4096];
-        match recv(self.stream.as_ref(), &mut bytes, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((read, _)) => self.buffer.extend_from_slice(&bytes[..read]),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut messages = Vec::new();
-        while let Some((length, rest)) = self.buffer.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length);
-            if length > max_bytes {
-                return Err(io::Error::other(format!(
-                    "a message of {length} bytes exceeds the limit"
-                )));
-            }
-            let Some(text) = rest.get(..length as usize) else { break };
-            messages.push(serde_json::from_slice(text)?);
-            self.buffer.drain(..4 + length as usize);
-        }
-        Ok(messages)
-    }
-}
-
-impl AsRef<FramedStream> for FramedStream {
-    fn as_ref(&self) -> &FramedStream {
-        self
-    }
-}
-
 impl AsFd for FramedStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -257,7 +206,7 @@ pub fn files(descriptors: Vec<OwnedFd>) -> Vec<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, SeekFrom};
+    use std::io::{Read, Seek, SeekFrom};
 
     fn pair() -> (FramedStream, FramedStream) {
         let (one, other) = UnixStream::pair().unwrap();
@@ -303,22 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_returns_complete_messages_only() {
+    fn a_reader_does_not_block() {
         let (one, other) = pair();
-        let mut reader = FrameReader::new(other);
-        assert!(reader.read_frames::<String>(100).unwrap().is_empty());
+        let mut reader = FrameReader::default();
+        other.read(&mut reader).unwrap();
+        assert_eq!(reader.next(Peer::Authenticated).unwrap(), None);
         one.send(&"first").unwrap();
         one.send(&"second").unwrap();
-        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
-        raw.write_all(&[7, 0, 0, 0, b'"', b't']).unwrap();
-        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["first", "second"]);
-        raw.write_all(b"hird\"").unwrap();
-        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["third"]);
-        raw.write_all(&[101, 0, 0, 0]).unwrap();
-        assert!(reader.read_frames::<String>(100).is_err());
-        drop(raw);
-        let (one, other) = pair();
+        other.read(&mut reader).unwrap();
+        for text in ["\"first\"", "\"second\""] {
+            assert_eq!(reader.next(Peer::Authenticated).unwrap(), Some(text.as_bytes()));
+        }
         drop(one);
-        assert!(FrameReader::new(other).read_frames::<String>(100).is_err());
+        assert!(other.read(&mut reader).is_err());
     }
 }

@@ -22,9 +22,8 @@ use busbw_core::{
 
 use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
-    accept,
+    accept::{self, Arrival},
     address::Rendezvous,
-    framed_stream::FramedStream,
     missing_workers,
     missing_workers::{JoinedProcess, ProcessLabel},
     workers,
@@ -44,7 +43,9 @@ pub struct RendezvousServer {
     /// The host of every process, where the launcher tells; else empty.
     hosts: Vec<String>,
     workers: Vec<Option<Worker>>,
-    joining: mpsc::Receiver<(JoinRequest, FramedStream)>,
+    arrivals: mpsc::Receiver<Arrival>,
+    /// Another version of busbw that could not join, and where it is.
+    other_version: Option<String>,
     closing: Arc<AtomicBool>,
 }
 
@@ -59,18 +60,19 @@ impl RendezvousServer {
         let rendezvous = Arc::new(Rendezvous::of(launched)?);
         let listener = rendezvous.listen()?;
         let closing = Arc::new(AtomicBool::new(false));
-        let (let_in, joining) = mpsc::channel();
+        let (sender, arrivals) = mpsc::channel();
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
-            .spawn(move || accept::accept_workers(&listener, &accepting, &let_in, &stop_accepting))
+            .spawn(move || accept::accept_workers(&listener, &accepting, &sender, &stop_accepting))
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(RendezvousServer {
             ours: JoinRequest::of_this_process(launched, args),
             rendezvous,
             hosts: launched.hosts.clone(),
             workers: vec![None; launched.size],
-            joining,
+            arrivals,
+            other_version: None,
             closing,
         })
     }
@@ -147,8 +149,9 @@ impl RendezvousServer {
             if Instant::now() >= deadline {
                 return Err(ExitError::new(Exit::Timeout, self.describe_missing(label, limit)));
             }
-            match self.joining.recv_timeout(POLL_INTERVAL) {
-                Ok((request, stream)) => {
+            match self.arrivals.recv_timeout(POLL_INTERVAL) {
+                Ok(Err(other)) => self.other_version = Some(other),
+                Ok(Ok((request, stream))) => {
                     let checked = self.check(label, &request);
                     let worker = Worker::new(&request, stream);
                     if let Err(error) = checked {
@@ -197,8 +200,15 @@ impl RendezvousServer {
         } else {
             (String::new(), missing_workers::describe_missing(size, &self.hosts, &present, label))
         };
+        let advice = match &self.other_version {
+            Some(other) => format!(
+                "A process of busbw {other} could not join, and rank 0 is busbw {}: install one version on all hosts",
+                self.ours.version
+            ),
+            None => "Check that the missing processes run, or raise the timeout with -T".to_owned(),
+        };
         format!(
-            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T",
+            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. {advice}",
             size - present.len(),
             limit.as_secs(),
             if label.noun == "rank" { "Rank 0" } else { "Process 0" },
@@ -276,7 +286,9 @@ impl RendezvousServer {
     pub fn broadcast_exit(mut self, exit: Exit) {
         let deadline = Instant::now() + LATE_JOIN_TIMEOUT;
         while self.workers.iter().skip(1).any(Option::is_none) && Instant::now() < deadline {
-            let Ok((request, stream)) = self.joining.recv_timeout(POLL_INTERVAL) else { continue };
+            let Ok(Ok((request, stream))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
+                continue;
+            };
             let worker = Worker::new(&request, stream);
             worker.exit(exit);
             if let Some(place) = self.workers.get_mut(request.process) {
