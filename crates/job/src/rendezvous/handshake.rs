@@ -186,3 +186,102 @@ impl PendingConnection {
         Some(format!("{version} on {at}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::{frame::frame, launched::Launched};
+
+    fn rendezvous(secret: &str) -> Rendezvous {
+        let secret = Some(secret.to_owned());
+        let job = Some("handshake".to_owned());
+        Rendezvous::of(&Launched { job, secret, ..Launched::planned(2, true) }).unwrap()
+    }
+
+    fn pair() -> (FramedStream, PendingConnection) {
+        let (one, other) = UnixStream::pair().unwrap();
+        let [one, other] = [one, other].map(|stream| FramedStream::from_unix(stream).unwrap());
+        (one, PendingConnection::new(other))
+    }
+
+    /// A worker with `secret` at a coordinator with "right": what each of them gets.
+    fn meet(secret: &str) -> (Result<Handshake>, Result<JoinRequest>, Option<String>) {
+        let (stream, mut pending) = pair();
+        let join = JoinRequest::of_this_process(&Launched::planned(2, true), &["busbw".into()]);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(move || shake_hands(stream, &rendezvous(secret), &join));
+            let request = loop {
+                assert!(pending.stream.is_ready(HANDSHAKE_TIMEOUT));
+                if let Some(end) = pending.shake_hands(&rendezvous("right")).transpose() {
+                    break end;
+                }
+            };
+            (worker.join().unwrap(), request, pending.other_version())
+        })
+    }
+
+    #[test]
+    fn whoever_knows_the_secret_joins() {
+        let (worker, request, other) = meet("right");
+        assert!(matches!(worker, Ok(Handshake::Joined(_))), "{worker:?}");
+        assert_eq!((request.unwrap().pid, other), (std::process::id(), None));
+        let (worker, request, other) = meet("wrong");
+        let text = "the busbw that listens there belongs to another job";
+        assert_eq!(worker.unwrap_err().to_string(), text);
+        assert!(request.is_err() && other.is_none());
+    }
+
+    /// docs/launchers.md promises it to every version.
+    #[test]
+    fn the_first_message_keeps_its_form() {
+        let hello = Hello { protocol: 7, version: "0.1.0".to_owned(), nonce: "ab".to_owned() };
+        let text = r#"{"protocol":7,"version":"0.1.0","nonce":"ab"}"#;
+        assert_eq!(serde_json::to_string(&hello).unwrap(), text);
+        let later = r#"{"later":[1],"nonce":"ab","version":"0.1.0","protocol":7}"#;
+        assert_eq!(serde_json::from_str::<Hello>(later).unwrap().protocol, 7);
+    }
+
+    #[test]
+    fn a_worker_hears_the_coordinators_version() {
+        let (stream, PendingConnection { stream: coordinator, .. }) = pair();
+        let nonce = "of a later form".to_owned();
+        let later = Hello { protocol: PROTOCOL + 1, version: "9.9.9".to_owned(), nonce };
+        coordinator.send(&later).unwrap();
+        let join = JoinRequest::of_this_process(&Launched::planned(2, true), &["busbw".into()]);
+        let error = shake_hands(stream, &rendezvous("right"), &join).unwrap_err();
+        let text = format!(
+            "this process is busbw {}, and rank 0 is busbw 9.9.9: install one version on all hosts: its rendezvous has protocol {}, and this one has {PROTOCOL}",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(format!("{error:#}"), text);
+    }
+
+    #[test]
+    fn a_coordinator_answers_another_version_and_names_it() {
+        let (worker, mut pending) = pair();
+        let nonce = String::new();
+        let later = Hello { protocol: PROTOCOL + 1, version: "9.9.9\u{1b}[0m".to_owned(), nonce };
+        worker.send(&later).unwrap();
+        assert!(pending.shake_hands(&rendezvous("right")).is_err());
+        let other = pending.other_version().unwrap();
+        assert!(other.starts_with("9.9.9") && other.ends_with(" on this host"), "{other}");
+        assert!(!other.contains('\u{1b}'));
+        let answer: Hello = worker.receive_from(Peer::Unauthenticated).unwrap();
+        assert_eq!((answer.protocol, &*answer.version), (PROTOCOL, env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn whoever_sends_something_else_gets_no_answer() {
+        let garbage = frame(|payload| Ok(payload.extend(b"{{{{"))).unwrap();
+        let too_long = ((1u32 << 20) + 1).to_le_bytes().to_vec();
+        for bytes in [garbage, too_long] {
+            let (FramedStream::Unix(mut other), mut pending) = pair() else { unreachable!() };
+            std::io::Write::write_all(&mut other, &bytes).unwrap();
+            assert!(pending.shake_hands(&rendezvous("right")).is_err());
+            drop(pending);
+            assert_eq!(std::io::Read::read(&mut other, &mut [0; 9]).unwrap(), 0);
+        }
+    }
+}

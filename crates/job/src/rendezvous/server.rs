@@ -307,3 +307,27 @@ impl Drop for RendezvousServer {
         self.closing.store(true, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_named_among_the_missing() {
+        let job = Some(format!("another version {}", std::process::id()));
+        let launched = Launched { job, ..Launched::planned(2, true) };
+        let mut server = RendezvousServer::open(&launched, &["busbw".into()]).unwrap();
+        let worker = Rendezvous::of(&launched).unwrap().connect(&[], 0).unwrap();
+        worker
+            .send(&serde_json::json!({"protocol": 99, "version": "9.9.9", "nonce": "1"}))
+            .unwrap();
+        let label = ProcessLabel { noun: "rank", each: 1 };
+        let limit = Duration::from_secs(1);
+        let error = server.wait_for_workers(limit, label, || false).unwrap_err().to_string();
+        let text = format!(
+            ". A process of busbw 9.9.9 on this host could not join, and rank 0 is busbw {}: install one version on all hosts",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(error.ends_with(&text), "{error}");
+    }
+}
