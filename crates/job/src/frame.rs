@@ -1,7 +1,10 @@
 //! The frame of a job's control connections: the payload's length in 4 bytes, little-endian, then the payload.
 //! Not what a payload means, and not whose connection it is.
 
-use std::io::{self, Read};
+use std::{
+    error::Error,
+    io::{self, ErrorKind, Read},
+};
 
 use serde::Serialize;
 
@@ -20,7 +23,11 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Checks the length of a payload, before there is memory for it.
+    /// The length that a header gives, before there is memory for it.
+    fn length(self, header: [u8; HEADER_BYTES]) -> io::Result<usize> {
+        self.check(u32::from_le_bytes(header) as usize)
+    }
+
     fn check(self, length: usize) -> io::Result<usize> {
         let max_bytes = match self {
             // A command line, or the findings of a doctor.
@@ -33,15 +40,11 @@ impl Peer {
         }
         Ok(length)
     }
-
-    fn length(self, header: [u8; HEADER_BYTES]) -> io::Result<usize> {
-        self.check(u32::from_le_bytes(header) as usize)
-    }
 }
 
 /// The error of bytes that no busbw of this protocol sends.
-pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
+pub(crate) fn invalid(why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
 }
 
 /// A frame as bytes, to be written with one system call; `write` appends the payload.
@@ -75,7 +78,7 @@ pub(crate) fn receive(mut from: impl Read, peer: Peer) -> io::Result<Vec<u8>> {
     let mut payload = Vec::new();
     from.take(length as u64).read_to_end(&mut payload)?;
     if payload.len() != length {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        return Err(ErrorKind::UnexpectedEof.into());
     }
     Ok(payload)
 }
@@ -99,18 +102,12 @@ impl FrameReader {
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<()> {
         match read(piece) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => {
-                self.buffer.extend_from_slice(&piece[..bytes]);
-                Ok(())
-            }
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-            {
-                Ok(())
-            }
-            Err(e) => Err(e),
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => self.buffer.extend_from_slice(&piece[..bytes]),
+            Err(e) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&e.kind()) => {}
+            Err(e) => return Err(e),
         }
+        Ok(())
     }
 
     /// The payload of the next frame that has arrived whole.
@@ -139,6 +136,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn framed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        frame(|payload| {
+            payload.extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
     fn read(reader: &mut FrameReader, bytes: &[u8]) -> io::Result<()> {
         reader.read(&mut vec![0; bytes.len()], |mut piece| {
             io::copy(&mut &bytes[..], &mut piece).map(|n| n as usize)
@@ -156,31 +160,32 @@ mod tests {
             assert_eq!(reader.next(peer).unwrap(), None);
             assert!(reader.buffer.capacity() < 100);
             let kind = |error: io::Error| error.kind();
-            assert_eq!(
-                receive(&longest[..], peer).map_err(kind),
-                Err(io::ErrorKind::UnexpectedEof)
-            );
+            assert_eq!(receive(&longest[..], peer).map_err(kind), Err(ErrorKind::UnexpectedEof));
             let mut reader = FrameReader::default();
             read(&mut reader, &longer).unwrap();
-            assert_eq!(reader.next(peer).map_err(kind), Err(io::ErrorKind::InvalidData));
-            assert_eq!(receive(&longer[..], peer).map_err(kind), Err(io::ErrorKind::InvalidData));
+            assert_eq!(reader.next(peer).map_err(kind), Err(ErrorKind::InvalidData));
+            assert_eq!(receive(&longer[..], peer).map_err(kind), Err(ErrorKind::InvalidData));
         }
-        assert!(frame(|payload| Ok(payload.resize((1 << 28) + 5, 0))).is_err());
+        let too_long = frame(|payload| {
+            *payload = vec![0; HEADER_BYTES + (1 << 28) + 1];
+            Ok(())
+        });
+        assert_eq!(too_long.map_err(|error| error.kind()), Err(ErrorKind::InvalidData));
     }
 
     #[test]
     fn the_end_of_a_stream_is_an_error_and_nothing_yet_is_none() {
         let mut reader = FrameReader::default();
         assert!(reader.read(&mut [], |_| Ok(0)).is_err());
-        reader.read(&mut [], |_| Err(io::ErrorKind::WouldBlock.into())).unwrap();
+        reader.read(&mut [], |_| Err(ErrorKind::WouldBlock.into())).unwrap();
         assert_eq!(reader.next(Peer::Unauthenticated).unwrap(), None);
     }
 
     #[test]
     fn a_large_buffer_is_freed_when_it_is_empty() {
         let mut reader = FrameReader::default();
-        read(&mut reader, &frame(|payload| Ok(payload.resize(1 << 16, 7))).unwrap()).unwrap();
-        assert_eq!(reader.next(Peer::Authenticated).unwrap().map(<[u8]>::len), Some((1 << 16) - 4));
+        read(&mut reader, &framed(&[7; 1 << 16]).unwrap()).unwrap();
+        assert_eq!(reader.next(Peer::Authenticated).unwrap().map(<[u8]>::len), Some(1 << 16));
         assert_eq!(reader.next(Peer::Authenticated).unwrap(), None);
         assert_eq!(reader.buffer.capacity(), 0);
     }
@@ -200,7 +205,7 @@ mod tests {
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..9),
             piece in 1usize..50,
         ) {
-            let frames = payloads.iter().map(|payload| frame(|all| Ok(all.extend(payload))).unwrap());
+            let frames = payloads.iter().map(|payload| framed(payload).unwrap());
             let stream: Vec<u8> = frames.flatten().collect();
             let (mut reader, mut taken) = (FrameReader::default(), Vec::new());
             for piece in stream.chunks(piece) {

@@ -7,7 +7,7 @@ pub mod address;
 mod authentication;
 mod connect;
 pub mod framed_stream;
-mod handshake;
+mod hello;
 pub mod interface;
 mod join;
 mod join_request;
@@ -29,6 +29,9 @@ use serde::{Deserialize, Serialize};
 
 /// Least time for all workers to join; a longer -T extends it.
 const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long either side of a handshake waits for the other.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the rendezvous may take, given -T in seconds.
 pub fn rendezvous_timeout(timeout_s: Option<u64>) -> Duration {
@@ -79,9 +82,9 @@ pub enum ToCoordinator {
     Ended,
 }
 
-/// From the coordinator to a worker.
+/// From the coordinator to a worker; `A` is its rank assignment, which belongs to `busbw-runner`.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToWorker {
+pub enum ToWorker<A> {
     /// Part of the handshake: the coordinator's authentication tag; the endpoints to use instead, if any.
     Authentication {
         /// Over the worker's nonce.
@@ -92,7 +95,7 @@ pub enum ToWorker {
     /// The rank assignment; this many descriptors follow.
     Assign {
         /// What to run.
-        assignment: serde_json::Value,
+        assignment: A,
         /// How many descriptors follow.
         descriptors: usize,
     },

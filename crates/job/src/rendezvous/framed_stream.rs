@@ -2,7 +2,6 @@
 //! Not what the messages mean, and not the frame itself (`frame`).
 
 use std::{
-    fs::File,
     io::{self, IoSlice, IoSliceMut, Write},
     mem::MaybeUninit,
     net::{IpAddr, SocketAddr, TcpStream},
@@ -30,14 +29,10 @@ const MAX_DESCRIPTORS: usize = 200;
 /// How long a send may block because the peer does not read.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One end of a framed stream.
+/// One end of a framed stream: of Unix sockets between processes of one host, of TCP between hosts. Whatever is called of
+/// std's type is the same for both.
 #[derive(Debug)]
-pub enum FramedStream {
-    /// Between processes of one host.
-    Unix(UnixStream),
-    /// Between hosts.
-    Tcp(TcpStream),
-}
+pub struct FramedStream(TcpStream);
 
 impl FramedStream {
     /// Over a Unix socket.
@@ -49,7 +44,7 @@ impl FramedStream {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
-        Ok(FramedStream::Unix(stream))
+        Ok(FramedStream(OwnedFd::from(stream).into()))
     }
 
     /// Over TCP, with keep-alives: a dead host shows within 10 s.
@@ -65,7 +60,7 @@ impl FramedStream {
         sockopt::set_tcp_keepcnt(&stream, 3)?;
         // The same for data that is not acknowledged; milliseconds.
         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
-        Ok(FramedStream::Tcp(stream))
+        Ok(FramedStream(stream))
     }
 
     /// Another handle of the same connection.
@@ -73,26 +68,17 @@ impl FramedStream {
     /// # Errors
     /// When no descriptor is free.
     pub fn try_clone(&self) -> io::Result<FramedStream> {
-        Ok(match self {
-            FramedStream::Unix(stream) => FramedStream::Unix(stream.try_clone()?),
-            FramedStream::Tcp(stream) => FramedStream::Tcp(stream.try_clone()?),
-        })
+        Ok(FramedStream(self.0.try_clone()?))
     }
 
     /// The peer's address; none within a host.
     pub fn peer(&self) -> Option<SocketAddr> {
-        match self {
-            FramedStream::Unix(_) => None,
-            FramedStream::Tcp(stream) => stream.peer_addr().ok(),
-        }
+        self.0.peer_addr().ok()
     }
 
     /// This end's address; none within a host.
     pub fn local(&self) -> Option<IpAddr> {
-        match self {
-            FramedStream::Unix(_) => None,
-            FramedStream::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
-        }
+        Some(self.0.local_addr().ok()?.ip().to_canonical())
     }
 
     /// Sets how long a receive may block; none for ever.
@@ -100,18 +86,13 @@ impl FramedStream {
     /// # Errors
     /// When the socket option cannot be set.
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            FramedStream::Unix(stream) => stream.set_read_timeout(limit),
-            FramedStream::Tcp(stream) => stream.set_read_timeout(limit),
-        }
+        self.0.set_read_timeout(limit)
     }
 
     /// Whether a message or the end of the stream arrives within `limit`.
     pub fn is_ready(&self, limit: Duration) -> bool {
-        let limit =
-            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        let mut fds = [PollFd::new(self, PollFlags::IN)];
-        poll(&mut fds, Some(&limit)).is_ok_and(|ready| ready > 0)
+        let limit = Timespec::try_from(limit).unwrap_or_default();
+        poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
     }
 
     /// Sends one message.
@@ -119,11 +100,7 @@ impl FramedStream {
     /// # Errors
     /// An error of the socket, or a message that is too long.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
-        let frame = frame::json(message)?;
-        match self {
-            FramedStream::Unix(stream) => (&*stream).write_all(&frame),
-            FramedStream::Tcp(stream) => (&*stream).write_all(&frame),
-        }
+        (&self.0).write_all(&frame::json(message)?)
     }
 
     /// Receives one message after the handshake.
@@ -136,11 +113,7 @@ impl FramedStream {
 
     /// Receives one message.
     pub(super) fn receive_from<T: DeserializeOwned>(&self, peer: Peer) -> io::Result<T> {
-        let text = match self {
-            FramedStream::Unix(stream) => frame::receive(stream, peer),
-            FramedStream::Tcp(stream) => frame::receive(stream, peer),
-        };
-        Ok(serde_json::from_slice(&text?)?)
+        Ok(serde_json::from_slice(&frame::receive(&self.0, peer)?)?)
     }
 
     /// Reads what has arrived, without blocking.
@@ -191,22 +164,17 @@ impl FramedStream {
 
 impl AsFd for FramedStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            FramedStream::Unix(stream) => stream.as_fd(),
-            FramedStream::Tcp(stream) => stream.as_fd(),
-        }
+        self.0.as_fd()
     }
-}
-
-/// Descriptors as files, in the same order.
-pub fn files(descriptors: Vec<OwnedFd>) -> Vec<File> {
-    descriptors.into_iter().map(File::from).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Seek, SeekFrom};
+    use std::{
+        fs::File,
+        io::{Read, Seek, SeekFrom},
+    };
 
     fn pair() -> (FramedStream, FramedStream) {
         let (one, other) = UnixStream::pair().unwrap();
@@ -225,10 +193,10 @@ mod tests {
         one.send_descriptors(&descriptors).unwrap();
         one.send(&("end", 0)).unwrap();
         assert_eq!(other.receive::<(String, usize)>().unwrap(), ("begin".to_owned(), 450));
-        let received = files(other.receive_descriptors(450).unwrap());
+        let received = other.receive_descriptors(450).unwrap();
         assert_eq!(other.receive::<(String, usize)>().unwrap().0, "end");
         assert_eq!(received.len(), 450);
-        for (number, mut file) in received.into_iter().enumerate() {
+        for (number, mut file) in received.into_iter().map(File::from).enumerate() {
             let mut text = String::new();
             file.seek(SeekFrom::Start(0)).unwrap();
             file.read_to_string(&mut text).unwrap();
@@ -239,7 +207,7 @@ mod tests {
     #[test]
     fn garbage_and_the_end_are_errors() {
         let (one, other) = pair();
-        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
+        let mut raw = one.0;
         raw.write_all(&[4, 0, 0, 0]).unwrap();
         raw.write_all(b"{{{{").unwrap();
         assert!(other.receive::<usize>().is_err());
@@ -254,6 +222,7 @@ mod tests {
     #[test]
     fn a_reader_does_not_block() {
         let (one, other) = pair();
+        assert_eq!((one.peer(), one.local()), (None, None));
         let mut reader = FrameReader::default();
         other.read(&mut reader).unwrap();
         assert_eq!(reader.next(Peer::Authenticated).unwrap(), None);

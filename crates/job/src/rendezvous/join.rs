@@ -1,19 +1,24 @@
-//! How a worker joins: it connects to the coordinator and shakes hands, again and again until the coordinator is there.
-//! Not the handshake (`handshake`), and not what the worker does then (`busbw-runner`).
+//! The worker's side of the handshake, and how often a worker tries.
+//! Not the coordinator's side (`accept`), and not what the worker does then (`busbw-runner`).
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use busbw_core::exit::{Exit, ExitError};
 use rustix::process::Pid;
 
 use super::{
-    JoinRequest,
+    HANDSHAKE_TIMEOUT, JoinRequest, ToCoordinator, ToWorker,
     address::Rendezvous,
+    authentication::{Side, auth_tag, verify_auth_tag},
     framed_stream::FramedStream,
-    handshake::{self, Handshake},
+    hello::Hello,
     is_parent,
 };
+use crate::frame::Peer;
 
 /// Pause after the first attempt to connect, and the longest pause after later ones.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
@@ -37,7 +42,7 @@ impl Rendezvous {
             let answer = self
                 .connect(&redirect, attempt)
                 .map_err(anyhow::Error::from)
-                .and_then(|stream| handshake::shake_hands(stream, self, request));
+                .and_then(|stream| shake_hands(stream, self, request));
             let error = match answer {
                 Ok(Handshake::Joined(stream)) => return Ok(stream),
                 Ok(Handshake::Redirected(endpoints)) if redirect.is_empty() => {
@@ -74,4 +79,78 @@ impl Rendezvous {
         }
         unreachable!("the loop over attempts has no end")
     }
+}
+
+/// What a worker reaches.
+#[derive(Debug)]
+pub(super) enum Handshake {
+    /// The coordinator has this process's request.
+    Joined(FramedStream),
+    /// The coordinator accepts at these endpoints only.
+    Redirected(Vec<SocketAddr>),
+}
+
+pub(super) fn shake_hands(
+    stream: FramedStream,
+    rendezvous: &Rendezvous,
+    join: &JoinRequest,
+) -> Result<Handshake> {
+    stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
+    let ours = Hello::new()?;
+    stream.send(&ours)?;
+    let theirs: Hello = stream
+        .receive_from(Peer::Unauthenticated)
+        .context("the program that listens there does not answer as busbw's rendezvous server")?;
+    let redirect = authenticate(&stream, rendezvous, &ours, &theirs).map_err(|error| {
+        match theirs.other_version() {
+            Some(version) => error.context(format!(
+                "this process is busbw {}, and rank 0 is busbw {version}: install one version on all hosts",
+                ours.version
+            )),
+            None => error,
+        }
+    })?;
+    if !redirect.is_empty() {
+        return Ok(Handshake::Redirected(redirect));
+    }
+    let mut request = Box::new(join.clone());
+    if let Some(wrong) =
+        rendezvous.interface_error().or_else(|| wrong_interface(rendezvous, &stream))
+    {
+        request.failure.get_or_insert((wrong.exit(), wrong.to_string()));
+    }
+    let auth_tag = auth_tag(&rendezvous.key, Side::Worker, &theirs.nonce);
+    stream.send(&ToCoordinator::Join { auth_tag, request })?;
+    stream.set_read_timeout(None)?;
+    Ok(Handshake::Joined(stream))
+}
+
+/// Authenticates the coordinator; the endpoints to which it redirects.
+fn authenticate(
+    stream: &FramedStream,
+    rendezvous: &Rendezvous,
+    ours: &Hello,
+    theirs: &Hello,
+) -> Result<Vec<SocketAddr>> {
+    theirs.check()?;
+    let ToWorker::<()>::Authentication { auth_tag, redirect } =
+        stream.receive_from(Peer::Unauthenticated)?
+    else {
+        bail!("the program that listens there is not busbw's rendezvous server");
+    };
+    if !verify_auth_tag(&auth_tag, &rendezvous.key, Side::Coordinator, &ours.nonce) {
+        bail!("the busbw that listens there belongs to another job");
+    }
+    Ok(redirect)
+}
+
+/// The error of a connection whose own address is not on the selected interface.
+fn wrong_interface(rendezvous: &Rendezvous, stream: &FramedStream) -> Option<ExitError> {
+    let (chosen, at) = (rendezvous.interface()?, stream.local()?);
+    let text = format!(
+        "the route to process 0 {} leaves from address {at}, which is not on --interface {} (or BUSBW_INTERFACE): give the same interface to all processes, or set MASTER_ADDR to the address of process 0 on that network",
+        rendezvous.describe(),
+        chosen.requested()
+    );
+    (!chosen.contains(at)).then(|| ExitError::new(Exit::Usage, text))
 }

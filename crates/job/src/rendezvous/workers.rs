@@ -69,10 +69,7 @@ impl Worker {
         assignment: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
-        let count = descriptors.len();
-        let assignment =
-            serde_json::to_value(assignment).context("cannot serialise a rank assignment")?;
-        let message = ToWorker::Assign { assignment, descriptors: count };
+        let message = ToWorker::Assign { assignment, descriptors: descriptors.len() };
         self.stream
             .send(&message)
             .and_then(|()| self.stream.send_descriptors(descriptors))
@@ -91,7 +88,7 @@ impl Worker {
         self.send(&ToWorker::Exit(exit));
     }
 
-    fn send(&self, message: &ToWorker) {
+    fn send(&self, message: &ToWorker<()>) {
         // A broken connection shows as an event.
         let _ = self.stream.send(message);
     }
@@ -128,18 +125,15 @@ pub(super) fn follow<'a, E: Send + 'static>(
                     return true;
                 }
                 let over = stream.read(reader).is_err();
-                let mut send = |one| received &= events.send(event(*process, one)).is_ok();
                 loop {
-                    match reader
-                        .next(Peer::Authenticated)
-                        .map(|payload| payload.map(WorkerEvent::of))
-                    {
+                    let one = match reader.next(Peer::Authenticated) {
+                        Ok(Some(payload)) => WorkerEvent::of(payload),
                         Ok(None) if !over => return true,
-                        Ok(Some(Some(one))) => send(one),
-                        Ok(_) | Err(_) => {
-                            send(WorkerEvent::Gone);
-                            return false;
-                        }
+                        Ok(None) | Err(_) => WorkerEvent::Gone,
+                    };
+                    received &= events.send(event(*process, one)).is_ok();
+                    if one == WorkerEvent::Gone {
+                        return false;
                     }
                 }
             });
@@ -156,13 +150,12 @@ pub(super) fn follow<'a, E: Send + 'static>(
 }
 
 impl WorkerEvent {
-    /// What a worker's frame says; none where it violates the protocol.
-    fn of(payload: &[u8]) -> Option<WorkerEvent> {
-        match serde_json::from_slice(payload).ok()? {
-            ToCoordinator::Signalled(signal) => Some(WorkerEvent::Signalled(signal)),
-            ToCoordinator::Ended => Some(WorkerEvent::Ended),
-            // The handshake is over.
-            ToCoordinator::Join { .. } => None,
+    fn of(payload: &[u8]) -> WorkerEvent {
+        match serde_json::from_slice(payload) {
+            Ok(ToCoordinator::Signalled(signal)) => WorkerEvent::Signalled(signal),
+            Ok(ToCoordinator::Ended) => WorkerEvent::Ended,
+            // Handshakes are over: a violation of the protocol.
+            Ok(ToCoordinator::Join { .. }) | Err(_) => WorkerEvent::Gone,
         }
     }
 }

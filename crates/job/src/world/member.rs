@@ -51,6 +51,12 @@ fn connect(hub: &str) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
 }
 
+impl JoinParameters {
+    fn lost(&self, why: &io::Error) -> WorldError {
+        WorldError::Lost { rank: self.rank, address: self.hub.clone(), why: why.to_string() }
+    }
+}
+
 impl Member {
     /// Joins with `facts` for the supervisor; returns the hub's `begin` message.
     ///
@@ -62,13 +68,8 @@ impl Member {
         control: Arc<Control>,
         policy: WaitPolicy,
     ) -> Result<(Member, Vec<u8>), WorldError> {
-        let lost = |why: io::Error| WorldError::Lost {
-            rank: parameters.rank,
-            address: parameters.hub.clone(),
-            why: why.to_string(),
-        };
-        let stream = connect(&parameters.hub).map_err(lost)?;
-        stream.set_nodelay(true).map_err(lost)?;
+        let stream = connect(&parameters.hub).map_err(|e| parameters.lost(&e))?;
+        stream.set_nodelay(true).map_err(|e| parameters.lost(&e))?;
         let barrier = match &parameters.sharing {
             None => Barrier::world(control, parameters.rank, policy),
             Some(members) => Barrier::host(control, parameters.rank, members, policy),
@@ -91,17 +92,9 @@ impl Member {
         let _ = self.send(&ToHub::Leave);
     }
 
-    fn lost(&self, why: &io::Error) -> WorldError {
-        WorldError::Lost {
-            rank: self.parameters.rank,
-            address: self.parameters.hub.clone(),
-            why: why.to_string(),
-        }
-    }
-
     fn send(&mut self, message: &ToHub<'_>) -> Result<(), WorldError> {
         let sent = message.frame().and_then(|frame| self.stream.get_mut().write_all(&frame));
-        sent.map_err(|e| self.lost(&e))
+        sent.map_err(|e| self.parameters.lost(&e))
     }
 
     /// Waits for the message from which `wanted` makes something.
@@ -114,17 +107,18 @@ impl Member {
         // A zero timeout means "none" to the socket, so at least a millisecond.
         let left = deadline
             .map(|d| d.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
-        self.stream.get_ref().set_read_timeout(left).map_err(|e| self.lost(&e))?;
+        self.stream.get_ref().set_read_timeout(left).map_err(|e| self.parameters.lost(&e))?;
         let payload = match frame::receive(&mut self.stream, Peer::Authenticated) {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 return Err(WorldError::TimedOut { what, missing: Vec::new() });
             }
-            other => other.map_err(|e| self.lost(&e))?,
+            other => other.map_err(|e| self.parameters.lost(&e))?,
         };
-        match ToRank::parse(&payload).map_err(|e| self.lost(&e))? {
+        match ToRank::parse(&payload).map_err(|e| self.parameters.lost(&e))? {
             ToRank::Abort(why) => Err(WorldError::Aborted(why.to_owned())),
             message => wanted(message).ok_or_else(|| {
-                self.lost(&io::Error::other(format!("another message came instead of the {what}")))
+                self.parameters
+                    .lost(&io::Error::other(format!("another message came instead of the {what}")))
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! The messages between ranks and hub: one byte for the kind of message, then its bytes, as the payload of a frame.
+//! The messages between ranks and hub: a byte for the kind of message, then parts, each behind its length.
 //! Not how frames travel (`frame`), and not what parts and reports contain.
 
 use std::io;
@@ -48,32 +48,35 @@ impl<'a> ToHub<'a> {
     pub(super) fn frame(&self) -> io::Result<Vec<u8>> {
         match *self {
             ToHub::Join { token, rank, facts } => {
-                list(1, &[token, &(rank as u64).to_le_bytes(), facts])
+                write(1, &[token, &(rank as u64).to_le_bytes(), facts])
             }
-            ToHub::Part(bytes) => message(2, bytes),
-            ToHub::Report(bytes) => message(3, bytes),
-            ToHub::Fail(why) => message(4, why.as_bytes()),
-            ToHub::Leave => message(5, &[]),
-            ToHub::Arrive => message(6, &[]),
+            ToHub::Part(bytes) => write(2, &[bytes]),
+            ToHub::Report(bytes) => write(3, &[bytes]),
+            ToHub::Fail(why) => write(4, &[why.as_bytes()]),
+            ToHub::Leave => write(5, &[]),
+            ToHub::Arrive => write(6, &[]),
         }
     }
 
-    /// The reverse of `frame`, of a frame's payload.
+    /// The message of a frame's payload.
     pub(super) fn parse(payload: &'a [u8]) -> io::Result<ToHub<'a>> {
-        Ok(match payload.split_first() {
-            Some((1, parts)) => {
-                let [token, rank, facts] = unlist(parts)?[..] else {
-                    return Err(invalid("a join request of other parts"));
-                };
-                let rank = rank.try_into().map_err(|_| invalid("a rank that is no number"))?;
-                ToHub::Join { token, rank: u64::from_le_bytes(rank) as usize, facts }
+        let (kind, parts) = read(payload)?;
+        Ok(match (kind, &parts[..]) {
+            (1, &[token, rank, facts]) => {
+                let rank = u64::from_le_bytes(rank.try_into().map_err(invalid)?) as usize;
+                ToHub::Join { token, rank, facts }
             }
-            Some((2, bytes)) => ToHub::Part(bytes),
-            Some((3, bytes)) => ToHub::Report(bytes),
-            Some((4, why)) => ToHub::Fail(text(why)?),
-            Some((5, [])) => ToHub::Leave,
-            Some((6, [])) => ToHub::Arrive,
-            _ => return Err(invalid("no message of a rank")),
+            (2, [bytes]) => ToHub::Part(bytes),
+            (3, [bytes]) => ToHub::Report(bytes),
+            (4, [why]) => ToHub::Fail(str::from_utf8(why).map_err(invalid)?),
+            (5, []) => ToHub::Leave,
+            (6, []) => ToHub::Arrive,
+            _ => {
+                return Err(invalid(format!(
+                    "no message of a rank: {kind}, {} parts",
+                    parts.len()
+                )));
+            }
         })
     }
 }
@@ -81,43 +84,39 @@ impl<'a> ToHub<'a> {
 impl<'a> ToRank<'a> {
     pub(super) fn frame(&self) -> io::Result<Vec<u8>> {
         match self {
-            ToRank::Begin(plan) => message(1, plan),
-            ToRank::All(parts) => list(2, parts),
-            ToRank::Abort(why) => message(3, why.as_bytes()),
-            ToRank::Taken => message(4, &[]),
-            ToRank::Open => message(5, &[]),
+            ToRank::Begin(plan) => write(1, &[plan]),
+            ToRank::All(parts) => write(2, parts),
+            ToRank::Abort(why) => write(3, &[why.as_bytes()]),
+            ToRank::Taken => write(4, &[]),
+            ToRank::Open => write(5, &[]),
         }
     }
 
-    /// The reverse of `frame`, of a frame's payload.
+    /// The message of a frame's payload.
     pub(super) fn parse(payload: &'a [u8]) -> io::Result<ToRank<'a>> {
-        Ok(match payload.split_first() {
-            Some((1, plan)) => ToRank::Begin(plan),
-            Some((2, parts)) => ToRank::All(unlist(parts)?),
-            Some((3, why)) => ToRank::Abort(text(why)?),
-            Some((4, [])) => ToRank::Taken,
-            Some((5, [])) => ToRank::Open,
-            _ => return Err(invalid("no message of the hub")),
+        let (kind, parts) = read(payload)?;
+        Ok(match (kind, &parts[..]) {
+            (1, [plan]) => ToRank::Begin(plan),
+            (2, _) => ToRank::All(parts),
+            (3, [why]) => ToRank::Abort(str::from_utf8(why).map_err(invalid)?),
+            (4, []) => ToRank::Taken,
+            (5, []) => ToRank::Open,
+            _ => {
+                return Err(invalid(format!(
+                    "no message of the hub: {kind}, {} parts",
+                    parts.len()
+                )));
+            }
         })
     }
 }
 
-fn message(kind: u8, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    frame(|payload| {
-        payload.reserve(1 + bytes.len());
-        payload.push(kind);
-        payload.extend_from_slice(bytes);
-        Ok(())
-    })
-}
-
-/// A message of several byte strings, each behind its length.
-fn list(kind: u8, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
+fn write(kind: u8, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     frame(|payload| {
         payload.reserve(1 + parts.iter().map(|part| 4 + part.len()).sum::<usize>());
         payload.push(kind);
         for part in parts {
-            // A part that is too long makes the frame too long.
+            // A part that is too long for this makes the frame too long.
             payload.extend_from_slice(&(part.len() as u32).to_le_bytes());
             payload.extend_from_slice(part);
         }
@@ -125,21 +124,18 @@ fn list(kind: u8, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     })
 }
 
-fn unlist(mut bytes: &[u8]) -> io::Result<Vec<&[u8]>> {
+fn read(payload: &[u8]) -> io::Result<(u8, Vec<&[u8]>)> {
+    let short = || invalid("a message that is cut short");
+    let (kind, mut rest) = payload.split_first().ok_or_else(short)?;
     let mut parts = Vec::new();
-    while !bytes.is_empty() {
-        let short = || invalid("a list that is cut short");
-        let (length, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+    while !rest.is_empty() {
+        let (length, bytes) = rest.split_first_chunk().ok_or_else(short)?;
         let length = u32::from_le_bytes(*length) as usize;
-        let (part, rest) = rest.split_at_checked(length).ok_or_else(short)?;
+        let (part, behind) = bytes.split_at_checked(length).ok_or_else(short)?;
         parts.push(part);
-        bytes = rest;
+        rest = behind;
     }
-    Ok(parts)
-}
-
-fn text(bytes: &[u8]) -> io::Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| invalid("a text that is not UTF-8"))
+    Ok((*kind, parts))
 }
 
 #[cfg(test)]

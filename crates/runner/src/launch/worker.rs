@@ -27,9 +27,7 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_job::rendezvous::{
-    JoinRequest, ToCoordinator, ToWorker,
-    address::Rendezvous,
-    framed_stream::{FramedStream, files},
+    JoinRequest, ToCoordinator, ToWorker, address::Rendezvous, framed_stream::FramedStream,
     is_parent, rendezvous_timeout, watch_parent,
 };
 use busbw_job::{launched::Launched, open_files};
@@ -80,7 +78,7 @@ pub fn run(
     }
     // Each descriptor twice: as received, and opened again to be mapped.
     open_files::raise(2 * descriptors);
-    let received = files(stream.receive_descriptors(descriptors)?);
+    let received = stream.receive_descriptors(descriptors)?;
     let own;
     if received.is_empty() {
         // This process may be on another host than the coordinator.
@@ -141,12 +139,11 @@ fn receive_assignment(
         }
     }
     match stream.receive() {
-        Ok(ToWorker::Assign { assignment, descriptors }) => {
-            let assignment =
-                serde_json::from_value(assignment).context("cannot parse the rank assignment")?;
-            Ok((assignment, descriptors))
-        }
+        Ok(ToWorker::Assign { assignment, descriptors }) => Ok((assignment, descriptors)),
         Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error).context("cannot parse the rank assignment")
+        }
         Ok(ToWorker::Authentication { .. } | ToWorker::Abort) | Err(_) => {
             Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
                 .into())
@@ -160,7 +157,7 @@ fn follow_coordinator(reader: FramedStream, control: &Arc<Control>) {
     let _ = std::thread::Builder::new().name("coordinator".to_owned()).spawn(move || {
         loop {
             match reader.receive() {
-                Ok(ToWorker::Abort) => control.abort(),
+                Ok(ToWorker::<()>::Abort) => control.abort(),
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
                 Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
                     let _ = writeln!(

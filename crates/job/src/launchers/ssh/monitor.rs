@@ -17,10 +17,8 @@ use super::{
     connection::{Connection, SshOutput},
     orders::{Orders, ToAgent},
 };
-use crate::{
-    frame,
-    launchers::{JobEnd, local_program::ended},
-};
+use crate::frame;
+use crate::launchers::{JobEnd, local_program::ended};
 use busbw_core::printable::Printable;
 
 /// Between two heartbeats (`agent::HEARTBEAT_TIMEOUT`).

@@ -217,7 +217,7 @@ impl HubState {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             let stays = match reader.next(connection.peer()) {
                 Ok(Some(payload)) => ToHub::parse(payload)
-                    .is_ok_and(|message| self.handle(number, &message, events).is_some()),
+                    .is_ok_and(|message| self.handle(number, message, events).is_some()),
                 Ok(None) if over.is_ok() => {
                     connection.reader = reader;
                     return;
@@ -234,49 +234,46 @@ impl HubState {
     fn handle<E: From<HubEvent>>(
         &mut self,
         number: u64,
-        message: &ToHub<'_>,
+        message: ToHub<'_>,
         events: &Sender<E>,
     ) -> Option<()> {
         let connection = self.connections.get_mut(&number)?;
-        match (connection.rank, message) {
+        let event = match (connection.rank, message) {
             (None, ToHub::Join { token, rank, facts }) => {
-                return self.join(number, token, *rank, facts, events);
+                let place = self.ranks.get_mut(rank)?;
+                if token != self.token || place.is_some() {
+                    return None;
+                }
+                *place = Some(number);
+                connection.rank = Some(rank);
+                self.queue(number, Arc::clone(&self.begin));
+                // A rank that joins a stopped run gets the abort at once.
+                if let Some(stopped) = self.stopped.clone() {
+                    self.queue(number, stopped);
+                }
+                Some(HubEvent::Joined { rank, facts: facts.to_vec() })
             }
             // An unauthenticated connection gets no answer, and nobody joins twice.
             (None, _) | (Some(_), ToHub::Join { .. }) => return None,
-            (Some(rank), ToHub::Part(part)) => self.gather(rank, part),
-            (Some(rank), ToHub::Arrive) => self.arrive_at_barrier(rank),
             (Some(rank), ToHub::Report(bytes)) => {
-                let _ = events.send(HubEvent::Report { rank, bytes: bytes.to_vec() }.into());
+                Some(HubEvent::Report { rank, bytes: bytes.to_vec() })
             }
-            (Some(rank), ToHub::Fail(why)) => {
-                let _ = events.send(HubEvent::Failed { rank, why: (*why).to_owned() }.into());
+            (Some(rank), ToHub::Fail(why)) => Some(HubEvent::Failed { rank, why: why.to_owned() }),
+            (Some(rank), ToHub::Part(part)) => {
+                self.gather(rank, part);
+                None
             }
-            (Some(_), ToHub::Leave) => connection.done = true,
-        }
-        Some(())
-    }
-
-    /// Admits a rank: checks token and number, and answers with the plan.
-    fn join<E: From<HubEvent>>(
-        &mut self,
-        number: u64,
-        token: &[u8],
-        rank: usize,
-        facts: &[u8],
-        events: &Sender<E>,
-    ) -> Option<()> {
-        let place = self.ranks.get_mut(rank)?;
-        if token != self.token || place.is_some() {
-            return None;
-        }
-        *place = Some(number);
-        self.connections.get_mut(&number)?.rank = Some(rank);
-        let _ = events.send(HubEvent::Joined { rank, facts: facts.to_vec() }.into());
-        self.queue(number, Arc::clone(&self.begin));
-        // A rank that joins a stopped run gets the abort at once.
-        if let Some(stopped) = &self.stopped {
-            self.queue(number, Arc::clone(stopped));
+            (Some(rank), ToHub::Arrive) => {
+                self.arrive_at_barrier(rank);
+                None
+            }
+            (Some(_), ToHub::Leave) => {
+                connection.done = true;
+                None
+            }
+        };
+        if let Some(event) = event {
+            let _ = events.send(event.into());
         }
         Some(())
     }
