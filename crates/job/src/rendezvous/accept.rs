@@ -188,16 +188,6 @@ mod tests {
         assert!(request.is_err() && other.is_none());
     }
 
-    /// docs/launchers.md promises it to every version.
-    #[test]
-    fn the_first_message_keeps_its_form() {
-        let hello = Hello { protocol: 7, version: "0.1.0".to_owned(), nonce: "ab".to_owned() };
-        let text = r#"{"protocol":7,"version":"0.1.0","nonce":"ab"}"#;
-        assert_eq!(serde_json::to_string(&hello).unwrap(), text);
-        let later = r#"{"later":[1],"nonce":"ab","version":"0.1.0","protocol":7}"#;
-        assert_eq!(serde_json::from_str::<Hello>(later).unwrap().protocol, 7);
-    }
-
     #[test]
     fn a_worker_hears_the_coordinators_version() {
         let (stream, PendingConnection { stream: coordinator, .. }) = pair();

@@ -1,5 +1,4 @@
-//! The first message of a handshake. Both sides send it, and every busbw understands that of every other, so that
-//! different versions are named.
+//! The first message of a handshake: it tells every busbw the version of every other.
 //! Not the handshake itself (`accept`, `join`).
 
 use anyhow::{Result, bail};
@@ -10,8 +9,9 @@ use super::token;
 
 /// The protocol of rendezvous and hub. It is raised whenever a message other than [`Hello`] changes.
 pub(super) const PROTOCOL: u32 = 1;
-/// First message of both sides. Every busbw understands that of every other, so that different versions are named: a
-/// frame with this JSON object (docs/launchers.md). Later versions may add members; these stay.
+
+/// First message of both sides: a frame with this JSON object. Its form is the same in all versions (docs/launchers.md):
+/// later ones may add members, and these stay.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) protocol: u32,
@@ -27,8 +27,10 @@ impl Hello {
         Ok(Hello { protocol: PROTOCOL, version, nonce: token()? })
     }
 
+    /// Whether what the sender says next can be understood.
+    ///
     /// # Errors
-    /// When the other side's messages cannot be understood.
+    /// When it has another protocol.
     pub(super) fn check(&self) -> Result<()> {
         if self.protocol != PROTOCOL {
             bail!("its rendezvous has protocol {}, and this one has {PROTOCOL}", self.protocol);
@@ -40,5 +42,20 @@ impl Hello {
     pub(super) fn other_version(&self) -> Option<String> {
         let version: String = self.version.chars().take(32).collect();
         (self.version != env!("CARGO_PKG_VERSION")).then(|| printable(&version).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/launchers.md promises it to every version.
+    #[test]
+    fn the_first_message_keeps_its_form() {
+        let hello = Hello { protocol: 7, version: "0.1.0".to_owned(), nonce: "ab".to_owned() };
+        let text = r#"{"protocol":7,"version":"0.1.0","nonce":"ab"}"#;
+        assert_eq!(serde_json::to_string(&hello).unwrap(), text);
+        let later = r#"{"later":[1],"nonce":"ab","version":"0.1.0","protocol":7}"#;
+        assert_eq!(serde_json::from_str::<Hello>(later).unwrap().protocol, 7);
     }
 }
