@@ -200,15 +200,14 @@ impl RendezvousServer {
         } else {
             (String::new(), missing_workers::describe_missing(size, &self.hosts, &present, label))
         };
-        let advice = match &self.other_version {
-            Some(other) => format!(
-                "A process of busbw {other} could not join, and rank 0 is busbw {}: install one version on all hosts",
+        let other = self.other_version.as_ref().map_or_else(String::new, |other| {
+            format!(
+                ". A process of busbw {other} could not join, and rank 0 is busbw {}: install one version on all hosts",
                 self.ours.version
-            ),
-            None => "Check that the missing processes run, or raise the timeout with -T".to_owned(),
-        };
+            )
+        });
         format!(
-            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. {advice}",
+            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T{other}",
             size - present.len(),
             limit.as_secs(),
             if label.noun == "rank" { "Rank 0" } else { "Process 0" },

@@ -64,8 +64,8 @@ fn join(
 
 #[test]
 fn everyone_gets_everything_in_rank_order() {
-    let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(3, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
+    let (sender, events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(3, 1, ListenScope::Host, "secret", b"begin", sender).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..3 {
             let hub = &hub;
@@ -82,7 +82,7 @@ fn everyone_gets_everything_in_rank_order() {
     });
     let mut left = 0;
     while left < 3 {
-        if let HubEvent::Left { done, .. } = heard.recv().unwrap() {
+        if let HubEvent::Left { done, .. } = events.recv().unwrap() {
             assert!(done);
             left += 1;
         }
@@ -92,8 +92,8 @@ fn everyone_gets_everything_in_rank_order() {
 /// Four ranks in two memories of their own: no rank is a whole round ahead of another.
 #[test]
 fn memories_synchronise_at_the_hub() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", sender).unwrap();
     let rounds: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
     let memories = [(); 2].map(|()| Control::map(Control::create(4).unwrap(), 4).unwrap());
     std::thread::scope(|scope| {
@@ -124,8 +124,8 @@ fn memories_synchronise_at_the_hub() {
 
 #[test]
 fn a_memory_missing_at_the_barrier_is_named() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", sender).unwrap();
     let control = Control::map(Control::create(2).unwrap(), 2).unwrap();
     let parameters = JoinParameters {
         hub: hub.address(),
@@ -144,8 +144,8 @@ fn a_memory_missing_at_the_barrier_is_named() {
 
 #[test]
 fn connections_without_the_token_are_refused() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     assert!(join(&hub, 0, 1, "guess").is_err());
     assert!(join(&hub, 7, 8, "secret").is_err());
     assert!(join(&hub, 0, 1, "secret").is_ok());
@@ -154,8 +154,8 @@ fn connections_without_the_token_are_refused() {
 /// A rank is stopped in the middle of an exchange that is larger than its socket's buffers.
 #[test]
 fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let (mut stopped, mut large) = (join_raw(&hub, 0), join_raw(&hub, 1));
     send(&mut stopped, &ToHub::Part(&[]));
     until_missing(&hub, &[], &[1]);
@@ -170,8 +170,8 @@ fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
 
 #[test]
 fn abort_reaches_a_rank_that_joins_later() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     hub.abort("interrupted");
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     let soon = Some(Instant::now() + WATCHDOG);
@@ -184,8 +184,8 @@ fn abort_reaches_a_rank_that_joins_later() {
 
 #[test]
 fn abort_reaches_a_waiting_rank() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(move || member.allgather(b"", None));
@@ -200,8 +200,8 @@ fn abort_reaches_a_waiting_rank() {
 #[test]
 fn hundreds_connect_at_once() {
     const RANKS: usize = 300;
-    let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
+    let (sender, events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", sender).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
             let hub = &hub;
@@ -216,15 +216,15 @@ fn hundreds_connect_at_once() {
         }
     });
     let left = |event: &HubEvent| matches!(event, HubEvent::Left { done: true, .. });
-    assert_eq!(heard.iter().filter(left).take(RANKS).count(), RANKS);
+    assert_eq!(events.iter().filter(left).take(RANKS).count(), RANKS);
     assert!(hub.is_empty());
 }
 
 /// One rank reads nothing while the others go on; what it was sent waits for it, whole.
 #[test]
 fn a_slow_reader_holds_up_nobody() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let mut slow = join_raw(&hub, 0);
     let mut fast = join(&hub, 1, 2, "secret").unwrap();
     let part = vec![7; 1 << 20];
@@ -243,16 +243,16 @@ fn a_slow_reader_holds_up_nobody() {
 /// Loopback is for the ranks of this host, whichever addresses were chosen for others.
 #[test]
 fn ranks_of_this_host_join_over_loopback_in_any_case() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
     let scope = ListenScope::Network(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
-    let hub = Hub::open(1, 2, scope, "secret", b"", events).unwrap();
+    let hub = Hub::open(1, 2, scope, "secret", b"", sender).unwrap();
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }
 
 #[test]
 fn unauthenticated_connections_are_bounded() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let mut unknown = TcpStream::connect(hub.address()).unwrap();
     unknown.set_read_timeout(Some(WATCHDOG)).unwrap();
     let large = ToHub::Join { token: b"secret", rank: 0, facts: &vec![0; 1 << 20] };
