@@ -178,21 +178,16 @@ impl RendezvousServer {
     /// Names the processes that have not joined, and the hosts of those that have.
     fn describe_missing(&self, label: ProcessLabel, limit: Duration) -> String {
         let size = self.workers.len();
-        let of_worker = |(process, worker): (usize, &'_ Worker)| {
-            (process, worker.host.clone(), worker.processes_of_host.clone())
-        };
-        let joined: Vec<_> =
-            std::iter::once((0, self.ours.host.clone(), self.ours.processes_of_host.clone()))
-                .chain(self.workers().map(of_worker))
-                .collect();
-        let present: Vec<JoinedProcess<'_>> = joined
-            .iter()
-            .map(|(process, host, of_host)| JoinedProcess {
-                process: *process,
-                host,
-                processes_of_host: of_host.clone(),
-            })
-            .collect();
+        let mut present = vec![JoinedProcess {
+            process: 0,
+            host: &self.ours.host,
+            processes_of_host: self.ours.processes_of_host.clone(),
+        }];
+        present.extend(self.workers().map(|(process, worker)| JoinedProcess {
+            process,
+            host: &worker.host,
+            processes_of_host: worker.processes_of_host.clone(),
+        }));
         let (here, late) = if self.is_here() {
             let late: Vec<usize> =
                 (1..size).filter(|process| self.workers[*process].is_none()).collect();
