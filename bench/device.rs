@@ -16,7 +16,7 @@ use busbw_ffi::{
 use busbw_stats::median;
 
 /// Launches of which the median counts, after one that warms up.
-const ROUNDS: usize = 5;
+const MEASURED_LAUNCHES: usize = 5;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -50,7 +50,7 @@ impl Device {
     fn speed(&self, enqueue: impl Fn() -> Result<(), Failure>) -> Result<f64, Failure> {
         let [begin, end] = &self.events;
         let mut seconds = Vec::new();
-        for round in 0..=ROUNDS {
+        for round in 0..=MEASURED_LAUNCHES {
             begin.record(&self.stream)?;
             enqueue()?;
             end.record(&self.stream)?;
@@ -81,7 +81,7 @@ impl Device {
 fn run(runtime: &'static Runtime, mib: usize, ranks: usize) -> Result<(), Failure> {
     let device = Device::new(runtime, mib << 20)?;
     println!(
-        "{}, {mib} MiB, {ranks} ranks; GB/s of filling and verifying, medians of {ROUNDS}",
+        "{}, {mib} MiB, {ranks} ranks; GB/s of filling and verifying, medians of {MEASURED_LAUNCHES}",
         runtime.facts(0)?.name
     );
     let set = device.speed(|| Ok(device.stream.set(device.memory.span(), 0)?))?;

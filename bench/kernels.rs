@@ -8,13 +8,13 @@ use busbw_shm::kernel::{self, Source, Store};
 use busbw_stats::median;
 
 /// Bytes of a buffer that fits the second-level cache together with two more.
-const IN_CACHE: usize = 256 << 10;
+const CACHED_BUFFER_BYTES: usize = 256 << 10;
 
 /// Elements of a buffer in cache, at most.
-const ELEMENTS: usize = 64 << 10;
+const MAX_CACHED_ELEMENTS: usize = 64 << 10;
 
 /// Bytes of a buffer that fits no cache.
-const IN_MEMORY: usize = 64 << 20;
+const UNCACHED_BUFFER_BYTES: usize = 64 << 20;
 
 /// A measured line: seconds for a buffer of results, in cache, then from memory by `Store`, and the
 /// same as shares of the speed of an f32 sum measured right before.
@@ -42,7 +42,9 @@ struct Memory {
 impl Memory {
     fn new() -> Memory {
         // Numbers of every type that neither overflow nor are subnormal.
-        let fill = |bits: u64| vec![Page { _words: [bits; 512] }; IN_MEMORY / size_of::<Page>()];
+        let fill = |bits: u64| {
+            vec![Page { _words: [bits; 512] }; UNCACHED_BUFFER_BYTES / size_of::<Page>()]
+        };
         let a = fill(0x3c3c_3c3c_3c3c_3c3c);
         let b = fill(0x3838_3838_3838_3838);
         Memory { a, b, to: [fill(1), fill(1)] }
@@ -97,27 +99,27 @@ fn main() {
     let (mut copies, mut both) = (Samples::default(), Samples::default());
     let float = (DataType::Float, ReduceOp::Sum);
     for _ in 0..rounds {
-        let small = IN_CACHE;
+        let small = CACHED_BUFFER_BYTES;
         copies.cache.push(in_cache(|| memory.copy(small, Store::Cached)) / small as f64);
         both.cache.push(in_cache(|| memory.reduce(float, small, 2, Store::Cached)) / small as f64);
         for (s, store) in STORES.into_iter().enumerate() {
-            let plain = memory.reduce(float, IN_MEMORY, 1, store);
-            let copy = memory.copy(IN_MEMORY, store);
-            let two = memory.reduce(float, IN_MEMORY, 2, store);
+            let plain = memory.reduce(float, UNCACHED_BUFFER_BYTES, 1, store);
+            let copy = memory.copy(UNCACHED_BUFFER_BYTES, store);
+            let two = memory.reduce(float, UNCACHED_BUFFER_BYTES, 2, store);
             for (samples, time) in [(&mut copies, copy), (&mut both, two)] {
-                samples.memory[s].push(time / IN_MEMORY as f64);
+                samples.memory[s].push(time / UNCACHED_BUFFER_BYTES as f64);
                 samples.shares[s].push(plain / time);
             }
         }
         for (case, samples) in cases.iter().zip(&mut lines) {
-            let bytes = IN_CACHE.min(ELEMENTS * case.0.bytes());
+            let bytes = CACHED_BUFFER_BYTES.min(MAX_CACHED_ELEMENTS * case.0.bytes());
             samples
                 .cache
                 .push(in_cache(|| memory.reduce(*case, bytes, 1, Store::Cached)) / bytes as f64);
             for (s, store) in STORES.into_iter().enumerate() {
-                let before = memory.reduce(float, IN_MEMORY, 1, store);
-                let time = memory.reduce(*case, IN_MEMORY, 1, store);
-                samples.memory[s].push(time / IN_MEMORY as f64);
+                let before = memory.reduce(float, UNCACHED_BUFFER_BYTES, 1, store);
+                let time = memory.reduce(*case, UNCACHED_BUFFER_BYTES, 1, store);
+                samples.memory[s].push(time / UNCACHED_BUFFER_BYTES as f64);
                 samples.shares[s].push(before / time);
             }
         }

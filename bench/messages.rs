@@ -8,14 +8,14 @@ use busbw_shm::{Address, Buffer, Buffers, Control, Mailboxes, Messages, Wait, Wa
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Bytes of the largest message.
-const MOST: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// Messages in a window.
-const WINDOW: usize = 64;
+const MESSAGES_PER_WINDOW: usize = 64;
 
 /// What each side sends, and where it receives.
-const FROM: Address = Address { buffer: Buffer::Send, offset: 0 };
-const INTO: Address = Address { buffer: Buffer::Recv, offset: 0 };
+const SEND_ADDRESS: Address = Address { buffer: Buffer::Send, offset: 0 };
+const RECV_ADDRESS: Address = Address { buffer: Buffer::Recv, offset: 0 };
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,26 +44,26 @@ impl Test {
         let (first, peer) = (ours.rank() == 0, 1 - ours.rank());
         if self == Test::Latency {
             return if first {
-                ours.send(peer, FROM, size)?;
-                ours.recv(peer, INTO, size)
+                ours.send(peer, SEND_ADDRESS, size)?;
+                ours.recv(peer, RECV_ADDRESS, size)
             } else {
-                ours.recv(peer, INTO, size)?;
-                ours.send(peer, FROM, size)
+                ours.recv(peer, RECV_ADDRESS, size)?;
+                ours.send(peer, SEND_ADDRESS, size)
             };
         }
         if !first || self == Test::Bibw {
-            (0..WINDOW).try_for_each(|_| ours.start_recv(peer, INTO, size))?;
+            (0..MESSAGES_PER_WINDOW).try_for_each(|_| ours.start_recv(peer, RECV_ADDRESS, size))?;
         }
         if first || self == Test::Bibw {
-            (0..WINDOW).try_for_each(|_| ours.start_send(peer, FROM, size))?;
+            (0..MESSAGES_PER_WINDOW).try_for_each(|_| ours.start_send(peer, SEND_ADDRESS, size))?;
         }
         ours.complete()?;
-        if first { ours.recv(peer, INTO, 1) } else { ours.send(peer, FROM, 1) }
+        if first { ours.recv(peer, RECV_ADDRESS, 1) } else { ours.send(peer, SEND_ADDRESS, 1) }
     }
 
     /// Microseconds one way, or MB/s, from the seconds that all iterations took.
     fn figure(self, size: usize, iterations: usize, seconds: f64) -> f64 {
-        let windows = (size * WINDOW * iterations) as f64 / 1e6 / seconds;
+        let windows = (size * MESSAGES_PER_WINDOW * iterations) as f64 / 1e6 / seconds;
         match self {
             Test::Latency => seconds * 1e6 / iterations as f64 / 2.0,
             Test::Bw => windows,
@@ -101,7 +101,8 @@ fn main() {
     let wanted = |name: &str| words.first().is_none_or(|word| word == name);
     let mut sizes: Vec<usize> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
     if sizes.is_empty() {
-        sizes = (0..).map(|power| 1 << power).take_while(|size| *size <= MOST).collect();
+        sizes =
+            (0..).map(|power| 1 << power).take_while(|size| *size <= MAX_MESSAGE_BYTES).collect();
     }
     let most = sizes.iter().copied().max().unwrap_or(1);
     let control = Control::map(Control::create(2).unwrap(), 2).unwrap();

@@ -11,15 +11,16 @@ use std::{
 use busbw_stats::{median, median_interval};
 use tempfile::TempDir;
 
-const RUNS: usize = 20;
-const LAUNCHES: usize = 21;
-/// Milliseconds.
-const BAR: f64 = 200.0;
+const RECORDED_RUNS: usize = 20;
+const MEASURED_LAUNCHES: usize = 21;
+/// The bar for the median.
+const MAX_MEDIAN_MS: f64 = 200.0;
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let folder = TempDir::new()?;
     let at = |name: String| folder.path().join(name);
-    let records: Vec<PathBuf> = (0..RUNS).map(|run| at(format!("run-{run}.jsonl"))).collect();
+    let records: Vec<PathBuf> =
+        (0..RECORDED_RUNS).map(|run| at(format!("run-{run}.jsonl"))).collect();
     for record in &records {
         // 8 B to 8 GiB, doubling: 31 sizes. Enough batches for intervals.
         let line = "all_reduce --backend fake -g 8 -b 8 -e 8G -f 2 -n 5 --batches 8 --record";
@@ -27,7 +28,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
     for redact in ["", "--redact"] {
         let page = at(format!("report{redact}.html"));
-        let samples = (0..LAUNCHES).map(|_| {
+        let samples = (0..MEASURED_LAUNCHES).map(|_| {
             let start = Instant::now();
             let line = format!("report {redact} --force -o");
             let status = busbw(&line).arg(&page).args(&records).status()?;
@@ -43,12 +44,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         let (low, high) =
             median_interval(&samples).map_or((f64::NAN, f64::NAN), |i| (i.low, i.high));
         println!(
-            "report {redact} of {RUNS} runs of 31 sizes: median {middle:.1} ms, 95 % interval {low:.1} to {high:.1}, \
-             largest {:.1}, {LAUNCHES} launches; page of {} kB, bar {BAR} ms",
+            "report {redact} of {RECORDED_RUNS} runs of 31 sizes: median {middle:.1} ms, 95 % interval {low:.1} to {high:.1}, \
+             largest {:.1}, {MEASURED_LAUNCHES} launches; page of {} kB, bar {MAX_MEDIAN_MS} ms",
             samples.iter().copied().fold(0.0, f64::max),
             std::fs::metadata(&page)?.len() / 1000,
         );
-        if middle.is_nan() || middle >= BAR {
+        if middle.is_nan() || middle >= MAX_MEDIAN_MS {
             return Ok(ExitCode::FAILURE);
         }
     }

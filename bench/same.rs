@@ -13,10 +13,10 @@ use busbw_core::record::{Half, Line};
 use busbw_stats::{Rule, Verdict, compare};
 
 /// Launches a side.
-const LAUNCHES: usize = 8;
+const LAUNCHES_PER_SIDE: usize = 8;
 
 /// Three sizes: one that is all latency, one within caches, one beyond the second level.
-const LINE: &str = "all_reduce -b 8 -e 2M -f 512 -g 2 --json --no-record";
+const ARGUMENTS: &str = "all_reduce -b 8 -e 2M -f 512 -g 2 --json --no-record";
 
 /// A point of comparison: size and placement.
 type Point = (u64, &'static str);
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 /// Points of one comparison: three sizes, two placements.
-const POINTS: usize = 6;
+const POINTS_PER_COMPARISON: usize = 6;
 
 /// Runs comparisons and returns the share that came out different; none when not every point of
 /// every comparison was there with all its launches.
@@ -49,7 +49,7 @@ fn run(comparisons: usize, in_turns: bool) -> Option<f64> {
         let sides = measure(in_turns);
         for (point, a) in &sides[0] {
             let Some(b) = sides[1].get(point) else { continue };
-            if a.len() != LAUNCHES || b.len() != LAUNCHES {
+            if a.len() != LAUNCHES_PER_SIDE || b.len() != LAUNCHES_PER_SIDE {
                 continue;
             }
             let word = match compare(a, b, &Rule::default()).verdict {
@@ -62,7 +62,7 @@ fn run(comparisons: usize, in_turns: bool) -> Option<f64> {
     }
     let order = if in_turns { "in turns (ABBA)" } else { "one after the other" };
     println!(
-        "{comparisons} A/A comparisons {order}, {LAUNCHES} launches a side, `busbw {LINE}`, {:.0} s:",
+        "{comparisons} A/A comparisons {order}, {LAUNCHES_PER_SIDE} launches a side, `busbw {ARGUMENTS}`, {:.0} s:",
         begun.elapsed().as_secs_f64()
     );
     let (mut different, mut all) = (0, 0);
@@ -79,17 +79,17 @@ fn run(comparisons: usize, in_turns: bool) -> Option<f64> {
     }
     let share = different as f64 / all.max(1) as f64;
     println!("  different: {different} of {all} = {:.2} %", share * 100.0);
-    (all == comparisons * POINTS && all > 0).then_some(share)
+    (all == comparisons * POINTS_PER_COMPARISON && all > 0).then_some(share)
 }
 
 /// Launch medians of two sides of the same program, by point.
 fn measure(in_turns: bool) -> [BTreeMap<Point, Vec<f64>>; 2] {
     let mut sides = [BTreeMap::new(), BTreeMap::new()];
-    for launch in 0..2 * LAUNCHES {
+    for launch in 0..2 * LAUNCHES_PER_SIDE {
         let side = match in_turns {
             // A B B A A B B A …
             true => usize::from(matches!(launch % 4, 1 | 2)),
-            false => launch / LAUNCHES,
+            false => launch / LAUNCHES_PER_SIDE,
         };
         for (point, time) in launch_once() {
             sides[side].entry(point).or_insert_with(Vec::new).push(time);
@@ -100,7 +100,7 @@ fn measure(in_turns: bool) -> [BTreeMap<Point, Vec<f64>>; 2] {
 
 fn launch_once() -> Vec<(Point, f64)> {
     let output = Command::new(env!("CARGO_BIN_EXE_busbw"))
-        .args(LINE.split_whitespace())
+        .args(ARGUMENTS.split_whitespace())
         .stderr(Stdio::null())
         .output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();

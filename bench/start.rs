@@ -13,7 +13,7 @@ use busbw_stats::{median, median_interval};
 use tempfile::TempDir;
 
 /// Launches of each measurement.
-const LAUNCHES: usize = 21;
+const MEASURED_LAUNCHES: usize = 21;
 
 fn main() -> std::io::Result<()> {
     first_row()?;
@@ -44,11 +44,11 @@ fn first_row() -> std::io::Result<()> {
         Some(milliseconds)
     };
     launch(cache.path());
-    print("measured before", line, (0..LAUNCHES).filter_map(|_| launch(cache.path())));
+    print("measured before", line, (0..MEASURED_LAUNCHES).filter_map(|_| launch(cache.path())));
     print(
         "never measured",
         line,
-        (0..LAUNCHES).filter_map(|_| launch(TempDir::new().ok()?.path())),
+        (0..MEASURED_LAUNCHES).filter_map(|_| launch(TempDir::new().ok()?.path())),
     );
     Ok(())
 }

@@ -16,20 +16,20 @@ use busbw_shm::{Control, WaitPolicy};
 use busbw_stats::median;
 
 /// Barriers and exchanges of each world.
-const ROUNDS: usize = 21;
+const MEASURED_ROUNDS: usize = 21;
 /// Whole runs.
-const LAUNCHES: usize = 5;
+const WHOLE_RUNS: usize = 5;
 /// Ranks of a host, as the launcher says.
-const ON_A_HOST: usize = 8;
+const RANKS_PER_HOST: usize = 8;
 /// Set for processes that are members only: the hub's address and the rank.
-const MEMBER: &str = "BUSBW_BENCH_MEMBER";
+const MEMBER_VARIABLE: &str = "BUSBW_BENCH_MEMBER";
 
 type Anyhow<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Anyhow<()> {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     let ranks: usize = words.next().map_or(Ok(1000), |word| word.parse())?;
-    if let Ok(text) = std::env::var(MEMBER) {
+    if let Ok(text) = std::env::var(MEMBER_VARIABLE) {
         let (rank, hub) = text.split_once(' ').ok_or("garbled")?;
         return member(rank.parse()?, hub, ranks);
     }
@@ -45,21 +45,21 @@ fn main() -> Anyhow<()> {
 
 /// Members that are processes of this program, of hosts of their own as far as the hub knows.
 fn engine_alone(ranks: usize) -> Anyhow<()> {
-    let (events, heard) = mpsc::channel::<HubEvent>();
+    let (sender, events) = mpsc::channel::<HubEvent>();
     let before = status("self", "VmRSS")?;
-    let hub = Hub::open(ranks, ranks, ListenScope::Host, "secret", b"begin", events)?;
+    let hub = Hub::open(ranks, ranks, ListenScope::Host, "secret", b"begin", sender)?;
     let begun = Instant::now();
     let mut children = Vec::new();
     for rank in 0..ranks {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(ranks.to_string()).env(MEMBER, format!("{rank} {}", hub.address()));
+        command.arg(ranks.to_string()).env(MEMBER_VARIABLE, format!("{rank} {}", hub.address()));
         let stdout = if rank == 0 { Stdio::piped() } else { Stdio::null() };
         children.push(command.stdout(stdout).spawn()?);
     }
     let started = begun.elapsed();
     let mut joined = 0;
     while joined < ranks {
-        let event = heard.recv_timeout(Duration::from_secs(60))?;
+        let event = events.recv_timeout(Duration::from_secs(60))?;
         joined += usize::from(matches!(event, HubEvent::Joined { .. }));
     }
     let complete = begun.elapsed();
@@ -97,7 +97,7 @@ fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
     // The first one waits for everybody to start.
     member.barrier(None)?;
     let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
+    for _ in 0..MEASURED_ROUNDS {
         let begun = Instant::now();
         member.barrier(None)?;
         times[0].push(begun.elapsed().as_secs_f64() * 1e3);
@@ -110,7 +110,7 @@ fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
     if rank == 0 {
         let [barrier, allgather] = times.map(|times| median(&times).unwrap_or(f64::NAN));
         println!(
-            "barrier {barrier:.1} ms, allgather of 64 B {allgather:.1} ms (medians of {ROUNDS})"
+            "barrier {barrier:.1} ms, allgather of 64 B {allgather:.1} ms (medians of {MEASURED_ROUNDS})"
         );
     }
     member.leave();
@@ -120,14 +120,14 @@ fn member(rank: usize, hub: &str, ranks: usize) -> Anyhow<()> {
 /// The program itself, its processes joining over TCP as workers do.
 fn whole_runs(ranks: usize) -> Anyhow<()> {
     let mut figures: [Vec<f64>; 7] = Default::default();
-    for _ in 0..LAUNCHES {
+    for _ in 0..WHOLE_RUNS {
         let seen = whole_run(ranks)?;
         figures.iter_mut().zip(seen).for_each(|(figures, seen)| figures.push(seen));
     }
     let [started, met, complete, over, memory, threads, files] =
         figures.map(|figures| median(&figures).unwrap_or(f64::NAN));
     println!(
-        "whole run, {ranks} processes: started in {started:.2} s; after the last start, everybody was in {met:.2} s, the world complete {complete:.2} s, everything over {over:.2} s; supervisor: {memory:.0} kB at most, {threads:.0} threads, {files:.0} open files (medians of {LAUNCHES})"
+        "whole run, {ranks} processes: started in {started:.2} s; after the last start, everybody was in {met:.2} s, the world complete {complete:.2} s, everything over {over:.2} s; supervisor: {memory:.0} kB at most, {threads:.0} threads, {files:.0} open files (medians of {WHOLE_RUNS})"
     );
     Ok(())
 }
@@ -148,10 +148,10 @@ fn whole_run(ranks: usize) -> Anyhow<[f64; 7]> {
             .env("BUSBW_NO_RECORD", "1")
             .env("RANK", rank.to_string())
             .env("WORLD_SIZE", ranks.to_string())
-            .env("LOCAL_RANK", (rank % ON_A_HOST).to_string())
+            .env("LOCAL_RANK", (rank % RANKS_PER_HOST).to_string())
             // Unlike the number of all: so they are not known to be on one host.
-            .env("LOCAL_WORLD_SIZE", ON_A_HOST.min(ranks - 1).to_string())
-            .env("NCCL_HOSTID", format!("host-{}", rank / ON_A_HOST))
+            .env("LOCAL_WORLD_SIZE", RANKS_PER_HOST.min(ranks - 1).to_string())
+            .env("NCCL_HOSTID", format!("host-{}", rank / RANKS_PER_HOST))
             .env("MASTER_ADDR", "127.0.0.1")
             .env("MASTER_PORT", &port)
             .stdout(Stdio::null())

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{
     ours,
-    points::{BUFFER, Point},
+    points::{MAX_BUFFER_BYTES, Point},
 };
 
 /// Who is launched.
@@ -47,7 +47,7 @@ impl Side {
 pub const SIDES: [Side; 4] = [Side::Busbw, Side::OpenMpi, Side::Again, Side::Mpich];
 
 /// Seconds after which a launch has failed: a peer that spins may take for ever on a busy machine.
-const PATIENCE: &str = "300";
+const RUN_TIMEOUT_S: &str = "300";
 
 /// Times of one point in one mode, microseconds.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ impl Peers {
         budget_us: f64,
     ) -> Result<Lines, String> {
         let arguments = || {
-            let fixed = [BUFFER.to_string(), budget_us.to_string()];
+            let fixed = [MAX_BUFFER_BYTES.to_string(), budget_us.to_string()];
             fixed.into_iter().chain(points.iter().map(Point::to_string))
         };
         let output = match side {
@@ -109,7 +109,7 @@ impl Peers {
 
     fn open_mpi(&self, ranks: usize) -> Command {
         let mut command = Command::new("timeout");
-        command.args([PATIENCE, "mpirun.openmpi", "-n", &ranks.to_string()]);
+        command.args([RUN_TIMEOUT_S, "mpirun.openmpi", "-n", &ranks.to_string()]);
         // It refuses root, in containers too, unless told twice.
         for allowed in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
             command.env(allowed, "1");
@@ -126,7 +126,14 @@ impl Peers {
     fn mpich(&self, ranks: usize) -> Command {
         let mut command = Command::new("timeout");
         let binding = if ranks <= cores() { "core" } else { "none" };
-        command.args([PATIENCE, "mpiexec.hydra", "-n", &ranks.to_string(), "-bind-to", binding]);
+        command.args([
+            RUN_TIMEOUT_S,
+            "mpiexec.hydra",
+            "-n",
+            &ranks.to_string(),
+            "-bind-to",
+            binding,
+        ]);
         command.arg(self.program("mpich"));
         command
     }

@@ -27,7 +27,7 @@ pub fn launch(ranks: usize, arguments: impl Iterator<Item = String>) -> Result<O
     let arguments: Vec<String> = arguments.collect();
     let control = Control::create(ranks).map_err(|e| refused(&e))?;
     let buffers = (0..ranks)
-        .map(|rank| Buffers::create(rank, points::BUFFER as usize, false))
+        .map(|rank| Buffers::create(rank, points::MAX_BUFFER_BYTES as usize, false))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| refused(&e))?;
     let program = std::env::current_exe().map_err(|e| refused(&e))?;

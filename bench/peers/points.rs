@@ -18,7 +18,7 @@ const MPI: [Collective; 10] = [
 ];
 
 /// Sizes of one message, bytes.
-const SIZES: [u64; 13] = [
+const DEFAULT_SIZES_BYTES: [u64; 13] = [
     8,
     32,
     128,
@@ -35,7 +35,7 @@ const SIZES: [u64; 13] = [
 ];
 
 /// No rank's buffer is larger: where it holds a message for every rank, sizes end earlier.
-pub const BUFFER: u64 = 64 << 20;
+pub const MAX_BUFFER_BYTES: u64 = 64 << 20;
 
 /// A collective at a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,12 +75,12 @@ pub fn rooted(collective: Collective) -> bool {
 pub fn all(collectives: &[String], sizes: &[u64], ranks: usize) -> Vec<Point> {
     let chosen =
         |c: &Collective| collectives.is_empty() || collectives.iter().any(|n| n == c.name());
-    let sizes = if sizes.is_empty() { &SIZES } else { sizes };
+    let sizes = if sizes.is_empty() { &DEFAULT_SIZES_BYTES } else { sizes };
     let mut points = Vec::new();
     for collective in MPI.into_iter().filter(chosen) {
         for &size in sizes {
             let (send, recv) = extents(collective, size, ranks);
-            if send.max(recv) <= BUFFER {
+            if send.max(recv) <= MAX_BUFFER_BYTES {
                 points.push(Point { collective: collective.name(), size });
             }
         }

@@ -22,19 +22,19 @@ use super::{
 use nccl_plugin_busbw::network::{Failure, Result};
 
 /// NCCL_SOCKET_RETRY_CNT.
-const RETRIES: u32 = 34;
+const MAX_CONNECT_RETRIES: u32 = 34;
 /// NCCL_SOCKET_RETRY_SLEEP_MSEC; the pause grows by this much with each retry.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_DELAY_STEP: Duration = Duration::from_millis(100);
 /// ncclSocketTypeNetSocket.
-const KIND: u32 = 3;
+const SOCKET_TYPE: u32 = 3;
 /// Magic, type, and which of the sockets it is; the last one is the one for sizes.
-pub(super) const GREETING: usize = 13;
+pub(super) const GREETING_BYTES: usize = 13;
 
 /// The first bytes on a socket.
-pub(super) fn greeting(magic: u64, index: u8) -> [u8; GREETING] {
-    let mut words = [0; GREETING];
+pub(super) fn greeting(magic: u64, index: u8) -> [u8; GREETING_BYTES] {
+    let mut words = [0; GREETING_BYTES];
     words[..8].copy_from_slice(&magic.to_le_bytes());
-    words[8..12].copy_from_slice(&KIND.to_le_bytes());
+    words[8..12].copy_from_slice(&SOCKET_TYPE.to_le_bytes());
     words[12] = index;
     words
 }
@@ -115,9 +115,9 @@ impl Connecting {
                 let mut words = greeting(self.to.magic, self.made.len() as u8);
                 // SAFETY: the greeting is there.
                 *sent += unsafe {
-                    socket.progress(Direction::Send, words.as_mut_ptr(), GREETING, *sent)?
+                    socket.progress(Direction::Send, words.as_mut_ptr(), GREETING_BYTES, *sent)?
                 };
-                if *sent < GREETING {
+                if *sent < GREETING_BYTES {
                     return Ok(false);
                 }
                 let next = Stage::Waits(Instant::now());
@@ -157,10 +157,10 @@ impl Connecting {
                 | Errno::CONNREFUSED),
             ) => {
                 self.retries += 1;
-                if self.retries > RETRIES {
+                if self.retries > MAX_CONNECT_RETRIES {
                     return Err(unreachable(&self.to.address, error, Status::REMOTE));
                 }
-                self.stage = Stage::Waits(Instant::now() + PAUSE * self.retries);
+                self.stage = Stage::Waits(Instant::now() + RETRY_DELAY_STEP * self.retries);
             }
             Err(error) => return Err(unreachable(&self.to.address, error, Status::SYSTEM)),
         }

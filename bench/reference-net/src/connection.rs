@@ -14,11 +14,11 @@ use super::{
 use nccl_plugin_busbw::network::{Failure, Receiver, Request, Result, Sender};
 
 /// Bytes of the size field.
-const SIZE: usize = 4;
+const SIZE_FIELD_BYTES: usize = 4;
 /// Messages up to this many bytes are sent in one call with their size (NCCL_SOCKET_INLINE).
-const INLINE: usize = 128;
+const MAX_INLINE_BYTES: usize = 128;
 /// Bytes of a piece at least (NCCL_SOCKET_MIN_TASKSIZE).
-const PIECE: usize = 64 << 10;
+const MIN_PIECE_BYTES: usize = 64 << 10;
 
 /// The sending end.
 pub(super) struct Sending(Connection);
@@ -86,7 +86,7 @@ struct Asked {
     /// Bytes of `first` that have moved.
     first_moved: usize,
     /// The size, and what goes with it.
-    first: [u8; SIZE + INLINE],
+    first: [u8; SIZE_FIELD_BYTES + MAX_INLINE_BYTES],
     /// Whether both ends know the size.
     agreed: bool,
     /// Bytes of the data that have moved over the control socket.
@@ -97,7 +97,7 @@ struct Asked {
 
 /// Bytes of a message that go with its size.
 fn inline(size: usize) -> usize {
-    if size <= INLINE { size } else { 0 }
+    if size <= MAX_INLINE_BYTES { size } else { 0 }
 }
 
 impl Connection {
@@ -106,7 +106,7 @@ impl Connection {
             data: std::ptr::null_mut(),
             size: 0,
             first_moved: 0,
-            first: [0; SIZE + INLINE],
+            first: [0; SIZE_FIELD_BYTES + MAX_INLINE_BYTES],
             agreed: false,
             offset: 0,
             pieces: Vec::new(),
@@ -162,19 +162,19 @@ impl Connection {
             Direction::Send => {
                 let with = inline(asked.size);
                 // It fits: `isend` refuses longer messages.
-                asked.first[..SIZE].copy_from_slice(&(asked.size as u32).to_le_bytes());
+                asked.first[..SIZE_FIELD_BYTES].copy_from_slice(&(asked.size as u32).to_le_bytes());
                 if with > 0 {
                     // SAFETY: the message is there.
                     let data = unsafe { std::slice::from_raw_parts(asked.data, with) };
-                    asked.first[SIZE..SIZE + with].copy_from_slice(data);
+                    asked.first[SIZE_FIELD_BYTES..SIZE_FIELD_BYTES + with].copy_from_slice(data);
                 }
-                if self.control.more(self.direction, asked, SIZE + with)? {
+                if self.control.more(self.direction, asked, SIZE_FIELD_BYTES + with)? {
                     (asked.agreed, asked.offset) = (true, with);
                 }
             }
             Direction::Receive => {
-                if asked.first_moved < SIZE {
-                    if !self.control.more(self.direction, asked, SIZE)? {
+                if asked.first_moved < SIZE_FIELD_BYTES {
+                    if !self.control.more(self.direction, asked, SIZE_FIELD_BYTES)? {
                         return Ok(false);
                     }
                     let [a, b, c, d, ..] = asked.first;
@@ -210,7 +210,7 @@ impl Connection {
         if sockets.is_empty() {
             return Ok(());
         }
-        let piece = PIECE.max((asked.size - asked.offset).div_ceil(sockets.len()));
+        let piece = MIN_PIECE_BYTES.max((asked.size - asked.offset).div_ceil(sockets.len()));
         let mut from = asked.offset;
         while from < asked.size {
             let bytes = piece.min(asked.size - from);

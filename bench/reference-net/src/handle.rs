@@ -17,8 +17,8 @@ pub(super) struct ListenAddress {
 }
 
 /// Begins a handle of ours.
-const MARK: [u8; 4] = *b"bwR1";
-const STATE: std::ops::Range<usize> = 40..48;
+const HANDLE_MARK: [u8; 4] = *b"bwR1";
+const STATE_OFFSETS: std::ops::Range<usize> = 40..48;
 
 impl ListenAddress {
     /// Writes a new handle.
@@ -28,7 +28,7 @@ impl ListenAddress {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
             IpAddr::V6(v6) => v6,
         };
-        handle[..4].copy_from_slice(&MARK);
+        handle[..4].copy_from_slice(&HANDLE_MARK);
         handle[4] = self.threads;
         handle[5] = self.sockets_per_thread;
         handle[6..8].copy_from_slice(&self.address.port().to_le_bytes());
@@ -45,7 +45,8 @@ impl ListenAddress {
         let octets = handle[16..].first_chunk::<16>().copied().unwrap_or_default();
         let address = Ipv6Addr::from(octets).to_canonical();
         let [_, _, _, _, threads, sockets_per_thread, low, high] = array(0);
-        if handle[..4] != MARK || usize::from(threads) * usize::from(sockets_per_thread) > 64 {
+        if handle[..4] != HANDLE_MARK || usize::from(threads) * usize::from(sockets_per_thread) > 64
+        {
             let text = "cannot connect: the other end has another network than this one (NCCL_NET_PLUGIN must be \
                         the same on all ranks)";
             return Err(Failure::new(Status::INVALID_USAGE, text));
@@ -61,12 +62,12 @@ impl ListenAddress {
 
 /// Number of the connection that this handle opens; 0 before the first call of connect.
 pub(super) fn state(handle: &Handle) -> u64 {
-    u64::from_le_bytes(handle[STATE].first_chunk::<8>().copied().unwrap_or_default())
+    u64::from_le_bytes(handle[STATE_OFFSETS].first_chunk::<8>().copied().unwrap_or_default())
 }
 
 /// Writes it.
 pub(super) fn set_state(handle: &mut Handle, state: u64) {
-    handle[STATE].copy_from_slice(&state.to_le_bytes());
+    handle[STATE_OFFSETS].copy_from_slice(&state.to_le_bytes());
 }
 
 #[cfg(test)]

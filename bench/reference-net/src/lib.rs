@@ -38,14 +38,14 @@ use self::{
 };
 
 /// What NCCL's log calls it.
-const NAME: &str = "reference";
+const PLUGIN_NAME: &str = "reference";
 
 /// The dynamic loader calls this before NCCL looks up a table.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = {
     extern "C" fn loaded() {
-        exported::replace(NAME, made);
+        exported::replace(PLUGIN_NAME, made);
     }
     loaded
 };
@@ -54,7 +54,7 @@ fn made() -> Result<Box<dyn Network>> {
     let settings = Settings::of_environment()?;
     let (threads, sockets) = (settings.threads, settings.sockets_per_thread);
     log::info(&format!(
-        "NET/{NAME}: NCCL's own sockets re-implemented, for comparison: {threads} threads, {sockets} sockets each"
+        "NET/{PLUGIN_NAME}: NCCL's own sockets re-implemented, for comparison: {threads} threads, {sockets} sockets each"
     ));
     Ok(Box::new(Reference::new(settings, devices::one_each()?)))
 }

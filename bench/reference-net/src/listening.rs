@@ -12,8 +12,8 @@ use rustix::{
 };
 
 use super::{
-    NAME, Settings,
-    connecting::{GREETING, Parts, greeting},
+    PLUGIN_NAME, Settings,
+    connecting::{GREETING_BYTES, Parts, greeting},
     connection::Receiving,
     handle::ListenAddress,
     socket::{Direction, Socket, opened, set_flags},
@@ -24,7 +24,7 @@ use nccl_plugin_busbw::{
 };
 
 /// Backlog, as NCCL sets it.
-const WAITING: i32 = 16384;
+const BACKLOG: i32 = 16384;
 
 /// Listens for the sockets of one connection.
 pub(super) struct Listening {
@@ -32,7 +32,7 @@ pub(super) struct Listening {
     address: SocketAddr,
     settings: Settings,
     /// Sockets whose greeting is incomplete, with the bytes received.
-    unknown: Vec<(Socket, [u8; GREETING], usize)>,
+    unknown: Vec<(Socket, [u8; GREETING_BYTES], usize)>,
     /// Data sockets by their number, and the one for sizes.
     known: Vec<Option<Socket>>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Listening {
 impl Listening {
     pub fn new(address: IpAddr, settings: &Settings) -> Result<Listening> {
         let socket = opened(&SocketAddr::new(address, 0), Some(address), settings)?;
-        let port = listen(&socket, WAITING).and_then(|()| getsockname(&socket));
+        let port = listen(&socket, BACKLOG).and_then(|()| getsockname(&socket));
         let address = port
             .and_then(SocketAddr::try_from)
             .map_err(|error| Failure::system(&format!("cannot listen on {address}"), &error))?;
@@ -68,7 +68,7 @@ impl Listening {
                     let peer = from
                         .and_then(|from: SocketAddrAny| from.try_into().ok())
                         .unwrap_or(self.address);
-                    self.unknown.push((Socket { fd, peer }, [0; GREETING], 0));
+                    self.unknown.push((Socket { fd, peer }, [0; GREETING_BYTES], 0));
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 // accept(2): errors of a connection that ended before it was accepted.
@@ -97,25 +97,26 @@ impl Listening {
     /// Reads a socket's greeting: keeps a socket of ours, closes another, and keeps one with an incomplete greeting for later.
     fn read_greeting(
         &mut self,
-        (socket, mut words, mut received): (Socket, [u8; GREETING], usize),
+        (socket, mut words, mut received): (Socket, [u8; GREETING_BYTES], usize),
     ) {
         // SAFETY: the words' place is ours.
-        match unsafe { socket.progress(Direction::Receive, words.as_mut_ptr(), GREETING, received) }
-        {
+        match unsafe {
+            socket.progress(Direction::Receive, words.as_mut_ptr(), GREETING_BYTES, received)
+        } {
             Ok(bytes) => received += bytes,
             // It closed before its greeting was complete.
             Err(_) => return,
         }
-        if received < GREETING {
+        if received < GREETING_BYTES {
             self.unknown.push((socket, words, received));
             return;
         }
-        let index = words[GREETING - 1];
+        let index = words[GREETING_BYTES - 1];
         let place = self.known.get_mut(usize::from(index)).filter(|place| place.is_none());
         match place {
             Some(place) if words == greeting(self.settings.magic, index) => *place = Some(socket),
             _ => log::info(&format!(
-                "NET/{NAME}: connection from {} has another greeting: closed",
+                "NET/{PLUGIN_NAME}: connection from {} has another greeting: closed",
                 socket.peer
             )),
         }

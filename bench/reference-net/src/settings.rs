@@ -6,17 +6,17 @@ use std::{net::IpAddr, ops::RangeInclusive};
 use nccl_plugin_busbw::network::{Failure, Result};
 
 /// Threads of a connection.
-const THREADS: &str = "NCCL_SOCKET_NTHREADS";
+const THREADS_VARIABLE: &str = "NCCL_SOCKET_NTHREADS";
 /// Sockets of a thread.
-const SOCKETS: &str = "NCCL_NSOCKS_PERTHREAD";
+const SOCKETS_VARIABLE: &str = "NCCL_NSOCKS_PERTHREAD";
 /// Local addresses of its sockets, in turn, where each address has a path of its own: "10.0.1.1,10.0.2.1".
-const BIND: &str = "REFERENCE_NET_BIND";
-/// MAX_THREADS.
-const MOST_THREADS: usize = 16;
-/// MAX_SOCKETS.
-const MOST_SOCKETS: usize = 64;
+const BIND_VARIABLE: &str = "REFERENCE_NET_BIND";
+/// Of a connection (NCCL, MAX_THREADS).
+const MAX_THREADS: usize = 16;
+/// Of a connection (NCCL, MAX_SOCKETS).
+const MAX_SOCKETS: usize = 64;
 /// NCCL_SOCKET_MAGIC, of src/include/socket.h.
-const MAGIC: u64 = 0x564a_b9f2_fc4b_9d6c;
+const SOCKET_MAGIC: u64 = 0x564a_b9f2_fc4b_9d6c;
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,20 +55,21 @@ impl Settings {
                 Failure::variable(name, &text, &expected)
             })
         };
-        let threads = count(THREADS, 0, 0..=MOST_THREADS)?;
-        let most = MOST_SOCKETS / threads.max(1);
-        let sockets_per_thread = count(SOCKETS, 1, 1..=most)?;
-        let bind = variable(BIND).unwrap_or_default();
+        let threads = count(THREADS_VARIABLE, 0, 0..=MAX_THREADS)?;
+        let most = MAX_SOCKETS / threads.max(1);
+        let sockets_per_thread = count(SOCKETS_VARIABLE, 1, 1..=most)?;
+        let bind = variable(BIND_VARIABLE).unwrap_or_default();
         let addresses = bind.split(',').filter(|word| !word.is_empty());
-        let addresses = addresses
-            .map(|word| word.parse().map_err(|_| Failure::variable(BIND, word, "an address")));
+        let addresses = addresses.map(|word| {
+            word.parse().map_err(|_| Failure::variable(BIND_VARIABLE, word, "an address"))
+        });
         let magic = variable("NCCL_SOCKET_MAGIC").and_then(|text| number(&text));
         let bytes =
             |name| variable(name).and_then(|text| text.parse().ok()).filter(|&bytes| bytes > 0);
         Ok(Settings {
             threads,
             sockets_per_thread,
-            magic: magic.unwrap_or(MAGIC),
+            magic: magic.unwrap_or(SOCKET_MAGIC),
             send_buffer: bytes("NCCL_SOCKET_SNDBUF"),
             receive_buffer: bytes("NCCL_SOCKET_RCVBUF"),
             bind: addresses.collect::<Result<_>>()?,
@@ -99,18 +100,21 @@ mod tests {
 
     #[test]
     fn one_socket_and_no_thread_unless_more_is_asked_for() {
-        for variables in [&[][..], &[(THREADS, ""), (SOCKETS, "")]] {
+        for variables in [&[][..], &[(THREADS_VARIABLE, ""), (SOCKETS_VARIABLE, "")]] {
             let settings = read(variables).unwrap();
-            assert_eq!((settings.threads, settings.sockets(), settings.magic), (0, 0, MAGIC));
+            assert_eq!(
+                (settings.threads, settings.sockets(), settings.magic),
+                (0, 0, SOCKET_MAGIC)
+            );
         }
     }
 
     #[test]
     fn threads_sockets_and_addresses_are_read() {
         let asked = [
-            (THREADS, "2"),
-            (SOCKETS, "8"),
-            (BIND, "10.0.0.1,fd00::1"),
+            (THREADS_VARIABLE, "2"),
+            (SOCKETS_VARIABLE, "8"),
+            (BIND_VARIABLE, "10.0.0.1,fd00::1"),
             ("NCCL_SOCKET_MAGIC", "0x12"),
         ];
         let settings = read(&asked).unwrap();
@@ -127,9 +131,10 @@ mod tests {
             ("1", "0", "from 1 to 64"),
             ("1", "x", "from 1 to 64"),
         ] {
-            let error = read(&[(THREADS, threads), (SOCKETS, sockets)]).unwrap_err();
+            let error =
+                read(&[(THREADS_VARIABLE, threads), (SOCKETS_VARIABLE, sockets)]).unwrap_err();
             assert!(error.text.contains(why), "{error}");
         }
-        assert!(read(&[(BIND, "eth0")]).is_err());
+        assert!(read(&[(BIND_VARIABLE, "eth0")]).is_err());
     }
 }

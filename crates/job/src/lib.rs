@@ -2,6 +2,7 @@
 //! Not the data path, and not what ranks measure.
 #![forbid(unsafe_code)]
 
+mod frame;
 /// Hosts and how many processes each gets.
 pub mod hosts;
 /// What a launcher's variables say of this process.

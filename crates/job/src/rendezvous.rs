@@ -4,10 +4,12 @@
 
 mod accept;
 pub mod address;
-pub mod authentication;
+mod authentication;
 mod connect;
 pub mod framed_stream;
+mod hello;
 pub mod interface;
+mod join;
 mod join_request;
 mod missing_workers;
 mod server;
@@ -27,6 +29,9 @@ use serde::{Deserialize, Serialize};
 
 /// Least time for all workers to join; a longer -T extends it.
 const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long either side of a handshake waits for the other.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the rendezvous may take, given -T in seconds.
 pub fn rendezvous_timeout(timeout_s: Option<u64>) -> Duration {
@@ -64,11 +69,6 @@ pub struct JoinRequest {
 /// From a worker to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToCoordinator {
-    /// First message of the handshake: the coordinator authenticates this nonce.
-    ClientChallenge {
-        /// Random; the coordinator's tag covers it.
-        nonce: String,
-    },
     /// Last message of the handshake: the worker's authentication tag, and its request to join.
     Join {
         /// Over the coordinator's nonce.
@@ -82,22 +82,20 @@ pub enum ToCoordinator {
     Ended,
 }
 
-/// From the coordinator to a worker.
+/// From the coordinator to a worker; `A` is its rank assignment, which belongs to `busbw-runner`.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToWorker {
-    /// The coordinator's authentication tag and its own nonce; the endpoints to use instead, if any.
-    ServerChallenge {
+pub enum ToWorker<A> {
+    /// Part of the handshake: the coordinator's authentication tag; the endpoints to use instead, if any.
+    Authentication {
         /// Over the worker's nonce.
         auth_tag: String,
-        /// Random; the worker's tag covers it.
-        nonce: String,
         /// Where to connect instead; empty if here.
         redirect: Vec<SocketAddr>,
     },
     /// The rank assignment; this many descriptors follow.
     Assign {
         /// What to run.
-        assignment: serde_json::Value,
+        assignment: A,
         /// How many descriptors follow.
         descriptors: usize,
     },

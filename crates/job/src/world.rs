@@ -3,8 +3,8 @@
 
 mod hub;
 mod member;
+mod messages;
 mod solo;
-mod wire;
 
 pub use hub::{Hub, HubEvent, ListenScope};
 pub use member::{JoinParameters, Member};

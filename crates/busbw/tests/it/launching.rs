@@ -60,7 +60,7 @@ fn what_launchers_are_told() {
     let folder = launchers();
     fs::write(folder.path().join("hosts"), "node1 slots=2\nnode2\n").unwrap();
     let job = "-b 8 -e 64M --launcher";
-    let told = |words: &str| {
+    let printed = |words: &str| {
         let mut command = busbw(folder.path(), &format!("all_reduce {job} {words} --dry-run"));
         command.env("NCCL_DEBUG", "INFO").env("UCX_TLS", "tcp").env("EDITOR", "vi");
         command.env("MASTER_PORT", "29500").current_dir(folder.path());
@@ -72,29 +72,29 @@ fn what_launchers_are_told() {
     let list = "BUSBW_NO_RECORD,MASTER_PORT,NCCL_DEBUG,UCX_TLS";
     let rest = "busbw all_reduce -b 8 -e 64M";
     assert_eq!(
-        told("mpirun -H a:8,b:8"),
+        printed("mpirun -H a:8,b:8"),
         format!("mpirun -n 16 --map-by slot -H a:8,b:8 {passed} -x MASTER_ADDR=a {rest}")
     );
     assert_eq!(
-        told("mpirun --launcher-command=mpiexec.hydra -H [::1]:8 --np 4"),
+        printed("mpirun --launcher-command=mpiexec.hydra -H [::1]:8 --np 4"),
         format!("mpiexec.hydra -n 4 -hosts '[::1]:4' -genvlist {list} {rest}")
     );
     assert_eq!(
-        told("mpirun --launcher-command=mpiexec.hydra --hostfile hosts"),
+        printed("mpirun --launcher-command=mpiexec.hydra --hostfile hosts"),
         format!(
             "mpiexec.hydra -n 3 -hosts node1:2,node2:1 -genvlist {list} -genv MASTER_ADDR node1 {rest}"
         )
     );
-    assert_eq!(told("mpirun"), format!("mpirun {passed} {rest}"));
-    assert_eq!(told("slurm"), format!("srun --disable-status --export=ALL {rest}"));
+    assert_eq!(printed("mpirun"), format!("mpirun {passed} {rest}"));
+    assert_eq!(printed("slurm"), format!("srun --disable-status --export=ALL {rest}"));
     assert_eq!(
-        told("slurm -H b:2,a:1"),
+        printed("slurm -H b:2,a:1"),
         format!(
             "srun --disable-status --export=ALL,MASTER_ADDR=b --ntasks=3 --nodes=2 --distribution=arbitrary --nodelist=b,b,a {rest}"
         )
     );
-    assert_eq!(told("local -H localhost:4"), format!("{rest} -g 4"));
-    let ssh = told("ssh -H me@a:8,b:8");
+    assert_eq!(printed("local -H localhost:4"), format!("{rest} -g 4"));
+    let ssh = printed("ssh -H me@a:8,b:8");
     let lines: Vec<&str> = ssh.lines().collect();
     assert_eq!(lines.len(), 2, "{ssh}");
     assert!(lines[0].starts_with("ssh -T -o BatchMode=yes ") && lines[0].contains(" -l me -- a "));

@@ -34,9 +34,9 @@ const BACKLOG: i32 = 1 << 14;
 pub struct Rendezvous {
     address: RendezvousAddress,
     /// The job's secret, or, where its launcher has none, its name.
-    pub key: String,
+    pub(super) key: String,
     /// What `--interface` selected, for a rendezvous over TCP.
-    pub interface: Option<ChosenInterface>,
+    pub(super) interface: Option<ChosenInterface>,
     /// Why `--interface` selected nothing. The rendezvous takes place all the same, so that every process
     /// reports it.
     interface_error: Option<String>,
@@ -112,12 +112,12 @@ impl Rendezvous {
     }
 
     /// What `--interface` selected.
-    pub fn interface(&self) -> Option<&ChosenInterface> {
+    pub(super) fn interface(&self) -> Option<&ChosenInterface> {
         self.interface.as_ref()
     }
 
     /// Why `--interface` selects nothing on this host.
-    pub fn interface_error(&self) -> Option<ExitError> {
+    pub(super) fn interface_error(&self) -> Option<ExitError> {
         self.interface_error.as_ref().map(|text| ExitError::new(Exit::Usage, text))
     }
 
@@ -138,7 +138,7 @@ impl Rendezvous {
     }
 
     /// The address, for messages.
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match &self.address {
             RendezvousAddress::Host(_) => "on this host".to_owned(),
             RendezvousAddress::Network(CoordinatorAddress { hosts, port, .. }) => {
@@ -174,7 +174,11 @@ impl Rendezvous {
     ///
     /// # Errors
     /// When no address accepts, or none is reachable over the selected interface.
-    pub fn connect(&self, redirect: &[SocketAddr], attempt: usize) -> io::Result<FramedStream> {
+    pub(super) fn connect(
+        &self,
+        redirect: &[SocketAddr],
+        attempt: usize,
+    ) -> io::Result<FramedStream> {
         let first = match &self.address {
             RendezvousAddress::Host(name) => {
                 let address = net::SocketAddr::from_abstract_name(name)?;

@@ -1,10 +1,8 @@
-//! The framed stream between a worker and the coordinator: JSON messages behind a 4-byte length, and file
-//! descriptors within a host.
-//! Not what the messages mean.
+//! The framed stream between a worker and the coordinator: JSON messages, and file descriptors within a host.
+//! Not what the messages mean, and not the frame itself (`frame`).
 
 use std::{
-    fs::File,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
+    io::{self, IoSlice, IoSliceMut, Write},
     mem::MaybeUninit,
     net::{IpAddr, SocketAddr, TcpStream},
     os::{
@@ -16,7 +14,6 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg, sockopt,
@@ -25,21 +22,17 @@ use rustix::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Largest message: a rank assignment with its tables stays far below.
-const MAX_MESSAGE_BYTES: u32 = 1 << 24;
+use crate::frame::{self, FrameReader, Peer};
+
 /// Descriptors a message: the kernel takes 253 (SCM_MAX_FD).
 const MAX_DESCRIPTORS: usize = 200;
 /// How long a send may block because the peer does not read.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One end of a framed stream.
+/// One end of a framed stream: of Unix sockets between processes of one host, of TCP between hosts. Whatever is called of
+/// std's type is the same for both.
 #[derive(Debug)]
-pub enum FramedStream {
-    /// Between processes of one host.
-    Unix(UnixStream),
-    /// Between hosts.
-    Tcp(TcpStream),
-}
+pub struct FramedStream(TcpStream);
 
 impl FramedStream {
     /// Over a Unix socket.
@@ -51,7 +44,7 @@ impl FramedStream {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
-        Ok(FramedStream::Unix(stream))
+        Ok(FramedStream(OwnedFd::from(stream).into()))
     }
 
     /// Over TCP, with keep-alives: a dead host shows within 10 s.
@@ -67,7 +60,7 @@ impl FramedStream {
         sockopt::set_tcp_keepcnt(&stream, 3)?;
         // The same for data that is not acknowledged; milliseconds.
         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
-        Ok(FramedStream::Tcp(stream))
+        Ok(FramedStream(stream))
     }
 
     /// Another handle of the same connection.
@@ -75,26 +68,17 @@ impl FramedStream {
     /// # Errors
     /// When no descriptor is free.
     pub fn try_clone(&self) -> io::Result<FramedStream> {
-        Ok(match self {
-            FramedStream::Unix(stream) => FramedStream::Unix(stream.try_clone()?),
-            FramedStream::Tcp(stream) => FramedStream::Tcp(stream.try_clone()?),
-        })
+        Ok(FramedStream(self.0.try_clone()?))
     }
 
     /// The peer's address; none within a host.
     pub fn peer(&self) -> Option<SocketAddr> {
-        match self {
-            FramedStream::Unix(_) => None,
-            FramedStream::Tcp(stream) => stream.peer_addr().ok(),
-        }
+        self.0.peer_addr().ok()
     }
 
     /// This end's address; none within a host.
     pub fn local(&self) -> Option<IpAddr> {
-        match self {
-            FramedStream::Unix(_) => None,
-            FramedStream::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
-        }
+        Some(self.0.local_addr().ok()?.ip().to_canonical())
     }
 
     /// Sets how long a receive may block; none for ever.
@@ -102,38 +86,42 @@ impl FramedStream {
     /// # Errors
     /// When the socket option cannot be set.
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            FramedStream::Unix(stream) => stream.set_read_timeout(limit),
-            FramedStream::Tcp(stream) => stream.set_read_timeout(limit),
-        }
+        self.0.set_read_timeout(limit)
     }
 
     /// Whether a message or the end of the stream arrives within `limit`.
     pub fn is_ready(&self, limit: Duration) -> bool {
-        let limit =
-            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        let mut fds = [PollFd::new(self, PollFlags::IN)];
-        poll(&mut fds, Some(&limit)).is_ok_and(|ready| ready > 0)
+        let limit = Timespec::try_from(limit).unwrap_or_default();
+        poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
     }
 
     /// Sends one message.
+    ///
+    /// # Errors
+    /// An error of the socket, or a message that is too long.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_vec(message)?;
-        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
-        let frame = [&length.to_le_bytes()[..], &text].concat();
-        match self {
-            FramedStream::Unix(stream) => (&*stream).write_all(&frame),
-            FramedStream::Tcp(stream) => (&*stream).write_all(&frame),
-        }
+        (&self.0).write_all(&frame::json(message)?)
+    }
+
+    /// Receives one message after the handshake.
+    ///
+    /// # Errors
+    /// The end of the stream, an error of the socket, a message that is too long, and text that is not a `T`.
+    pub fn receive<T: DeserializeOwned>(&self) -> io::Result<T> {
+        self.receive_from(Peer::Authenticated)
     }
 
     /// Receives one message.
-    pub fn receive<T: DeserializeOwned>(&self) -> io::Result<T> {
-        let text = match self {
-            FramedStream::Unix(stream) => read(stream),
-            FramedStream::Tcp(stream) => read(stream),
-        };
-        Ok(serde_json::from_slice(&text?)?)
+    pub(super) fn receive_from<T: DeserializeOwned>(&self, peer: Peer) -> io::Result<T> {
+        Ok(serde_json::from_slice(&frame::receive(&self.0, peer)?)?)
+    }
+
+    /// Reads what has arrived, without blocking.
+    ///
+    /// # Errors
+    /// The end of the stream, or an error of the socket.
+    pub(super) fn read(&self, reader: &mut FrameReader) -> io::Result<()> {
+        reader.read(&mut [0; 4096], |piece| Ok(recv(self, piece, RecvFlags::DONTWAIT)?.0))
     }
 
     /// Sends descriptors (SCM_RIGHTS), each chunk of them with one byte.
@@ -174,90 +162,19 @@ impl FramedStream {
     }
 }
 
-/// Reads the text of one message.
-fn read(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length);
-    if length > MAX_MESSAGE_BYTES {
-        return Err(io::Error::other(format!("a message of {length} bytes exceeds the limit")));
-    }
-    let mut text = Vec::new();
-    from.take(length.into()).read_to_end(&mut text)?;
-    if text.len() != length as usize {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(text)
-}
-
-/// Reads the messages of one stream among several, without blocking.
-#[derive(Debug)]
-pub(super) struct FrameReader<L> {
-    pub(super) stream: L,
-    /// The received part of an incomplete message.
-    buffer: Vec<u8>,
-}
-
-impl<L: AsRef<FramedStream>> FrameReader<L> {
-    pub(super) fn new(stream: L) -> FrameReader<L> {
-        FrameReader { stream, buffer: Vec::new() }
-    }
-
-    /// The complete messages that have arrived, of at most `max_bytes` each.
-    ///
-    /// # Errors
-    /// The end of the stream, an error of the socket, a longer message, and text that is not a `T`.
-    pub(super) fn read_frames<T: DeserializeOwned>(
-        &mut self,
-        max_bytes: u32,
-    ) -> io::Result<Vec<T>> {
-        let mut bytes = [0; 4096];
-        match recv(self.stream.as_ref(), &mut bytes, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((read, _)) => self.buffer.extend_from_slice(&bytes[..read]),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut messages = Vec::new();
-        while let Some((length, rest)) = self.buffer.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length);
-            if length > max_bytes {
-                return Err(io::Error::other(format!(
-                    "a message of {length} bytes exceeds the limit"
-                )));
-            }
-            let Some(text) = rest.get(..length as usize) else { break };
-            messages.push(serde_json::from_slice(text)?);
-            self.buffer.drain(..4 + length as usize);
-        }
-        Ok(messages)
-    }
-}
-
-impl AsRef<FramedStream> for FramedStream {
-    fn as_ref(&self) -> &FramedStream {
-        self
-    }
-}
-
 impl AsFd for FramedStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            FramedStream::Unix(stream) => stream.as_fd(),
-            FramedStream::Tcp(stream) => stream.as_fd(),
-        }
+        self.0.as_fd()
     }
-}
-
-/// Descriptors as files, in the same order.
-pub fn files(descriptors: Vec<OwnedFd>) -> Vec<File> {
-    descriptors.into_iter().map(File::from).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, SeekFrom};
+    use std::{
+        fs::File,
+        io::{Read, Seek, SeekFrom},
+    };
 
     fn pair() -> (FramedStream, FramedStream) {
         let (one, other) = UnixStream::pair().unwrap();
@@ -276,10 +193,10 @@ mod tests {
         one.send_descriptors(&descriptors).unwrap();
         one.send(&("end", 0)).unwrap();
         assert_eq!(other.receive::<(String, usize)>().unwrap(), ("begin".to_owned(), 450));
-        let received = files(other.receive_descriptors(450).unwrap());
+        let received = other.receive_descriptors(450).unwrap();
         assert_eq!(other.receive::<(String, usize)>().unwrap().0, "end");
         assert_eq!(received.len(), 450);
-        for (number, mut file) in received.into_iter().enumerate() {
+        for (number, mut file) in received.into_iter().map(File::from).enumerate() {
             let mut text = String::new();
             file.seek(SeekFrom::Start(0)).unwrap();
             file.read_to_string(&mut text).unwrap();
@@ -290,7 +207,7 @@ mod tests {
     #[test]
     fn garbage_and_the_end_are_errors() {
         let (one, other) = pair();
-        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
+        let mut raw = one.0;
         raw.write_all(&[4, 0, 0, 0]).unwrap();
         raw.write_all(b"{{{{").unwrap();
         assert!(other.receive::<usize>().is_err());
@@ -303,22 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_returns_complete_messages_only() {
+    fn a_reader_does_not_block() {
         let (one, other) = pair();
-        let mut reader = FrameReader::new(other);
-        assert!(reader.read_frames::<String>(100).unwrap().is_empty());
+        assert_eq!((one.peer(), one.local()), (None, None));
+        let mut reader = FrameReader::default();
+        other.read(&mut reader).unwrap();
+        assert_eq!(reader.next(Peer::Authenticated).unwrap(), None);
         one.send(&"first").unwrap();
         one.send(&"second").unwrap();
-        let FramedStream::Unix(mut raw) = one else { panic!("a pair is of Unix sockets") };
-        raw.write_all(&[7, 0, 0, 0, b'"', b't']).unwrap();
-        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["first", "second"]);
-        raw.write_all(b"hird\"").unwrap();
-        assert_eq!(reader.read_frames::<String>(100).unwrap(), ["third"]);
-        raw.write_all(&[101, 0, 0, 0]).unwrap();
-        assert!(reader.read_frames::<String>(100).is_err());
-        drop(raw);
-        let (one, other) = pair();
+        other.read(&mut reader).unwrap();
+        for text in ["\"first\"", "\"second\""] {
+            assert_eq!(reader.next(Peer::Authenticated).unwrap(), Some(text.as_bytes()));
+        }
         drop(one);
-        assert!(FrameReader::new(other).read_frames::<String>(100).is_err());
+        assert!(other.read(&mut reader).is_err());
     }
 }

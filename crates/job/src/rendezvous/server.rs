@@ -22,9 +22,8 @@ use busbw_core::{
 
 use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
-    accept,
+    accept::{self, Arrival},
     address::Rendezvous,
-    framed_stream::FramedStream,
     missing_workers,
     missing_workers::{JoinedProcess, ProcessLabel},
     workers,
@@ -44,7 +43,9 @@ pub struct RendezvousServer {
     /// The host of every process, where the launcher tells; else empty.
     hosts: Vec<String>,
     workers: Vec<Option<Worker>>,
-    joining: mpsc::Receiver<(JoinRequest, FramedStream)>,
+    arrivals: mpsc::Receiver<Arrival>,
+    /// Another version of busbw that could not join, and where it is.
+    other_version: Option<String>,
     closing: Arc<AtomicBool>,
 }
 
@@ -59,18 +60,19 @@ impl RendezvousServer {
         let rendezvous = Arc::new(Rendezvous::of(launched)?);
         let listener = rendezvous.listen()?;
         let closing = Arc::new(AtomicBool::new(false));
-        let (let_in, joining) = mpsc::channel();
+        let (sender, arrivals) = mpsc::channel();
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
-            .spawn(move || accept::accept_workers(&listener, &accepting, &let_in, &stop_accepting))
+            .spawn(move || accept::accept_workers(&listener, &accepting, &sender, &stop_accepting))
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(RendezvousServer {
             ours: JoinRequest::of_this_process(launched, args),
             rendezvous,
             hosts: launched.hosts.clone(),
             workers: vec![None; launched.size],
-            joining,
+            arrivals,
+            other_version: None,
             closing,
         })
     }
@@ -147,8 +149,9 @@ impl RendezvousServer {
             if Instant::now() >= deadline {
                 return Err(ExitError::new(Exit::Timeout, self.describe_missing(label, limit)));
             }
-            match self.joining.recv_timeout(POLL_INTERVAL) {
-                Ok((request, stream)) => {
+            match self.arrivals.recv_timeout(POLL_INTERVAL) {
+                Ok(Err(other)) => self.other_version = Some(other),
+                Ok(Ok((request, stream))) => {
                     let checked = self.check(label, &request);
                     let worker = Worker::new(&request, stream);
                     if let Err(error) = checked {
@@ -175,21 +178,16 @@ impl RendezvousServer {
     /// Names the processes that have not joined, and the hosts of those that have.
     fn describe_missing(&self, label: ProcessLabel, limit: Duration) -> String {
         let size = self.workers.len();
-        let of_worker = |(process, worker): (usize, &'_ Worker)| {
-            (process, worker.host.clone(), worker.processes_of_host.clone())
-        };
-        let joined: Vec<_> =
-            std::iter::once((0, self.ours.host.clone(), self.ours.processes_of_host.clone()))
-                .chain(self.workers().map(of_worker))
-                .collect();
-        let present: Vec<JoinedProcess<'_>> = joined
-            .iter()
-            .map(|(process, host, of_host)| JoinedProcess {
-                process: *process,
-                host,
-                processes_of_host: of_host.clone(),
-            })
-            .collect();
+        let mut present = vec![JoinedProcess {
+            process: 0,
+            host: &self.ours.host,
+            processes_of_host: self.ours.processes_of_host.clone(),
+        }];
+        present.extend(self.workers().map(|(process, worker)| JoinedProcess {
+            process,
+            host: &worker.host,
+            processes_of_host: worker.processes_of_host.clone(),
+        }));
         let (here, late) = if self.is_here() {
             let late: Vec<usize> =
                 (1..size).filter(|process| self.workers[*process].is_none()).collect();
@@ -197,8 +195,14 @@ impl RendezvousServer {
         } else {
             (String::new(), missing_workers::describe_missing(size, &self.hosts, &present, label))
         };
+        let other = self.other_version.as_ref().map_or_else(String::new, |other| {
+            format!(
+                ". A process of busbw {other} could not join, and rank 0 is busbw {}: install one version on all hosts",
+                self.ours.version
+            )
+        });
         format!(
-            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T",
+            "{} of {size} processes did not join within {} s{here}: {late}. {} accepts them {}; those that joined are on {}. Check that the missing processes run, or raise the timeout with -T{other}",
             size - present.len(),
             limit.as_secs(),
             if label.noun == "rank" { "Rank 0" } else { "Process 0" },
@@ -276,7 +280,9 @@ impl RendezvousServer {
     pub fn broadcast_exit(mut self, exit: Exit) {
         let deadline = Instant::now() + LATE_JOIN_TIMEOUT;
         while self.workers.iter().skip(1).any(Option::is_none) && Instant::now() < deadline {
-            let Ok((request, stream)) = self.joining.recv_timeout(POLL_INTERVAL) else { continue };
+            let Ok(Ok((request, stream))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
+                continue;
+            };
             let worker = Worker::new(&request, stream);
             worker.exit(exit);
             if let Some(place) = self.workers.get_mut(request.process) {
@@ -293,5 +299,29 @@ impl RendezvousServer {
 impl Drop for RendezvousServer {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_named_among_the_missing() {
+        let job = Some(format!("another version {}", std::process::id()));
+        let launched = Launched { job, ..Launched::planned(2, true) };
+        let mut server = RendezvousServer::open(&launched, &["busbw".into()]).unwrap();
+        let worker = Rendezvous::of(&launched).unwrap().connect(&[], 0).unwrap();
+        worker
+            .send(&serde_json::json!({"protocol": 99, "version": "9.9.9", "nonce": "1"}))
+            .unwrap();
+        let label = ProcessLabel { noun: "rank", each: 1 };
+        let limit = Duration::from_secs(1);
+        let error = server.wait_for_workers(limit, label, || false).unwrap_err().to_string();
+        let text = format!(
+            ". A process of busbw 9.9.9 on this host could not join, and rank 0 is busbw {}: install one version on all hosts",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(error.ends_with(&text), "{error}");
     }
 }

@@ -15,10 +15,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
 use super::{JoinRequest, ToCoordinator, ToWorker};
-use crate::rendezvous::framed_stream::{FrameReader, FramedStream};
-
-/// Largest frame of a worker that has joined: a signal's number.
-const MAX_EVENT_BYTES: u32 = 1 << 12;
+use crate::{
+    frame::{FrameReader, Peer},
+    rendezvous::framed_stream::FramedStream,
+};
 
 /// What happens to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +69,7 @@ impl Worker {
         assignment: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
-        let count = descriptors.len();
-        let assignment =
-            serde_json::to_value(assignment).context("cannot serialise a rank assignment")?;
-        let message = ToWorker::Assign { assignment, descriptors: count };
+        let message = ToWorker::Assign { assignment, descriptors: descriptors.len() };
         self.stream
             .send(&message)
             .and_then(|()| self.stream.send_descriptors(descriptors))
@@ -91,7 +88,7 @@ impl Worker {
         self.send(&ToWorker::Exit(exit));
     }
 
-    fn send(&self, message: &ToWorker) {
+    fn send(&self, message: &ToWorker<()>) {
         // A broken connection shows as an event.
         let _ = self.stream.send(message);
     }
@@ -107,14 +104,14 @@ pub(super) fn follow<'a, E: Send + 'static>(
     events: Sender<E>,
     event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
 ) -> Result<()> {
-    let mut readers: Vec<(usize, FrameReader<Arc<FramedStream>>)> = workers
-        .map(|(process, worker)| (process, FrameReader::new(Arc::clone(&worker.stream))))
+    let mut streams: Vec<(usize, Arc<FramedStream>, FrameReader)> = workers
+        .map(|(process, worker)| (process, Arc::clone(&worker.stream), FrameReader::default()))
         .collect();
     let follow = move || {
-        while !readers.is_empty() {
-            let mut fds: Vec<PollFd<'_>> = readers
+        while !streams.is_empty() {
+            let mut fds: Vec<PollFd<'_>> = streams
                 .iter()
-                .map(|(_, reader)| PollFd::new(&*reader.stream, PollFlags::IN))
+                .map(|(_, stream, _)| PollFd::new(&**stream, PollFlags::IN))
                 .collect();
             if poll(&mut fds, None).is_err() {
                 // EINTR; nothing else can fail on this process's own descriptors.
@@ -123,18 +120,22 @@ pub(super) fn follow<'a, E: Send + 'static>(
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             let mut ready = ready.into_iter();
             let mut received = true;
-            readers.retain_mut(|(process, reader)| {
+            streams.retain_mut(|(process, stream, reader)| {
                 if !ready.next().unwrap_or(false) {
                     return true;
                 }
-                let happened: Vec<WorkerEvent> = reader.read_frames(MAX_EVENT_BYTES).map_or_else(
-                    |_| vec![WorkerEvent::Gone],
-                    |messages| messages.into_iter().map(WorkerEvent::of).collect(),
-                );
-                for one in &happened {
-                    received &= events.send(event(*process, *one)).is_ok();
+                let over = stream.read(reader).is_err();
+                loop {
+                    let one = match reader.next(Peer::Authenticated) {
+                        Ok(Some(payload)) => WorkerEvent::of(payload),
+                        Ok(None) if !over => return true,
+                        Ok(None) | Err(_) => WorkerEvent::Gone,
+                    };
+                    received &= events.send(event(*process, one)).is_ok();
+                    if one == WorkerEvent::Gone {
+                        return false;
+                    }
                 }
-                !happened.contains(&WorkerEvent::Gone)
             });
             if !received {
                 return;
@@ -149,12 +150,12 @@ pub(super) fn follow<'a, E: Send + 'static>(
 }
 
 impl WorkerEvent {
-    fn of(message: ToCoordinator) -> WorkerEvent {
-        match message {
-            ToCoordinator::Signalled(signal) => WorkerEvent::Signalled(signal),
-            ToCoordinator::Ended => WorkerEvent::Ended,
+    fn of(payload: &[u8]) -> WorkerEvent {
+        match serde_json::from_slice(payload) {
+            Ok(ToCoordinator::Signalled(signal)) => WorkerEvent::Signalled(signal),
+            Ok(ToCoordinator::Ended) => WorkerEvent::Ended,
             // Handshakes are over: a violation of the protocol.
-            ToCoordinator::ClientChallenge { .. } | ToCoordinator::Join { .. } => WorkerEvent::Gone,
+            Ok(ToCoordinator::Join { .. }) | Err(_) => WorkerEvent::Gone,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::state::HubState;
-use super::wire::Kind;
+use super::messages::ToRank;
 
 /// Length of the listener's queue: beyond it the kernel drops SYNs, and clients retry after 1 s. The kernel caps
 /// it at net.core.somaxconn.
@@ -137,7 +137,7 @@ impl Hub {
 
     /// Acknowledges a rank's report.
     pub fn taken(&self, rank: usize) {
-        self.state().send(rank, Kind::Taken, &[]);
+        self.state().send(rank, &ToRank::Taken);
     }
 
     /// Aborts all ranks, and those that join later, for this reason.

@@ -2,13 +2,17 @@
 //! Not the supervisor.
 
 use std::{
-    io,
+    io::{self, BufReader, Write},
     net::{TcpStream, ToSocketAddrs},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{World, WorldError, wire};
+use super::{
+    World, WorldError,
+    messages::{ToHub, ToRank},
+};
+use crate::frame::{self, Peer};
 use busbw_shm::shm::{Barrier, Control, WaitPolicy};
 
 /// What a rank needs to join a hub.
@@ -33,7 +37,8 @@ pub struct JoinParameters {
 #[derive(Debug)]
 pub struct Member {
     parameters: JoinParameters,
-    stream: TcpStream,
+    /// Buffered: a frame arrives with one system call.
+    stream: BufReader<TcpStream>,
     barrier: Barrier,
 }
 
@@ -44,6 +49,12 @@ fn connect(hub: &str) -> io::Result<TcpStream> {
     let address = hub.to_socket_addrs()?.next();
     let address = address.ok_or_else(|| io::Error::other("it is no address"))?;
     TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+}
+
+impl JoinParameters {
+    fn lost(&self, why: &io::Error) -> WorldError {
+        WorldError::Lost { rank: self.rank, address: self.hub.clone(), why: why.to_string() }
+    }
 }
 
 impl Member {
@@ -57,63 +68,58 @@ impl Member {
         control: Arc<Control>,
         policy: WaitPolicy,
     ) -> Result<(Member, Vec<u8>), WorldError> {
-        let lost = |why: io::Error| WorldError::Lost {
-            rank: parameters.rank,
-            address: parameters.hub.clone(),
-            why: why.to_string(),
-        };
-        let mut stream = connect(&parameters.hub).map_err(lost)?;
-        stream.set_nodelay(true).map_err(lost)?;
-        let rank = (parameters.rank as u64).to_le_bytes().to_vec();
-        let hello = wire::pack(&[parameters.token.clone().into_bytes(), rank, facts.to_vec()]);
-        wire::send(&mut stream, wire::Kind::Join, &hello).map_err(lost)?;
+        let stream = connect(&parameters.hub).map_err(|e| parameters.lost(&e))?;
+        stream.set_nodelay(true).map_err(|e| parameters.lost(&e))?;
         let barrier = match &parameters.sharing {
             None => Barrier::world(control, parameters.rank, policy),
             Some(members) => Barrier::host(control, parameters.rank, members, policy),
         };
-        let mut member = Member { parameters, stream, barrier };
-        let begin =
-            member.expect(wire::Kind::Begin, "start", Some(Instant::now() + CONNECT_TIMEOUT))?;
+        let mut member = Member { parameters, stream: BufReader::new(stream), barrier };
+        let token = member.parameters.token.clone();
+        member.send(&ToHub::Join {
+            token: token.as_bytes(),
+            rank: member.parameters.rank,
+            facts,
+        })?;
+        let begin = member.receive("start", Some(Instant::now() + CONNECT_TIMEOUT), |message| {
+            if let ToRank::Begin(plan) = message { Some(plan.to_vec()) } else { None }
+        })?;
         Ok((member, begin))
     }
 
     /// Leaves in order: the supervisor does not take the closed connection for a lost rank.
     pub fn leave(mut self) {
-        let _ = wire::send(&mut self.stream, wire::Kind::Leave, &[]);
+        let _ = self.send(&ToHub::Leave);
     }
 
-    fn lost(&self, why: &io::Error) -> WorldError {
-        WorldError::Lost {
-            rank: self.parameters.rank,
-            address: self.parameters.hub.clone(),
-            why: why.to_string(),
-        }
+    fn send(&mut self, message: &ToHub<'_>) -> Result<(), WorldError> {
+        let sent = message.frame().and_then(|frame| self.stream.get_mut().write_all(&frame));
+        sent.map_err(|e| self.parameters.lost(&e))
     }
 
-    fn send(&mut self, kind: wire::Kind, payload: &[u8]) -> Result<(), WorldError> {
-        wire::send(&mut self.stream, kind, payload).map_err(|e| self.lost(&e))
-    }
-
-    fn expect(
+    /// Waits for the message from which `wanted` makes something.
+    fn receive<T>(
         &mut self,
-        wanted: wire::Kind,
         what: &'static str,
         deadline: Option<Instant>,
-    ) -> Result<Vec<u8>, WorldError> {
+        wanted: impl FnOnce(ToRank<'_>) -> Option<T>,
+    ) -> Result<T, WorldError> {
         // A zero timeout means "none" to the socket, so at least a millisecond.
         let left = deadline
             .map(|d| d.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
-        self.stream.set_read_timeout(left).map_err(|e| self.lost(&e))?;
-        match wire::receive(&mut self.stream) {
-            Ok((kind, payload)) if kind == wanted => Ok(payload),
-            Ok((wire::Kind::Abort, why)) => {
-                Err(WorldError::Aborted(String::from_utf8_lossy(&why).into_owned()))
-            }
-            Ok((kind, _)) => Err(self.lost(&io::Error::other(format!("unexpected {kind:?}")))),
+        self.stream.get_ref().set_read_timeout(left).map_err(|e| self.parameters.lost(&e))?;
+        let payload = match frame::receive(&mut self.stream, Peer::Authenticated) {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Err(WorldError::TimedOut { what, missing: Vec::new() })
+                return Err(WorldError::TimedOut { what, missing: Vec::new() });
             }
-            Err(e) => Err(self.lost(&e)),
+            other => other.map_err(|e| self.parameters.lost(&e))?,
+        };
+        match ToRank::parse(&payload).map_err(|e| self.parameters.lost(&e))? {
+            ToRank::Abort(why) => Err(WorldError::Aborted(why.to_owned())),
+            message => wanted(message).ok_or_else(|| {
+                self.parameters
+                    .lost(&io::Error::other(format!("another message came instead of the {what}")))
+            }),
         }
     }
 }
@@ -142,9 +148,11 @@ impl World for Member {
         bytes: &[u8],
         deadline: Option<Instant>,
     ) -> Result<Vec<Vec<u8>>, WorldError> {
-        self.send(wire::Kind::Part, bytes)?;
-        let all = self.expect(wire::Kind::All, "exchange", deadline)?;
-        wire::unpack(&all).map_err(|e| self.lost(&e))
+        self.send(&ToHub::Part(bytes))?;
+        self.receive("exchange", deadline, |message| match message {
+            ToRank::All(parts) => Some(parts.into_iter().map(<[u8]>::to_vec).collect()),
+            _ => None,
+        })
     }
 
     fn barrier(&mut self, deadline: Option<Instant>) -> Result<(), WorldError> {
@@ -152,18 +160,18 @@ impl World for Member {
         self.barrier.wait(left())?;
         let Some(sharing) = &self.parameters.sharing else { return Ok(()) };
         if sharing.first() == Some(&self.parameters.rank) {
-            self.send(wire::Kind::Arrive, &[])?;
-            self.expect(wire::Kind::Open, "barrier", deadline)?;
+            self.send(&ToHub::Arrive)?;
+            self.receive("barrier", deadline, |message| (message == ToRank::Open).then_some(()))?;
         }
         Ok(self.barrier.wait(left())?)
     }
 
     fn report(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
-        self.send(wire::Kind::Report, bytes)?;
-        self.expect(wire::Kind::Taken, "supervisor", None).map(drop)
+        self.send(&ToHub::Report(bytes))?;
+        self.receive("supervisor", None, |message| (message == ToRank::Taken).then_some(()))
     }
 
     fn abort(&mut self, why: &str) {
-        let _ = wire::send(&mut self.stream, wire::Kind::Fail, why.as_bytes());
+        let _ = self.send(&ToHub::Fail(why));
     }
 }

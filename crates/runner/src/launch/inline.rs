@@ -45,9 +45,9 @@ pub(super) fn run(
     guard: &Guard,
     outputs: &mut Outputs,
 ) -> Result<Ended> {
-    let (events, heard) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let (signalled, signals) = mpsc::channel();
-    let wake = events.clone();
+    let wake = sender.clone();
     guard.relay(move |signal| {
         let _ = signalled.send(signal);
         let _ = wake.send(Event::Signal);
@@ -57,17 +57,17 @@ pub(super) fn run(
         return Ok(ended);
     }
     for launch in 0..plan.sampling.launches {
-        let (plan, events) = (plan.clone(), events.clone());
+        let (plan, sender) = (plan.clone(), sender.clone());
         std::thread::Builder::new()
             .name("fake".to_owned())
             .spawn(move || {
-                let done = measure(&plan, model, launch, events.clone());
-                let _ = events.send(Event::Done(done));
+                let done = measure(&plan, model, launch, sender.clone());
+                let _ = sender.send(Event::Done(done));
             })
             .context("cannot start a thread")?;
         loop {
             let mut flow = Flow::Continue;
-            match heard.recv().context("the measuring thread ended without a result")? {
+            match events.recv().context("the measuring thread ended without a result")? {
                 Event::Hub(HubEvent::Report { bytes, .. }) => {
                     if let Some(row) = row(&bytes) {
                         flow = outputs.row(row)?;

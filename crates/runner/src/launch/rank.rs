@@ -91,9 +91,9 @@ pub(super) fn run_threads(
     let failed = std::thread::scope(|scope| {
         let threads = shared.assignment.own_threads.iter();
         let threads: Vec<_> = threads
-            .map(|driver| {
+            .map(|rank_thread| {
                 let shared = &shared;
-                scope.spawn(move || run_thread(*driver, shared))
+                scope.spawn(move || run_thread(*rank_thread, shared))
             })
             .collect();
         threads.into_iter().any(|thread| !matches!(thread.join(), Ok(true)))
@@ -143,9 +143,9 @@ fn inherited(fd: i32) -> Result<File> {
 }
 
 /// Runs one rank thread from joining the hub to leaving it; true if it finished.
-fn run_thread(driver: usize, shared: &Shared) -> bool {
+fn run_thread(rank_thread: usize, shared: &Shared) -> bool {
     let (assignment, control) = (&shared.assignment, &shared.control);
-    let (binding, devices) = match DeviceBinding::bind(driver, &assignment.devices) {
+    let (binding, devices) = match DeviceBinding::bind(rank_thread, &assignment.devices) {
         Ok((binding, devices)) => (Ok(binding), devices),
         Err(failure) => (Err(failure), Vec::new()),
     };
@@ -154,7 +154,7 @@ fn run_thread(driver: usize, shared: &Shared) -> bool {
     let parameters = JoinParameters {
         hub: assignment.hub.clone(),
         token: assignment.token.clone(),
-        rank: driver,
+        rank: rank_thread,
         size: assignment.rank_threads,
         host: assignment.host.clone(),
         sharing: assignment.apart.then(|| assignment.own_threads.clone()),
@@ -163,8 +163,8 @@ fn run_thread(driver: usize, shared: &Shared) -> bool {
         false => WaitPolicy::new(assignment.rank_threads, assignment.cores),
         true => WaitPolicy::new(assignment.own_threads.len(), machine::usable_cores().len()),
     };
-    let told = serde_json::to_vec(&facts).unwrap_or_default();
-    let (mut member, begin) = match Member::join(parameters, &told, Arc::clone(control), policy) {
+    let facts = serde_json::to_vec(&facts).unwrap_or_default();
+    let (mut member, begin) = match Member::join(parameters, &facts, Arc::clone(control), policy) {
         Ok(joined) => joined,
         // The supervisor prints the reason.
         Err(WorldError::Aborted(_)) => return false,
@@ -182,7 +182,7 @@ fn run_thread(driver: usize, shared: &Shared) -> bool {
         }
         (Ok(binding), Ok(plan)) => {
             let measured = measure(&plan, &mut member, binding, shared, policy);
-            if measured.is_ok() && assignment.own_threads.first() == Some(&driver) {
+            if measured.is_ok() && assignment.own_threads.first() == Some(&rank_thread) {
                 report_paths(&plan, &mut member, shared);
             }
             measured
@@ -192,9 +192,9 @@ fn run_thread(driver: usize, shared: &Shared) -> bool {
     let peak_bytes = machine::peak_resident(&machine::Root::system());
     let report =
         serde_json::to_vec(&Report::Finished { peak_bytes, gpu_memory }).unwrap_or_default();
-    let told = member.report(&report).is_ok();
+    let reported = member.report(&report).is_ok();
     member.leave();
-    told
+    reported
 }
 
 /// A failure that was reported to the supervisor, or that the supervisor caused.
@@ -224,13 +224,14 @@ fn measure(
     shared: &Shared,
     policy: WaitPolicy,
 ) -> Result<Option<GpuMemory>, Reported> {
-    let (driver, control) = (member.rank(), &shared.control);
+    let (rank_thread, control) = (member.rank(), &shared.control);
     let mut backend = match backend(plan, member, binding, shared, policy) {
         Ok(backend) => backend,
         Err(Some(failure)) => return Err(tell(member, &failure)),
         Err(None) => return Err(Reported),
     };
-    let watch = |phase: Phase, row: u64| control.set_progress(driver, phase as u32 + 1, row as u32);
+    let watch =
+        |phase: Phase, row: u64| control.set_progress(rank_thread, phase as u32 + 1, row as u32);
     let launch = shared.assignment.launch;
     let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
     let Err(error) = measured else {
@@ -257,21 +258,21 @@ fn backend<'a>(
     shared: &'a Shared,
     policy: WaitPolicy,
 ) -> Result<Box<dyn Backend + 'a>, Option<Failure>> {
-    let (driver, control) = (member.rank(), &shared.control);
+    let (rank_thread, control) = (member.rank(), &shared.control);
     let stopped = Box::new(|| control.is_aborted());
     match (binding, &shared.buffers, &shared.log, &plan.backend) {
         (DeviceBinding::Core, Some(buffers), _, BackendChoice::Host) => {
             let groups = plan.groups();
             let members =
-                groups.iter().find(|g| g.contains(&driver)).map_or(&[][..], Vec::as_slice);
+                groups.iter().find(|g| g.contains(&rank_thread)).map_or(&[][..], Vec::as_slice);
             let (buffers, control) = (Arc::clone(buffers), Arc::clone(control));
             let messages = shared.mailboxes.clone().map(|mailboxes| {
                 let (buffers, control) = (Arc::clone(&buffers), Arc::clone(&control));
-                Messages::new(members, driver, buffers, control, mailboxes, policy)
+                Messages::new(members, rank_thread, buffers, control, mailboxes, policy)
             });
-            let communicator = Communicator::new(members, driver, buffers, control, policy);
+            let communicator = Communicator::new(members, rank_thread, buffers, control, policy);
             let tables = &shared.assignment.tables;
-            Ok(Box::new(Host::new(plan, driver, communicator, messages, tables)))
+            Ok(Box::new(Host::new(plan, rank_thread, communicator, messages, tables)))
         }
         (
             DeviceBinding::Gpus { opened, ordinals },

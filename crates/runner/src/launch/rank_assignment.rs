@@ -113,7 +113,7 @@ impl Devices {
     pub(super) fn of_gpus(plan: &Plan, gpus: &Gpus, net: Option<net::Wanted>) -> Devices {
         let each = plan.ranks_each();
         let ordinal = |rank| (plan.first_device + rank % each) % gpus.count;
-        let ordinals = |driver| plan.ranks_of(driver).map(ordinal).collect();
+        let ordinals = |rank_thread| plan.ranks_of(rank_thread).map(ordinal).collect();
         Devices::Gpus {
             ordinals: (0..plan.rank_threads()).map(ordinals).collect(),
             libraries: gpus.libraries.clone(),
@@ -138,9 +138,9 @@ impl Devices {
 
     /// One core for each rank thread, from NCCL_TESTS_DEVICE on; none when threads must share cores.
     pub(super) fn of_cores(plan: &Plan, cpu: &Cpu) -> Devices {
-        let (first, drivers) = (plan.first_device, plan.rank_threads());
-        let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(drivers).collect();
-        let cores = if cores.len() == drivers { cores } else { Vec::new() };
+        let (first, rank_threads) = (plan.first_device, plan.rank_threads());
+        let cores: Vec<usize> = cpu.cores.iter().skip(first).copied().take(rank_threads).collect();
+        let cores = if cores.len() == rank_threads { cores } else { Vec::new() };
         Devices::Cores { cores, first, name: cpu.model.clone() }
     }
 }

@@ -90,8 +90,8 @@ pub(super) fn run(
         describe.run.remarks.push(control);
     }
     let describe = &*describe;
-    let (events, heard) = mpsc::channel();
-    let signals = events.clone();
+    let (sender, events) = mpsc::channel();
+    let signals = sender.clone();
     // After the last rank no event is read: `guard` records later signals.
     guard.relay(move |signal| drop(signals.send(Event::Signal(signal))));
     let (mut peak, mut gpu_memory) = (0, None);
@@ -99,9 +99,9 @@ pub(super) fn run(
     let mut tables = rank_assignment::tables(plan, &describe.run.machine);
     for launch in 0..plan.sampling.launches {
         let mut running =
-            Launch::start(plan, describe, server.as_deref(), &tables, launch, &events)?;
+            Launch::start(plan, describe, server.as_deref(), &tables, launch, &sender)?;
         running.counters = counters;
-        let ended = running.follow(&heard, outputs)?;
+        let ended = running.follow(&events, outputs)?;
         counters = std::mem::take(&mut running.counters);
         // The next launch reuses what this one measured, also without a cache on disk.
         tables.append(&mut running.measured);
@@ -185,10 +185,10 @@ impl<'a> Launch<'a> {
         launch: u32,
         events: &Sender<Event>,
     ) -> Result<Launch<'a>> {
-        let drivers = plan.rank_threads();
+        let rank_threads = plan.rank_threads();
         let verified = plan.has_check_buffer();
-        let control_fd = Control::create(drivers)?;
-        let control = Control::map(&control_fd, drivers)?;
+        let control_fd = Control::create(rank_threads)?;
+        let control = Control::map(&control_fd, rank_threads)?;
         // Only the host backend's collectives use memory that all ranks share.
         let shared = if plan.backend == BackendChoice::Host { plan.ranks() } else { 0 };
         let buffer_fds = (0..shared)
@@ -204,7 +204,7 @@ impl<'a> Launch<'a> {
             _ => ListenScope::Host,
         };
         let hub = Hub::open(
-            drivers,
+            rank_threads,
             memories,
             scope,
             &busbw_job::rendezvous::token()?,
@@ -222,7 +222,7 @@ impl<'a> Launch<'a> {
             buffers: buffer_fds.iter().map(AsRawFd::as_raw_fd).collect(),
             buffer_bytes: plan.buffer_bytes(),
             verified,
-            rank_threads: drivers,
+            rank_threads,
             process: 0,
             virtual_nodes: plan.virtual_nodes,
             processes: plan.processes(),
@@ -242,7 +242,7 @@ impl<'a> Launch<'a> {
             control,
             apart,
             processes: Vec::new(),
-            facts: vec![None; drivers],
+            facts: vec![None; rank_threads],
             ending: None,
             loss: None,
             late: None,
@@ -286,9 +286,9 @@ impl<'a> Launch<'a> {
     }
 
     /// Handles events until every process has exited.
-    fn follow(&mut self, heard: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
+    fn follow(&mut self, events: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
         while self.processes.iter().any(|p| p.running) {
-            match heard.recv_timeout(if self.held.is_empty() {
+            match events.recv_timeout(if self.held.is_empty() {
                 TICK_INTERVAL
             } else {
                 BACKPRESSURE_TICK_INTERVAL
@@ -301,7 +301,7 @@ impl<'a> Launch<'a> {
             self.on_time();
         }
         // The last reports of a process may arrive after its exit, and so may the signal that ended it.
-        while let Ok(event) = heard.recv_timeout(self.event_timeout()) {
+        while let Ok(event) = events.recv_timeout(self.event_timeout()) {
             self.on_event(event, outputs)?;
         }
         self.end_for_missed_deadlines();
@@ -361,18 +361,20 @@ impl<'a> Launch<'a> {
     }
 
     fn devices(&self) -> Vec<Device> {
-        let devices = self.facts.iter().enumerate().filter_map(|(driver, facts)| {
+        let devices = self.facts.iter().enumerate().filter_map(|(rank_thread, facts)| {
             let facts = facts.as_ref()?;
-            let host = &self.processes[self.plan.process(driver)].host;
-            Some(self.plan.ranks_of(driver).zip(&facts.devices).map(move |(rank, device)| Device {
-                rank,
-                group: self.plan.colour(rank),
-                pid: facts.pid,
-                host: host.clone(),
-                device: device.device,
-                address: device.address.clone(),
-                name: device.name.clone(),
-                bound: device.bound.clone(),
+            let host = &self.processes[self.plan.process(rank_thread)].host;
+            Some(self.plan.ranks_of(rank_thread).zip(&facts.devices).map(move |(rank, device)| {
+                Device {
+                    rank,
+                    group: self.plan.colour(rank),
+                    pid: facts.pid,
+                    host: host.clone(),
+                    device: device.device,
+                    address: device.address.clone(),
+                    name: device.name.clone(),
+                    bound: device.bound.clone(),
+                }
             }))
         });
         devices.flatten().collect()

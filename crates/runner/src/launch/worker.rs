@@ -5,10 +5,9 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
-    net::SocketAddr,
     os::fd::AsRawFd,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -28,20 +27,11 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_job::rendezvous::{
-    JoinRequest, ToCoordinator, ToWorker,
-    address::Rendezvous,
-    authentication,
-    authentication::Side,
-    framed_stream::{FramedStream, files},
-    is_parent, rendezvous_timeout, token, watch_parent,
+    JoinRequest, ToCoordinator, ToWorker, address::Rendezvous, framed_stream::FramedStream,
+    is_parent, rendezvous_timeout, watch_parent,
 };
 use busbw_job::{launched::Launched, open_files};
 
-/// Pause after the first attempt to connect, and the longest pause after later ones.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
-const MAX_RETRY_DELAY: Duration = Duration::from_millis(300);
-/// How long the coordinator may take to answer within the handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long this process waits for the exit code after a terminating signal.
 const SIGNAL_EXIT_TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -68,8 +58,7 @@ pub fn run(
         }
         Err(bad) => join.failure = Some((bad.exit(), bad.to_string())),
     }
-    let rendezvous = Rendezvous::of(launched)?;
-    let stream = connect(&rendezvous, &join, limit, parent)?;
+    let stream = Rendezvous::of(launched)?.join(&join, limit, parent)?;
     let (mut assignment, descriptors) = receive_assignment(&stream, parent)?;
     let request = planned?;
     if let Some(gpus) = &request.gpus {
@@ -89,7 +78,7 @@ pub fn run(
     }
     // Each descriptor twice: as received, and opened again to be mapped.
     open_files::raise(2 * descriptors);
-    let received = files(stream.receive_descriptors(descriptors)?);
+    let received = stream.receive_descriptors(descriptors)?;
     let own;
     if received.is_empty() {
         // This process may be on another host than the coordinator.
@@ -133,113 +122,10 @@ pub(super) fn send_statement(
 ) -> Result<Exit> {
     let parent = getppid();
     let join = JoinRequest { statement, ..JoinRequest::of_this_process(launched, args) };
-    let stream = connect(&Rendezvous::of(launched)?, &join, rendezvous_timeout(None), parent)?;
+    let stream = Rendezvous::of(launched)?.join(&join, rendezvous_timeout(None), parent)?;
     receive_assignment(&stream, parent)?;
     let text = "the coordinator assigned ranks to this process, which only sends a statement";
     Err(ExitError::new(Exit::Internal, text).into())
-}
-
-/// Connects to the coordinator and completes the handshake, with retries until `limit`.
-///
-/// # Errors
-/// What the last attempt met.
-fn connect(
-    rendezvous: &Rendezvous,
-    join: &JoinRequest,
-    limit: Duration,
-    parent: Option<Pid>,
-) -> Result<FramedStream> {
-    let deadline = Instant::now() + limit;
-    let (mut redirect, mut pause) = (Vec::new(), FIRST_RETRY_DELAY);
-    for attempt in 0.. {
-        let answer = rendezvous
-            .connect(&redirect, attempt)
-            .map_err(anyhow::Error::from)
-            .and_then(|stream| shake_hands(stream, rendezvous, join));
-        let error = match answer {
-            Ok(Handshake::Joined(stream)) => return Ok(stream),
-            Ok(Handshake::Redirected(endpoints)) if redirect.is_empty() => {
-                redirect = endpoints;
-                continue;
-            }
-            Ok(Handshake::Redirected(_)) => anyhow::anyhow!(
-                "rendezvous redirect loop: its endpoint redirected this process again"
-            ),
-            Err(error) if error.is::<ExitError>() => return Err(error),
-            Err(error) => error,
-        };
-        if !is_parent(parent) {
-            bail!("the launcher has exited");
-        }
-        if Instant::now() >= deadline {
-            let over = match (rendezvous.interface(), redirect.as_slice()) {
-                (_, [endpoint, ..]) => format!(", which redirects to {endpoint}"),
-                (Some(chosen), []) => format!(" over --interface {}", chosen.requested()),
-                (None, []) => String::new(),
-            };
-            let text = format!(
-                "process {} of {} on {} could not join process 0 {}{over} within {} s: {error:#}",
-                join.process,
-                join.size,
-                join.host,
-                rendezvous.describe(),
-                limit.as_secs()
-            );
-            return Err(ExitError::new(Exit::Timeout, text).into());
-        }
-        // Backoff, spread by process number: there may be thousands of workers.
-        std::thread::sleep(pause + Duration::from_millis(join.process as u64 * 7 % 50));
-        pause = (pause * 3 / 2).min(MAX_RETRY_DELAY);
-    }
-    unreachable!("the loop over attempts has no end")
-}
-
-/// The outcome of a handshake.
-enum Handshake {
-    /// The coordinator has this process's request.
-    Joined(FramedStream),
-    /// The coordinator accepts at these endpoints only.
-    Redirected(Vec<SocketAddr>),
-}
-
-fn shake_hands(
-    stream: FramedStream,
-    rendezvous: &Rendezvous,
-    join: &JoinRequest,
-) -> Result<Handshake> {
-    stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
-    let nonce = token()?;
-    stream.send(&ToCoordinator::ClientChallenge { nonce: nonce.clone() })?;
-    let ToWorker::ServerChallenge { auth_tag, nonce: theirs, redirect } = stream.receive()? else {
-        bail!("the program that listens there is not busbw's rendezvous server");
-    };
-    if !authentication::verify_auth_tag(&auth_tag, &rendezvous.key, Side::Coordinator, &nonce) {
-        bail!("the busbw that listens there belongs to another job");
-    }
-    if !redirect.is_empty() {
-        return Ok(Handshake::Redirected(redirect));
-    }
-    let mut request = join.clone();
-    if let Some(wrong) =
-        rendezvous.interface_error().or_else(|| wrong_interface(rendezvous, &stream))
-    {
-        request.failure.get_or_insert((wrong.exit(), wrong.to_string()));
-    }
-    let auth_tag = authentication::auth_tag(&rendezvous.key, Side::Worker, &theirs);
-    stream.send(&ToCoordinator::Join { auth_tag, request: Box::new(request) })?;
-    stream.set_read_timeout(None)?;
-    Ok(Handshake::Joined(stream))
-}
-
-/// The error of a connection whose own address is not on the selected interface.
-fn wrong_interface(rendezvous: &Rendezvous, stream: &FramedStream) -> Option<ExitError> {
-    let (chosen, at) = (rendezvous.interface()?, stream.local()?);
-    let text = format!(
-        "the route to process 0 {} leaves from address {at}, which is not on --interface {} (or BUSBW_INTERFACE): give the same interface to all processes, or set MASTER_ADDR to the address of process 0 on that network",
-        rendezvous.describe(),
-        chosen.requested()
-    );
-    (!chosen.contains(at)).then(|| ExitError::new(Exit::Usage, text))
 }
 
 /// Receives the rank assignment and the number of descriptors that follow. Exits if the run ended before it began.
@@ -253,13 +139,12 @@ fn receive_assignment(
         }
     }
     match stream.receive() {
-        Ok(ToWorker::Assign { assignment, descriptors }) => {
-            let assignment =
-                serde_json::from_value(assignment).context("cannot parse the rank assignment")?;
-            Ok((assignment, descriptors))
-        }
+        Ok(ToWorker::Assign { assignment, descriptors }) => Ok((assignment, descriptors)),
         Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
-        Ok(ToWorker::ServerChallenge { .. } | ToWorker::Abort) | Err(_) => {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error).context("cannot parse the rank assignment")
+        }
+        Ok(ToWorker::Authentication { .. } | ToWorker::Abort) | Err(_) => {
             Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
                 .into())
         }
@@ -272,9 +157,9 @@ fn follow_coordinator(reader: FramedStream, control: &Arc<Control>) {
     let _ = std::thread::Builder::new().name("coordinator".to_owned()).spawn(move || {
         loop {
             match reader.receive() {
-                Ok(ToWorker::Abort) => control.abort(),
+                Ok(ToWorker::<()>::Abort) => control.abort(),
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
-                Ok(ToWorker::ServerChallenge { .. } | ToWorker::Assign { .. }) | Err(_) => {
+                Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
                     let _ = writeln!(
                         io::stderr(),
                         "busbw: lost the connection to process 0 of this run"

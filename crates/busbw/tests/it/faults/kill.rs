@@ -25,7 +25,7 @@ fn is_lost(ended: &Ended) {
 fn from_outside() {
     let cases = [(Signal::KILL, 0), (Signal::USR1, 1), (Signal::TERM, 2), (Signal::HUP, 0)];
     for (number, (signal, rank)) in cases.into_iter().enumerate() {
-        if !aftermath::is_heard(signal) {
+        if !aftermath::is_delivered(signal) {
             continue;
         }
         let mut running = Bench::new("all_gather -g 3 -b 64 -e 4K -n 5 -N 0").start();

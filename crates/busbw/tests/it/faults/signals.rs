@@ -27,7 +27,7 @@ fn is_interrupted(ended: &Ended, by: Signal, at_least: usize) {
 
 #[test]
 fn to_the_supervisor() {
-    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_heard(*signal)) {
+    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_delivered(*signal)) {
         let mut running = Bench::new(FOREVER).start();
         running.at_row(20);
         aftermath::signal(running.pid(), signal);
@@ -39,7 +39,7 @@ fn to_the_supervisor() {
 /// SIGTERM: that is an interruption, not the loss of a rank.
 #[test]
 fn to_the_whole_group() {
-    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_heard(*signal)) {
+    for signal in DEADLY.into_iter().filter(|signal| aftermath::is_delivered(*signal)) {
         for threads in ["-g 3", "-t 3 -g 1"] {
             let words = format!("all_reduce {threads} -b 64 -e 4K -n 5 -N 0");
             let mut running = Bench::new(&words).start();

@@ -101,20 +101,20 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// Whether runs that we start will ignore a signal, as they do below nohup and in background jobs of
 /// scripts: what was ignored stays ignored. A signal that we get ourselves is not.
-pub fn is_heard(signal: Signal) -> bool {
+pub fn is_delivered(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
-    let heard = mask >> (signal.as_raw() - 1) & 1 == 0;
-    if !heard {
+    let delivered = mask >> (signal.as_raw() - 1) & 1 == 0;
+    if !delivered {
         waive(&format!("signal {} is ignored by whoever started these tests", signal.as_raw()));
     }
-    heard
+    delivered
 }
 
 /// Ctrl-C, or what is like it where Ctrl-C is ignored.
 pub fn interrupt() -> Signal {
-    if is_heard(Signal::INT) { Signal::INT } else { Signal::TERM }
+    if is_delivered(Signal::INT) { Signal::INT } else { Signal::TERM }
 }
 
 /// Says why a check cannot be made here, past the harness, which hides what passing tests print.

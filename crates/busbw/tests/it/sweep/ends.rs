@@ -44,7 +44,7 @@ fn cut(benchmark: &str) {
 }
 
 /// Reads stderr until a line contains `text`.
-fn heard(stderr: &mut BufReader<ChildStderr>, text: &str) -> String {
+fn read_until(stderr: &mut BufReader<ChildStderr>, text: &str) -> String {
     let mut all = String::new();
     while !all.contains(text) {
         assert!(stderr.read_line(&mut all).unwrap() > 0, "{text:?} is not in {all}");
@@ -66,7 +66,7 @@ fn ctrl_c_keeps_what_was_measured() {
     let (mut command, home) = command(words, &[]);
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    heard(&mut stderr, "launch 3 of 1000");
+    read_until(&mut stderr, "launch 3 of 1000");
     let _drained = thread::spawn(move || stderr.lines().count());
     // Who was started to ignore Ctrl-C goes on ignoring it (`command &` in a script).
     let signal = if is_ignored(2) { Signal::TERM } else { Signal::INT };

@@ -14,13 +14,15 @@ use anyhow::{Context, Result, bail};
 use busbw_core::exit::Exit;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     process::{Pid, Signal, kill_process},
 };
 
-use super::orders::{Greeting, INTERRUPT, Orders, READY};
+use super::orders::{Greeting, Orders, READY, ToAgent};
+use crate::frame::{FrameReader, Peer};
 use busbw_host::machine;
 
-/// How long no line may arrive (`monitor::HEARTBEAT_INTERVAL`): the connection is dead, but not closed.
+/// How long no message may arrive (`monitor::HEARTBEAT_INTERVAL`): the connection is dead, but not closed.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the orders may take: busbw may still be copied to other hosts.
 const ORDERS_TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,8 +30,6 @@ const ORDERS_TIMEOUT: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the host of process 0 waits for its other processes after process 0 has exited.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest line, bytes.
-const MAX_LINE_BYTES: usize = 1 << 22;
 
 /// Runs the agent; its exit code is that of its first process.
 ///
@@ -37,9 +37,11 @@ const MAX_LINE_BYTES: usize = 1 << 22;
 /// When no orders arrive, or a process cannot be started.
 pub fn run() -> Result<Exit> {
     greet()?;
-    let mut lines = Lines { rest: Vec::new() };
-    let orders = lines.next(ORDERS_TIMEOUT).context("busbw at the other end of ssh has exited")?;
-    let orders: Orders = serde_json::from_str(&orders).context("cannot parse the orders")?;
+    let mut reader = FrameReader::default();
+    let first = receive(&mut reader, ORDERS_TIMEOUT);
+    let ToAgent::Start(orders) = first.context("busbw at the other end of ssh has exited")? else {
+        bail!("busbw at the other end of ssh sent no orders");
+    };
     if let Some(folder) = &orders.folder {
         // If the folder does not exist here, ssh's own is used, as with mpirun.
         let _ = std::env::set_current_dir(folder);
@@ -62,7 +64,7 @@ pub fn run() -> Result<Exit> {
     let ours = Arc::clone(&children);
     std::thread::Builder::new()
         .name("orders".to_owned())
-        .spawn(move || obey(&mut lines, &ours))
+        .spawn(move || obey(&mut reader, &ours))
         .context("cannot start a thread for orders")?;
     let mut over: Option<Instant> = None;
     loop {
@@ -127,10 +129,10 @@ fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start process {rank}, {}", program.display()))
 }
 
-/// Obeys the lines of stdin; ends all processes when they stop.
-fn obey(lines: &mut Lines, children: &Mutex<Vec<Child>>) {
-    while let Ok(line) = lines.next(HEARTBEAT_TIMEOUT) {
-        if line == INTERRUPT {
+/// Obeys the messages on stdin; ends all processes when they stop.
+fn obey(reader: &mut FrameReader, children: &Mutex<Vec<Child>>) {
+    while let Ok(message) = receive(reader, HEARTBEAT_TIMEOUT) {
+        if let ToAgent::Interrupt = message {
             let all = children.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(first) = all.first() {
                 let _ = kill_process(Pid::from_child(first), Signal::INT);
@@ -148,46 +150,23 @@ fn end(children: &mut [Child]) {
     }
 }
 
-/// Lines of stdin, with a deadline each.
-struct Lines {
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// The next line that is not empty, within `limit` of the last line: empty ones are heartbeats.
-    ///
-    /// # Errors
-    /// When stdin closes, or no line arrives in time.
-    fn next(&mut self, limit: Duration) -> Result<String> {
-        let mut by = Instant::now() + limit;
-        loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                let line = String::from_utf8_lossy(&line).trim().to_owned();
-                if !line.is_empty() {
-                    return Ok(line);
-                }
-                by = Instant::now() + limit;
-                continue;
-            }
-            let left = by.saturating_duration_since(Instant::now());
-            let left =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            let stdin = io::stdin();
-            let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&left));
-            let mut piece = [0; 1 << 12];
-            match ready {
-                Ok(0) => bail!("no heartbeat"),
-                Err(rustix::io::Errno::INTR) => continue,
-                // Not std's stdin: it reads ahead, and poll would not see its buffer.
-                _ => match rustix::io::read(&stdin, &mut piece) {
-                    Ok(0) | Err(_) => bail!("stdin has ended"),
-                    Ok(read) => self.rest.extend_from_slice(&piece[..read]),
-                },
-            }
-            if self.rest.len() > MAX_LINE_BYTES {
-                bail!("a line exceeds the limit");
-            }
+/// The next message on stdin.
+///
+/// # Errors
+/// When stdin closes, or no message arrives within `limit`.
+fn receive(reader: &mut FrameReader, limit: Duration) -> Result<ToAgent> {
+    let by = Instant::now() + limit;
+    loop {
+        if let Some(payload) = reader.next(Peer::Authenticated)? {
+            return serde_json::from_slice(payload).context("cannot parse a message to the agent");
+        }
+        let left = Timespec::try_from(by.saturating_duration_since(Instant::now()))?;
+        let stdin = io::stdin();
+        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&left)) {
+            Ok(0) => bail!("no heartbeat"),
+            Err(Errno::INTR) => {}
+            // Not std's stdin: it reads ahead, and poll would not see its buffer.
+            _ => reader.read(&mut [0; 4096], |piece| Ok(rustix::io::read(&stdin, piece)?))?,
         }
     }
 }

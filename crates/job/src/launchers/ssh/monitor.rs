@@ -15,8 +15,9 @@ use anyhow::{Context, Result};
 
 use super::{
     connection::{Connection, SshOutput},
-    orders::{INTERRUPT, Orders},
+    orders::{Orders, ToAgent},
 };
+use crate::frame;
 use crate::launchers::{JobEnd, local_program::ended};
 use busbw_core::printable::Printable;
 
@@ -62,10 +63,7 @@ impl HostMonitor {
         for (connection, orders) in connections.into_iter().zip(orders) {
             let Connection { host: name, child, mut stdin, stdout: mut lines, output, .. } =
                 connection;
-            let mut line = serde_json::to_vec(&orders).context("cannot serialise orders")?;
-            line.push(b'\n');
-            // A broken connection shows as the end of its ssh.
-            let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
+            send(&mut stdin, &ToAgent::Start(orders));
             hosts.push(Host { name, child, stdin: Some(stdin), output, how: None });
             if stdout.is_none() {
                 stdout = Some(Box::new(lines));
@@ -96,7 +94,7 @@ impl HostMonitor {
         let hosts = Arc::clone(&self.hosts);
         Box::new(move || {
             if let Some(Host { stdin: Some(stdin), .. }) = lock(&hosts).first_mut() {
-                let _ = writeln!(stdin, "{INTERRUPT}").and_then(|()| stdin.flush());
+                send(stdin, &ToAgent::Interrupt);
             }
         })
     }
@@ -170,8 +168,7 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
             }
             for host in hosts.iter_mut() {
                 if is_due && let Some(stdin) = &mut host.stdin {
-                    // A broken connection shows as the end of its ssh.
-                    let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
+                    send(stdin, &ToAgent::Heartbeat);
                 }
                 if host.how.is_none() && host.has_ended() && host.is_lost() {
                     let (_, how) = host.how.clone().unwrap_or_default();
@@ -192,6 +189,11 @@ fn watch(hosts: &Mutex<Vec<Host>>, over: &AtomicBool) {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
+}
+
+/// Sends a message to a host's agent. A broken connection shows as the end of its ssh.
+fn send(stdin: &mut ChildStdin, message: &ToAgent) {
+    let _ = frame::json(message).and_then(|frame| stdin.write_all(&frame));
 }
 
 fn lock(hosts: &Mutex<Vec<Host>>) -> MutexGuard<'_, Vec<Host>> {

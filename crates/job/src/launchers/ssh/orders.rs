@@ -1,4 +1,5 @@
-//! The messages of an ssh connection: the agent's description of its host, and the orders to it.
+//! The messages of an ssh connection: the agent's description of its host, a line among the host's own, and those to
+//! the agent, in frames.
 //! Not how they travel.
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +9,6 @@ use crate::launchers::job::Job;
 
 /// Beginning of the line of an agent that is ready; a [`Greeting`] follows.
 pub(super) const READY: &str = "busbw-agent ";
-/// The line that has an agent interrupt process 0.
-pub(super) const INTERRUPT: &str = "interrupt";
 
 /// An agent's description of its host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +19,17 @@ pub(super) struct Greeting {
     pub(super) host: String,
     /// The address at which ssh reached it.
     pub(super) address: Option<String>,
+}
+
+/// To an agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum ToAgent {
+    /// The first message: what to start.
+    Start(Orders),
+    /// The connection is alive.
+    Heartbeat,
+    /// Process 0 is to be interrupted.
+    Interrupt,
 }
 
 /// What an agent is to start.

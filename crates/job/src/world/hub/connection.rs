@@ -1,20 +1,15 @@
-//! One rank's connection: frames are read and written in pieces, without blocking.
+//! One rank's connection: frames are sent in pieces, without blocking.
 //! Not what they mean (`state`).
 
 use std::{
     collections::VecDeque,
-    io::{self, Read, Write},
+    io::{self, Write},
     net::TcpStream,
     sync::Arc,
     time::Instant,
 };
 
-use crate::world::wire::{self, Kind};
-
-/// Largest payload of an unauthenticated connection: a join request stays far below.
-const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 1 << 20;
-/// A buffer that grew beyond this is freed when it is empty.
-const MAX_IDLE_BUFFER_BYTES: usize = 1 << 14;
+use crate::frame::{FrameReader, Peer};
 
 /// A connection.
 #[derive(Debug)]
@@ -26,8 +21,7 @@ pub(super) struct Connection {
     pub(super) done: bool,
     /// When it was accepted.
     pub(super) since: Instant,
-    /// The received part of an incomplete frame.
-    buffer: Vec<u8>,
+    pub(super) reader: FrameReader,
     /// Frames to send, and how much of the first one the kernel has taken.
     unsent: VecDeque<Arc<[u8]>>,
     sent: usize,
@@ -37,45 +31,13 @@ impl Connection {
     pub(super) fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let (buffer, unsent, since) = (Vec::new(), VecDeque::new(), Instant::now());
-        Ok(Connection { stream, rank: None, done: false, since, buffer, unsent, sent: 0 })
+        let (reader, unsent, since) = (FrameReader::default(), VecDeque::new(), Instant::now());
+        Ok(Connection { stream, rank: None, done: false, since, reader, unsent, sent: 0 })
     }
 
-    /// Reads once what has arrived, through the scratch space `bytes`.
-    ///
-    /// # Errors
-    /// The end of the stream, or an error of the socket.
-    pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        match self.stream.read(bytes) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                self.buffer.extend_from_slice(&bytes[..read]);
-                Ok(())
-            }
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-            {
-                Ok(())
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// The next complete frame.
-    ///
-    /// # Errors
-    /// Bytes that are no frame, and frames that are too long.
-    pub(super) fn next(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
-        let max_bytes = if self.rank.is_some() {
-            wire::MAX_FRAME_BYTES
-        } else {
-            MAX_UNAUTHENTICATED_FRAME_BYTES
-        };
-        let next = wire::take(&mut self.buffer, max_bytes)?;
-        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_BUFFER_BYTES {
-            self.buffer = Vec::new();
-        }
-        Ok(next)
+    /// Whose frames arrive: a rank that has joined has shown the token.
+    pub(super) fn peer(&self) -> Peer {
+        if self.rank.is_some() { Peer::Authenticated } else { Peer::Unauthenticated }
     }
 
     /// Queues a frame and sends what the kernel takes; true if something is left. A broken connection shows when it

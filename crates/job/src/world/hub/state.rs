@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    io::{self, Read},
     net::{TcpListener, TcpStream},
     os::fd::OwnedFd,
     sync::{Arc, Mutex, mpsc::Sender},
@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::{HubEvent, ListenScope, connection::Connection, lock};
-use crate::world::wire::{self, Kind};
+use crate::world::messages::{ToHub, ToRank};
 
 /// epoll data of descriptors that are no connections.
 const LISTENER: u64 = 0;
@@ -110,7 +110,7 @@ impl HubState {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             scope,
             token: token.as_bytes().to_vec(),
-            begin: wire::frame(Kind::Begin, begin)?.into(),
+            begin: ToRank::Begin(begin).frame()?.into(),
             connections: HashMap::new(),
             next: CLOSING + 1,
             ranks: vec![None; ranks],
@@ -136,14 +136,14 @@ impl HubState {
     }
 
     pub(super) fn stop(&mut self, why: &str) {
-        let Ok(frame) = wire::frame(Kind::Abort, why.as_bytes()) else { return };
+        let Ok(frame) = ToRank::Abort(why).frame() else { return };
         let frame: Arc<[u8]> = frame.into();
         self.send_all(&frame);
         self.stopped = Some(frame);
     }
 
-    pub(super) fn send(&mut self, rank: usize, kind: Kind, payload: &[u8]) {
-        let Ok(frame) = wire::frame(kind, payload) else { return };
+    pub(super) fn send(&mut self, rank: usize, message: &ToRank<'_>) {
+        let Ok(frame) = message.frame() else { return };
         if let Some(number) = self.ranks.get(rank).copied().flatten() {
             self.queue(number, frame.into());
         }
@@ -208,14 +208,20 @@ impl HubState {
     }
 
     /// Reads a connection and handles its frames.
-    fn read<E: From<HubEvent>>(&mut self, number: u64, bytes: &mut [u8], events: &Sender<E>) {
+    fn read<E: From<HubEvent>>(&mut self, number: u64, piece: &mut [u8], events: &Sender<E>) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        let over = connection.read(bytes);
+        // Taken out of the connection while its frames change the hub.
+        let mut reader = std::mem::take(&mut connection.reader);
+        let over = reader.read(piece, |piece| connection.stream.read(piece));
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return };
-            let stays = match connection.next() {
-                Ok(Some((kind, payload))) => self.handle(number, kind, payload, events),
-                Ok(None) if over.is_ok() => return,
+            let stays = match reader.next(connection.peer()) {
+                Ok(Some(payload)) => ToHub::parse(payload)
+                    .is_ok_and(|message| self.handle(number, message, events).is_some()),
+                Ok(None) if over.is_ok() => {
+                    connection.reader = reader;
+                    return;
+                }
                 Ok(None) | Err(_) => false,
             };
             if !stays {
@@ -224,60 +230,50 @@ impl HubState {
         }
     }
 
-    /// Handles a frame; false if its connection is to be closed.
+    /// Handles a message; none if its connection is to be closed.
     fn handle<E: From<HubEvent>>(
         &mut self,
         number: u64,
-        kind: Kind,
-        payload: Vec<u8>,
-        events: &Sender<E>,
-    ) -> bool {
-        let rank = self.connections.get(&number).and_then(|connection| connection.rank);
-        let Some(rank) = rank else {
-            // An unauthenticated connection gets no answer.
-            return kind == Kind::Join && self.join(number, &payload, events).is_some();
-        };
-        match kind {
-            Kind::Part => self.gather(rank, payload),
-            Kind::Arrive => self.arrive_at_barrier(rank),
-            Kind::Report => drop(events.send(HubEvent::Report { rank, bytes: payload }.into())),
-            Kind::Fail => {
-                let why = String::from_utf8_lossy(&payload).into_owned();
-                let _ = events.send(HubEvent::Failed { rank, why }.into());
-            }
-            Kind::Leave => {
-                if let Some(connection) = self.connections.get_mut(&number) {
-                    connection.done = true;
-                }
-            }
-            Kind::Join | Kind::Begin | Kind::All | Kind::Abort | Kind::Taken | Kind::Open => {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Admits a rank: checks token and number, and answers with the plan.
-    fn join<E: From<HubEvent>>(
-        &mut self,
-        number: u64,
-        payload: &[u8],
+        message: ToHub<'_>,
         events: &Sender<E>,
     ) -> Option<()> {
-        let parts = wire::unpack(payload).ok()?;
-        let [shown, rank, facts] = parts.as_slice() else { return None };
-        let rank = u64::from_le_bytes(rank.as_slice().try_into().ok()?) as usize;
-        let place = self.ranks.get_mut(rank)?;
-        if *shown != self.token || place.is_some() {
-            return None;
-        }
-        *place = Some(number);
-        self.connections.get_mut(&number)?.rank = Some(rank);
-        let _ = events.send(HubEvent::Joined { rank, facts: facts.clone() }.into());
-        self.queue(number, Arc::clone(&self.begin));
-        // A rank that joins a stopped run gets the abort at once.
-        if let Some(stopped) = &self.stopped {
-            self.queue(number, Arc::clone(stopped));
+        let connection = self.connections.get_mut(&number)?;
+        let event = match (connection.rank, message) {
+            (None, ToHub::Join { token, rank, facts }) => {
+                let place = self.ranks.get_mut(rank)?;
+                if token != self.token || place.is_some() {
+                    return None;
+                }
+                *place = Some(number);
+                connection.rank = Some(rank);
+                self.queue(number, Arc::clone(&self.begin));
+                // A rank that joins a stopped run gets the abort at once.
+                if let Some(stopped) = self.stopped.clone() {
+                    self.queue(number, stopped);
+                }
+                Some(HubEvent::Joined { rank, facts: facts.to_vec() })
+            }
+            // An unauthenticated connection gets no answer, and nobody joins twice.
+            (None, _) | (Some(_), ToHub::Join { .. }) => return None,
+            (Some(rank), ToHub::Report(bytes)) => {
+                Some(HubEvent::Report { rank, bytes: bytes.to_vec() })
+            }
+            (Some(rank), ToHub::Fail(why)) => Some(HubEvent::Failed { rank, why: why.to_owned() }),
+            (Some(rank), ToHub::Part(part)) => {
+                self.gather(rank, part);
+                None
+            }
+            (Some(rank), ToHub::Arrive) => {
+                self.arrive_at_barrier(rank);
+                None
+            }
+            (Some(_), ToHub::Leave) => {
+                connection.done = true;
+                None
+            }
+        };
+        if let Some(event) = event {
+            let _ = events.send(event.into());
         }
         Some(())
     }
@@ -293,15 +289,16 @@ impl HubState {
     }
 
     /// Stores one part of an allgather; the last one sends all parts to every rank.
-    fn gather(&mut self, rank: usize, part: Vec<u8>) {
-        self.received_parts += usize::from(self.parts[rank].replace(part).is_none());
+    fn gather(&mut self, rank: usize, part: &[u8]) {
+        self.received_parts += usize::from(self.parts[rank].replace(part.to_vec()).is_none());
         if self.received_parts < self.parts.len() {
             return;
         }
         self.received_parts = 0;
-        let parts: Vec<Vec<u8>> = self.parts.iter_mut().filter_map(Option::take).collect();
+        let all = ToRank::All(self.parts.iter().flatten().map(Vec::as_slice).collect()).frame();
+        self.parts.fill(None);
         // One copy for all connections, however slowly some of them read.
-        if let Ok(all) = wire::frame(Kind::All, &wire::pack(&parts)) {
+        if let Ok(all) = all {
             self.send_all(&all.into());
         }
     }
@@ -313,7 +310,7 @@ impl HubState {
             return;
         }
         for rank in std::mem::take(&mut self.arrived) {
-            self.send(rank, Kind::Open, &[]);
+            self.send(rank, &ToRank::Open);
         }
     }
 }

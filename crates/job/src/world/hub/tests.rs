@@ -1,10 +1,13 @@
 //! Ranks at a hub: who joins, what they exchange, how an abort reaches them.
 
 use super::*;
-use crate::world::wire;
-use crate::world::{JoinParameters, Member, World};
+use crate::{
+    frame::{self, Peer},
+    world::{JoinParameters, Member, World, messages::ToHub},
+};
 use busbw_shm::shm::{Control, WaitPolicy};
 use std::{
+    io::Write,
     net::TcpStream,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -23,6 +26,21 @@ fn until_missing(hub: &Hub, leaders: &[usize], ranks: &[usize]) {
         assert!(Instant::now() < by, "{:?} are missing", hub.missing(leaders));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn send(stream: &mut TcpStream, message: &ToHub<'_>) {
+    stream.write_all(&message.frame().unwrap()).unwrap();
+}
+
+/// A rank without a member, for what members do not do.
+fn join_raw(hub: &Hub, rank: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(hub.address()).unwrap();
+    send(&mut stream, &ToHub::Join { token: b"secret", rank, facts: b"" });
+    stream
+}
+
+fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    frame::receive(stream, Peer::Authenticated)
 }
 
 fn join(
@@ -46,8 +64,8 @@ fn join(
 
 #[test]
 fn everyone_gets_everything_in_rank_order() {
-    let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(3, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
+    let (sender, events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(3, 1, ListenScope::Host, "secret", b"begin", sender).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..3 {
             let hub = &hub;
@@ -64,7 +82,7 @@ fn everyone_gets_everything_in_rank_order() {
     });
     let mut left = 0;
     while left < 3 {
-        if let HubEvent::Left { done, .. } = heard.recv().unwrap() {
+        if let HubEvent::Left { done, .. } = events.recv().unwrap() {
             assert!(done);
             left += 1;
         }
@@ -74,8 +92,8 @@ fn everyone_gets_everything_in_rank_order() {
 /// Four ranks in two memories of their own: no rank is a whole round ahead of another.
 #[test]
 fn memories_synchronise_at_the_hub() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(4, 2, ListenScope::Host, "secret", b"", sender).unwrap();
     let rounds: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
     let memories = [(); 2].map(|()| Control::map(Control::create(4).unwrap(), 4).unwrap());
     std::thread::scope(|scope| {
@@ -106,8 +124,8 @@ fn memories_synchronise_at_the_hub() {
 
 #[test]
 fn a_memory_missing_at_the_barrier_is_named() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 2, ListenScope::Host, "secret", b"", sender).unwrap();
     let control = Control::map(Control::create(2).unwrap(), 2).unwrap();
     let parameters = JoinParameters {
         hub: hub.address(),
@@ -126,8 +144,8 @@ fn a_memory_missing_at_the_barrier_is_named() {
 
 #[test]
 fn connections_without_the_token_are_refused() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     assert!(join(&hub, 0, 1, "guess").is_err());
     assert!(join(&hub, 7, 8, "secret").is_err());
     assert!(join(&hub, 0, 1, "secret").is_ok());
@@ -136,30 +154,24 @@ fn connections_without_the_token_are_refused() {
 /// A rank is stopped in the middle of an exchange that is larger than its socket's buffers.
 #[test]
 fn abort_does_not_wait_for_a_rank_that_reads_nothing() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
-    let join = |rank: u64| {
-        let mut stream = TcpStream::connect(hub.address()).unwrap();
-        let rank = rank.to_le_bytes().to_vec();
-        let hello = wire::pack(&[b"secret".to_vec(), rank, Vec::new()]);
-        wire::send(&mut stream, Kind::Join, &hello).unwrap();
-        stream
-    };
-    let (mut deaf, mut large) = (join(0), join(1));
-    wire::send(&mut deaf, Kind::Part, &[]).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
+    let (mut stopped, mut large) = (join_raw(&hub, 0), join_raw(&hub, 1));
+    send(&mut stopped, &ToHub::Part(&[]));
     until_missing(&hub, &[], &[1]);
-    wire::send(&mut large, Kind::Part, &vec![0; 1 << 25]).unwrap();
+    send(&mut large, &ToHub::Part(&vec![0; 1 << 25]));
     until_missing(&hub, &[], &[]);
     // If this waited for rank 0, it would never return: rank 0 reads only afterwards.
     hub.abort("rank 0 was stopped");
-    let received = std::iter::from_fn(|| wire::receive(&mut deaf).ok());
-    assert!(received.map(|(kind, _)| kind).any(|kind| kind == Kind::Abort));
+    let mut received = std::iter::from_fn(|| receive(&mut stopped).ok());
+    let aborted = ToRank::Abort("rank 0 was stopped");
+    assert!(received.any(|payload| ToRank::parse(&payload).unwrap() == aborted));
 }
 
 #[test]
 fn abort_reaches_a_rank_that_joins_later() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     hub.abort("interrupted");
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     let soon = Some(Instant::now() + WATCHDOG);
@@ -172,8 +184,8 @@ fn abort_reaches_a_rank_that_joins_later() {
 
 #[test]
 fn abort_reaches_a_waiting_rank() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let mut member = join(&hub, 0, 2, "secret").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(move || member.allgather(b"", None));
@@ -188,8 +200,8 @@ fn abort_reaches_a_waiting_rank() {
 #[test]
 fn hundreds_connect_at_once() {
     const RANKS: usize = 300;
-    let (events, heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", events).unwrap();
+    let (sender, events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(RANKS, 1, ListenScope::Host, "secret", b"begin", sender).unwrap();
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
             let hub = &hub;
@@ -204,48 +216,47 @@ fn hundreds_connect_at_once() {
         }
     });
     let left = |event: &HubEvent| matches!(event, HubEvent::Left { done: true, .. });
-    assert_eq!(heard.iter().filter(left).take(RANKS).count(), RANKS);
+    assert_eq!(events.iter().filter(left).take(RANKS).count(), RANKS);
     assert!(hub.is_empty());
 }
 
 /// One rank reads nothing while the others go on; what it was sent waits for it, whole.
 #[test]
 fn a_slow_reader_holds_up_nobody() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", events).unwrap();
-    let mut slow = TcpStream::connect(hub.address()).unwrap();
-    let hello = wire::pack(&[b"secret".to_vec(), 0u64.to_le_bytes().to_vec(), Vec::new()]);
-    wire::send(&mut slow, Kind::Join, &hello).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(2, 1, ListenScope::Host, "secret", b"", sender).unwrap();
+    let mut slow = join_raw(&hub, 0);
     let mut fast = join(&hub, 1, 2, "secret").unwrap();
     let part = vec![7; 1 << 20];
     for _ in 0..20 {
-        wire::send(&mut slow, Kind::Part, &[3]).unwrap();
+        send(&mut slow, &ToHub::Part(&[3]));
         let soon = Some(Instant::now() + WATCHDOG);
         assert_eq!(fast.allgather(&part, soon).unwrap(), [vec![3], part.clone()]);
     }
-    assert_eq!(wire::receive(&mut slow).unwrap().0, Kind::Begin);
+    assert_eq!(ToRank::parse(&receive(&mut slow).unwrap()).unwrap(), ToRank::Begin(b""));
     for _ in 0..20 {
-        let (kind, all) = wire::receive(&mut slow).unwrap();
-        assert_eq!((kind, wire::unpack(&all).unwrap()), (Kind::All, vec![vec![3], part.clone()]));
+        let all = receive(&mut slow).unwrap();
+        assert_eq!(ToRank::parse(&all).unwrap(), ToRank::All(vec![&[3], &part]));
     }
 }
 
 /// Loopback is for the ranks of this host, whichever addresses were chosen for others.
 #[test]
 fn ranks_of_this_host_join_over_loopback_in_any_case() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
     let scope = ListenScope::Network(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
-    let hub = Hub::open(1, 2, scope, "secret", b"", events).unwrap();
+    let hub = Hub::open(1, 2, scope, "secret", b"", sender).unwrap();
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }
 
 #[test]
 fn unauthenticated_connections_are_bounded() {
-    let (events, _heard) = mpsc::channel::<HubEvent>();
-    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", events).unwrap();
+    let (sender, _events) = mpsc::channel::<HubEvent>();
+    let hub = Hub::open(1, 1, ListenScope::Host, "secret", b"", sender).unwrap();
     let mut unknown = TcpStream::connect(hub.address()).unwrap();
     unknown.set_read_timeout(Some(WATCHDOG)).unwrap();
-    wire::send(&mut unknown, Kind::Join, &vec![0; (1 << 20) + 1]).unwrap_or_default();
-    assert!(wire::receive(&mut unknown).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
+    let large = ToHub::Join { token: b"secret", rank: 0, facts: &vec![0; 1 << 20] };
+    unknown.write_all(&large.frame().unwrap()).unwrap_or_default();
+    assert!(receive(&mut unknown).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock));
     assert!(join(&hub, 0, 1, "secret").is_ok());
 }

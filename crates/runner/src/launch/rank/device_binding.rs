@@ -29,21 +29,21 @@ pub(super) enum DeviceBinding {
 }
 
 impl DeviceBinding {
-    /// Binds rank thread `driver` to its devices and describes the device of each of its ranks.
+    /// Binds a rank thread to its devices and describes the device of each of its ranks.
     ///
     /// # Errors
     /// A library or a GPU that cannot be used.
     pub(super) fn bind(
-        driver: usize,
+        rank_thread: usize,
         devices: &Devices,
     ) -> Result<(DeviceBinding, Vec<RankDevice>), Failure> {
         match devices {
             Devices::Cores { cores, first, name } => {
-                if let Some(core) = cores.get(driver) {
+                if let Some(core) = cores.get(rank_thread) {
                     bind_to(&[*core]);
                 }
                 let device = RankDevice {
-                    device: cores.get(driver).copied().unwrap_or(first + driver),
+                    device: cores.get(rank_thread).copied().unwrap_or(first + rank_thread),
                     address: NO_ADDRESS.to_owned(),
                     name: name.clone(),
                     bound: None,
@@ -52,7 +52,7 @@ impl DeviceBinding {
             }
             Devices::Mpi { libraries, name, ordinals } => {
                 let libraries = libraries.clone();
-                let ordinal = ordinals.get(driver).copied().flatten();
+                let ordinal = ordinals.get(rank_thread).copied().flatten();
                 if let (Some(gpus), Some(ordinal)) = (&libraries.gpus, ordinal) {
                     let gpu =
                         gpus.take(ordinal).map_err(|text| Failure::new(Exit::Library, text))?;
@@ -79,7 +79,7 @@ impl DeviceBinding {
             Devices::Gpus { ordinals, libraries, bind, .. } => {
                 let refused = |text: String| Failure::new(Exit::Library, text);
                 let opened = libraries.open().map_err(|e| refused(e.to_string()))?;
-                let ordinals = ordinals.get(driver).cloned().unwrap_or_default();
+                let ordinals = ordinals.get(rank_thread).cloned().unwrap_or_default();
                 let gpus = ordinals
                     .iter()
                     .map(|ordinal| opened.runtime.facts(*ordinal))

@@ -11,9 +11,9 @@ use busbw_job::naming;
 impl Launch<'_> {
     /// The message about ranks with different NCCLs: within NCCL they would fail with a less clear one.
     pub(super) fn disagreement(&self) -> Option<String> {
-        let versions = self.facts.iter().enumerate().flat_map(|(driver, facts)| {
+        let versions = self.facts.iter().enumerate().flat_map(|(rank_thread, facts)| {
             let version = facts.as_ref().map_or(0, |facts| facts.nccl);
-            self.plan.ranks_of(driver).map(move |rank| (rank, version))
+            self.plan.ranks_of(rank_thread).map(move |rank| (rank, version))
         });
         differing(versions, &self.describe.run.machine.host)
     }

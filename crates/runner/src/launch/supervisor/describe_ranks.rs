@@ -8,8 +8,8 @@ use busbw_job::naming;
 
 impl Launch<'_> {
     /// "rank 1 (process 4242 on node7)": all ranks of the process of this rank thread.
-    pub(super) fn describe_process_of(&self, driver: usize) -> String {
-        self.describe_process(self.plan.process(driver))
+    pub(super) fn describe_process_of(&self, rank_thread: usize) -> String {
+        self.describe_process(self.plan.process(rank_thread))
     }
 
     /// Whether a process runs one rank only.
@@ -18,8 +18,8 @@ impl Launch<'_> {
     }
 
     fn ranks_of(&self, process: usize) -> Vec<usize> {
-        let drivers = self.plan.rank_threads_of(process);
-        drivers.flat_map(|driver| self.plan.ranks_of(driver)).collect()
+        let rank_threads = self.plan.rank_threads_of(process);
+        rank_threads.flat_map(|rank_thread| self.plan.ranks_of(rank_thread)).collect()
     }
 
     /// "ranks 1, 5 (process 4242 on node7)": all ranks of a process.
@@ -31,21 +31,21 @@ impl Launch<'_> {
     }
 
     /// "ranks 3, 4 on node7, rank 9 on node8": all ranks of these rank threads.
-    pub(super) fn describe_ranks(&self, drivers: impl Iterator<Item = usize>) -> String {
-        naming::placed(drivers.flat_map(|driver| {
-            let host = self.processes.get(self.plan.process(driver)).map_or("?", |p| &p.host);
-            self.plan.ranks_of(driver).map(move |rank| (rank, host))
+    pub(super) fn describe_ranks(&self, rank_threads: impl Iterator<Item = usize>) -> String {
+        naming::placed(rank_threads.flat_map(|rank_thread| {
+            let host = self.processes.get(self.plan.process(rank_thread)).map_or("?", |p| &p.host);
+            self.plan.ranks_of(rank_thread).map(move |rank| (rank, host))
         }))
     }
 
     /// The last phase of a process's rank threads; with their ranks, if the phases differ.
     pub(super) fn progress_of_process(&self, process: usize) -> String {
         let mut phases: Vec<(String, Vec<usize>)> = Vec::new();
-        for driver in self.plan.rank_threads_of(process) {
-            let place = self.progress_of(driver);
+        for rank_thread in self.plan.rank_threads_of(process) {
+            let place = self.progress_of(rank_thread);
             match phases.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, ranks)) => ranks.extend(self.plan.ranks_of(driver)),
-                None => phases.push((place, self.plan.ranks_of(driver).collect())),
+                Some((_, ranks)) => ranks.extend(self.plan.ranks_of(rank_thread)),
+                None => phases.push((place, self.plan.ranks_of(rank_thread).collect())),
             }
         }
         match phases.as_slice() {
@@ -59,15 +59,15 @@ impl Launch<'_> {
     }
 
     /// The last phase and row of a rank thread.
-    pub(super) fn progress_of(&self, driver: usize) -> String {
-        if self.apart && self.plan.process(driver) > 0 {
+    pub(super) fn progress_of(&self, rank_thread: usize) -> String {
+        if self.apart && self.plan.process(rank_thread) > 0 {
             // It records its phase in its own control memory.
             return match (self.begun, self.progress) {
                 (false, _) => "before the first row".to_owned(),
                 (true, (row, bytes)) => format!("about row {row} ({bytes} bytes)"),
             };
         }
-        let (step, row) = self.control.progress(driver);
+        let (step, row) = self.control.progress(rank_thread);
         let row = match self.progress {
             (index, bytes) if index == u64::from(row) => format!("{row} ({bytes} bytes)"),
             _ => row.to_string(),

@@ -63,8 +63,8 @@ impl Launch<'_> {
             ),
             None => {
                 let names = if waited.len() > MAX_NAMED_RANKS {
-                    let drivers: BTreeSet<usize> = waited.into_iter().collect();
-                    self.describe_ranks(drivers.into_iter())
+                    let rank_threads: BTreeSet<usize> = waited.into_iter().collect();
+                    self.describe_ranks(rank_threads.into_iter())
                 } else {
                     let names: BTreeSet<String> =
                         waited.iter().map(|rank| self.describe_process_of(*rank)).collect();

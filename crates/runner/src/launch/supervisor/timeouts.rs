@@ -29,8 +29,8 @@ impl Launch<'_> {
             self.end(Status::Failed, Exit::RankLost, loss.text);
         }
         if !self.begun && now >= self.join_deadline {
-            let missing =
-                (0..self.plan.rank_threads()).filter(|driver| self.facts[*driver].is_none());
+            let missing = (0..self.plan.rank_threads())
+                .filter(|rank_thread| self.facts[*rank_thread].is_none());
             let text = format!(
                 "{} did not join within {} s",
                 self.describe_ranks(missing),
