@@ -32,6 +32,7 @@ use busbw_core::{
     record::{DeviceCounters, Machine},
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
+use busbw_stats::Interval;
 
 /// One run of one test: its rows, and how they were measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -278,12 +279,15 @@ pub struct Half {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
     /// The samples behind the time, microseconds: medians of launches where there are several,
-    /// else batches. Empty where only one figure was written.
+    /// else batches. Empty where only one figure was written, or their interval stands for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
     /// Whether the samples are launches; else they are batches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub launches: bool,
+    /// The 95 % interval of the time, microseconds, where it stands for the samples, as on a report's page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_us: Option<Interval>,
 }
 
 impl Measurement {

@@ -157,6 +157,7 @@ impl From<record::Half> for Half {
             algorithm: half.algorithm,
             samples_us,
             launches,
+            interval_us: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Nothing that names a host, a user or a device is left, wherever it stood.
 
-use busbw_core::pairs::{Pairs, Unit};
+use busbw_core::{
+    DataType,
+    pairs::{Pairs, Unit},
+};
 use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Source};
 use proptest::prelude::*;
 
@@ -183,6 +186,18 @@ fn example() -> Cluster {
         uuid: "8932f937-d72c-4106-c12f-20bd9faed9f6".to_owned(),
         serial: "1650522012345".to_owned(),
     }
+}
+
+/// A data type is not a name, not even where a user is called like it.
+#[test]
+fn types_stay() {
+    let mut sources = Cluster { user: "float".to_owned(), ..example() }.sources();
+    sources.runs[0].rows[0].datatype = Some(DataType::Float);
+    let known = KnownNames::of(&sources);
+    let whole = report(sources, &Hardware::default(), Some("float".to_owned()));
+    let redacted = redacted(whole, &known).unwrap();
+    assert_eq!(redacted.title, "user-1");
+    assert_eq!(redacted.series[0].rows[0].datatype, Some(DataType::Float));
 }
 
 #[test]
