@@ -84,7 +84,7 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
         let Some(choice) = inferred.communicator.choose(collective, row.size) else { continue };
         let ratio = f64::from(choice.best.us) / said;
         let ours = format!("{} {}", choice.best.algorithm, choice.best.protocol.name());
-        let theirs = half.algorithm.as_deref().unwrap_or("-");
+        let theirs = half.figures.algorithm.as_deref().unwrap_or("-");
         println!(
             "{:>12} {said:>12.3} {:>12.3} {ratio:>8.4}  {ours}, {theirs}",
             row.size, choice.best.us

@@ -29,10 +29,9 @@ use busbw_core::{
     Collective, DataType,
     messages::Messages,
     pairs::Pairs,
-    record::{DeviceCounters, Machine},
+    record::{DeviceCounters, Figures, Machine},
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
-use busbw_stats::Interval;
 
 /// One run of one test: its rows, and how they were measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -248,46 +247,13 @@ pub struct Row {
     pub root: Option<i64>,
     /// Out of place; of a program that knows no places, its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub out_of_place: Option<Half>,
+    pub out_of_place: Option<Figures>,
     /// In place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_place: Option<Half>,
+    pub in_place: Option<Figures>,
     /// Device counters while the row was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
-}
-
-/// The figures of one placement (in place or out of place) of a row.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Half {
-    /// One operation's time, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_us: Option<f64>,
-    /// Half of the last printed digit of the time, microseconds: how far it may be from the measured time.
-    #[serde(default, skip_serializing_if = "is_nothing")]
-    pub rounding_us: f64,
-    /// Algorithm bandwidth, or the bandwidth of a program that knows one only, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algbw: Option<f64>,
-    /// Bus bandwidth, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busbw: Option<f64>,
-    /// Wrong elements; none when nothing was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrong: Option<u64>,
-    /// The algorithm that ran, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
-    /// The samples behind the time, microseconds: medians of launches where there are several,
-    /// else batches. Empty where only one figure was written, or their interval stands for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub samples_us: Vec<f64>,
-    /// Whether the samples are launches; else they are batches.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub launches: bool,
-    /// The 95 % interval of the time, microseconds, where it stands for the samples, as on a report's page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval_us: Option<Interval>,
 }
 
 impl Measurement {
@@ -304,7 +270,7 @@ impl Measurement {
 
     /// The valid placements of a row: `(in_place, figures)`. In place is left out where the collective has no
     /// valid in-place result.
-    pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Half)> {
+    pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Figures)> {
         let valid = self.collective().is_none_or(Collective::in_place_is_valid);
         let in_place = row.in_place.as_ref().filter(|_| valid);
         let out = row.out_of_place.as_ref().map(|half| (false, half));
@@ -337,7 +303,7 @@ pub struct Peak<'a> {
     /// The row.
     pub row: &'a Row,
     /// The figures.
-    pub half: &'a Half,
+    pub half: &'a Figures,
     /// Whether they are in place.
     pub in_place: bool,
 }
@@ -355,8 +321,4 @@ fn is_zero(count: &u64) -> bool {
 
 fn is_not_stated(copies: &usize) -> bool {
     *copies == 0
-}
-
-fn is_nothing(value: &f64) -> bool {
-    *value == 0.0
 }

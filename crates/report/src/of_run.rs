@@ -3,14 +3,17 @@
 
 use std::{borrow::Cow, path::Path};
 
-use busbw_logs::measurement::{Half, Measurement, NcclUse, Row};
+use busbw_logs::measurement::{Measurement, NcclUse, Row};
 use busbw_stats::median_interval;
 
 use super::data::{Fact, Finding, Line, LineKind, Run, Series};
 use busbw_analysis::explain::{
     Ceiling, Confidence, Explanation, Finding as Found, RateKind, Severity,
 };
-use busbw_core::quantity::{bytes, rate, time};
+use busbw_core::{
+    quantity::{bytes, rate, time},
+    record::Figures,
+};
 use busbw_store as store;
 
 /// A name for each run, short and different from all others.
@@ -85,7 +88,7 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
     }
 }
 
-fn halves(run: &Measurement) -> impl Iterator<Item = &Half> {
+fn halves(run: &Measurement) -> impl Iterator<Item = &Figures> {
     run.rows.iter().flat_map(|row| run.halves(row).map(|(_, half)| half))
 }
 
@@ -246,11 +249,11 @@ pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Serie
 }
 
 /// What a page shows of a half: numbers, and the interval in place of the samples.
-fn shown(half: &Half) -> Half {
+fn shown(half: &Figures) -> Figures {
     let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
     let time_us = finite(half.time_us);
     let interval = median_interval(&half.samples_us);
-    Half {
+    Figures {
         time_us,
         algbw: finite(half.algbw),
         busbw: finite(half.busbw),

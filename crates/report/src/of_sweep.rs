@@ -8,8 +8,8 @@ use super::{
     of_run::quoted,
 };
 use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
-use busbw_core::DataType;
-use busbw_logs::measurement::{Half, Row};
+use busbw_core::{DataType, record::Figures};
+use busbw_logs::measurement::Row;
 
 /// The title of each sweep, with a number where there are several.
 pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
@@ -134,12 +134,12 @@ pub fn series(outcome: &Outcome) -> Vec<Series> {
             .iter()
             .filter_map(|row| {
                 let cell = row.cell(number)?;
-                let half = Half {
+                let half = Figures {
                     time_us: Some(cell.time_us),
                     interval_us: cell.interval_us,
                     algbw: Some(cell.algbw),
                     busbw: Some(cell.busbw),
-                    ..Half::default()
+                    ..Figures::default()
                 };
                 Some(Row {
                     size: row.size,

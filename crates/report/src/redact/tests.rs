@@ -3,8 +3,9 @@
 use busbw_core::{
     DataType,
     pairs::{Pairs, Unit},
+    record::Figures,
 };
-use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Source};
+use busbw_logs::measurement::{Device, Form, Known, Measurement, Row, Source};
 use proptest::prelude::*;
 
 use super::*;
@@ -63,8 +64,12 @@ impl Cluster {
             address: "0000:1b:00".to_owned(),
             name: "NVIDIA H200".to_owned(),
         };
-        let half =
-            Half { time_us: Some(10.0), busbw: Some(1.0), algbw: Some(1.0), ..Half::default() };
+        let half = Figures {
+            time_us: Some(10.0),
+            busbw: Some(1.0),
+            algbw: Some(1.0),
+            ..Figures::default()
+        };
         Measurement {
             source: Source {
                 name: format!("/home/{user}/logs/{host}-nccl.log"),
