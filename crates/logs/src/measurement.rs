@@ -33,73 +33,54 @@ use busbw_core::{
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
 
-/// One run of one test: its rows, and how they were measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// One run of one test: its rows, and how they were measured. Its JSON is that of `Folded`.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measurement {
     /// Where it was read.
     pub source: Source,
     /// What was run.
     pub test: Test,
     /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Known<usize>>,
     /// Number of hosts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<usize>,
     /// Every rank's device, as far as it is listed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// NCCL's (or RCCL's) version, such as `2.28.9`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<String>,
     /// Unique name of the run, from a record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Start time as the source says it, such as `2026-11-20 10:00:00`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// The command line, where the text shows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// How it was measured, as far as the source says: options by the name that nccl-tests gives them
     /// (`-n`), and `backend`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Settings of the environment that were recorded.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The machine of rank 0, from a record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// The rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// Rows beyond the number that is kept.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub rows_left_out: u64,
     /// Matrices of pairs, of which each is a row.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pairs>,
     /// "Out of bounds values".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_bounds: Option<u64>,
     /// "Avg bus bandwidth" as stated, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated_average: Option<f64>,
     /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
     /// and printed into one text.
-    #[serde(default, skip_serializing_if = "is_not_stated")]
     pub copies: usize,
     /// Messages about a failure, word for word.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
     /// What NCCL's log says.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
     /// The transports that each process's MPI named in its log, from a record.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
     /// Counters of busbw's net plugin, one entry for each process.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
 }
 
@@ -313,12 +294,4 @@ impl Peak<'_> {
     pub fn figure(&self) -> Option<f64> {
         self.half.busbw.or(self.half.algbw)
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_not_stated(copies: &usize) -> bool {
-    *copies == 0
 }
