@@ -108,7 +108,9 @@ fn launch_once() -> Vec<(Point, f64)> {
     for line in text.lines() {
         let Ok(Line::Row(row)) = busbw_store::line::from_text(line.as_bytes()) else { continue };
         let mut add = |place, half: &Option<Half>| {
-            points.extend(half.iter().map(|half| ((row.size, place), half.time_us)));
+            points.extend(
+                half.iter().filter_map(|half| Some(((row.size, place), half.figures.time_us?))),
+            );
         };
         add("out-of-place", &row.out_of_place);
         add("in-place", &row.in_place);

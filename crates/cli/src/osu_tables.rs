@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-use busbw_core::{plan::{BackendChoice, GpuOptions}, record::{Clock, LatencyFigures, Machine, MemoryFigures, MessageFigures, SCHEMA, Spread}};
+use busbw_core::{plan::{BackendChoice, GpuOptions}, record::{Clock, Figures, LatencyFigures, Machine, MemoryFigures, MessageFigures, SCHEMA, Spread}};
 use busbw_logs::measurement::Figure;
 
 use super::*;
@@ -72,22 +72,12 @@ fn end(status: Status) -> End {
 
 fn half(time_us: f64, algbw: f64) -> Half {
     Half {
-        algorithm: None,
-        predicted_us: None,
-        time_us,
-        cpu_time_us: f64::NAN,
-        algbw,
-        busbw: f64::NAN,
-        wrong: None,
-        failed_checks: 0,
-        wrong_places: Vec::new(),
-        batches_us: Vec::new(),
-        fewer_iterations: None,
-        summary: None,
-        launches_us: Vec::new(),
-        iterations: None,
-        messages: None,
-        latency: None,
+        figures: Figures {
+            time_us: Some(time_us),
+            algbw: Some(algbw),
+            ..Figures::default()
+        },
+        ..Half::default()
     }
 }
 
@@ -196,7 +186,7 @@ fn rows(plan: &Plan, output: &str) -> Vec<Row> {
         };
         at += 1;
         if bandwidth(plan) == Some(Messages::MultiBandwidth) && osu(plan).rate {
-            made.algbw = number(at) * size as f64 / 1e9;
+            made.figures.algbw = Some(number(at) * size as f64 / 1e9);
             at += 1;
         }
         let mut latency = LatencyFigures::default();
@@ -206,7 +196,7 @@ fn rows(plan: &Plan, output: &str) -> Vec<Row> {
             at += 3;
         }
         if plan.check > 0 {
-            made.wrong = Some(u64::from(cells[at] == "Fail"));
+            made.figures.wrong = Some(u64::from(cells[at] == "Fail"));
             at += 1;
         }
         let percentiles = plan.messaging.percentiles.iter().zip(at..);
@@ -271,12 +261,12 @@ fn what_we_print_can_be_imported() {
         assert_eq!(there.len(), rows.len(), "{command}");
         for (theirs, ours) in there.into_iter().zip(&rows) {
             let half = theirs.out_of_place.clone().unwrap();
-            let made = ours.out_of_place.clone().unwrap();
+            let made = ours.out_of_place.clone().unwrap().figures;
             assert_eq!(theirs.size, ours.message_bytes(), "{command}");
             match bandwidth(&plan) {
-                None => assert_eq!(half.time_us, Some(made.time_us), "{command}"),
+                None => assert_eq!(half.time_us, made.time_us, "{command}"),
                 Some(_) => {
-                    let off = half.algbw.unwrap() - made.algbw;
+                    let off = half.algbw.unwrap() - made.algbw.unwrap();
                     assert!(off.abs() <= 0.000_005_1, "{command}: {off}");
                 }
             }
@@ -372,7 +362,8 @@ fn a_stall_is_said() {
 fn sums_that_saturate_are_said() {
     let mut plan = plan("osu_allreduce -c -g 4 --backend host");
     let said = |plan: &Plan, datatype, wrong| {
-        let half = Half { wrong: Some(wrong), ..half(12.0, 1.0) };
+        let mut half = half(12.0, 1.0);
+        half.figures.wrong = Some(wrong);
         let row = Row { redop: "sum".to_owned(), ..row(plan, datatype, 64, half) };
         busbw_render::run_warnings(&run(plan), &[row]).join("\n").contains("OMPI_MCA_op")
     };

@@ -60,12 +60,12 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let bytes = page.len();
     output_file::write(output, &page, arguments.force)
         .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
-    let rows: usize = report.series.iter().map(|series| series.rows.len()).sum();
     let _ = writeln!(
         io::stderr(),
-        "busbw: {}: {} kB, {rows} rows{}",
+        "busbw: {}: {} kB, {} rows{}",
         if output.as_os_str() == "-" { "stdout".into() } else { output.to_string_lossy() },
         bytes.div_ceil(1000),
+        report.lines(),
         if report.redacted {
             ", names and addresses replaced: read it once before you send it"
         } else {

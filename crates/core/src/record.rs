@@ -3,6 +3,7 @@
 
 mod counters;
 mod end;
+mod figures;
 mod net;
 mod pairs;
 mod row;
@@ -10,6 +11,7 @@ mod run;
 
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
+pub use figures::Figures;
 pub use net::{NetFacts, plugins_used};
 pub use row::{
     Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, PairsFigures, Row, Spread,

@@ -3,13 +3,12 @@
 //! MACHINE is a ready machine's name or a machine file; NODES those the ranks were spread over (1).
 //! Not a measurement: both columns are predictions.
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
-use busbw_core::record::{Folded, Line, Row, Run};
+use busbw_core::record::Folded;
 use busbw_hardware::limits::RankPlacement;
 use busbw_hardware::machine::{Machine, parse, ready};
 use busbw_hardware::tuning::{Version, infer};
-use busbw_library_logs::nccl::NcclFacts;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -31,29 +30,8 @@ fn text_of(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-/// The record's run, what libraries said, and its rows.
-type Record = (Run, Vec<NcclFacts>, Vec<Row>);
-
-/// Reads a record of lines or of one object.
-fn read(path: &str) -> Result<Record, Box<dyn Error>> {
-    let text = text_of(path)?;
-    if let Ok(folded) = serde_json::from_str::<Folded>(&text) {
-        return Ok((folded.run, folded.library, folded.rows));
-    }
-    let (mut run, mut library, mut rows) = (None, Vec::new(), Vec::new());
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match serde_json::from_str::<Line>(line)? {
-            Line::Run(first) => run = Some(*first),
-            Line::Library(facts) => library.push(*facts),
-            Line::Row(row) => rows.push(*row),
-            Line::Mpi(_) | Line::Net(_) | Line::Paths(_) | Line::End(_) => {}
-        }
-    }
-    Ok((run.ok_or("the record has no first line")?, library, rows))
-}
-
 fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Error>> {
-    let (run, library, rows) = read(path)?;
+    let Folded { run, library, rows, .. } = busbw_store::read(Path::new(path))?;
     let code = run.nccl[1];
     let version = Version::from_code(code).ok_or_else(|| format!("no model of NCCL {code}"))?;
     println!("NCCL {code}, model of 2.{}; {}", version.minor, machine.name);
@@ -84,7 +62,7 @@ fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Er
         let Some(choice) = inferred.communicator.choose(collective, row.size) else { continue };
         let ratio = f64::from(choice.best.us) / said;
         let ours = format!("{} {}", choice.best.algorithm, choice.best.protocol.name());
-        let theirs = half.algorithm.as_deref().unwrap_or("-");
+        let theirs = half.figures.algorithm.as_deref().unwrap_or("-");
         println!(
             "{:>12} {said:>12.3} {:>12.3} {ratio:>8.4}  {ours}, {theirs}",
             row.size, choice.best.us

@@ -29,77 +29,58 @@ use busbw_core::{
     Collective, DataType,
     messages::Messages,
     pairs::Pairs,
-    record::{DeviceCounters, Machine},
+    record::{DeviceCounters, Figures, Machine},
 };
 use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
 
-/// One run of one test: its rows, and how they were measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// One run of one test: its rows, and how they were measured. Its JSON is that of `Folded`.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measurement {
     /// Where it was read.
     pub source: Source,
     /// What was run.
     pub test: Test,
     /// Ranks of the communicator; of the first one where the run had several (`Row::group`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Known<usize>>,
     /// Number of hosts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<usize>,
     /// Every rank's device, as far as it is listed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// NCCL's (or RCCL's) version, such as `2.28.9`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<String>,
     /// Unique name of the run, from a record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Start time as the source says it, such as `2026-11-20 10:00:00`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// The command line, where the text shows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// How it was measured, as far as the source says: options by the name that nccl-tests gives them
     /// (`-n`), and `backend`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Settings of the environment that were recorded.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The machine of rank 0, from a record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// The rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// Rows beyond the number that is kept.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub rows_left_out: u64,
     /// Matrices of pairs, of which each is a row.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pairs>,
     /// "Out of bounds values".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_bounds: Option<u64>,
     /// "Avg bus bandwidth" as stated, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated_average: Option<f64>,
     /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
     /// and printed into one text.
-    #[serde(default, skip_serializing_if = "is_not_stated")]
     pub copies: usize,
     /// Messages about a failure, word for word.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
     /// What NCCL's log says.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<NcclFacts>,
     /// The transports that each process's MPI named in its log, from a record.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpi: Vec<MpiFacts>,
     /// Counters of busbw's net plugin, one entry for each process.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
 }
 
@@ -247,43 +228,13 @@ pub struct Row {
     pub root: Option<i64>,
     /// Out of place; of a program that knows no places, its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub out_of_place: Option<Half>,
+    pub out_of_place: Option<Figures>,
     /// In place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_place: Option<Half>,
+    pub in_place: Option<Figures>,
     /// Device counters while the row was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
-}
-
-/// The figures of one placement (in place or out of place) of a row.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Half {
-    /// One operation's time, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_us: Option<f64>,
-    /// Half of the last printed digit of the time, microseconds: how far it may be from the measured time.
-    #[serde(default, skip_serializing_if = "is_nothing")]
-    pub rounding_us: f64,
-    /// Algorithm bandwidth, or the bandwidth of a program that knows one only, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algbw: Option<f64>,
-    /// Bus bandwidth, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busbw: Option<f64>,
-    /// Wrong elements; none when nothing was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrong: Option<u64>,
-    /// The algorithm that ran, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
-    /// The samples behind the time, microseconds: medians of launches where there are several,
-    /// else batches. Empty where only one figure was written.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub samples_us: Vec<f64>,
-    /// Whether the samples are launches; else they are batches.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub launches: bool,
 }
 
 impl Measurement {
@@ -300,7 +251,7 @@ impl Measurement {
 
     /// The valid placements of a row: `(in_place, figures)`. In place is left out where the collective has no
     /// valid in-place result.
-    pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Half)> {
+    pub fn halves<'a>(&self, row: &'a Row) -> impl Iterator<Item = (bool, &'a Figures)> {
         let valid = self.collective().is_none_or(Collective::in_place_is_valid);
         let in_place = row.in_place.as_ref().filter(|_| valid);
         let out = row.out_of_place.as_ref().map(|half| (false, half));
@@ -333,7 +284,7 @@ pub struct Peak<'a> {
     /// The row.
     pub row: &'a Row,
     /// The figures.
-    pub half: &'a Half,
+    pub half: &'a Figures,
     /// Whether they are in place.
     pub in_place: bool,
 }
@@ -343,16 +294,4 @@ impl Peak<'_> {
     pub fn figure(&self) -> Option<f64> {
         self.half.busbw.or(self.half.algbw)
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_not_stated(copies: &usize) -> bool {
-    *copies == 0
-}
-
-fn is_nothing(value: &f64) -> bool {
-    *value == 0.0
 }

@@ -144,11 +144,11 @@ fn messages(row: &Row) -> Vec<String> {
             let (low, high) = interval(half);
             let figures = half.messages.clone().unwrap_or_default();
             let spread = figures.spread;
-            cells.extend([figure(half.time_us), low, high, figure(half.algbw)]);
+            cells.extend([figure(half.figures.time_us), low, high, figure(half.figures.algbw)]);
             cells.push(figure(figures.rate));
             cells.extend([spread.min, spread.p50, spread.p90].map(figure));
             cells.extend([spread.p99, spread.p999, spread.max].map(figure));
-            cells.push(half.wrong.map_or(String::new(), |wrong| wrong.to_string()));
+            cells.push(half.figures.wrong.map_or(String::new(), |wrong| wrong.to_string()));
             cells.push(half.batches_us.len().to_string());
             cells.push(half.summary.as_ref().is_some_and(|s| s.noisy).to_string());
         }
@@ -165,12 +165,12 @@ fn interval(half: &Half) -> (String, String) {
 fn measured(half: &Half) -> Vec<String> {
     let (low, high) = interval(half);
     vec![
-        figure(half.time_us),
+        figure(half.figures.time_us),
         low,
         high,
-        figure(half.algbw),
-        figure(half.busbw),
-        half.wrong.map_or(String::new(), |wrong| wrong.to_string()),
+        figure(half.figures.algbw),
+        figure(half.figures.busbw),
+        half.figures.wrong.map_or(String::new(), |wrong| wrong.to_string()),
         half.batches_us.len().to_string(),
         half.summary.as_ref().is_some_and(|s| s.noisy).to_string(),
     ]
@@ -181,15 +181,16 @@ fn alone(half: &Half) -> Vec<String> {
     let (low, high) = interval(half);
     let figures = half.latency.clone().unwrap_or_default();
     let spread = figures.spread;
-    let mut cells = vec![figure(half.time_us), low, high];
+    let mut cells = vec![figure(half.figures.time_us), low, high];
     cells.extend([figures.fastest_rank_us, figures.slowest_rank_us, spread.min].map(figure));
     cells.extend([spread.p50, spread.p90, spread.p99, spread.p999, spread.max].map(figure));
-    cells.push(half.wrong.map_or(String::new(), |wrong| wrong.to_string()));
+    cells.push(half.figures.wrong.map_or(String::new(), |wrong| wrong.to_string()));
     cells.push(half.batches_us.len().to_string());
     cells
 }
 
 /// Enough digits to compute with; empty where there is no figure.
-fn figure(value: f64) -> String {
-    if value.is_finite() { format!("{value:.6}") } else { String::new() }
+fn figure(value: impl Into<Option<f64>>) -> String {
+    let finite = value.into().filter(|value| value.is_finite());
+    finite.map_or(String::new(), |value| format!("{value:.6}"))
 }

@@ -6,7 +6,7 @@ use busbw_core::{
     record::{End, GpuMemory, Row, Run},
 };
 
-use super::number::general;
+use super::number::{general, or_nan};
 
 /// Share of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
 const MIN_BW_SHARE: f64 = 0.9;
@@ -25,8 +25,8 @@ impl Totals {
     /// Adds a shown row of the first communicator.
     pub fn add(&mut self, row: &Row) {
         for half in row.meaningful_halves() {
-            self.busbw += half.busbw;
-            self.algbw += half.algbw;
+            self.busbw += or_nan(half.figures.busbw);
+            self.algbw += or_nan(half.figures.algbw);
             self.halves += 1;
         }
     }

@@ -104,11 +104,11 @@ fn line(row: &Row) -> String {
     let figures = half.latency.as_ref().unwrap_or(&none);
     let spread = figures.spread;
     let mut text = lead;
-    text += &format!("  {:>9}  {:>6}", us(half.time_us), interval(half));
+    text += &format!("  {:>9}  {:>6}", us(half.figures.time_us), interval(half));
     let rest = [figures.fastest_rank_us, figures.slowest_rank_us, spread.p50, spread.p99];
     for value in rest.into_iter().chain([spread.p999, spread.max]) {
         text += &format!("  {:>9}", us(value));
     }
-    let wrong = half.wrong.map_or("N/A".to_owned(), |wrong| wrong.to_string());
+    let wrong = half.figures.wrong.map_or("N/A".to_owned(), |wrong| wrong.to_string());
     text + &format!("  {wrong:>6}\n")
 }

@@ -11,7 +11,11 @@ use busbw_core::{
     record::{End, Half, MessageFigures, Row, Run, Status},
 };
 
-use super::{Render, footer, number::fixed, table::devices};
+use super::{
+    Render, footer,
+    number::{fixed, or_nan},
+    table::devices,
+};
 
 /// The table on a writer.
 #[derive(Debug)]
@@ -119,16 +123,17 @@ fn line(row: &Row) -> String {
     let spread = figures.spread;
     let mut text = lead;
     if test.is_latency() {
-        text += &format!("  {:>10}  {:>6}", us(half.time_us), interval(half));
+        text += &format!("  {:>10}  {:>6}", us(half.figures.time_us), interval(half));
     } else {
         // Rates of gigabyte messages are below one a second.
         let rate = fixed(figures.rate, if figures.rate < 10.0 { 3 } else { 0 });
-        text += &format!("  {:>10}  {:>6}  {rate:>12}", gigabytes(half.algbw), interval(half));
+        text +=
+            &format!("  {:>10}  {:>6}  {rate:>12}", gigabytes(half.figures.algbw), interval(half));
     }
     for value in [spread.min, spread.p50, spread.p99, spread.p999, spread.max] {
         text += &format!("  {:>9}", us(value));
     }
-    let wrong = half.wrong.map_or("N/A".to_owned(), |wrong| wrong.to_string());
+    let wrong = half.figures.wrong.map_or("N/A".to_owned(), |wrong| wrong.to_string());
     text + &format!("  {wrong:>6}\n")
 }
 
@@ -140,7 +145,8 @@ pub(super) fn interval(half: &Half) -> String {
 }
 
 /// Microseconds with three decimals as long as they fit; nine characters up to 1000 s.
-pub(super) fn us(value: f64) -> String {
+pub(super) fn us(value: impl Into<Option<f64>>) -> String {
+    let value = or_nan(value);
     let decimals = match value {
         v if v < 1e3 => 3,
         v if v < 1e6 => 1,
@@ -150,6 +156,7 @@ pub(super) fn us(value: f64) -> String {
 }
 
 /// GB/s with at least four digits: a window of single bytes is thousandths of one.
-fn gigabytes(value: f64) -> String {
+fn gigabytes(value: Option<f64>) -> String {
+    let value = or_nan(value);
     fixed(value, if value < 10.0 { 4 } else { 2 })
 }

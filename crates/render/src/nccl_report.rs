@@ -123,11 +123,11 @@ impl<W: Write> NcclReport<W> {
         if cpu_time {
             j.key("cpu_time").double(half.cpu_time_us);
         } else {
-            j.key("time").double(half.time_us);
+            j.key("time").double(half.figures.time_us);
         }
-        j.key("alg_bw").double(half.algbw);
-        j.key("bus_bw").double(half.busbw);
-        match half.wrong {
+        j.key("alg_bw").double(half.figures.algbw);
+        j.key("bus_bw").double(half.figures.busbw);
+        match half.figures.wrong {
             Some(wrong) => j.key("nwrong").double(wrong as f64),
             None => j.key("nwrong").null(),
         }
@@ -140,17 +140,16 @@ impl<W: Write> NcclReport<W> {
     fn iterations(&mut self, name: &str, report: &IterationReport) {
         let j = &mut self.text;
         let stats = iteration_stats(report.times_us.get(report.skipped..).unwrap_or_default());
-        let figure = |value: Option<f64>| value.unwrap_or(f64::NAN);
         j.key(name).open('{');
         j.key("skipped_iterations").integer(report.skipped as i128);
-        j.key("min_us").double(figure(stats.map(|s| s.min)));
-        j.key("max_us").double(figure(stats.map(|s| s.max)));
-        j.key("avg_us").double(figure(stats.map(|s| s.avg)));
-        j.key("p50_us").double(figure(stats.map(|s| s.p50)));
-        j.key("p95_us").double(figure(stats.map(|s| s.p95)));
-        j.key("p99_us").double(figure(stats.map(|s| s.p99)));
-        j.key("stdev_us").double(figure(stats.map(|s| s.stdev)));
-        j.key("cv_pct").double(figure(stats.map(|s| s.cv_percent)));
+        j.key("min_us").double(stats.map(|s| s.min));
+        j.key("max_us").double(stats.map(|s| s.max));
+        j.key("avg_us").double(stats.map(|s| s.avg));
+        j.key("p50_us").double(stats.map(|s| s.p50));
+        j.key("p95_us").double(stats.map(|s| s.p95));
+        j.key("p99_us").double(stats.map(|s| s.p99));
+        j.key("stdev_us").double(stats.map(|s| s.stdev));
+        j.key("cv_pct").double(stats.map(|s| s.cv_percent));
         j.key("times_us").open('[');
         report.times_us.iter().for_each(|time| j.double(*time));
         j.close(']');

@@ -3,7 +3,8 @@
 
 /// `%W.2f`, else `%W.1f`, else `%W.0f`, whichever first fits `width`, else an exponent with one
 /// digit (width 7 and more) or none (nccl-tests src/util.cu:487, `getFloatStr`).
-pub(super) fn fitted(value: f64, width: usize) -> String {
+pub(super) fn fitted(value: impl Into<Option<f64>>, width: usize) -> String {
+    let value = or_nan(value);
     for decimals in [2, 1, 0] {
         let text = fixed(value, decimals);
         if text.len() <= width {
@@ -13,6 +14,11 @@ pub(super) fn fitted(value: f64, width: usize) -> String {
     let text = exponent(value, if width >= 7 { 1 } else { 0 });
     // snprintf cuts what does not fit.
     format!("{:>width$}", &text[..text.len().min(width)])
+}
+
+/// A figure that there is not prints as C's `nan`.
+pub(super) fn or_nan(figure: impl Into<Option<f64>>) -> f64 {
+    figure.into().unwrap_or(f64::NAN)
 }
 
 /// `%.Nf`, with C's words for what is not a number.

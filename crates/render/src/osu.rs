@@ -19,7 +19,7 @@ use busbw_core::{
 };
 
 use self::grid::Grid;
-use super::Render;
+use super::{Render, number::or_nan};
 
 /// OSU's table on a writer.
 #[derive(Debug)]
@@ -76,12 +76,12 @@ impl<W: Write> Render for OsuTable<W> {
                 text += &format!("# {reason}\n");
             }
             Some(half) => {
-                if half.wrong.is_some_and(|wrong| wrong > 0) {
+                if half.figures.wrong.is_some_and(|wrong| wrong > 0) {
                     self.failed = Some(row.message_bytes());
                 }
                 text += &match plan.messaging.varied.as_slice() {
                     [] => line(&plan, row, half),
-                    windows => self.grid.cell(row.size, half.algbw, windows),
+                    windows => self.grid.cell(row.size, or_nan(half.figures.algbw), windows),
                 };
             }
         }
@@ -130,14 +130,15 @@ fn bandwidth(plan: &Plan) -> Option<Messages> {
 
 fn line(plan: &Plan, row: &Row, half: &Half) -> String {
     let size = row.message_bytes();
+    let [time_us, algbw] = [half.figures.time_us, half.figures.algbw].map(or_nan);
     let mut text = match (is_sized(plan), bandwidth(plan)) {
-        (false, _) => format!("{:>17.2}", half.time_us),
-        (true, None) => format!("{size:<10}{:>18.2}", half.time_us),
+        (false, _) => format!("{time_us:>17.2}"),
+        (true, None) => format!("{size:<10}{time_us:>18.2}"),
         // MB are 10^6 bytes.
-        (true, Some(_)) => format!("{size:<10}{:>18.2}", half.algbw * 1e3),
+        (true, Some(_)) => format!("{size:<10}{:>18.2}", algbw * 1e3),
     };
     if bandwidth(plan) == Some(Messages::MultiBandwidth) && osu(plan).rate {
-        text += &format!("{:>18.2}", half.algbw * 1e9 / size as f64);
+        text += &format!("{:>18.2}", algbw * 1e9 / size as f64);
     }
     if let Some(latency) = half.latency.as_ref().filter(|_| osu(plan).full) {
         let iterations = half.fewer_iterations.unwrap_or(plan.loops(size).0);
@@ -147,7 +148,7 @@ fn line(plan: &Plan, row: &Row, half: &Half) -> String {
         );
     }
     if plan.check > 0 {
-        let verdict = match half.wrong {
+        let verdict = match half.figures.wrong {
             Some(0) => "Pass",
             Some(_) => "Fail",
             None => "N/A",

@@ -58,7 +58,8 @@ impl Text {
     }
 
     /// `%lf`; what is not a number becomes a string, so that the report stays JSON.
-    pub(super) fn double(&mut self, value: f64) {
+    pub(super) fn double(&mut self, value: impl Into<Option<f64>>) {
+        let value = super::number::or_nan(value);
         if value.is_finite() {
             self.raw(&format!("{value:.6}"));
         } else {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use busbw_core::{
     plan::{Blocking, Plan, Step},
-    record::{End, Half, Row, Run, Status},
+    record::{End, Figures, Half, Row, Run, Status},
 };
 use busbw_stats::iteration_stats;
 
@@ -200,17 +200,17 @@ fn line(row: &Row, run: &Run) -> String {
 
 /// One half. Without a check, " N/A" is 7 wide, not 8, as in nccl-tests.
 fn body(half: &Half, plan: &Plan) -> String {
-    let time = if plan.cpu_time { half.cpu_time_us } else { half.time_us };
-    let mut text =
-        format!("  {}  {}  {}", fitted(time, 7), fitted(half.algbw, 6), fitted(half.busbw, 6));
-    match half.wrong {
+    let Figures { time_us, algbw, busbw, wrong, .. } = half.figures;
+    let time = if plan.cpu_time { half.cpu_time_us } else { time_us };
+    let mut text = format!("  {}  {}  {}", fitted(time, 7), fitted(algbw, 6), fitted(busbw, 6));
+    match wrong {
         Some(wrong) => text += &format!("  {:>6}", general(wrong as f64)),
         None => text += "    N/A",
     }
     if let Some(report) = &half.iterations {
         let times = report.times_us.get(report.skipped..).unwrap_or_default();
         let stats = iteration_stats(times);
-        let cell = |value: Option<f64>| format!("  {}", fitted(value.unwrap_or(f64::NAN), 7));
+        let cell = |value: Option<f64>| format!("  {}", fitted(value, 7));
         text += &cell(stats.map(|s| s.min));
         text += &cell(stats.map(|s| s.max));
         text += &cell(stats.map(|s| s.p99));

@@ -99,7 +99,7 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
         && rows.iter().any(|row| {
             row.redop == ReduceOp::Sum.name()
                 && matches!(row.datatype, DataType::Int8 | DataType::Uint8)
-                && halves(row).any(|(_, half)| half.wrong.is_some_and(|wrong| wrong > 0))
+                && halves(row).any(|(_, half)| half.figures.wrong.is_some_and(|wrong| wrong > 0))
         });
     if saturates {
         warnings.push(

@@ -2,6 +2,7 @@
 //! Not how it looks (`page`, and the scripts beside it).
 
 use busbw_core::{finding::Finding, pairs::Pairs};
+use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data that the page embeds.
@@ -79,6 +80,13 @@ pub struct Run {
     pub command: Option<String>,
 }
 
+impl Report {
+    /// How many placements its rows have: each is a line of the table of all rows.
+    pub fn lines(&self) -> usize {
+        self.series.iter().flat_map(|series| &series.rows).flat_map(Row::both).count()
+    }
+}
+
 /// A named value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
@@ -88,70 +96,15 @@ pub struct Fact {
     pub value: String,
 }
 
-/// A rank's device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
-    /// Rank.
-    pub rank: usize,
-    /// Host.
-    pub host: String,
-    /// Number of the device.
-    pub device: usize,
-    /// PCI address.
-    pub address: String,
-    /// Its name.
-    pub name: String,
-}
-
 /// Figures over sizes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Its name in legends and in the table.
     pub name: String,
-    /// The rows.
+    /// The rows, with intervals in place of samples, and without placements that mean nothing.
     pub rows: Vec<Row>,
     /// Horizontal lines that belong to it.
     pub lines: Vec<Line>,
-}
-
-/// One placement of one row.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Row {
-    /// Bytes.
-    pub size: u64,
-    /// Elements.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    /// Element type.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    pub datatype: Option<String>,
-    /// Operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub op: Option<String>,
-    /// Root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root: Option<i64>,
-    /// Whether it is in place. False for out of place, and for programs without the two placements.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub in_place: bool,
-    /// One operation's time, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_us: Option<f64>,
-    /// The 95 % interval of the time, microseconds; none of fewer than 6 samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval_us: Option<[f64; 2]>,
-    /// Algorithm bandwidth, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algbw: Option<f64>,
-    /// Bus bandwidth, GB/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub busbw: Option<f64>,
-    /// Wrong elements; none where nothing was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrong: Option<u64>,
-    /// The algorithm that ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
 }
 
 /// A horizontal line in a chart: a bus bandwidth to compare with.

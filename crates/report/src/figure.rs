@@ -5,7 +5,7 @@ mod terminal;
 
 pub use terminal::{screen, terminal};
 
-use crate::{LineKind, Row, Series};
+use crate::{LineKind, Series};
 use busbw_core::{printable::printable, quantity::rate};
 
 /// The data of the figure.
@@ -46,10 +46,14 @@ impl Figure {
         let mut curves = Vec::new();
         for one in series {
             for in_place in [false, true] {
-                let bandwidth = |row: &&Row| row.busbw.or(row.algbw).filter(|bw| *bw > 0.0);
-                let rows = one.rows.iter().filter(|row| row.in_place == in_place && row.size > 0);
-                let mut points: Vec<(f64, f64)> =
-                    rows.filter_map(|row| Some((row.size as f64, bandwidth(&row)?))).collect();
+                let rows = one.rows.iter().filter(|row| row.size > 0);
+                let placed = rows.filter_map(|row| {
+                    let half = if in_place { &row.in_place } else { &row.out_of_place };
+                    let half = half.as_ref()?;
+                    let bandwidth = half.busbw.or(half.algbw).filter(|bw| *bw > 0.0)?;
+                    Some((row.size as f64, bandwidth))
+                });
+                let mut points: Vec<(f64, f64)> = placed.collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 let place = if in_place { "in place" } else { "out of place" };
                 let name = match (several, in_place) {

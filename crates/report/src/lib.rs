@@ -12,7 +12,7 @@ mod redact;
 mod source;
 mod summary;
 
-pub use data::{LineKind, Report, Row, Series};
+pub use data::{LineKind, Report, Series};
 pub use of_run::series as run_series;
 pub use of_sweep::series as sweep_series;
 pub use page::page;

@@ -3,13 +3,16 @@
 
 use std::{borrow::Cow, path::Path};
 
-use busbw_logs::measurement::{Half, Measurement, NcclUse};
+use busbw_logs::measurement::{Measurement, NcclUse, Row};
 use busbw_stats::median_interval;
 
-use super::data::{Device, Fact, Line, LineKind, Row, Run, Series};
+use super::data::{Fact, Line, LineKind, Run, Series};
 use busbw_analysis::explain::{Ceiling, Explanation, RateKind};
-use busbw_core::finding::Finding;
-use busbw_core::quantity::{bytes, rate, time};
+use busbw_core::{
+    finding::Finding,
+    quantity::{bytes, rate, time},
+    record::Figures,
+};
 use busbw_store as store;
 
 /// A name for each run, short and different from all others.
@@ -83,12 +86,12 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
         machine: machine(run),
         versions: versions(run),
         environment: facts(run.environment.iter().map(|(n, v)| (n.clone(), v.clone()))),
-        devices: run.devices.iter().map(device).collect(),
+        devices: run.devices.clone(),
         command: run.command.as_ref().map(|command| reproduce(run, command)),
     }
 }
 
-fn halves(run: &Measurement) -> impl Iterator<Item = &Half> {
+fn halves(run: &Measurement) -> impl Iterator<Item = &Figures> {
     run.rows.iter().flat_map(|row| run.halves(row).map(|(_, half)| half))
 }
 
@@ -111,11 +114,6 @@ fn sentence(words: &str) -> String {
         _ => words.to_owned(),
     };
     if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
-}
-
-fn device(device: &busbw_logs::measurement::Device) -> Device {
-    let busbw_logs::measurement::Device { rank, host, device, address, name, .. } = device.clone();
-    Device { rank, host, device, address, name }
 }
 
 fn facts(facts: impl IntoIterator<Item = (String, String)>) -> Vec<Fact> {
@@ -223,34 +221,32 @@ pub(super) fn quoted(word: &str) -> Cow<'_, str> {
 
 /// The series that charts draw of a run.
 pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Series {
-    let mut rows = Vec::new();
-    for row in &run.rows {
-        for (in_place, half) in run.halves(row) {
-            let interval = half.time_us.and_then(|time_us| {
-                let interval = median_interval(&half.samples_us)?;
-                interval.contains(time_us).then_some([interval.low, interval.high])
-            });
-            rows.push(Row {
-                size: row.size,
-                count: row.count,
-                datatype: row.datatype.map(|datatype| datatype.name().to_owned()),
-                op: row.op.clone(),
-                root: row.root,
-                in_place,
-                time_us: finite(half.time_us),
-                interval_us: interval,
-                algbw: finite(half.algbw),
-                busbw: finite(half.busbw),
-                wrong: half.wrong,
-                algorithm: half.algorithm.clone(),
-            });
-        }
-    }
+    let place = |row: &Row, in_place: bool| {
+        run.halves(row).find(|(place, _)| *place == in_place).map(|(_, half)| shown(half))
+    };
+    let rows = run.rows.iter().map(|row| Row {
+        out_of_place: place(row, false),
+        in_place: place(row, true),
+        counters: Vec::new(),
+        ..row.clone()
+    });
+    let rows = rows.filter(|row| row.both().next().is_some()).collect();
     Series { name: name.to_owned(), rows, lines: lines(explanation) }
 }
 
-fn finite(value: Option<f64>) -> Option<f64> {
-    value.filter(|value| value.is_finite())
+/// What a page shows of a half: numbers, and the interval in place of the samples.
+fn shown(half: &Figures) -> Figures {
+    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+    let time_us = finite(half.time_us);
+    let interval = median_interval(&half.samples_us);
+    Figures {
+        time_us,
+        algbw: finite(half.algbw),
+        busbw: finite(half.busbw),
+        samples_us: Vec::new(),
+        interval_us: interval.filter(|interval| time_us.is_some_and(|us| interval.contains(us))),
+        ..half.clone()
+    }
 }
 
 /// The resource that sets a limit, by its name on the machine.

@@ -4,10 +4,12 @@
 use busbw_stats::Verdict;
 
 use super::{
-    data::{Cell, Environment, Line, LineKind, Row, Series, Sweep, SweepRow},
+    data::{Cell, Environment, Line, LineKind, Series, Sweep, SweepRow},
     of_run::quoted,
 };
 use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
+use busbw_core::{DataType, record::Figures};
+use busbw_logs::measurement::Row;
 
 /// The title of each sweep, with a number where there are several.
 pub(super) fn titles(outcomes: &[Outcome]) -> Vec<String> {
@@ -132,14 +134,18 @@ pub fn series(outcome: &Outcome) -> Vec<Series> {
             .iter()
             .filter_map(|row| {
                 let cell = row.cell(number)?;
-                Some(Row {
-                    size: row.size,
+                let half = Figures {
                     time_us: Some(cell.time_us),
-                    interval_us: cell.interval_us.map(|interval| [interval.low, interval.high]),
+                    interval_us: cell.interval_us,
                     algbw: Some(cell.algbw),
                     busbw: Some(cell.busbw),
-                    datatype: row.case.first().cloned(),
+                    ..Figures::default()
+                };
+                Some(Row {
+                    size: row.size,
+                    datatype: row.case.first().and_then(|name| DataType::from_name(name)),
                     op: row.case.get(1).filter(|op| !op.trim().is_empty()).cloned(),
+                    out_of_place: Some(half),
                     ..Row::default()
                 })
             })

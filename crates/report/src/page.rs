@@ -45,7 +45,7 @@ pub fn page(report: &Report) -> Result<String> {
         policy: policy(),
         // So that no text of the data can end the block that holds it.
         data: data.replace('<', "\\u003c"),
-        rows: report.series.iter().map(|series| series.rows.len()).sum(),
+        rows: report.lines(),
         style: STYLE,
         charts: CHARTS,
         script: SCRIPT,

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use busbw_logs::measurement::{Half, Measurement, Row};
+use busbw_core::record::Figures;
+use busbw_logs::measurement::{Measurement, Row};
 
 /// Minimum of rows that agree in every digit before two readings are one launch.
 const MIN_MATCHING_ROWS: usize = 3;
@@ -126,7 +127,7 @@ fn agree(a: &Row, b: &Row) -> Option<bool> {
 }
 
 /// Whether two equal times have enough digits to identify a launch.
-fn same_time(a: &Half, b: &Half) -> Option<bool> {
+fn same_time(a: &Figures, b: &Figures) -> Option<bool> {
     let (Some(ours), Some(theirs)) = (a.time_us, b.time_us) else {
         return (a.time_us == b.time_us && a.algbw == b.algbw).then_some(false);
     };

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::Point;
-use busbw_logs::measurement::{Half, Measurement};
+use busbw_core::record::Figures;
+use busbw_logs::measurement::Measurement;
 use busbw_stats::median;
 
 /// The figures of a side at a point.
@@ -99,7 +100,7 @@ struct Speed {
 
 /// The figures of a run at a point in one of its cycles.
 struct Cycle<'a> {
-    half: &'a Half,
+    half: &'a Figures,
     time_us: Option<f64>,
     busbw: Option<f64>,
 }

@@ -1,6 +1,6 @@
 use super::*;
-use busbw_core::{Collective, DataType};
-use busbw_logs::measurement::{Form, Half, Known, Measurement, Row};
+use busbw_core::{Collective, DataType, record::Figures};
+use busbw_logs::measurement::{Form, Known, Measurement, Row};
 use busbw_stats::{Reason, Rule, Verdict};
 
 /// A run of all_reduce on `ranks`, with these times at 1 MiB, 2 MiB and so on.
@@ -9,11 +9,11 @@ fn run(ranks: usize, times: &[f64]) -> Measurement {
         let size = 1u64 << (20 + at);
         let algbw = size as f64 / 1e3 / time;
         let factor = 2.0 * (ranks as f64 - 1.0) / ranks as f64;
-        let half = Half {
+        let half = Figures {
             time_us: Some(*time),
             algbw: Some(algbw),
             busbw: Some(algbw * factor),
-            ..Half::default()
+            ..Figures::default()
         };
         Row {
             size,

@@ -6,9 +6,7 @@ use busbw_hardware::{
     machine::is_amd,
 };
 use busbw_library_logs::nccl::NcclFacts;
-use busbw_logs::measurement::{
-    Device, Figure, Half, Measurement, Memory, NcclUse, Origin, Peak, Row,
-};
+use busbw_logs::measurement::{Device, Figure, Measurement, Memory, NcclUse, Origin, Peak, Row};
 use busbw_stats as stats;
 use serde::Serialize;
 
@@ -17,7 +15,7 @@ use super::{
     limit::{self, Ceiling},
     placement::Known,
 };
-use busbw_core::quantity::bytes;
+use busbw_core::{quantity::bytes, record::Figures};
 
 /// The measured figure is the best of the sizes from this fraction (1/8) of the largest size on.
 const LARGE_SIZES_DIVISOR: u64 = 8;
@@ -239,7 +237,7 @@ pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
 }
 
 /// The mean of a figure over a row's valid placements.
-fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Half) -> Option<f64>) -> Option<f64> {
+fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -111,12 +111,13 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use busbw_logs::measurement::{Half, Row};
+    use busbw_core::record::Figures;
+    use busbw_logs::measurement::Row;
 
     use super::*;
 
     fn table(sizes: &[u64]) -> Measurement {
-        let half = Half { busbw: Some(1.0), ..Half::default() };
+        let half = Figures { busbw: Some(1.0), ..Figures::default() };
         let row =
             |size: &u64| Row { size: *size, out_of_place: Some(half.clone()), ..Row::default() };
         Measurement { rows: sizes.iter().map(row).collect(), ..Measurement::default() }

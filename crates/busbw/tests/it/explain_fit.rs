@@ -3,11 +3,14 @@
 //! Not the public logs (`explain.rs`).
 
 use busbw_analysis::explain::{self, Explanation, Hardware, RateKind};
-use busbw_core::Collective;
-use busbw_core::finding::{Finding, Severity};
+use busbw_core::{
+    Collective,
+    finding::{Finding, Severity},
+    record::Figures,
+};
 use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_logs::import;
-use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row};
+use busbw_logs::measurement::{Device, Form, Known, Measurement, Row};
 
 /// Explains a text by what the hardware is said to be.
 fn told(text: &str, machine: Option<&str>, nodes: Option<usize>) -> Vec<Explanation> {
@@ -167,15 +170,15 @@ fn a_slot_under_a_tree_of_many_ranks() {
 fn advice_on_ranks_without_nccl_names_no_nccl() {
     let row = |size: u64, [out, inside]: [f64; 2]| Row {
         size,
-        out_of_place: Some(Half {
+        out_of_place: Some(Figures {
             time_us: Some(size as f64 / out / 1e3),
             busbw: Some(out),
-            ..Half::default()
+            ..Figures::default()
         }),
-        in_place: Some(Half {
+        in_place: Some(Figures {
             time_us: Some(size as f64 / inside / 1e3),
             busbw: Some(inside),
-            ..Half::default()
+            ..Figures::default()
         }),
         ..Row::default()
     };

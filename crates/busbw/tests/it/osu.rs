@@ -196,7 +196,7 @@ fn latency_form_of_a_collective() {
         let figures = latency(row);
         let half = row.out_of_place.as_ref().unwrap();
         assert!(row.in_place.is_none());
-        assert_eq!((figures.spread.samples, half.wrong), (2 * 6 * 50, Some(0)), "{row:?}");
+        assert_eq!((figures.spread.samples, half.figures.wrong), (2 * 6 * 50, Some(0)), "{row:?}");
         assert!(figures.fastest_rank_us <= figures.slowest_rank_us, "{figures:?}");
         assert!(figures.spread.min <= figures.fastest_rank_us, "{figures:?}");
         assert!(figures.spread.max >= figures.slowest_rank_us * 0.999, "{figures:?}");

@@ -43,7 +43,7 @@ fn every_pair_has_a_figure_both_ways() {
         assert_eq!(rows.iter().map(|row| row.size).collect::<Vec<_>>(), [8, 100_003]);
         for row in &rows {
             let half = row.out_of_place.as_ref().unwrap();
-            assert_eq!((half.wrong, half.batches_us.len()), (Some(0), 7));
+            assert_eq!((half.figures.wrong, half.batches_us.len()), (Some(0), 7));
             let matrix = Pairs::of_row(&run, row).unwrap();
             for (from, values) in matrix.values.iter().enumerate() {
                 for (to, value) in values.iter().enumerate() {

@@ -58,22 +58,25 @@ fn cell(launches: &[Measured<'_>]) -> Option<Cell> {
     let halves: Vec<(&Half, &Plan, u64)> = launches
         .iter()
         .filter_map(|Measured { row, plan }| Some((row.out_of_place.as_ref()?, *plan, row.size)))
-        .filter(|(half, ..)| half.time_us.is_finite())
+        .filter(|(half, ..)| half.figures.time_us.is_some())
         .collect();
-    let launches_us: Vec<f64> = halves.iter().map(|(half, ..)| half.time_us).collect();
+    let launches_us: Vec<f64> =
+        halves.iter().filter_map(|(half, ..)| half.figures.time_us).collect();
     let time_us = median(&launches_us)?;
     let (first, ..) = halves.first()?;
+    let of_messages = first.messages.is_some();
+    let first = &first.figures;
     // Bandwidth is bytes over time: the ratio of bytes cancels out.
-    let faster = first.time_us / time_us;
-    let busbw = if first.messages.is_some() { first.algbw } else { first.busbw };
+    let faster = first.time_us? / time_us;
+    let at = |bandwidth: Option<f64>| bandwidth.map_or(f64::NAN, |rate| rate * faster);
     let iterations = |(half, plan, size): &(&Half, &Plan, u64)| {
         half.fewer_iterations.unwrap_or(plan.loops(*size).0)
     };
     Some(Cell {
         time_us,
         interval_us: median_interval(&launches_us),
-        algbw: first.algbw * faster,
-        busbw: busbw * faster,
+        algbw: at(first.algbw),
+        busbw: at(if of_messages { first.algbw } else { first.busbw }),
         batches: halves.iter().map(|(half, ..)| half.batches_us.len()).min()?,
         iterations: halves.iter().map(iterations).min()?,
         cut: halves.iter().any(|(half, plan, _)| {

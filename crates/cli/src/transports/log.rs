@@ -141,7 +141,8 @@ impl Algorithms {
     fn of(record: &Folded) -> Algorithms {
         let mut all = Algorithms { names: BTreeSet::new(), unnamed: 0 };
         for half in record.rows.iter().filter_map(|row| row.out_of_place.as_ref()) {
-            let first = half.algorithm.as_deref().and_then(|name| name.split_whitespace().next());
+            let first =
+                half.figures.algorithm.as_deref().and_then(|name| name.split_whitespace().next());
             match first {
                 Some(name) => _ = all.names.insert(name.to_ascii_uppercase()),
                 None => all.unnamed += 1,

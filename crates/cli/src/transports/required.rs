@@ -28,7 +28,7 @@ pub fn operations(row: &Row, plan: &Plan) -> f64 {
         let iterations = half.fewer_iterations.unwrap_or(plan.iterations);
         let each =
             f64::from(iterations) * f64::from(plan.aggregated) * f64::from(plan.graph.max(1)) + 1.0;
-        let checks = half.wrong.map_or(0.0, |_| f64::from(plan.checks(iterations)));
+        let checks = half.figures.wrong.map_or(0.0, |_| f64::from(plan.checks(iterations)));
         half.batches_us.len() as f64 * each + checks
     };
     row.out_of_place.iter().chain(&row.in_place).map(of_half).sum()

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceCounters, figure};
+use super::{DeviceCounters, Figures, figure};
 use crate::{
     Benchmark, Collective, DataType, messages::Messages, pairs::assessment::PairsAssessment,
 };
@@ -84,30 +84,17 @@ impl Row {
     }
 }
 
-/// One placement of a row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One placement of a row: its figures, and what was measured for them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Half {
-    /// The algorithm that ran, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
+    /// Time, bandwidths, wrong elements and algorithm.
+    #[serde(flatten, serialize_with = "Figures::in_record")]
+    pub figures: Figures,
     /// The library's own prediction of the time, microseconds (ncclGroupSimulateEnd).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_us: Option<f64>,
-    /// The time column, in microseconds: the median over batches (over launches, when the row
-    /// combines several) of one operation's time; for messages, of one message's time.
-    #[serde(with = "figure")]
-    pub time_us: f64,
-    /// Median time of enqueueing one operation, microseconds (`-C`).
-    #[serde(with = "figure")]
-    pub cpu_time_us: f64,
-    /// Algorithm bandwidth, GB/s; for messages, of all pairs together, in both directions.
-    #[serde(with = "figure")]
-    pub algbw: f64,
-    /// Bus bandwidth, GB/s; messages have none.
-    #[serde(with = "figure")]
-    pub busbw: f64,
-    /// Wrong elements over all ranks; `null` without a check, or where a check is meaningless.
-    pub wrong: Option<u64>,
+    /// Median time of enqueueing one operation, microseconds (`-C`); messages have none.
+    pub cpu_time_us: Option<f64>,
     /// Checks in which some rank found wrong elements, counted per rank and check.
     pub failed_checks: u64,
     /// The first wrong element of each rank.

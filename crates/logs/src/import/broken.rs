@@ -2,7 +2,8 @@
 //! of joining gives the columns of the header and figures that agree with each other.
 //! Not placements that follow later (`section`).
 
-use crate::measurement::{Half, Row};
+use crate::measurement::Row;
+use busbw_core::record::Figures;
 
 use super::nccl_tests::{self, Columns, Parsed};
 
@@ -115,10 +116,10 @@ fn joints(text: &str, piece: &str) -> Vec<String> {
 
 /// Whether size, time and both bandwidths agree within the rounding of their digits.
 fn agrees(row: &Row, placements: usize) -> bool {
-    let halves: Vec<&Half> = row.both().collect();
+    let halves: Vec<&Figures> = row.both().collect();
     // Some releases' algbw is of all ranks: the same multiple in both placements.
-    let of_time = |half: &&Half| Some((row.size as f64 / half.time_us? / 1e3, half.algbw?));
-    let of_algbw = |half: &&Half| Some((half.algbw?, half.busbw?));
+    let of_time = |half: &&Figures| Some((row.size as f64 / half.time_us? / 1e3, half.algbw?));
+    let of_algbw = |half: &&Figures| Some((half.algbw?, half.busbw?));
     let steady = |pairs: Vec<(f64, f64)>| {
         let ratios: Vec<(f64, f64)> = pairs
             .into_iter()

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::measurement::{
-    self, Device, Form, Half, Known, Measurement, Row, Source, Test, first_group, hosts_of,
+    self, Device, Form, Known, Measurement, Row, Source, Test, first_group, hosts_of,
 };
-use busbw_core::DataType;
+use busbw_core::{DataType, record::Figures};
 use serde_json::Value;
 
 use super::nccl_tests::collective_in;
@@ -116,14 +116,14 @@ fn row(value: &Value) -> Option<Row> {
     })
 }
 
-fn half(value: &Value) -> Option<Half> {
+fn half(value: &Value) -> Option<Figures> {
     let figure = |key: &str| value.get(key)?.as_f64();
-    Some(Half {
+    Some(Figures {
         time_us: figure("time").or_else(|| figure("cpu_time")),
         rounding_us: 0.5e-6,
         algbw: figure("alg_bw"),
         busbw: Some(figure("bus_bw")?),
         wrong: figure("nwrong").filter(|wrong| *wrong >= 0.0).map(|wrong| wrong as u64),
-        ..Half::default()
+        ..Figures::default()
     })
 }

@@ -4,8 +4,8 @@
 //! Formats: OSU's util/osu_util.h and the programs' printf calls; a print by pandas puts an index
 //! in front of each row and writes `Size (bytes) Latency (us)`.
 
-use crate::measurement::{Figure, Form, Half, Known, Measurement, Memory, Row, Test};
-use busbw_core::Collective;
+use crate::measurement::{Figure, Form, Known, Measurement, Memory, Row, Test};
+use busbw_core::{Collective, record::Figures};
 use memchr::memmem::rfind;
 
 use super::format::{Format, Line};
@@ -293,9 +293,9 @@ fn figures(header: &Header, last: &mut Option<u64>, text: &str) -> Option<Row> {
     }
     *last = index.or(*last);
     let half = if header.bandwidth {
-        Half { algbw: Some(value / 1e3), ..Half::default() }
+        Figures { algbw: Some(value / 1e3), ..Figures::default() }
     } else {
-        Half { time_us: Some(value), rounding_us: 0.005, ..Half::default() }
+        Figures { time_us: Some(value), rounding_us: 0.005, ..Figures::default() }
     };
     Some(Row { size, out_of_place: Some(half), ..Row::default() })
 }

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::measurement::{self, Device, Half, Known, Measurement, Row, first_group, hosts_of};
+use crate::measurement::{self, Device, Known, Measurement, Row, first_group, hosts_of};
+use busbw_core::record::Figures;
 use busbw_library_logs::nccl::Parser;
 
 use super::nccl_tests::{Columns, HeadLine, Parsed, collective_in};
@@ -188,7 +189,7 @@ impl Section {
     }
 
     /// Takes a placement that stands alone on a line.
-    pub(super) fn continued(&mut self, halves: [Option<Half>; 2]) {
+    pub(super) fn continued(&mut self, halves: [Option<Figures>; 2]) {
         let Some(row) = &mut self.waiting else { return };
         for half in halves.into_iter().flatten() {
             if row.out_of_place.is_none() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measurement::{Folded, Form};
-use busbw_core::Collective;
+use busbw_core::{Collective, record::Figures};
 use proptest::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -42,7 +42,7 @@ fn a_row_that_nccl_tore_apart_is_joined() {
     let read = parse(&text);
     let [run] = &read.measurements[..] else { panic!("{read:?}") };
     let [row] = &run.rows[..] else { panic!("{run:?}") };
-    let busbw = |half: &Option<crate::measurement::Half>| half.as_ref().and_then(|half| half.busbw);
+    let busbw = |half: &Option<Figures>| half.as_ref().and_then(|half| half.busbw);
     assert_eq!((busbw(&row.out_of_place), busbw(&row.in_place)), (Some(26.66), Some(26.99)));
     assert_eq!((read.lines.nccl, read.lines.cut), (3, 0));
     assert_eq!(run.library[0].choices[0].calls, 2);
@@ -145,7 +145,7 @@ fn marks_of_traces_within_a_row_are_passed_over() {
     );
     let read = parse(&format!("{HEADER}\n{row}\n"));
     let [row] = &read.measurements[0].rows[..] else { panic!("{read:?}") };
-    let busbw = |half: &Option<crate::measurement::Half>| half.as_ref().and_then(|half| half.busbw);
+    let busbw = |half: &Option<Figures>| half.as_ref().and_then(|half| half.busbw);
     assert_eq!(
         (row.size, busbw(&row.out_of_place), busbw(&row.in_place)),
         (64, Some(2.0), Some(4.0))

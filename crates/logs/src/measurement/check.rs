@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Half, Measurement, Row, deduction::rounding};
-use busbw_core::Collective;
+use super::{Figure, Measurement, Row, deduction::rounding};
+use busbw_core::{Collective, record::Figures};
 
 /// A figure that does not follow from the others of its row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub(super) fn expected(row: &Row, collective: Collective, ranks: usize) -> (f64,
 
 type Odd = Option<(&'static str, f64, f64)>;
 
-fn odd(row: &Row, half: &Half, collective: Collective, ranks: usize) -> [Odd; 2] {
+fn odd(row: &Row, half: &Figures, collective: Collective, ranks: usize) -> [Odd; 2] {
     let Some(time) = half.time_us.filter(|time| *time > 0.0) else { return [None, None] };
     let share = share(row);
     let (bytes, factor) = expected(row, collective, ranks);
@@ -110,12 +110,12 @@ mod tests {
     use busbw_core::DataType;
 
     fn row(size: u64, time: f64, algbw: f64, busbw: f64) -> Row {
-        let half = Half {
+        let half = Figures {
             time_us: Some(time),
             rounding_us: 0.5,
             algbw: Some(algbw),
             busbw: Some(busbw),
-            ..Half::default()
+            ..Figures::default()
         };
         Row {
             size,

@@ -4,9 +4,8 @@
 //! The rules are nccl-tests' own columns and factors: `getCollByteCount` and `getBw` of each program,
 //! and N/A in place for the collectives that are not defined there (since 2.13.1).
 
-use super::{Half, Known, Measurement, Row};
-use busbw_core::Collective;
-use busbw_core::collective::BusFactor;
+use super::{Known, Measurement, Row};
+use busbw_core::{Collective, collective::BusFactor, record::Figures};
 
 /// The largest number of ranks that a factor is taken for.
 const MAX_RANKS: usize = 1 << 20;
@@ -73,7 +72,7 @@ fn by_factor<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<usize> {
 }
 
 /// The range of n that a half's bandwidths allow: n = 2 / (2 - factor), rising.
-fn ranks_of(half: &Half) -> Option<(f64, f64)> {
+fn ranks_of(half: &Figures) -> Option<(f64, f64)> {
     let (algbw, busbw) = (half.algbw.filter(|v| *v > 1.0)?, half.busbw.filter(|v| *v > 1.0)?);
     let factor = busbw / algbw;
     let slack = factor * (rounding(algbw) / algbw + rounding(busbw) / busbw);
@@ -94,7 +93,7 @@ pub(super) fn rounding(bandwidth: f64) -> f64 {
 
 impl Row {
     /// The halves that there are, whether or not they mean something.
-    pub fn both(&self) -> impl Iterator<Item = &Half> {
+    pub fn both(&self) -> impl Iterator<Item = &Figures> {
         self.out_of_place.iter().chain(&self.in_place)
     }
 }
@@ -104,7 +103,7 @@ fn collective(measurement: &Measurement) -> Option<Collective> {
     let rows = &measurement.rows;
     let row = rows.iter().rfind(|row| row.count.is_some_and(|count| count > 0) && row.size > 0)?;
     // In place was not checked although out of place was: it is not defined there.
-    let checked = |half: &Option<Half>| half.as_ref().is_some_and(|half| half.wrong.is_some());
+    let checked = |half: &Option<Figures>| half.as_ref().is_some_and(|half| half.wrong.is_some());
     let any_out = rows.iter().any(|row| checked(&row.out_of_place));
     let any_in = rows.iter().any(|row| checked(&row.in_place));
     let undefined_in_place = any_out && !any_in && rows.iter().any(|row| row.in_place.is_some());
@@ -139,17 +138,17 @@ mod tests {
     use busbw_core::DataType;
     use proptest::prelude::*;
 
-    fn half(algbw: f64, busbw: f64, wrong: Option<u64>) -> Option<Half> {
+    fn half(algbw: f64, busbw: f64, wrong: Option<u64>) -> Option<Figures> {
         let (algbw, busbw) = (Some(algbw), Some(busbw));
-        Some(Half { algbw, busbw, wrong, ..Half::default() })
+        Some(Figures { algbw, busbw, wrong, ..Figures::default() })
     }
 
     fn table(
         size: u64,
         count: u64,
         op: bool,
-        out: Option<Half>,
-        inside: Option<Half>,
+        out: Option<Figures>,
+        inside: Option<Figures>,
     ) -> Measurement {
         let row = Row {
             size,

@@ -2,14 +2,14 @@
 //! Not the record's reading (`busbw-store`).
 
 use super::{
-    Device, Figure, Form, Half, Known, Measurement, Memory, Row, Source, Test, first_group,
-    hosts_of, plan,
+    Device, Figure, Form, Known, Measurement, Memory, Row, Source, Test, first_group, hosts_of,
+    plan,
 };
 use busbw_core::{
     Benchmark,
     pairs::Pairs,
     plan::BackendChoice,
-    record::{self, Folded},
+    record::{self, Figures, Folded},
 };
 
 impl Measurement {
@@ -123,42 +123,27 @@ impl From<record::Row> for Row {
             datatype: Some(row.datatype),
             op: Some(row.redop).filter(|op| !op.trim().is_empty() && op != "none"),
             root: Some(row.root).filter(|root| *root >= 0),
-            out_of_place: row.out_of_place.map(Half::from),
-            in_place: row.in_place.map(Half::from),
+            out_of_place: row.out_of_place.map(figures),
+            in_place: row.in_place.map(figures),
             counters: row.counters,
         }
     }
 }
 
-impl From<record::Half> for Half {
-    fn from(half: record::Half) -> Half {
-        let figure = |value: f64| Some(value).filter(|value| value.is_finite());
-        // One sample a batch: the slowest rank's time, for the others wait for it. Pairs do not wait for
-        // each other.
-        let pairs = half.messages.is_some();
-        let one = |batch: Vec<f64>| match pairs {
-            true => {
-                Some(batch.iter().sum::<f64>() / batch.len() as f64).filter(|us| us.is_finite())
-            }
-            false => batch.into_iter().reduce(f64::max),
-        };
-        let launches = !half.launches_us.is_empty();
-        let samples_us = if half.launches_us.is_empty() {
-            half.batches_us.into_iter().filter_map(one).collect()
-        } else {
-            half.launches_us
-        };
-        Half {
-            time_us: figure(half.time_us),
-            rounding_us: 0.0,
-            algbw: figure(half.algbw),
-            busbw: figure(half.busbw),
-            wrong: half.wrong,
-            algorithm: half.algorithm,
-            samples_us,
-            launches,
-        }
-    }
+/// A placement's figures, with one sample a launch, or a batch of the only launch.
+fn figures(half: record::Half) -> Figures {
+    // The slowest rank's time of a batch, for the others wait for it. Pairs do not wait for each other.
+    let pairs = half.messages.is_some();
+    let one = |batch: Vec<f64>| match pairs {
+        true => Some(batch.iter().sum::<f64>() / batch.len() as f64).filter(|us| us.is_finite()),
+        false => batch.into_iter().reduce(f64::max),
+    };
+    let launches = !half.launches_us.is_empty();
+    let samples_us = match launches {
+        true => half.launches_us,
+        false => half.batches_us.into_iter().filter_map(one).collect(),
+    };
+    Figures { samples_us, launches, ..half.figures }
 }
 
 #[cfg(test)]

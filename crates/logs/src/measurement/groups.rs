@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Device, Half, Known, Measurement, Row};
+use super::{Device, Known, Measurement, Row};
+use busbw_core::record::Figures;
 
 impl Measurement {
     /// Takes the group of the rows that do not say theirs from the list of devices: nccl-tests prints
@@ -54,7 +55,7 @@ impl Measurement {
 
     fn only(&self, group: Option<u64>) -> Measurement {
         let rows: Vec<Row> = self.rows.iter().filter(|row| row.group == group).cloned().collect();
-        let wrong = |row: &Row| row.both().any(|half: &Half| half.wrong.is_some_and(|n| n > 0));
+        let wrong = |row: &Row| row.both().any(|half: &Figures| half.wrong.is_some_and(|n| n > 0));
         let is_first = self.rows.first().is_some_and(|row| row.group == group);
         let blamed = rows.iter().any(wrong) || (is_first && !self.rows.iter().any(wrong));
         let ranks = rows.first().and_then(|row| self.ranks_of(row));
@@ -119,7 +120,7 @@ mod tests {
         let row = |group: Option<u64>, wrong: u64| Row {
             size: 8,
             group,
-            out_of_place: Some(Half { wrong: Some(wrong), ..Half::default() }),
+            out_of_place: Some(Figures { wrong: Some(wrong), ..Figures::default() }),
             ..Row::default()
         };
         Measurement {

@@ -2,12 +2,13 @@
 //! tells more than a bandwidth of `0.01`, and a bandwidth more than a time of `1.0e+07`.
 //! Not whether the columns agree (`check`): where they do not, they are taken as written.
 
-use super::{Figure, Half, Measurement, Row, check::expected, deduction::rounding};
+use super::{Figure, Measurement, Row, check::expected, deduction::rounding};
+use busbw_core::record::Figures;
 
 impl Measurement {
     /// Time of one operation, microseconds, and bus bandwidth, GB/s, of a half of one of its rows; the
     /// bandwidth of a program that knows one only. What is not positive is nothing.
-    pub fn figures(&self, row: &Row, half: &Half) -> (Option<f64>, Option<f64>) {
+    pub fn figures(&self, row: &Row, half: &Figures) -> (Option<f64>, Option<f64>) {
         let positive = |value: &f64| value.is_finite() && *value > 0.0;
         let written = match self.test.figure {
             Figure::Bandwidths | Figure::Latency => half.time_us.filter(positive),
@@ -21,7 +22,7 @@ impl Measurement {
         self.refined(row, half).unwrap_or((time, busbw))
     }
 
-    fn refined(&self, row: &Row, half: &Half) -> Option<(Option<f64>, Option<f64>)> {
+    fn refined(&self, row: &Row, half: &Figures) -> Option<(Option<f64>, Option<f64>)> {
         if self.test.figure != Figure::Bandwidths {
             return None;
         }
@@ -51,12 +52,12 @@ mod tests {
 
     /// Bus bandwidth and time of all_reduce on 8 ranks.
     fn figures(size: u64, time: f64, rounding_us: f64, busbw: f64) -> (f64, f64) {
-        let half = Half {
+        let half = Figures {
             time_us: Some(time),
             rounding_us,
             busbw: Some(busbw),
             algbw: Some(busbw / 1.75),
-            ..Half::default()
+            ..Figures::default()
         };
         let mut run = Measurement { ranks: Some(Known::stated(8)), ..Measurement::default() };
         run.test.collective = Some(Known::stated(Collective::AllReduce));

@@ -41,11 +41,17 @@ function withUnit(value, unit) {
   return unit === "us" ? time(value) : `${digits(value)} ${unit}`;
 }
 
+/** A row's placements, each with what both share: charts and the table show one at a time. */
+function placements({ out_of_place, in_place, ...row }) {
+  const of = (half, inPlace) => (half ? [{ ...row, ...half, in_place: inPlace }] : []);
+  return [...of(out_of_place, false), ...of(in_place, true)];
+}
+
 /** The ends of a row's interval as bus or algorithm bandwidth: bytes over time, so the ends change places. */
 function bandwidthEnds(row, bandwidth) {
-  const ends = row.interval_us;
-  if (!ends || !row.time_us || bandwidth === undefined || !(ends[0] > 0)) return null;
-  return [(bandwidth * row.time_us) / ends[1], (bandwidth * row.time_us) / ends[0]];
+  const { low, high } = row.interval_us ?? {};
+  if (!(low > 0) || !row.time_us || bandwidth === undefined) return null;
+  return [(bandwidth * row.time_us) / high, (bandwidth * row.time_us) / low];
 }
 
 /** What a row's bandwidth is: bus bandwidth, or that of a program that knows one only. */

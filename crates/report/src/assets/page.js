@@ -39,6 +39,7 @@ function theme() {
 
 function start() {
   const report = JSON.parse(document.getElementById("data").textContent);
+  report.series.forEach((series) => (series.rows = series.rows.flatMap(placements)));
   theme();
   const section = (what) => document.querySelector(`[data-chart="${what}"]`);
   if (section("speed")) {

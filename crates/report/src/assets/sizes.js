@@ -9,7 +9,7 @@ const BANDWIDTH = {
 const LATENCY = {
   name: "latency",
   value: (row) => row.time_us,
-  ends: (row) => row.interval_us ?? null,
+  ends: (row) => (row.interval_us ? [row.interval_us.low, row.interval_us.high] : null),
   text: time,
 };
 
@@ -19,7 +19,7 @@ const shown = { hidden: new Set(), out: true, in: true, intervals: true, lines: 
 /** The rows that a chart can draw: those with a size and a figure, which a logarithm takes. */
 function drawable(series, figure, inPlace) {
   return series.rows
-    .filter((row) => Boolean(row.in_place) === inPlace && row.size > 0 && figure.value(row) > 0)
+    .filter((row) => row.in_place === inPlace && row.size > 0 && figure.value(row) > 0)
     .sort((a, b) => a.size - b.size);
 }
 

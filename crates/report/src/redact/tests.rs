@@ -1,7 +1,11 @@
 //! Nothing that names a host, a user or a device is left, wherever it stood.
 
-use busbw_core::pairs::{Pairs, Unit};
-use busbw_logs::measurement::{Device, Form, Half, Known, Measurement, Row, Source};
+use busbw_core::{
+    DataType,
+    pairs::{Pairs, Unit},
+    record::Figures,
+};
+use busbw_logs::measurement::{Device, Form, Known, Measurement, Row, Source};
 use proptest::prelude::*;
 
 use super::*;
@@ -60,8 +64,12 @@ impl Cluster {
             address: "0000:1b:00".to_owned(),
             name: "NVIDIA H200".to_owned(),
         };
-        let half =
-            Half { time_us: Some(10.0), busbw: Some(1.0), algbw: Some(1.0), ..Half::default() };
+        let half = Figures {
+            time_us: Some(10.0),
+            busbw: Some(1.0),
+            algbw: Some(1.0),
+            ..Figures::default()
+        };
         Measurement {
             source: Source {
                 name: format!("/home/{user}/logs/{host}-nccl.log"),
@@ -183,6 +191,18 @@ fn example() -> Cluster {
         uuid: "8932f937-d72c-4106-c12f-20bd9faed9f6".to_owned(),
         serial: "1650522012345".to_owned(),
     }
+}
+
+/// A data type is not a name, not even where a user is called like it.
+#[test]
+fn types_stay() {
+    let mut sources = Cluster { user: "float".to_owned(), ..example() }.sources();
+    sources.runs[0].rows[0].datatype = Some(DataType::Float);
+    let known = KnownNames::of(&sources);
+    let whole = report(sources, &Hardware::default(), Some("float".to_owned()));
+    let redacted = redacted(whole, &known).unwrap();
+    assert_eq!(redacted.title, "user-1");
+    assert_eq!(redacted.series[0].rows[0].datatype, Some(DataType::Float));
 }
 
 #[test]

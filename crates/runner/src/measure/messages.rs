@@ -14,7 +14,7 @@ use busbw_core::{
     messages::Messages,
     pattern::derive_seed,
     plan::{Placement, Style, Sweep},
-    record::{Half, MessageFigures, PairFigure, Row, SCHEMA},
+    record::{Figures, Half, MessageFigures, PairFigure, Row, SCHEMA},
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
@@ -162,7 +162,7 @@ impl Session<'_> {
             self.report(&Report::Progress { index: self.index, bytes })?;
         }
         let half = self.messages_half(task, pairs)?;
-        let wrong = half.wrong.unwrap_or(0);
+        let wrong = half.figures.wrong.unwrap_or(0);
         let row = self.messages_row(task.test.into(), task.sweep, task.bytes, cycle);
         self.report_row(Row { out_of_place: Some(half), ..row })?;
         Ok(wrong)
@@ -207,22 +207,19 @@ impl Session<'_> {
         let messages = self.message_figures(task, pairs, time_us, &batches, &samples)?;
         let algbw = pairs.len() as f64 * task.bytes as f64 / time_us / 1e3;
         Ok(Half {
-            algorithm: None,
-            predicted_us: None,
-            time_us,
-            cpu_time_us: f64::NAN,
-            algbw,
-            busbw: f64::NAN,
-            wrong: checked.then_some(wrong_elements.wrong),
+            figures: Figures {
+                time_us: Some(time_us),
+                algbw: Some(algbw),
+                wrong: checked.then_some(wrong_elements.wrong),
+                ..Figures::default()
+            },
             failed_checks: wrong_elements.failed_checks,
             wrong_places: wrong_elements.places,
             summary: summarise(&figures),
             batches_us: batches,
             fewer_iterations: (iterations < wanted).then_some(iterations),
-            launches_us: Vec::new(),
-            iterations: None,
             messages: Some(messages),
-            latency: None,
+            ..Half::default()
         })
     }
 

@@ -104,7 +104,7 @@ impl Session<'_> {
         let checked = self.plan.check > 0;
         let half = |look: &Look| look.half(test, bytes, pace, asked);
         let mut first = half(&first);
-        first.wrong = checked.then_some(wrong_elements.wrong);
+        first.figures.wrong = checked.then_some(wrong_elements.wrong);
         first.failed_checks = wrong_elements.failed_checks;
         first.wrong_places = wrong_elements.places;
         let notes = self.notes(neighbours, &verdict, test);

@@ -8,7 +8,7 @@ use busbw_core::{
     fault::Phase,
     pattern::derive_seed,
     plan::{Case, Placement, Style},
-    record::{Half, IterationReport, WrongPlace},
+    record::{Figures, Half, IterationReport, WrongPlace},
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
@@ -96,25 +96,27 @@ impl Session<'_> {
         let element = case.sweep.datatype.bytes();
         let bw = bandwidth(case.collective, &case.counts, element, ranks, time_us * 1e-6);
         Ok(Half {
-            algorithm: facts.algorithm,
+            figures: Figures {
+                algorithm: facts.algorithm,
+                time_us: Some(time_us),
+                algbw: Some(bw.algbw),
+                busbw: Some(bw.busbw),
+                wrong: checked.then_some(wrong_elements.wrong),
+                ..Figures::default()
+            },
             predicted_us: facts.predicted_us,
-            time_us,
-            cpu_time_us: median(&enqueued).unwrap_or(f64::NAN),
-            algbw: bw.algbw,
-            busbw: bw.busbw,
-            wrong: checked.then_some(wrong_elements.wrong),
+            cpu_time_us: median(&enqueued),
             failed_checks: wrong_elements.failed_checks,
             wrong_places: wrong_elements.places,
             summary: summarise(samples),
             batches_us: batches,
             fewer_iterations: (iterations < wanted).then_some(iterations),
-            launches_us: Vec::new(),
             iterations: self
                 .plan
                 .per_iteration
                 .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
-            messages: None,
             latency,
+            ..Half::default()
         })
     }
 

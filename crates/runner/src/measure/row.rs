@@ -40,7 +40,7 @@ impl Session<'_> {
             false => None,
         };
         let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
-        let wrong = halves.iter().filter_map(|half| half.wrong).sum();
+        let wrong = halves.iter().filter_map(|half| half.figures.wrong).sum();
         let mut notes = self.traffic_notes(case, &halves);
         notes.extend(why_not.map(|reason| format!("# in place is waived: {reason}")));
         let row = Row { out_of_place, in_place, notes, ..self.empty_row(case, cycle) };
@@ -125,7 +125,8 @@ impl Session<'_> {
         if !self.plan.traffic_summary || case.collective != Collective::AllToAllV {
             return Vec::new();
         }
-        halves.iter().flat_map(|half| self.traffic_summary(case, half.time_us)).collect()
+        let times = halves.iter().filter_map(|half| half.figures.time_us);
+        times.flat_map(|time_us| self.traffic_summary(case, time_us)).collect()
     }
 
     fn traffic_summary(&self, case: &Case, time_us: f64) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! Not the statistics themselves (`busbw_stats`).
 
 use anyhow::Result;
-use busbw_core::record::{Half, LatencyFigures, Line, MessageFigures, Row};
+use busbw_core::record::{Figures, Half, LatencyFigures, Line, MessageFigures, Row};
 use busbw_stats::{median, summarise};
 
 use super::Outputs;
@@ -56,11 +56,20 @@ pub(super) fn over_launches(mut row: Row, earlier: &[Row]) -> Row {
 
 fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
     let all: Vec<&Half> = earlier.iter().copied().chain([&half]).collect();
-    let times = |pick: fn(&Half) -> f64| -> Vec<f64> { all.iter().map(|h| pick(h)).collect() };
-    let launches_us = times(|h| h.time_us);
-    let time_us = median(&launches_us).unwrap_or(f64::NAN);
+    let times = |pick: fn(&Half) -> Option<f64>| -> Vec<f64> {
+        all.iter().filter_map(|h| pick(h)).collect()
+    };
+    let launches_us = times(|h| h.figures.time_us);
+    let time_us = median(&launches_us);
     // Bandwidth is bytes over time: the ratio of bytes cancels out.
-    let faster = half.time_us / time_us;
+    let faster = half.figures.time_us.zip(time_us).map_or(f64::NAN, |(own, all)| own / all);
+    let figures = Figures {
+        time_us,
+        algbw: half.figures.algbw.map(|algbw| algbw * faster),
+        busbw: half.figures.busbw.map(|busbw| busbw * faster),
+        wrong: half.figures.wrong.map(|_| all.iter().filter_map(|h| h.figures.wrong).sum()),
+        ..half.figures.clone()
+    };
     let latency = half.latency.clone().map(|figures| {
         let over = |pick: fn(&LatencyFigures) -> f64| -> f64 {
             let each: Vec<f64> = all.iter().filter_map(|h| h.latency.as_ref()).map(pick).collect();
@@ -73,12 +82,9 @@ fn half_over_launches(half: Half, earlier: &[&Half]) -> Half {
         }
     });
     Half {
+        figures,
         latency,
-        time_us,
-        cpu_time_us: median(&times(|h| h.cpu_time_us)).unwrap_or(f64::NAN),
-        algbw: half.algbw * faster,
-        busbw: half.busbw * faster,
-        wrong: half.wrong.map(|_| all.iter().filter_map(|h| h.wrong).sum()),
+        cpu_time_us: median(&times(|h| h.cpu_time_us)),
         // The samples are the launches now; every batch is in its own launch's row.
         summary: summarise(&launches_us),
         launches_us,

@@ -63,10 +63,14 @@ fn is_found(words: &str, collective: Collective, rank: usize, element: u64, chec
     for (half, name) in halves.into_iter().zip(["out-of-place", "in-place"]) {
         // Where a collective is not defined in place, its result there means nothing.
         if name == "in-place" && !collective.in_place_is_valid() {
-            assert_eq!(half.wrong, None, "{words}");
+            assert_eq!(half.figures.wrong, None, "{words}");
             continue;
         }
-        assert_eq!((half.wrong, half.failed_checks), (Some(1), 1), "{words} {name}: {half:?}");
+        assert_eq!(
+            (half.figures.wrong, half.failed_checks),
+            (Some(1), 1),
+            "{words} {name}: {half:?}"
+        );
         let [WrongPlace { got, want, .. }] = half.wrong_places.as_slice() else {
             panic!("{words}: {half:?}")
         };

@@ -73,7 +73,8 @@ fn is_found(words: &str, rank: usize, part: Part) {
     let record = ended.read_record();
     let wrong = |row: &busbw_core::record::Row| {
         [&row.out_of_place, &row.in_place].iter().any(|half| {
-            half.as_ref().is_some_and(|half| half.wrong > Some(0) && !half.wrong_places.is_empty())
+            half.as_ref()
+                .is_some_and(|half| half.figures.wrong > Some(0) && !half.wrong_places.is_empty())
         })
     };
     assert!(record.rows.iter().any(wrong), "{}", ended.stderr);

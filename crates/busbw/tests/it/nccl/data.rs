@@ -90,7 +90,7 @@ fn averages_that_cannot_be_known_are_not_judged() {
         let ended = well(&words, &[("BUSBW_SHIM_GPUS", "65")]);
         for row in ended.read_record().rows {
             for half in row.out_of_place.iter().chain(&row.in_place) {
-                assert_eq!(half.wrong, proven.then_some(0), "{words}");
+                assert_eq!(half.figures.wrong, proven.then_some(0), "{words}");
             }
         }
         assert_eq!(ended.stderr.contains("is not verified (N/A)"), !proven, "{words}");

@@ -64,7 +64,7 @@ fn each_row_has_algorithm_and_prediction() {
         assert_eq!(rows.len(), 4, "{words}");
         for row in &rows {
             let half = row.out_of_place.as_ref().unwrap();
-            let algorithm = half.algorithm.as_deref().unwrap_or("");
+            let algorithm = half.figures.algorithm.as_deref().unwrap_or("");
             assert!(algorithm.starts_with("TREE "), "{words}: {half:?}");
             assert!(half.predicted_us.is_some_and(|us| us > 0.0), "{words}: {half:?}");
         }
@@ -82,7 +82,7 @@ fn settings_of_the_user_are_respected() {
     ended.says("NCCL INFO");
     assert!(!ended.stdout.contains("NCCL INFO"), "{}", ended.stdout);
     assert_eq!(lines(&ended, "library").len(), 0);
-    assert_eq!(ended.read_record().rows[0].out_of_place.as_ref().unwrap().algorithm, None);
+    assert_eq!(ended.read_record().rows[0].out_of_place.as_ref().unwrap().figures.algorithm, None);
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nccl.%p");

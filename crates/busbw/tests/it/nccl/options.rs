@@ -14,7 +14,7 @@ fn windows_of_osu_are_groups_and_end_with_the_answer() {
     // Every operation takes so long on the GPU.
     let slow = [("BUSBW_SHIM_OPERATION_US", "20000")];
     let bw = well("osu_xccl_bw -m 4:4 -i 3 -x 0 -W 2", &slow).read_record();
-    let message = bw.rows[0].out_of_place.as_ref().unwrap().time_us;
+    let message = bw.rows[0].out_of_place.as_ref().unwrap().figures.time_us.unwrap();
     assert!(2.0 * message >= 3.0 * 20_000.0, "two messages and an answer: {message} us each");
     // Both ends receive first: one by one they would wait for each other.
     let both = well("osu_xccl_bibw -m 4:8 -i 3 -x 0 -W 4", &[]).read_record();
@@ -39,7 +39,7 @@ fn graphs_of_every_collective() {
         let times = cell.1.trim_start_matches("-G ");
         assert!(threads.stdout.contains(&format!(" graph: {times} ")), "{}", threads.stdout);
         for row in threads.read_record().rows {
-            let halves = [row.out_of_place, row.in_place].map(|half| half.unwrap().wrong);
+            let halves = [row.out_of_place, row.in_place].map(|half| half.unwrap().figures.wrong);
             assert_eq!(halves[0], Some(0), "{}", words(cell));
             let meant = cell.0.in_place_is_valid();
             // A reduction in place that is launched again reduces its own result: nothing to prove.

@@ -15,7 +15,9 @@ fn collectives_are_verified_on_the_host() {
             let ended = run(&format!("{name}_perf {layout} -b 1K -e 64K -f 4 -n 2"), &[]);
             ended.exits(0);
             let rows = ended.read_record().rows;
-            assert!(rows.iter().all(|row| row.out_of_place.as_ref().unwrap().wrong == Some(0)));
+            assert!(
+                rows.iter().all(|row| row.out_of_place.as_ref().unwrap().figures.wrong == Some(0))
+            );
             assert_eq!(ended.read_record().run.nccl[1], 22203);
             assert!(ended.stdout.contains("] Shim MI300X"), "{}", ended.stdout);
         }

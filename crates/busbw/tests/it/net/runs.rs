@@ -35,7 +35,7 @@ fn well(words: &str) -> Ended {
     for row in &rows {
         assert_eq!(row.waived, None, "{words}");
         let half = row.out_of_place.as_ref().unwrap();
-        assert_eq!(half.wrong, Some(0), "{words}");
+        assert_eq!(half.figures.wrong, Some(0), "{words}");
     }
     assert_eq!(ended.shown(), ended.stdout, "{words}");
     ended
@@ -64,8 +64,9 @@ fn messages() {
 fn rates_and_bandwidths_agree(ended: Ended) {
     for row in ended.read_record().rows {
         let half = row.out_of_place.unwrap();
-        let moved = half.messages.unwrap().rate * row.size as f64 / 1e9;
-        assert!((moved - half.algbw).abs() <= 1e-6 * half.algbw, "{moved} {}", half.algbw);
+        let (algbw, messages) = (half.figures.algbw.unwrap(), half.messages.unwrap());
+        let moved = messages.rate * row.size as f64 / 1e9;
+        assert!((moved - algbw).abs() <= 1e-6 * algbw, "{moved} {algbw}");
     }
 }
 
@@ -83,7 +84,7 @@ fn all_reduce() {
         let ended = well(&words);
         for row in ended.read_record().rows {
             let in_place = row.in_place.unwrap();
-            assert_eq!(in_place.wrong, Some(0), "{words}");
+            assert_eq!(in_place.figures.wrong, Some(0), "{words}");
         }
     }
 }
@@ -98,7 +99,7 @@ fn every_type_and_operator() {
     assert!(waived.iter().all(|why| why.contains("has no averages")), "{waived:?}");
     for row in rows.iter().filter(|row| row.waived.is_none()) {
         for half in [&row.out_of_place, &row.in_place] {
-            assert_eq!(half.as_ref().unwrap().wrong, Some(0), "{row:?}");
+            assert_eq!(half.as_ref().unwrap().figures.wrong, Some(0), "{row:?}");
         }
     }
 }

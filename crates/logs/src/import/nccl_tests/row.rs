@@ -2,8 +2,8 @@
 //! launchers' prefixes do not matter; rows that are cut, torn or have no figures are rows as well.
 //! Not which run it belongs to.
 
-use crate::measurement::{Half, Row};
-use busbw_core::DataType;
+use crate::measurement::Row;
+use busbw_core::{DataType, record::Figures};
 
 use super::Columns;
 
@@ -141,16 +141,19 @@ impl RowText<'_> {
         let inside = rest.get(width..width * 2).and_then(|half| half_of(half, columns));
         let open = rest.is_empty();
         let whole = rest.len() >= width * 2 || rest.len() == width;
-        let read = |half: &Option<Figures>| matches!(half, Some(Figures::Read(_)));
+        let read = |half: &Option<Cells>| matches!(half, Some(Cells::Read(_)));
         let cut = !whole || !read(&out) || (rest.len() > width && !read(&inside));
-        row.out_of_place = out.and_then(Figures::half);
-        row.in_place = inside.and_then(Figures::half);
+        row.out_of_place = out.and_then(Cells::half);
+        row.in_place = inside.and_then(Cells::half);
         Parsed { row, cut, open, figures: rest.len() }
     }
 }
 
 /// One placement or both alone on a line: what was left of a row that NCCL's lines tore apart.
-pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<[Option<Half>; 2]> {
+pub(in super::super) fn continuation(
+    line: &str,
+    columns: &Columns,
+) -> Option<[Option<Figures>; 2]> {
     let width = columns.width;
     let mut tokens: Vec<&str> = line.split_ascii_whitespace().take(2 * width + 3).collect();
     if let [before @ .., _date, time] = &tokens[..]
@@ -163,7 +166,7 @@ pub(in super::super) fn continuation(line: &str, columns: &Columns) -> Option<[O
     {
         return None;
     }
-    let half = |part: &[&str]| half_of(part, columns).and_then(Figures::half);
+    let half = |part: &[&str]| half_of(part, columns).and_then(Cells::half);
     let mut halves = tokens.chunks(width).map(half);
     Some([Some(halves.next()??), halves.next().flatten()])
 }
@@ -184,36 +187,36 @@ fn has_root(root: i64, after: usize, columns: &Columns) -> bool {
     columns.root.unwrap_or(fits) && (0..1 << 20).contains(&root)
 }
 
-enum Figures {
-    Read(Half),
+enum Cells {
+    Read(Figures),
     /// Someone wrote XXX.XX over them.
     Hidden,
 }
 
-impl Figures {
-    fn half(self) -> Option<Half> {
+impl Cells {
+    fn half(self) -> Option<Figures> {
         match self {
-            Figures::Read(half) => Some(half),
-            Figures::Hidden => None,
+            Cells::Read(half) => Some(half),
+            Cells::Hidden => None,
         }
     }
 }
 
-fn half_of(tokens: &[&str], columns: &Columns) -> Option<Figures> {
+fn half_of(tokens: &[&str], columns: &Columns) -> Option<Cells> {
     let time = tokens.get(columns.time)?;
     let (algbw, busbw) = (tokens.get(columns.algbw)?, tokens.get(columns.busbw)?);
     if [time, algbw, busbw].iter().any(|token| is_hidden(token)) {
-        return Some(Figures::Hidden);
+        return Some(Cells::Hidden);
     }
     let (time_us, algbw, busbw) = (numeric(time)?, numeric(algbw)?, numeric(busbw)?);
     let scale = if columns.milliseconds { 1e3 } else { 1.0 };
-    Some(Figures::Read(Half {
+    Some(Cells::Read(Figures {
         time_us: time_us.map(|time| time * scale),
         rounding_us: rounding(time) * scale,
         algbw,
         busbw,
         wrong: columns.wrong.and_then(|at| wrong(tokens.get(at)?, columns.difference)),
-        ..Half::default()
+        ..Figures::default()
     }))
 }
 
@@ -254,7 +257,7 @@ mod tests {
         find(line).map(|row| row.parse(&Columns::default()))
     }
 
-    fn busbw(half: &Option<Half>) -> Option<f64> {
+    fn busbw(half: &Option<Figures>) -> Option<f64> {
         half.as_ref().and_then(|half| half.busbw)
     }
 

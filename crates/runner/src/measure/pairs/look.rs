@@ -7,7 +7,7 @@ use busbw_core::{
     pairs::schedule::Schedule,
     pattern::derive_seed,
     plan::Sweep,
-    record::{Half, MessageFigures, PairFigure},
+    record::{Figures, Half, MessageFigures, PairFigure},
 };
 use busbw_stats::{median, summarise};
 
@@ -51,20 +51,14 @@ impl Look {
         let passes: Vec<f64> = self.passes.iter().map(of_pass).collect();
         let time_us = median(&passes).unwrap_or(f64::NAN);
         Half {
-            algorithm: None,
-            predicted_us: None,
-            time_us,
-            cpu_time_us: f64::NAN,
-            algbw: bytes as f64 / time_us / 1e3,
-            busbw: f64::NAN,
-            wrong: None,
-            failed_checks: 0,
-            wrong_places: Vec::new(),
+            figures: Figures {
+                time_us: Some(time_us),
+                algbw: Some(bytes as f64 / time_us / 1e3),
+                ..Figures::default()
+            },
             summary: summarise(&passes),
             batches_us: self.passes.clone(),
             fewer_iterations: (pace != asked).then_some(pace.iterations),
-            launches_us: Vec::new(),
-            iterations: None,
             messages: Some(MessageFigures {
                 window: pace.window,
                 rate: 1e6 / time_us,
@@ -72,7 +66,7 @@ impl Look {
                 percentiles: Vec::new(),
                 pairs: self.samples().map(figure).collect(),
             }),
-            latency: None,
+            ..Half::default()
         }
     }
 }
