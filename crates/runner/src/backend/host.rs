@@ -2,6 +2,7 @@
 //! Not the collectives themselves: those are in `busbw-shm`.
 
 mod channel;
+mod factory;
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,10 @@ use busbw_job::world::World;
 use busbw_shm::{Buffer, Call, Communicator, Exchange, Messages, Region};
 
 use self::channel::HostChannel;
+pub(super) use self::factory::HostFactory;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
+    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, defined,
+    in_memory, laps,
 };
 use crate::backend::RunError;
 
@@ -65,23 +68,12 @@ impl<'p> Host<'p> {
 
 /// Whether a collective has several algorithms for this number of ranks.
 fn tunable(collective: Collective, ranks: usize) -> bool {
-    collective.moves_data() && supported(collective, ranks).is_ok()
-}
-
-/// Whether a collective is defined for this number of ranks.
-///
-/// # Errors
-/// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
-pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
-    if !collective.allows(ranks) {
-        return Err(Reason(format!("nRanks {ranks} is not a power of 2, skipping")));
-    }
-    Ok(())
+    collective.moves_data() && collective.allows(ranks)
 }
 
 impl Backend for Host<'_> {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        supported(case.collective, self.communicator.size())
+        defined(case.collective, self.communicator.size())
     }
 
     fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {

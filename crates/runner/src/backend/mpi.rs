@@ -3,6 +3,7 @@
 //! Not how the ranks are started: a launcher does that, and MPI must see the same ranks.
 
 mod channel;
+mod factory;
 mod join;
 mod libraries;
 mod log;
@@ -29,10 +30,11 @@ use busbw_library_logs::mpi::MpiFacts;
 use self::operations::Prepared as Call;
 use super::{
     Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, Synchronized,
-    host, in_memory, laps,
+    defined, in_memory, laps,
 };
 use crate::backend::RunError;
 
+pub(super) use factory::MpiFactory;
 pub use libraries::{Gpu, Gpus, Libraries};
 pub use log::{Log, log_filter};
 
@@ -95,7 +97,7 @@ impl Backend for Mpi<'_> {
     }
 
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        host::supported(case.collective, self.rank.ranks())?;
+        defined(case.collective, self.rank.ranks())?;
         let worked_out = Call::new(case, &self.shape(case), &self.rank);
         worked_out.map(drop).map_err(|why| Reason(why.to_string()))
     }

@@ -4,6 +4,7 @@
 mod channel;
 /// busbw's own plugin as a file.
 pub mod embedded;
+mod factory;
 mod join;
 mod libraries;
 mod link;
@@ -34,8 +35,8 @@ use super::{
 };
 use crate::backend::RunError;
 
+pub(super) use factory::NetFactory;
 pub use libraries::{OWN_PLUGIN, Wanted};
-pub use operations::COLLECTIVES;
 pub use stats::Stats;
 
 /// The backend as one rank holds it.
