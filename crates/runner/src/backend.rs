@@ -15,6 +15,8 @@ pub mod mpi;
 pub mod nccl;
 /// Any NCCL net plugin.
 pub mod net;
+/// Ranks that move nothing.
+mod null;
 mod resources;
 
 pub use channel::{Channel, Part, Side, Window};
@@ -46,6 +48,7 @@ pub(crate) fn factory(backend: &BackendChoice) -> &'static dyn Factory {
         BackendChoice::Mpi => &mpi::MpiFactory,
         BackendChoice::Net => &net::NetFactory,
         BackendChoice::Fake(_) => &fake::FakeFactory,
+        BackendChoice::Null => &null::NullFactory,
     }
 }
 

@@ -22,17 +22,20 @@ pub enum BackendChoice {
     Net,
     /// A cost model; no bytes move.
     Fake(CostModel),
+    /// Ranks that move nothing.
+    Null,
 }
 
 impl BackendChoice {
     /// Every backend, with the defaults of its own options.
-    pub fn all() -> [BackendChoice; 5] {
+    pub fn all() -> [BackendChoice; 6] {
         [
             BackendChoice::Host,
             BackendChoice::Nccl(GpuOptions::default()),
             BackendChoice::Mpi,
             BackendChoice::Net,
             BackendChoice::Fake(CostModel::default()),
+            BackendChoice::Null,
         ]
     }
 
@@ -44,6 +47,7 @@ impl BackendChoice {
             BackendChoice::Mpi => &MPI,
             BackendChoice::Net => &NET,
             BackendChoice::Fake(_) => &FAKE,
+            BackendChoice::Null => &NULL,
         }
     }
 
@@ -120,6 +124,17 @@ const FAKE: BackendSpec = BackendSpec {
     rank_holder: RankHolder::Simulated,
     needs_launcher: false,
     gpu_options: GpuOptionUse::Modelled,
+};
+
+const NULL: BackendSpec = BackendSpec {
+    name: "null",
+    help: None,
+    moved_by: MovedBy::Nothing,
+    buffers: BufferMemory::None,
+    shares_memory: false,
+    rank_holder: RankHolder::Thread,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Waived { registration: "there are no buffers to register" },
 };
 
 /// The memory of a rank's buffers, where there is a choice (`--buffers`).
