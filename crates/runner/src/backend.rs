@@ -15,8 +15,6 @@ pub mod mpi;
 pub mod nccl;
 /// Any NCCL net plugin.
 pub mod net;
-/// Ranks that move nothing.
-mod null;
 mod resources;
 
 pub use channel::{Channel, Part, Side, Window};
@@ -48,7 +46,6 @@ pub(crate) fn factory(backend: &BackendChoice) -> &'static dyn Factory {
         BackendChoice::Mpi => &mpi::MpiFactory,
         BackendChoice::Net => &net::NetFactory,
         BackendChoice::Fake(_) => &fake::FakeFactory,
-        BackendChoice::Null => &null::NullFactory,
     }
 }
 

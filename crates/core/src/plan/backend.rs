@@ -22,20 +22,17 @@ pub enum BackendChoice {
     Net,
     /// A cost model; no bytes move.
     Fake(CostModel),
-    /// Ranks that move nothing.
-    Null,
 }
 
 impl BackendChoice {
     /// Every backend, with the defaults of its own options.
-    pub fn all() -> [BackendChoice; 6] {
+    pub fn all() -> [BackendChoice; 5] {
         [
             BackendChoice::Host,
             BackendChoice::Nccl(GpuOptions::default()),
             BackendChoice::Mpi,
             BackendChoice::Net,
             BackendChoice::Fake(CostModel::default()),
-            BackendChoice::Null,
         ]
     }
 
@@ -47,7 +44,6 @@ impl BackendChoice {
             BackendChoice::Mpi => &MPI,
             BackendChoice::Net => &NET,
             BackendChoice::Fake(_) => &FAKE,
-            BackendChoice::Null => &NULL,
         }
     }
 
@@ -124,17 +120,6 @@ const FAKE: BackendSpec = BackendSpec {
     rank_holder: RankHolder::Simulated,
     needs_launcher: false,
     gpu_options: GpuOptionUse::Modelled,
-};
-
-const NULL: BackendSpec = BackendSpec {
-    name: "null",
-    help: None,
-    moved_by: MovedBy::Nothing,
-    buffers: BufferMemory::None,
-    shares_memory: false,
-    rank_holder: RankHolder::Thread,
-    needs_launcher: false,
-    gpu_options: GpuOptionUse::Waived { registration: "there are no buffers to register" },
 };
 
 /// The memory of a rank's buffers, where there is a choice (`--buffers`).
