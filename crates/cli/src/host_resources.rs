@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 
+use busbw_core::plan::MovedBy;
 use busbw_host::machine;
 use busbw_runner::backend::{
     mpi,
     nccl::{Gpus, Libraries},
 };
 
-use crate::options::{BackendName, BenchArguments, HostResources};
+use crate::options::{BenchArguments, HostResources};
 
 /// Why a backend's library was not looked for.
 const NOT_LOOKED_FOR: &str = "another backend was asked for";
@@ -19,18 +20,23 @@ pub fn host_resources(arguments: &BenchArguments) -> HostResources {
     let now = jiff::Timestamp::now().as_nanosecond() as u64;
     HostResources {
         cores: machine::usable_cores().len(),
-        gpus: match arguments.backend {
-            None | Some(BackendName::Nccl) => Gpus::find(arguments.nccl.as_deref()),
+        gpus: match moved_by(arguments) {
+            None | Some(MovedBy::Nccl) => Gpus::find(arguments.nccl.as_deref()),
             Some(_) => Err(NOT_LOOKED_FOR.to_owned()),
         },
-        mpi: match (arguments.backend, &arguments.osu) {
-            (Some(BackendName::Mpi), _) | (None, Some(_)) => {
+        mpi: match (moved_by(arguments), &arguments.osu) {
+            (Some(MovedBy::Mpi), _) | (None, Some(_)) => {
                 mpi::Libraries::find(arguments.mpi.as_deref(), arguments.wants_gpus())
             }
             _ => Err(NOT_LOOKED_FOR.to_owned()),
         },
         seed: now ^ u64::from(std::process::id()) << 32,
     }
+}
+
+/// Whose code the requested backend uses.
+fn moved_by(arguments: &BenchArguments) -> Option<MovedBy> {
+    arguments.backend.map(|backend| backend.spec().moved_by)
 }
 
 /// The resources that planning assumes of other hosts: whatever the options ask for.
@@ -41,7 +47,7 @@ pub fn assumed_host_resources(arguments: &BenchArguments) -> HostResources {
     let libraries = Libraries { amd: false, driver: nowhere(), nccl: nowhere() };
     let gpus = Gpus { count: ASSUMED_COUNT, memory, libraries };
     let gpus_of_mpi = mpi::Gpus { amd: false, driver: nowhere(), count: ASSUMED_COUNT, memory };
-    let is_on_gpus = matches!(arguments.backend, None | Some(BackendName::Nccl));
+    let is_on_gpus = matches!(moved_by(arguments), None | Some(MovedBy::Nccl));
     HostResources {
         cores: ASSUMED_COUNT,
         gpus: if is_on_gpus { Ok(gpus) } else { Err(NOT_LOOKED_FOR.to_owned()) },

@@ -18,7 +18,7 @@ mod reporting;
 mod suspicious_options;
 mod sweeping;
 
-pub use arguments::{BackendName, BenchArguments};
+pub use arguments::BenchArguments;
 pub use command_line::{Command, job_words, parse};
 pub use environment::Environment;
 pub use launching::LaunchingArguments;

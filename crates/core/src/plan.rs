@@ -9,7 +9,10 @@ mod pairing;
 mod rank_layout;
 mod sampling;
 
-pub use backend::{BackendChoice, CheckedBy, GpuOptions, Memory, Registration};
+pub use backend::{
+    BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
+    RankHolder, Registration,
+};
 pub use messaging::{LargeMessages, Messaging};
 pub use osu::Osu;
 pub use pairing::{PairSelection, Pairing};

@@ -2,7 +2,7 @@
 //! Not the rows.
 
 use busbw_core::{
-    plan::BackendChoice,
+    plan::BufferMemory,
     record::{End, GpuMemory, Row, Run},
 };
 
@@ -85,9 +85,9 @@ pub(super) fn checks(end: &End) -> String {
 
 /// `-M`. On `host`: control pages, buffers, and no memory that operations use while they run.
 fn memory(run: &Run, end: &End) -> String {
-    let used = match (&run.plan.backend, end.gpu_memory) {
+    let used = match (run.plan.backend.spec().buffers, end.gpu_memory) {
         (_, Some(used)) => used,
-        (BackendChoice::Nccl(_), None) => return "# GPU memory usage   : not known\n".to_owned(),
+        (BufferMemory::Gpu, None) => return "# GPU memory usage   : not known\n".to_owned(),
         (_, None) => GpuMemory {
             initialization: run.memory.control,
             allocated: run.memory.buffers_per_rank,

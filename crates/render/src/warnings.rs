@@ -4,7 +4,7 @@
 use super::incidents::incidents;
 use busbw_core::{
     DataType, ReduceOp,
-    plan::BackendChoice,
+    plan::MovedBy,
     record::{Half, Row, Run},
 };
 use busbw_stats::summarise;
@@ -95,7 +95,7 @@ pub fn run_warnings(run: &Run, rows: &[Row]) -> Vec<String> {
             pick(&missed),
         );
     }
-    let saturates = run.plan.backend == BackendChoice::Mpi
+    let saturates = run.plan.backend.spec().moved_by == MovedBy::Mpi
         && rows.iter().any(|row| {
             row.redop == ReduceOp::Sum.name()
                 && matches!(row.datatype, DataType::Int8 | DataType::Uint8)

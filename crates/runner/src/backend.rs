@@ -1,7 +1,9 @@
-//! The backends: the code that moves the bytes. Each real backend is a folder; all have a `channel`.
+//! The backends: the code that moves the bytes. Each is a folder, with a `factory` and one line in [`factory`].
 //! Not measurement: a backend runs the operations it is given and returns how long they took.
 
 mod channel;
+mod device;
+mod factory;
 /// A cost model; no bytes move.
 pub mod fake;
 /// Shared memory of this machine.
@@ -13,21 +15,55 @@ pub mod mpi;
 pub mod nccl;
 /// Any NCCL net plugin.
 pub mod net;
+mod resources;
 
 pub use channel::{Channel, Part, Side, Window};
+pub(crate) use device::{NO_ADDRESS, RankDevice};
+pub(crate) use factory::{
+    Bound, Capacity, Cores, Factory, Joined, Open, RankProcess, SharedMemory,
+};
+pub use resources::Resources;
 
 use std::time::Instant;
 
 use busbw_core::{
+    Collective,
     algorithm::Table,
     exit::Exit,
     pattern::Mismatch,
-    plan::{Case, Placement},
+    plan::{BackendChoice, Case, Placement},
     record::{GpuMemory, LibraryFacts},
 };
 use busbw_job::world::{World, WorldError};
 use busbw_shm::Wait;
 use thiserror::Error;
+
+/// What prepares the runs of a backend.
+pub(crate) fn factory(backend: &BackendChoice) -> &'static dyn Factory {
+    match backend {
+        BackendChoice::Host => &host::HostFactory,
+        BackendChoice::Nccl(_) => &nccl::NcclFactory,
+        BackendChoice::Mpi => &mpi::MpiFactory,
+        BackendChoice::Net => &net::NetFactory,
+        BackendChoice::Fake(_) => &fake::FakeFactory,
+    }
+}
+
+/// The collectives of a backend, where it refuses all others before any rank starts.
+pub fn collectives(backend: &BackendChoice) -> Option<&'static [Collective]> {
+    factory(backend).collectives()
+}
+
+/// Whether a collective is defined for this number of ranks.
+///
+/// # Errors
+/// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
+fn defined(collective: Collective, ranks: usize) -> Result<(), Reason> {
+    if !collective.allows(ranks) {
+        return Err(Reason(format!("nRanks {ranks} is not a power of 2, skipping")));
+    }
+    Ok(())
+}
 
 /// Why a case cannot run on a backend: the text of a waived row.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

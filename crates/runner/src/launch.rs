@@ -14,7 +14,6 @@ mod worker;
 
 pub use gather::gather_from_all;
 pub use rank::run as rank;
-use rank_assignment::Devices;
 pub use worker::run as worker;
 
 use std::ffi::OsString;
@@ -22,18 +21,14 @@ use std::ffi::OsString;
 use anyhow::Result;
 use busbw_core::{
     exit::Exit,
-    plan::{BackendChoice, Plan, Style},
+    plan::{Plan, RankLayout, Style},
     record::{Device, Machine, MemoryFigures, Run, SCHEMA, Status},
 };
 use busbw_shm::Buffers;
 
 use crate::signals::Guard;
 use crate::{
-    backend::{
-        mpi,
-        nccl::{Gpus, Log},
-        net,
-    },
+    backend::{self, Resources},
     measure,
     outputs::{self, Ended, Outputs},
     request::Request,
@@ -89,10 +84,8 @@ fn supervise(
     oom_score::protect_supervisor();
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
-    if let Some(gpus) = &request.gpus {
-        request.remarks.extend(gpus.apart(&ordinals(&request.plan, gpus).collect::<Vec<_>>()));
-        request.remarks.extend(Log::absence());
-    }
+    let factory = backend::factory(&request.plan.backend);
+    request.remarks.extend(factory.remarks(&request.plan, &request.resources));
     let machine = machine::read(&machine::Root::system());
     let mut describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
@@ -101,12 +94,10 @@ fn supervise(
     for waiver in &request.waived {
         outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
-    let ended = match request.plan.backend {
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
+    let ended = match request.plan.rank_layout {
+        RankLayout::Alone => inline::run(&request.plan, &describe, &guard, &mut outputs),
+        RankLayout::Processes | RankLayout::Threads | RankLayout::Launched => {
             supervisor::run(&request.plan, &mut describe, &guard, &mut outputs, server)
-        }
-        BackendChoice::Fake(model) => {
-            inline::run(&request.plan, model, &describe, &guard, &mut outputs)
         }
     };
     // What was measured before a failure of our own is kept like any other.
@@ -122,12 +113,7 @@ fn supervise(
 /// The record's first line without the devices, which are known when the ranks have joined.
 struct Description {
     run: Run,
-    /// The GPUs that it runs on, if it does.
-    gpus: Option<Gpus>,
-    /// The MPI, if it uses one.
-    mpi: Option<mpi::Libraries>,
-    /// The net plugin, if it uses one.
-    net: Option<net::Wanted>,
+    resources: Resources,
 }
 
 impl Description {
@@ -139,32 +125,9 @@ impl Description {
         args: &[OsString],
     ) -> Result<Description> {
         let asked = request.plan.clone();
-        let reduced_max_bytes = match request.plan.backend {
-            BackendChoice::Host => {
-                let ranks = request.plan.ranks();
-                memory::cap(&mut request.plan, ranks, machine)?
-            }
-            BackendChoice::Net => {
-                let here = request.ranks_here;
-                memory::cap(&mut request.plan, here, machine)?
-            }
-            BackendChoice::Mpi => {
-                let here = request.ranks_here;
-                let host = memory::cap(&mut request.plan, here, machine)?;
-                match request.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref()) {
-                    Some(gpus) => {
-                        let share = gpus.memory / gpus.ranks_on_one(here) as u64;
-                        memory::cap_on_gpus(&mut request.plan, share, machine)?.or(host)
-                    }
-                    None => host,
-                }
-            }
-            BackendChoice::Nccl(_) => {
-                let memory = request.gpus.as_ref().map_or(0, |gpus| gpus.memory);
-                memory::cap_on_gpus(&mut request.plan, memory, machine)?
-            }
-            BackendChoice::Fake(_) => None,
-        };
+        let factory = backend::factory(&request.plan.backend);
+        let capacities = factory.capacities(request.ranks_here, &request.resources, machine);
+        let reduced_max_bytes = memory::cap(&mut request.plan, &capacities, &machine.host)?;
         if let Some(reduced) = reduced_max_bytes {
             let option = if asked.style == Style::Osu { "-m" } else { "-e" };
             let least =
@@ -196,8 +159,7 @@ impl Description {
             waived: request.waived.clone(),
             remarks: request.remarks.clone(),
         };
-        let (gpus, mpi, net) = (request.gpus.clone(), request.mpi.clone(), request.net.clone());
-        Ok(Description { run, gpus, mpi, net })
+        Ok(Description { run, resources: request.resources.clone() })
     }
 
     /// The whole first line; `library` is NCCL's version code, 0 without NCCL.
@@ -205,22 +167,6 @@ impl Description {
         let headers = if library > 0 { busbw_ffi::nccl::HEADER_VERSION } else { 0 };
         Run { devices, nccl: [headers, library], ..self.run.clone() }
     }
-
-    /// The devices of the plan's rank threads.
-    fn devices(&self, plan: &Plan) -> Devices {
-        let cpu = &self.run.machine.cpu;
-        match (&self.gpus, &self.mpi, &self.net) {
-            (Some(gpus), _, net) => Devices::of_gpus(plan, gpus, net.clone()),
-            (_, Some(libraries), _) => Devices::of_mpi(plan, libraries, cpu),
-            (_, _, Some(wanted)) => Devices::of_net(wanted, cpu),
-            (None, None, None) => Devices::of_cores(plan, cpu),
-        }
-    }
-}
-
-/// The GPU of each rank on this host, modulo the number of GPUs.
-fn ordinals(plan: &Plan, gpus: &Gpus) -> impl Iterator<Item = usize> {
-    (0..plan.ranks_each()).map(|rank| (plan.first_device + rank) % gpus.count)
 }
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use busbw_core::{plan::Plan, record::Waiver};
 
-use crate::backend::{mpi, nccl::Gpus, net};
+use crate::backend::Resources;
 
 /// A plan, and what else the options said.
 #[derive(Debug, Clone)]
@@ -16,12 +16,8 @@ pub struct Request {
     pub waived: Vec<Waiver>,
     /// What looks like a mistake.
     pub remarks: Vec<String>,
-    /// The GPUs that it runs on, if it does.
-    pub gpus: Option<Gpus>,
-    /// The MPI, if it uses one.
-    pub mpi: Option<mpi::Libraries>,
-    /// The net plugin, if one is asked for.
-    pub net: Option<net::Wanted>,
+    /// The libraries and GPUs that it uses.
+    pub resources: Resources,
     /// Ranks on this host, as far as that is known.
     pub ranks_here: usize,
     /// What stdout carries.
@@ -40,9 +36,7 @@ impl Request {
             plan,
             waived: Vec::new(),
             remarks: Vec::new(),
-            gpus: None,
-            mpi: None,
-            net: None,
+            resources: Resources::default(),
             output: Output::default(),
             json_report: None,
             record: RecordPlace::None,

@@ -3,27 +3,17 @@
 
 use std::path::PathBuf;
 
-use busbw_core::{fault::Fault, plan::Memory};
+use busbw_core::{
+    fault::Fault,
+    plan::{BackendChoice, Memory},
+};
 use busbw_runner::request::Output;
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 
 use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
-
-/// `--backend`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BackendName {
-    /// Shared memory of this machine.
-    Host,
-    /// GPUs, by the NCCL or RCCL of this machine.
-    Nccl,
-    /// Processes of the MPI whose launcher started them.
-    Mpi,
-    /// A net plugin of NCCL's kind, between memory of hosts.
-    Net,
-    /// A cost model; nothing moves.
-    #[value(hide = true)]
-    Fake,
-}
 
 /// `--buffers`: of the ranks that begin, and of those that answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,8 +199,8 @@ pub struct BenchArguments {
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
     /// Who moves the bytes (default: nccl where there are GPUs, otherwise host)
-    #[arg(long, value_name = "NAME", help_heading = "Libraries and devices")]
-    pub backend: Option<BackendName>,
+    #[arg(long, value_name = "NAME", value_parser = backends(), help_heading = "Libraries and devices")]
+    pub backend: Option<BackendChoice>,
     /// NCCL to use: a file, its folder, or a name for the loader (default: BUSBW_NCCL, then what `busbw
     /// doctor` lists)
     #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
@@ -300,6 +290,17 @@ impl BenchArguments {
             _ => Output::Table,
         }
     }
+}
+
+/// A backend's name, which stands for it with the defaults of its own options.
+fn backends() -> impl TypedValueParser<Value = BackendChoice> {
+    let values = BackendChoice::all().map(|backend| {
+        let spec = backend.spec();
+        PossibleValue::new(spec.name).help(spec.help.unwrap_or_default()).hide(spec.help.is_none())
+    });
+    let named = |name: String| BackendChoice::all().into_iter().find(|b| b.name() == name);
+    PossibleValuesParser::new(values)
+        .try_map(move |name| named(name).ok_or("no backend has this name"))
 }
 
 /// `gpu`, or `gpu,host`.

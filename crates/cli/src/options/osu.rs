@@ -10,13 +10,13 @@ use std::ffi::OsString;
 
 use busbw_core::{
     osu::{PROGRAMS, Program},
-    plan::Style,
+    plan::{BackendChoice, Style},
 };
 use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
 
 pub use settings::OsuArguments;
 
-use super::{BenchArguments, Command, arguments::BackendName};
+use super::{BenchArguments, Command};
 use busbw_lint::nearest::nearest;
 
 /// Our own long options that OSU's names take.
@@ -102,13 +102,9 @@ pub(super) fn parse(name: &str, words: &[OsString]) -> Result<Command, clap::Err
 }
 
 /// The library that a title speaks of before anything has run.
-fn library(program: &Program, backend: Option<BackendName>) -> &'static str {
+fn library(program: &Program, backend: Option<BackendChoice>) -> &'static str {
     match backend {
-        Some(BackendName::Host) => "host",
-        Some(BackendName::Nccl) => "nccl",
-        Some(BackendName::Fake) => "fake",
-        Some(BackendName::Mpi) => "mpi",
-        Some(BackendName::Net) => "net",
+        Some(backend) => backend.name(),
         None if program.is_xccl() => "nccl",
         None => "mpi",
     }

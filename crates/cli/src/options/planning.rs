@@ -1,6 +1,7 @@
 //! From options as typed to a plan: defaults by name, checks, and what is waived on this backend.
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 
+mod backend;
 mod gpus;
 mod latency;
 mod launcher;
@@ -17,19 +18,22 @@ mod waivers;
 use busbw_core::{
     Benchmark, Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{Average, BackendChoice, Blocking, Messaging, Plan, RankLayout, Sampling, Step, Style},
+    plan::{
+        Average, Blocking, GpuOptionUse, Messaging, MovedBy, Plan, RankHolder, Sampling, Step,
+        Style,
+    },
 };
 
-use self::{
-    values::{
-        OUR_MAX, OUR_MAX_ON_GPUS, OUR_MIN, THEIR_SIZE, blocking, count, is_on, names,
-        per_iteration, roots, sizes,
-    },
-    waivers::waived_on_host,
+use self::values::{
+    OUR_MAX, OUR_MAX_ON_GPUS, OUR_MIN, THEIR_SIZE, blocking, count, is_on, names, per_iteration,
+    roots, sizes,
 };
 use super::{BenchArguments, Environment, arguments::Binding};
 use crate::options::suspicious_options;
-use busbw_runner::request::{Output, Request};
+use busbw_runner::{
+    backend::Resources,
+    request::{Output, Request},
+};
 
 pub use request::{BadOption, HostResources, record_place};
 
@@ -63,9 +67,10 @@ pub fn plan(
     let (a, osu) = (&arguments, arguments.osu.as_deref());
     let ours = style != Style::NcclTests;
     let latency = latency::is_asked(benchmark, style, a);
-    let backend = gpus::backend(a, host_resources)?;
-    let gpus =
-        host_resources.gpus.as_ref().ok().filter(|_| matches!(backend, BackendChoice::Nccl(_)));
+    let backend = backend::chosen(a, host_resources)?;
+    let spec = backend.spec();
+    let gpus = host_resources.gpus.as_ref().ok().filter(|_| spec.moved_by == MovedBy::Nccl);
+    let mpi = host_resources.mpi.as_ref().ok().filter(|_| spec.moved_by == MovedBy::Mpi);
     let threads = count("-t", a.threads, 1, 1, 4096)? as usize;
     let there = gpus.map_or(host_resources.cores.max(2), |gpus| gpus.count);
     let launched = environment.launched.as_ref();
@@ -81,17 +86,11 @@ pub fn plan(
             "{processes} × -t {threads} × -g {devices} is {ranks} ranks; 4096 are the most"
         )));
     }
-    let is_mpi = backend == BackendChoice::Mpi;
-    if is_mpi {
-        launcher::of_mpi(launched, threads * devices)?;
-    }
-    let net = net::wanted(a, benchmark, &backend)?;
-    if backend == BackendChoice::Net {
-        net::one_each(launched.is_some(), threads, devices)?;
-    }
+    let net = net::wanted(a, &backend)?;
+    backend::has(&backend, benchmark)?;
+    launcher::held(launched, spec, threads, devices)?;
     let buffers = memory::buffers(a, benchmark, &backend)?;
-    let on_gpus =
-        host_resources.mpi.as_ref().ok().and_then(|mpi| mpi.gpus.as_ref()).filter(|_| is_mpi);
+    let on_gpus = mpi.and_then(|mpi| mpi.gpus.as_ref());
     if let Some(launched) = launched {
         launcher::possible(launched, a, &backend, host_resources)?;
     }
@@ -136,7 +135,7 @@ pub fn plan(
     };
     let here = launcher::ranks_here(launched, threads * devices);
     let crowding =
-        gpus::crowding(gpus, host_resources.cores, here).filter(|_| backend != BackendChoice::Mpi);
+        gpus::crowding(gpus, host_resources.cores, here).filter(|_| !spec.needs_launcher);
     match osu {
         Some(_) => {
             let unasked = osu::unasked(asked, &backend, host_resources);
@@ -159,8 +158,8 @@ pub fn plan(
         _ => None,
     };
     let graph = count("-G", a.graph, 0, 0, 1 << 20)? as u32;
-    let graph = match backend {
-        BackendChoice::Host | BackendChoice::Mpi | BackendChoice::Net => 0,
+    let graph = match spec.gpu_options {
+        GpuOptionUse::Waived { .. } => 0,
         _ if latency => 0,
         _ => graph,
     };
@@ -206,20 +205,15 @@ pub fn plan(
         let text = "NCCL_TESTS_SPLIT makes communicators of collectives: unset it for messages between pairs";
         return Err(BadOption::new(text));
     }
-    if !colours.is_empty() && matches!(backend, BackendChoice::Fake(_)) {
-        let text = "the cost model has one communicator: NCCL_TESTS_SPLIT cannot be used with it";
-        return Err(BadOption::new(text));
+    if !colours.is_empty() && spec.rank_holder == RankHolder::Simulated {
+        return Err(BadOption::new(format!(
+            "--backend {} has one communicator: NCCL_TESTS_SPLIT cannot be used with it",
+            spec.name
+        )));
     }
     if let Some(fault) = a.fault.filter(|f| f.rank.max(f.peer.unwrap_or(0)) >= ranks) {
         return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
     }
-    let rank_layout = match backend {
-        BackendChoice::Fake(_) => RankLayout::Alone,
-        BackendChoice::Nccl(_) if !ours => RankLayout::Threads,
-        BackendChoice::Mpi => RankLayout::Launched,
-        _ if launched.is_some() => RankLayout::Launched,
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Net => RankLayout::Processes,
-    };
     let plan = Plan {
         benchmark,
         program: program.to_owned(),
@@ -229,7 +223,7 @@ pub fn plan(
         threads,
         devices,
         launched: processes,
-        rank_layout,
+        rank_layout: spec.rank_layout(style, launched.is_some()),
         bind: gpus.is_some() && a.bind == Binding::Numa,
         first_device: launcher::first_device(
             environment,
@@ -305,13 +299,7 @@ pub fn plan(
         gpus::divisible(&plan, a.share_gpus)?;
         remarks.extend(gpus::unproven(&plan));
     }
-    let mut waived = match plan.backend {
-        BackendChoice::Host | BackendChoice::Mpi | BackendChoice::Net => {
-            waived_on_host(a, &plan.backend)
-        }
-        BackendChoice::Nccl(_) => gpus::waived(a),
-        BackendChoice::Fake(_) => Vec::new(),
-    };
+    let mut waived = waivers::of_backend(a, spec);
     waived.extend(match osu {
         Some(osu) => osu.waived.clone(),
         None => messages::waived(benchmark, a),
@@ -324,13 +312,13 @@ pub fn plan(
         waived.extend(latency::waived(benchmark, a));
     }
     Ok(Request {
-        ranks_here: launched.and_then(|launched| launched.local_size).unwrap_or(plan.ranks()),
+        ranks_here: launched
+            .and_then(|launched| launched.local_size)
+            .map_or(plan.ranks(), |processes| processes * plan.ranks_each()),
         plan,
         waived,
         remarks,
-        gpus: gpus.cloned(),
-        mpi: host_resources.mpi.as_ref().ok().filter(|_| is_mpi).cloned(),
-        net,
+        resources: Resources { gpus: gpus.cloned(), mpi: mpi.cloned(), net },
         output: if environment.relayed { Output::Json } else { a.output() },
         json_report: a.json_report.clone().filter(|_| !environment.relayed),
         record: record_place(a, environment),

@@ -85,8 +85,9 @@ fn least_size(collective: Collective, element: usize, ranks: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BackendName, Command, Environment, parse, plan};
+    use super::super::{Command, Environment, parse, plan};
     use crate::options::HostResources;
+    use busbw_core::plan::BackendChoice;
 
     fn remarks(line: &str) -> Vec<String> {
         let words = line.split_whitespace().map(std::ffi::OsString::from);
@@ -94,7 +95,7 @@ mod tests {
             panic!("{line} does not parse");
         };
         // Asked for, so that nothing is said about GPUs.
-        arguments.backend = Some(BackendName::Host);
+        arguments.backend = Some(BackendChoice::Host);
         let host_resources =
             HostResources { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
         plan(benchmark, style, &program, &arguments, &Environment::default(), &host_resources)

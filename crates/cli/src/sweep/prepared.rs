@@ -118,7 +118,7 @@ impl Prepared {
 
     /// The GPUs that it would use.
     pub(crate) fn gpus(&self) -> Option<&busbw_runner::backend::nccl::Gpus> {
-        self.request.gpus.as_ref()
+        self.request.resources.gpus.as_ref()
     }
 
     /// Rows of a launch.

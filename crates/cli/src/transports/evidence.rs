@@ -3,7 +3,7 @@
 //! Not how either source is read.
 
 use busbw_analysis::sweep::{Conclusion, EvidenceSource, HOST_TRANSPORT, Support, Transport};
-use busbw_core::{plan::BackendChoice, record::Folded};
+use busbw_core::{plan::MovedBy, record::Folded};
 
 use super::{
     counters, log, moved,
@@ -43,8 +43,8 @@ pub fn judge(profile: &Profile, records: &[&Folded], nodes: usize) -> Transport 
 
 /// The host backend's own evidence: busbw itself moves the bytes.
 fn own_memory(records: &[&Folded]) -> (String, EvidenceSource) {
-    let host = |record: &&&Folded| record.run.plan.backend == BackendChoice::Host;
-    if records.iter().filter(host).count() == records.len() && !records.is_empty() {
+    let own = |record: &&Folded| record.run.plan.backend.spec().moved_by == MovedBy::Busbw;
+    if records.iter().all(own) && !records.is_empty() {
         let detail = "the host backend has nothing else".to_owned();
         return (HOST_TRANSPORT.to_owned(), EvidenceSource { support: Support::Confirms, detail });
     }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use busbw_core::{Benchmark, plan::BackendChoice};
+use busbw_core::{Benchmark, plan::MovedBy};
 
 use crate::{options::TransportsArguments, sweep::Prepared};
 use busbw_host::machine::{self, Root};
@@ -75,7 +75,7 @@ impl Here {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
         Here {
-            is_nccl: matches!(plan.backend, BackendChoice::Nccl(_)),
+            is_nccl: plan.backend.spec().moved_by == MovedBy::Nccl,
             benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
             nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),

@@ -1,8 +1,11 @@
-//! The backends, and options of GPUs alone.
+//! The backends, what there is to say of each, and options of GPUs alone.
 //! Not whether this machine has them.
+
+mod spec;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::spec::{BackendSpec, BufferMemory, GpuOptionUse, MovedBy, RankHolder};
 use crate::cost::CostModel;
 
 /// The backend, which moves the bytes.
@@ -22,17 +25,102 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Its name in records and messages.
-    pub const fn name(&self) -> &'static str {
+    /// Every backend, with the defaults of its own options.
+    pub fn all() -> [BackendChoice; 5] {
+        [
+            BackendChoice::Host,
+            BackendChoice::Nccl(GpuOptions::default()),
+            BackendChoice::Mpi,
+            BackendChoice::Net,
+            BackendChoice::Fake(CostModel::default()),
+        ]
+    }
+
+    /// What there is to say of it.
+    pub const fn spec(&self) -> &'static BackendSpec {
         match self {
-            BackendChoice::Host => "host",
-            BackendChoice::Nccl(_) => "nccl",
-            BackendChoice::Mpi => "mpi",
-            BackendChoice::Net => "net",
-            BackendChoice::Fake(_) => "fake",
+            BackendChoice::Host => &HOST,
+            BackendChoice::Nccl(_) => &NCCL,
+            BackendChoice::Mpi => &MPI,
+            BackendChoice::Net => &NET,
+            BackendChoice::Fake(_) => &FAKE,
+        }
+    }
+
+    /// Its name in options, records and messages.
+    pub const fn name(&self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The options of GPUs, where it has them.
+    pub const fn gpu_options(&self) -> Option<&GpuOptions> {
+        match self {
+            BackendChoice::Nccl(options) => Some(options),
+            _ => None,
         }
     }
 }
+
+const HOST: BackendSpec = BackendSpec {
+    name: "host",
+    help: Some("Shared memory of this machine"),
+    moved_by: MovedBy::Busbw,
+    buffers: BufferMemory::Host,
+    shares_memory: true,
+    rank_holder: RankHolder::Thread,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Waived {
+        registration: "host buffers are shared memory already: nothing is registered",
+    },
+};
+
+const NCCL: BackendSpec = BackendSpec {
+    name: "nccl",
+    help: Some("GPUs, by the NCCL or RCCL of this machine"),
+    moved_by: MovedBy::Nccl,
+    buffers: BufferMemory::Gpu,
+    shares_memory: false,
+    rank_holder: RankHolder::Device,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Used,
+};
+
+const MPI: BackendSpec = BackendSpec {
+    name: "mpi",
+    help: Some("Processes of the MPI whose launcher started them"),
+    moved_by: MovedBy::Mpi,
+    buffers: BufferMemory::Chosen,
+    shares_memory: false,
+    rank_holder: RankHolder::Process,
+    needs_launcher: true,
+    gpu_options: GpuOptionUse::Waived {
+        registration: "MPI registers buffers itself, where it does",
+    },
+};
+
+const NET: BackendSpec = BackendSpec {
+    name: "net",
+    help: Some("A net plugin of NCCL's kind, between memory of hosts"),
+    moved_by: MovedBy::NetPlugin,
+    buffers: BufferMemory::Host,
+    shares_memory: false,
+    rank_holder: RankHolder::Process,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Waived {
+        registration: "every buffer is registered with the plugin",
+    },
+};
+
+const FAKE: BackendSpec = BackendSpec {
+    name: "fake",
+    help: None,
+    moved_by: MovedBy::Nothing,
+    buffers: BufferMemory::None,
+    shares_memory: false,
+    rank_holder: RankHolder::Simulated,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Modelled,
+};
 
 /// The memory of a rank's buffers, where there is a choice (`--buffers`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The size of a rank's buffers, the part that an iteration uses, and the memory that they are in.
 //! Not their content (`pattern`).
 
-use super::{Case, Memory, Plan, Style};
+use super::{BufferMemory, Case, Memory, Plan, Style};
 use crate::Benchmark;
 
 /// Bytes of a cache line.
@@ -63,8 +63,11 @@ impl Plan {
         self.data_bytes().next_multiple_of(CACHE_LINE_BYTES)
     }
 
-    /// The memory of world rank `rank`'s buffers, for MPI.
+    /// The memory of world rank `rank`'s buffers.
     pub fn memory_of(&self, rank: usize) -> Memory {
+        if self.backend.spec().buffers == BufferMemory::Gpu {
+            return Memory::Gpu;
+        }
         let [begins, answers] = self.buffers.unwrap_or_default();
         let pairs = self.benchmark.messages().map_or_else(Vec::new, |test| self.pairs(test));
         if pairs.iter().any(|(_, second)| *second == rank) { answers } else { begins }

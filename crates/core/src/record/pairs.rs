@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Half, Row, Run};
 use crate::{
     pairs::{Pairs, SCHEMA, Samples, Unit, what},
-    plan::{BackendChoice, Memory},
+    plan::Memory,
 };
 use busbw_stats::median;
 
@@ -55,12 +55,9 @@ fn add_samples(half: &Half, samples: &mut Samples) {
 
 /// A name for each rank: its host and device; where two would have the same, its host and number.
 fn labels(run: &Run) -> Vec<String> {
-    let kind = match run.plan.backend {
-        BackendChoice::Nccl(_) => "gpu",
-        _ => match run.plan.memory_of(0) {
-            Memory::Gpu => "gpu",
-            Memory::Host => "core",
-        },
+    let kind = match run.plan.memory_of(0) {
+        Memory::Gpu => "gpu",
+        Memory::Host => "core",
     };
     let devices = &run.devices;
     let label = |rank: usize| devices.iter().find(|device| device.rank == rank);

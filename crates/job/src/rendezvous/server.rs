@@ -15,10 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use busbw_core::{
-    exit::Exit,
-    plan::{BackendChoice, Plan},
-};
+use busbw_core::{exit::Exit, plan::Plan};
 
 use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
@@ -109,11 +106,14 @@ impl RendezvousServer {
         plan: &Plan,
         stop: impl Fn() -> bool,
     ) -> Result<(), ExitError> {
-        if plan.backend == BackendChoice::Host && !self.is_here() {
-            let text = "--backend host needs memory that all ranks share, and this launcher sets no variable that names its job, by which ranks would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks";
+        let name = plan.backend.name();
+        if plan.backend.spec().shares_memory && !self.is_here() {
+            let text = format!(
+                "--backend {name} needs memory that all ranks share, and this launcher sets no variable that names its job, by which ranks would find it: use --backend nccl, or start busbw without the launcher, with -g for the number of ranks"
+            );
             return Err(ExitError::new(Exit::Usage, text));
         }
-        self.ours.backend = plan.backend.name().to_owned();
+        self.ours.backend = name.to_owned();
         let label = ProcessLabel { noun: "rank", each: plan.ranks_each() };
         self.wait_for_workers(rendezvous_timeout(plan.timeout_s), label, stop).map(drop)
     }

@@ -8,7 +8,7 @@ use super::{
 use busbw_core::{
     Benchmark,
     pairs::Pairs,
-    plan::BackendChoice,
+    plan::{BackendChoice, BufferMemory},
     record::{self, Figures, Folded},
 };
 
@@ -81,13 +81,13 @@ impl Measurement {
     }
 }
 
-/// Where both ends of MPI had their buffers; with one here and one there it is neither. Records from before
+/// Where both ends had their buffers, if `--buffers` chose; with one here and one there it is neither. Records from before
 /// there was a choice are of host memory.
 fn memory(
     backend: &BackendChoice,
     buffers: Option<[busbw_core::plan::Memory; 2]>,
 ) -> Option<Known<Memory>> {
-    if *backend != BackendChoice::Mpi {
+    if backend.spec().buffers != BufferMemory::Chosen {
         return None;
     }
     let [begins, answers] = buffers.unwrap_or_default();

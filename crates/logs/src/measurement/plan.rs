@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use busbw_core::plan::{Average, BackendChoice, Blocking, Memory, Plan, Registration};
+use busbw_core::plan::{Average, Blocking, BufferMemory, Memory, Plan, Registration};
 
 /// The options of a plan.
 pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
@@ -40,7 +40,7 @@ pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
         ("--virtual-nodes", plan.virtual_nodes.to_string()),
         ("processes", plan.launched.to_string()),
     ];
-    if let BackendChoice::Nccl(gpu) = &plan.backend {
+    if let Some(gpu) = plan.backend.gpu_options() {
         let register = match gpu.register {
             Registration::None => 0,
             Registration::Local => 1,
@@ -51,7 +51,7 @@ pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
         options
             .push(("-x", gpu.cta_policy.map_or("unset".to_owned(), |policy| policy.to_string())));
     }
-    if matches!(plan.backend, BackendChoice::Mpi) {
+    if plan.backend.spec().buffers == BufferMemory::Chosen {
         // Records from before there was a choice are of host memory.
         let buffers = plan.buffers.unwrap_or_default().map(Memory::name);
         options.push(("--buffers", buffers.join(",")));

@@ -4,7 +4,7 @@
 use busbw_core::{
     DataType,
     messages::Messages,
-    plan::{BackendChoice, Plan},
+    plan::{MovedBy, Plan},
 };
 
 use super::{bandwidth, is_sized, osu, program};
@@ -17,7 +17,7 @@ pub(super) fn title(plan: &Plan) -> String {
     let several = pair == Some(Messages::MultiBandwidth);
     let sides = osu(plan).on_gpus;
     let mut text = String::new();
-    if xccl && matches!(plan.backend, BackendChoice::Nccl(_)) {
+    if xccl && plan.backend.spec().moved_by == MovedBy::Nccl {
         text += "#Using NCCL\n";
     }
     if !several {

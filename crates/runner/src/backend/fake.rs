@@ -2,6 +2,8 @@
 //! any number of ranks and exact times.
 //! Not a measurement: no bytes move, and nothing is verified.
 
+mod factory;
+
 use std::time::Instant;
 
 use busbw_core::{
@@ -11,8 +13,10 @@ use busbw_core::{
     plan::{Case, Plan},
 };
 
-use super::{Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, laps};
-use crate::backend::RunError;
+pub(super) use self::factory::FakeFactory;
+use super::{
+    Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, RunError, defined, laps,
+};
 use busbw_job::world::World;
 
 /// Share of an operation's time that enqueueing it takes.
@@ -34,7 +38,7 @@ impl Fake {
 
 impl Backend for Fake {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        super::host::supported(case.collective, self.ranks)
+        defined(case.collective, self.ranks)
     }
 
     fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {

@@ -2,22 +2,23 @@
 //! Not the collectives themselves: those are in `busbw-shm`.
 
 mod channel;
+mod factory;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use busbw_core::{
     Collective,
     algorithm::{Choice, Table},
-    layout::Shape,
-    pattern::{self, POISON, Pattern},
     plan::{Case, Placement, Plan, Sweep},
 };
 use busbw_job::world::World;
 use busbw_shm::{Buffer, Call, Communicator, Exchange, Messages, Region};
 
 use self::channel::HostChannel;
+pub(super) use self::factory::HostFactory;
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
+    Backend, BackendError, CaseFacts, Channel, Prepared, Reason, defined,
+    in_memory::{Bytes, InMemory, RankMemory},
 };
 use crate::backend::RunError;
 
@@ -65,23 +66,12 @@ impl<'p> Host<'p> {
 
 /// Whether a collective has several algorithms for this number of ranks.
 fn tunable(collective: Collective, ranks: usize) -> bool {
-    collective.moves_data() && supported(collective, ranks).is_ok()
-}
-
-/// Whether a collective is defined for this number of ranks.
-///
-/// # Errors
-/// hypercube needs a power of two; the text is nccl-tests' (src/hypercube.cu:107).
-pub fn supported(collective: Collective, ranks: usize) -> Result<(), Reason> {
-    if !collective.allows(ranks) {
-        return Err(Reason(format!("nRanks {ranks} is not a power of 2, skipping")));
-    }
-    Ok(())
+    collective.moves_data() && collective.allows(ranks)
 }
 
 impl Backend for Host<'_> {
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        supported(case.collective, self.communicator.size())
+        defined(case.collective, self.communicator.size())
     }
 
     fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
@@ -104,83 +94,23 @@ impl Backend for Host<'_> {
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
-        let element = case.sweep.datatype.bytes();
-        let shape = Shape {
-            collective: case.collective,
-            counts: case.counts,
-            ranks: self.communicator.size(),
-            root: case.sweep.root,
-            traffic: &self.plan.traffic,
-            element_bytes: element,
-        };
         let communicator = &mut self.communicator;
-        let (rank, ranks) = (communicator.rank(), communicator.size());
+        let (me, ranks) = (communicator.rank(), communicator.size());
         let (count, datatype) = (case.counts.param, case.sweep.datatype);
-        let (collective, traffic) = (case.collective, &self.plan.traffic);
-        let exchange = Exchange::of(collective, traffic, count, datatype, rank, ranks);
-        // Time stamps are taken while the clock runs: the list must not grow then.
-        let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
-        let marks = Vec::with_capacity(iterations + 1);
+        let exchange =
+            Exchange::of(case.collective, &self.plan.traffic, count, datatype, me, ranks);
         let choice = communicator.choice(&call(case, (NOWHERE, NOWHERE), &exchange));
-        Box::new(HostCase {
-            plan: self.plan,
-            case,
-            shape,
-            world_rank: self.world_rank,
-            communicator,
-            choice,
-            started: Instant::now(),
-            marks,
-            exchange,
-        })
+        let memory = SharedBuffers { communicator, choice, exchange };
+        Box::new(InMemory::new(self.plan, case, (me, ranks), self.world_rank, memory))
     }
 }
 
-/// A case on shared buffers.
-struct HostCase<'a> {
-    plan: &'a Plan,
-    case: &'a Case,
-    shape: Shape<'a>,
-    world_rank: usize,
+/// One rank's part of the shared buffers, and the operation of a case.
+struct SharedBuffers<'a> {
     communicator: &'a mut Communicator,
-    /// The algorithm of its operations: the same for all, since they are equally large.
+    /// The algorithm of the operations: the same for all, since they are equally large.
     choice: Choice,
-    started: Instant,
-    marks: Vec<f64>,
     exchange: Exchange,
-}
-
-impl HostCase<'_> {
-    fn pattern(&self, seed: u64) -> Pattern {
-        let sweep = self.case.sweep;
-        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
-    }
-
-    /// The regions that an operation sends from and receives to.
-    fn regions(&self, operation: Operation) -> (Region, Region) {
-        let element = self.shape.element_bytes;
-        let unaligned = self.plan.unalign * element;
-        let shift = unaligned + self.plan.shift(self.case, operation.iteration);
-        let (buffer, base) =
-            if operation.verified { (Buffer::Check, unaligned) } else { (Buffer::Recv, shift) };
-        let whole = Region { buffer, offset: base, stride: 0 };
-        let counts = &self.case.counts;
-        match operation.placement {
-            Placement::OutOfPlace => {
-                (Region { buffer: Buffer::Send, offset: shift, stride: 0 }, whole)
-            }
-            Placement::InPlace => (
-                Region { stride: counts.send_in_place_stride * element, ..whole },
-                Region { stride: counts.recv_in_place_stride * element, ..whole },
-            ),
-        }
-    }
-
-    /// `elements` elements of one of our own regions.
-    fn own(&mut self, region: Region, elements: usize) -> &mut [u8] {
-        let offset = region.offset + region.stride * self.communicator.rank();
-        self.communicator.own(region.buffer, offset, elements * self.shape.element_bytes)
-    }
 }
 
 /// The start of the send buffer, for a call that ignores the region.
@@ -193,83 +123,31 @@ fn call<'a>(case: &Case, (send, recv): (Region, Region), exchange: &'a Exchange)
     Call { collective, datatype, op, root, count, send, recv, exchange }
 }
 
-impl Prepared for HostCase<'_> {
-    fn facts(&self) -> CaseFacts {
-        let moves = self.case.collective.moves_data();
-        CaseFacts { algorithm: moves.then(|| self.choice.to_string()), predicted_us: None }
-    }
-
-    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
-        let rank = self.communicator.rank();
-        let (send, recv) = self.regions(operation);
-        let whole = Region { stride: 0, ..recv };
-        let elements = self.case.counts.send.max(self.case.counts.recv);
-        self.own(whole, elements).fill(POISON);
-        let (pattern, input) = (self.pattern(seed), self.shape.input(rank));
-        let elements = self.shape.send_elements(rank);
-        pattern::fill(self.own(send, elements), &pattern, input);
-        Ok(())
-    }
-
-    fn start(&mut self) {
-        self.marks.clear();
-        self.started = Instant::now();
-    }
-
-    fn elapsed(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
-    }
-
-    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let call = call(self.case, self.regions(operation), &self.exchange);
+impl RankMemory for SharedBuffers<'_> {
+    #[inline]
+    fn run(
+        &mut self,
+        case: &Case,
+        _: Placement,
+        send: Region,
+        recv: Region,
+    ) -> Result<(), BackendError> {
+        let call = call(case, (send, recv), &self.exchange);
         self.communicator.run_by(self.choice, &call)?;
         Ok(())
     }
 
-    fn delay(&mut self, seconds: f64) {
-        let until = self.elapsed() + seconds;
-        while self.elapsed() < until {
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Operations are complete when they return.
-    fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
-        Ok(self.elapsed())
-    }
-
-    fn mark(&mut self) -> Result<(), BackendError> {
-        self.marks.push(self.elapsed());
+    fn write(&mut self, at: Bytes, fill: impl FnOnce(&mut [u8])) -> Result<(), BackendError> {
+        fill(self.communicator.own(at.0, at.1.start, at.1.len()));
         Ok(())
     }
 
-    fn laps(&self) -> Result<Vec<f64>, BackendError> {
-        Ok(laps(&self.marks))
+    fn look<T>(&mut self, at: Bytes, look: impl FnOnce(&[u8]) -> T) -> Result<T, BackendError> {
+        Ok(look(self.communicator.own(at.0, at.1.start, at.1.len())))
     }
 
-    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
-        let rank = self.communicator.rank();
-        let (_, recv) = self.regions(operation);
-        let pattern = self.pattern(seed);
-        let elements = in_memory::filled(&self.case.counts, operation.placement);
-        let shape = self.shape;
-        let memory = self.own(recv, elements);
-        let found = in_memory::verify(memory, &shape, &pattern, rank, operation.placement);
-        Ok(vec![Found { rank: self.world_rank, mismatch: found }])
-    }
-
-    fn corrupt(
-        &mut self,
-        operation: Operation,
-        _: usize,
-        element: u64,
-    ) -> Result<(), BackendError> {
-        let (_, recv) = self.regions(operation);
-        let (recv_elements, size) = (self.case.counts.recv, self.shape.element_bytes);
-        if recv_elements > 0 {
-            let at = (element as usize % recv_elements) * size;
-            self.own(recv, recv_elements)[at] ^= 1;
-        }
-        Ok(())
+    fn facts(&self, case: &Case) -> CaseFacts {
+        let moves = case.collective.moves_data();
+        CaseFacts { algorithm: moves.then(|| self.choice.to_string()), predicted_us: None }
     }
 }

@@ -4,6 +4,7 @@
 mod case;
 mod channel;
 mod checker;
+mod factory;
 mod free_memory;
 mod gpu_rank;
 mod join;
@@ -30,12 +31,13 @@ use busbw_ffi::{
 };
 use busbw_job::world::World;
 
+pub(super) use factory::NcclFactory;
 pub use libraries::{Gpus, Libraries, Opened};
 pub(super) use libraries::{seen, used};
 pub use log::Log;
 
 use self::{case::GpuCase, gpu_rank::GpuRank, memory::Ledger, tuning_choices::TuningChoices};
-use super::{Backend, BackendError, Channel, Prepared, Reason};
+use super::{Backend, BackendError, Channel, Prepared, Reason, defined};
 use crate::backend::RunError;
 
 /// FP8 arithmetic begins with this compute capability (nccl-tests src/common.cu:1585).
@@ -111,7 +113,7 @@ impl Backend for Nccl<'_> {
     }
 
     fn supported(&self, case: &Case) -> Result<(), Reason> {
-        super::host::supported(case.collective, self.ranks)?;
+        defined(case.collective, self.ranks)?;
         if !case.collective.moves_data() {
             let text = "NCCL has no barrier: --backend host or mpi has one";
             return Err(Reason(text.to_owned()));

@@ -4,6 +4,7 @@
 mod channel;
 /// busbw's own plugin as a file.
 pub mod embedded;
+mod factory;
 mod join;
 mod libraries;
 mod link;
@@ -20,22 +21,22 @@ use busbw_core::{
     Collective,
     algorithm::Table,
     exit::Exit,
-    layout::Shape,
-    pattern::{self, POISON, Pattern},
     plan::{Case, Placement, Plan},
     record::{LibraryFacts, NetFacts},
 };
-use busbw_ffi::net::{Memory, NetError};
+use busbw_ffi::net::{Guard, Memory, NetError};
 use busbw_job::world::World;
+use busbw_shm::{Buffer, Region};
 
 use self::{link::Links, wait::Patience};
 use super::{
-    Backend, BackendError, CaseFacts, Channel, Found, Operation, Prepared, Reason, in_memory, laps,
+    Backend, BackendError, CaseFacts, Channel, Prepared, Reason,
+    in_memory::{self, Bytes, InMemory, RankMemory},
 };
 use crate::backend::RunError;
 
+pub(super) use factory::NetFactory;
 pub use libraries::{OWN_PLUGIN, Wanted};
-pub use operations::COLLECTIVES;
 pub use stats::Stats;
 
 /// The backend as one rank holds it.
@@ -130,36 +131,10 @@ impl Backend for Net<'_> {
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
-        let shape = Shape {
-            collective: case.collective,
-            counts: case.counts,
-            ranks: self.members.len(),
-            root: case.sweep.root,
-            traffic: &self.plan.traffic,
-            element_bytes: case.sweep.datatype.bytes(),
-        };
-        // Time stamps are taken while the clock runs: the list must not grow then.
-        let iterations = if self.plan.per_iteration { self.plan.iterations as usize } else { 0 };
-        let marks = Vec::with_capacity(iterations + 1);
-        Box::new(NetCase {
-            plan: self.plan,
-            case,
-            shape,
-            net: self,
-            started: Instant::now(),
-            marks,
-        })
+        let (plan, place) = (self.plan, (self.me, self.members.len()));
+        let world_rank = self.world_rank;
+        Box::new(InMemory::new(plan, case, place, world_rank, self))
     }
-}
-
-/// A case on this rank's own buffers.
-struct NetCase<'a, 'p> {
-    plan: &'a Plan,
-    case: &'a Case,
-    shape: Shape<'a>,
-    net: &'a mut Net<'p>,
-    started: Instant,
-    marks: Vec<f64>,
 }
 
 /// An offset in one of the buffers.
@@ -169,132 +144,53 @@ struct At {
     offset: usize,
 }
 
-impl NetCase<'_, '_> {
-    fn pattern(&self, seed: u64) -> Pattern {
-        let sweep = self.case.sweep;
-        Pattern { seed, datatype: sweep.datatype, op: sweep.op, ranks: self.shape.ranks }
-    }
-
-    /// Where an operation's result begins, or in place the whole buffer.
-    fn whole(&self, operation: Operation) -> At {
-        let element = self.shape.element_bytes;
-        let unaligned = self.plan.unalign * element;
-        match operation.verified {
-            true => At { memory: Rc::clone(&self.net.buffers.check), offset: unaligned },
-            false => {
-                let offset = unaligned + self.plan.shift(self.case, operation.iteration);
-                At { memory: Rc::clone(&self.net.buffers.recv), offset }
-            }
+impl Buffers {
+    fn of(&self, buffer: Buffer) -> &Rc<Memory> {
+        match buffer {
+            Buffer::Send => &self.send,
+            Buffer::Recv => &self.recv,
+            Buffer::Check => &self.check,
         }
-    }
-
-    /// The offsets that an operation sends from and receives to.
-    fn offsets(&self, operation: Operation) -> (At, At) {
-        let (element, me) = (self.shape.element_bytes, self.net.me);
-        let whole = self.whole(operation);
-        let counts = &self.case.counts;
-        let strided =
-            |stride: usize| At { offset: whole.offset + stride * me * element, ..whole.clone() };
-        match operation.placement {
-            Placement::OutOfPlace => {
-                let shift =
-                    self.plan.unalign * element + self.plan.shift(self.case, operation.iteration);
-                (At { memory: Rc::clone(&self.net.buffers.send), offset: shift }, whole)
-            }
-            Placement::InPlace => {
-                (strided(counts.send_in_place_stride), strided(counts.recv_in_place_stride))
-            }
-        }
-    }
-
-    /// Calls `look` with `elements` elements.
-    fn with<T>(
-        &self,
-        at: &At,
-        elements: usize,
-        look: impl FnOnce(&mut [u8]) -> T,
-    ) -> Result<T, BackendError> {
-        let bytes = at.offset..at.offset + elements * self.shape.element_bytes;
-        let part = at.memory.part(bytes);
-        let mut part = part.map_err(|busy| failed(self.net.world_rank, busy.into()))?;
-        Ok(look(&mut part))
     }
 }
 
-impl Prepared for NetCase<'_, '_> {
-    fn facts(&self) -> CaseFacts {
-        let algorithm = (self.case.collective == Collective::AllReduce).then(|| "ring".to_owned());
-        CaseFacts { algorithm, predicted_us: None }
+impl Net<'_> {
+    /// The beginning of our part of a region.
+    fn at(&self, region: Region) -> At {
+        let memory = Rc::clone(self.buffers.of(region.buffer));
+        At { memory, offset: in_memory::offset(region, self.me) }
     }
 
-    fn fill(&mut self, operation: Operation, seed: u64) -> Result<(), BackendError> {
-        let (send, _) = self.offsets(operation);
-        let whole = self.whole(operation);
-        let elements = self.case.counts.send.max(self.case.counts.recv);
-        self.with(&whole, elements, |bytes| bytes.fill(POISON))?;
-        let (pattern, input) = (self.pattern(seed), self.shape.input(self.net.me));
-        let elements = self.shape.send_elements(self.net.me);
-        self.with(&send, elements, |bytes| pattern::fill(bytes, &pattern, input))
+    /// A part of a buffer, to read and to change.
+    fn part(&self, (buffer, bytes): Bytes) -> Result<Guard<'_>, BackendError> {
+        self.buffers.of(buffer).part(bytes).map_err(|busy| failed(self.world_rank, busy.into()))
     }
+}
 
-    fn start(&mut self) {
-        self.marks.clear();
-        self.started = Instant::now();
-    }
-
-    fn elapsed(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
-    }
-
-    fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
-        let (send, recv) = self.offsets(operation);
-        operations::run(self.net, self.case, &send, &recv)
-    }
-
-    fn delay(&mut self, seconds: f64) {
-        let until = self.elapsed() + seconds;
-        while self.elapsed() < until {
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Operations are complete when they return.
-    fn finish(&mut self, _: Option<Instant>) -> Result<f64, BackendError> {
-        Ok(self.elapsed())
-    }
-
-    fn mark(&mut self) -> Result<(), BackendError> {
-        self.marks.push(self.elapsed());
-        Ok(())
-    }
-
-    fn laps(&self) -> Result<Vec<f64>, BackendError> {
-        Ok(laps(&self.marks))
-    }
-
-    fn verify(&mut self, operation: Operation, seed: u64) -> Result<Vec<Found>, BackendError> {
-        let (_, recv) = self.offsets(operation);
-        let pattern = self.pattern(seed);
-        let (shape, me) = (self.shape, self.net.me);
-        let elements = in_memory::filled(&self.case.counts, operation.placement);
-        let mismatch = self.with(&recv, elements, |memory| {
-            in_memory::verify(memory, &shape, &pattern, me, operation.placement)
-        })?;
-        Ok(vec![Found { rank: self.net.world_rank, mismatch }])
-    }
-
-    fn corrupt(
+impl RankMemory for &mut Net<'_> {
+    #[inline]
+    fn run(
         &mut self,
-        operation: Operation,
-        _: usize,
-        element: u64,
+        case: &Case,
+        _: Placement,
+        send: Region,
+        recv: Region,
     ) -> Result<(), BackendError> {
-        let (_, recv) = self.offsets(operation);
-        let (elements, size) = (self.case.counts.recv, self.shape.element_bytes);
-        if elements > 0 {
-            let at = (element as usize % elements) * size;
-            self.with(&recv, elements, |bytes| bytes[at] ^= 1)?;
-        }
+        let (send, recv) = (self.at(send), self.at(recv));
+        operations::run(self, case, &send, &recv)
+    }
+
+    fn write(&mut self, at: Bytes, fill: impl FnOnce(&mut [u8])) -> Result<(), BackendError> {
+        fill(&mut self.part(at)?);
         Ok(())
+    }
+
+    fn look<T>(&mut self, at: Bytes, look: impl FnOnce(&[u8]) -> T) -> Result<T, BackendError> {
+        Ok(look(&self.part(at)?))
+    }
+
+    fn facts(&self, case: &Case) -> CaseFacts {
+        let algorithm = (case.collective == Collective::AllReduce).then(|| "ring".to_owned());
+        CaseFacts { algorithm, predicted_us: None }
     }
 }

@@ -2,13 +2,15 @@
 //! Not for backends whose ranks can crash: those get processes.
 
 use std::{
-    sync::mpsc::{self, Receiver, Sender},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 use busbw_core::{
-    cost::CostModel,
     exit::Exit,
     plan::Plan,
     record::{Device, Row, Status},
@@ -18,7 +20,7 @@ use busbw_job::world::{HubEvent, Solo};
 use super::Description;
 use crate::signals::{self, Guard};
 use crate::{
-    backend::fake::Fake,
+    backend::{self, Bound, Cores, Joined, RankProcess},
     measure::{Report, Session},
     outputs::{Ended, Flow, Outputs},
 };
@@ -40,7 +42,6 @@ impl From<HubEvent> for Event {
 /// Runs every launch of the plan.
 pub(super) fn run(
     plan: &Plan,
-    model: CostModel,
     describe: &Description,
     guard: &Guard,
     outputs: &mut Outputs,
@@ -52,16 +53,17 @@ pub(super) fn run(
         let _ = signalled.send(signal);
         let _ = wake.send(Event::Signal);
     });
-    let flow = outputs.begin(describe.with_devices(devices(plan), 0))?;
+    let process = process(plan, describe)?;
+    let flow = outputs.begin(describe.with_devices(devices(plan, process.as_ref())?, 0))?;
     if let Some(ended) = early_end(flow, outputs, &signals)? {
         return Ok(ended);
     }
     for launch in 0..plan.sampling.launches {
-        let (plan, sender) = (plan.clone(), sender.clone());
+        let (plan, process, sender) = (plan.clone(), Arc::clone(&process), sender.clone());
         std::thread::Builder::new()
-            .name("fake".to_owned())
+            .name("measure".to_owned())
             .spawn(move || {
-                let done = measure(&plan, model, launch, sender.clone());
+                let done = measure(&plan, process.as_ref(), launch, sender.clone());
                 let _ = sender.send(Event::Done(done));
             })
             .context("cannot start a thread")?;
@@ -109,13 +111,16 @@ fn early_end(
 
 fn measure(
     plan: &Plan,
-    model: CostModel,
+    process: &dyn RankProcess,
     launch: u32,
     events: Sender<Event>,
 ) -> Result<(), String> {
     let mut world = Solo::new(&machine::host_name(), events);
-    let mut backend = Fake::new(plan, model);
-    Session::new(plan, &mut world, &mut backend, launch, Box::new(|_, _| {}))
+    let Bound { open, .. } = process.bind(0).map_err(|e| e.to_string())?;
+    let stopped = Box::new(|| false);
+    let joined = Joined { plan, world: &mut world, stopped, shared: None };
+    let mut backend = open(joined).map_err(|e| e.to_string())?;
+    Session::new(plan, &mut world, backend.as_mut(), launch, Box::new(|_, _| {}))
         .run()
         .map_err(|e| e.to_string())
 }
@@ -132,17 +137,16 @@ fn stopped(status: Status, exit: Exit, message: Option<String>) -> Ended {
     Ended { status, exit, message, peak_rank_bytes, ..Ended::complete() }
 }
 
-fn devices(plan: &Plan) -> Vec<Device> {
-    (0..plan.ranks())
-        .map(|rank| Device {
-            rank,
-            group: plan.colour(rank),
-            pid: std::process::id(),
-            host: machine::host_name(),
-            device: plan.first_device + rank,
-            address: format!("0000:{:02x}:00", plan.first_device + rank),
-            name: "fake".to_owned(),
-            bound: None,
-        })
-        .collect()
+/// This process, prepared for all ranks.
+fn process(plan: &Plan, describe: &Description) -> Result<Arc<dyn RankProcess>> {
+    let factory = backend::factory(&plan.backend);
+    let cores = Cores { cpu: &describe.run.machine.cpu, alike: true };
+    let devices = factory.devices(plan, &describe.resources, &cores)?;
+    Ok(factory.process(&devices.assigned)?.into())
+}
+
+fn devices(plan: &Plan, process: &dyn RankProcess) -> Result<Vec<Device>> {
+    let (host, pid) = (machine::host_name(), std::process::id());
+    let devices = process.bind(0)?.devices.into_iter().enumerate();
+    Ok(devices.map(|(rank, device)| device.of_rank(rank, plan.colour(rank), pid, &host)).collect())
 }

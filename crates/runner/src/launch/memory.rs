@@ -2,24 +2,30 @@
 //! Not allocation.
 
 use anyhow::Result;
-use busbw_core::{exit::Exit, plan::Plan, record::Machine};
+use busbw_core::{
+    exit::{Exit, ExitError},
+    plan::Plan,
+};
 
-use busbw_core::exit::ExitError;
+use crate::backend::Capacity;
 
 const GIB: u64 = 1 << 30;
 
-/// Lowers the plan's sizes to what memory allows and returns the new last size, if it changed.
+/// Lowers the plan's sizes to what every memory allows and returns the new last size, if it changed.
 ///
 /// nccl-tests keeps 1 GiB for every 16 GiB, at most 4, and 1 more for the rest, then divides by 3
-/// buffers (2 without checks): src/common.cu:1537-1546. Here messages have 2, too; the `ranks` of this host share one
-/// memory, so it is also divided by their number; and the reserve is at most half, where theirs goes below zero.
+/// buffers (2 without checks): src/common.cu:1537-1546. Here messages have 2, too; ranks that share one
+/// memory divide it; and the reserve is at most half, where theirs goes below zero.
 ///
 /// # Errors
 /// When not even the smallest size fits.
-pub(super) fn cap(plan: &mut Plan, ranks: usize, machine: &Machine) -> Result<Option<u64>> {
-    let memory = machine.memory_limit.unwrap_or(u64::MAX).min(machine.memory_available);
-    let most = most_bytes(memory, ranks as u64, plan.has_check_buffer());
-    lower(plan, most, memory, &machine.host)
+pub(super) fn cap(plan: &mut Plan, capacities: &[Capacity], host: &str) -> Result<Option<u64>> {
+    let mut reduced = None;
+    for memory in capacities {
+        let most = most_bytes(memory.bytes, memory.ranks, plan.has_check_buffer());
+        reduced = lower(plan, most, memory.bytes, host)?.or(reduced);
+    }
+    Ok(reduced)
 }
 
 /// Lowers the plan's sizes to `most` bytes.
@@ -42,14 +48,6 @@ fn lower(plan: &mut Plan, most: u64, memory: u64, host: &str) -> Result<Option<u
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(Some(most))
-}
-
-/// The same for ranks that have a GPU each, the smallest of `memory` bytes.
-///
-/// # Errors
-/// When not even the smallest size fits.
-pub(super) fn cap_on_gpus(plan: &mut Plan, memory: u64, machine: &Machine) -> Result<Option<u64>> {
-    lower(plan, most_bytes(memory, 1, plan.has_check_buffer()), memory, &machine.host)
 }
 
 fn most_bytes(memory: u64, ranks: u64, proof: bool) -> u64 {

@@ -2,8 +2,6 @@
 //! supervisor.
 //! Not a command for users.
 
-mod device_binding;
-
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
@@ -14,18 +12,16 @@ use anyhow::{Context, Result, bail};
 use busbw_core::{
     exit::Exit,
     fault::Phase,
-    plan::{BackendChoice, Plan},
+    plan::Plan,
     record::{GpuMemory, LibraryFacts},
 };
 use busbw_job::world::{JoinParameters, Member, World, WorldError};
-use busbw_shm::{Buffers, Communicator, Control, Mailboxes, Messages, WaitPolicy};
+use busbw_shm::{Buffers, Control, Mailboxes, WaitPolicy};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use self::device_binding::DeviceBinding;
-use crate::backend::RunError;
-use crate::launch::rank_assignment::{Devices, Facts, RankAssignment};
+use crate::launch::rank_assignment::{Facts, RankAssignment};
 use crate::{
-    backend::{Backend, BackendError, host::Host, mpi, nccl, net},
+    backend::{self, BackendError, Bound, Joined, Open, RankProcess, RunError, SharedMemory},
     measure::{Failure, Report, Session},
 };
 use busbw_core::environment;
@@ -72,22 +68,9 @@ pub(super) fn run_threads(
         Some(fd) => Some(Mailboxes::map(inherited(fd)?, assignment.rank_threads)?),
         None => None,
     };
-    let log = match &assignment.devices {
-        Devices::Cores { .. } | Devices::Net { .. } => Log::None,
-        Devices::Mpi { .. } => Log::Mpi(Arc::new(mpi::Log::capture())),
-        Devices::Gpus { .. } => {
-            let log = nccl::Log::capture().context("cannot make a file for NCCL's log")?;
-            Log::Nccl(log.map(Arc::new))
-        }
-    };
-    let stats = match &assignment.devices {
-        Devices::Net { .. } | Devices::Gpus { .. } => {
-            Some(net::Stats::capture().context("cannot make a file for the net plugin")?)
-        }
-        Devices::Cores { .. } | Devices::Mpi { .. } => None,
-    };
+    let process = backend::factory(&assignment.backend).process(&assignment.devices)?;
     begun(&control)?;
-    let shared = Shared { assignment, control, buffers, mailboxes, log, stats };
+    let shared = Shared { assignment, control, buffers, mailboxes, process };
     let failed = std::thread::scope(|scope| {
         let threads = shared.assignment.own_threads.iter();
         let threads: Vec<_> = threads
@@ -109,18 +92,8 @@ struct Shared {
     buffers: Option<Arc<Buffers>>,
     /// All ranks' mailboxes, where messages go through them.
     mailboxes: Option<Arc<Mailboxes>>,
-    log: Log,
-    /// What busbw's net plugin counts.
-    stats: Option<net::Stats>,
-}
-
-/// The log of the backend's library.
-enum Log {
-    /// No library.
-    None,
-    Mpi(Arc<mpi::Log>),
-    /// NCCL's log, if it can be captured.
-    Nccl(Option<Arc<nccl::Log>>),
+    /// What the backend shares.
+    process: Box<dyn RankProcess>,
 }
 
 fn map_buffers(assignment: &RankAssignment) -> Result<Option<Arc<Buffers>>> {
@@ -145,11 +118,10 @@ fn inherited(fd: i32) -> Result<File> {
 /// Runs one rank thread from joining the hub to leaving it; true if it finished.
 fn run_thread(rank_thread: usize, shared: &Shared) -> bool {
     let (assignment, control) = (&shared.assignment, &shared.control);
-    let (binding, devices) = match DeviceBinding::bind(rank_thread, &assignment.devices) {
-        Ok((binding, devices)) => (Ok(binding), devices),
-        Err(failure) => (Err(failure), Vec::new()),
+    let (open, devices, nccl) = match shared.process.bind(rank_thread) {
+        Ok(Bound { devices, nccl, open }) => (Ok(open), devices, nccl),
+        Err(error) => (Err(error), Vec::new(), 0),
     };
-    let nccl = binding.as_ref().map_or(0, DeviceBinding::nccl);
     let facts = Facts { pid: getpid().as_raw_nonzero().get() as u32, devices, nccl };
     let parameters = JoinParameters {
         hub: assignment.hub.clone(),
@@ -174,14 +146,14 @@ fn run_thread(rank_thread: usize, shared: &Shared) -> bool {
             return false;
         }
     };
-    let measured = match (binding, serde_json::from_slice::<Plan>(&begin)) {
-        (Err(failure), _) => Err(tell(&mut member, &failure)),
+    let measured = match (open, serde_json::from_slice::<Plan>(&begin)) {
+        (Err(error), _) => Err(fail(&mut member, &error.into())),
         (_, Err(_)) => {
             let failure = Failure::new(Exit::Internal, "cannot parse the plan".to_owned());
             Err(tell(&mut member, &failure))
         }
-        (Ok(binding), Ok(plan)) => {
-            let measured = measure(&plan, &mut member, binding, shared, policy);
+        (Ok(open), Ok(plan)) => {
+            let measured = measure(&plan, &mut member, open, shared, policy);
             if measured.is_ok() && assignment.own_threads.first() == Some(&rank_thread) {
                 report_paths(&plan, &mut member, shared);
             }
@@ -206,29 +178,36 @@ fn tell(member: &mut Member, failure: &Failure) -> Reported {
     Reported
 }
 
+/// Reports an error to the supervisor, unless the supervisor caused it.
+fn fail(member: &mut Member, error: &RunError) -> Reported {
+    if let Some(failure) = explain(error) {
+        tell(member, &failure);
+    }
+    Reported
+}
+
 /// Reports what busbw's net plugin counted in this process.
 fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let rank = plan.ranks_of(member.rank()).next().unwrap_or(0);
-    let Some(counted) = shared.stats.as_ref().and_then(|stats| stats.last(rank)) else { return };
+    let Some(counted) = shared.process.net_stats(rank) else { return };
     let report = Report::Library(LibraryFacts::Paths(counted.into()));
     // Without it only the record lacks these counts.
     let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
 }
 
-/// Measures everything on the binding's devices and returns the use of GPUs' memory. A failure is reported
+/// Measures everything on the backend that `open` opens and returns the use of GPUs' memory. A failure is reported
 /// before anything else: what is under way may never end.
 fn measure(
     plan: &Plan,
     member: &mut Member,
-    binding: DeviceBinding,
+    open: Box<Open>,
     shared: &Shared,
     policy: WaitPolicy,
 ) -> Result<Option<GpuMemory>, Reported> {
     let (rank_thread, control) = (member.rank(), &shared.control);
-    let mut backend = match backend(plan, member, binding, shared, policy) {
+    let mut backend = match open(joined(plan, member, shared, policy)) {
         Ok(backend) => backend,
-        Err(Some(failure)) => return Err(tell(member, &failure)),
-        Err(None) => return Err(Reported),
+        Err(error) => return Err(fail(member, &error)),
     };
     let watch =
         |phase: Phase, row: u64| control.set_progress(rank_thread, phase as u32 + 1, row as u32);
@@ -241,63 +220,29 @@ fn measure(
             Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
         };
     };
-    if let Some(failure) = explain(&error) {
-        tell(member, &failure);
-    }
+    let reported = fail(member, &error);
     backend.abort();
     // The process exits: destructors could wait for other ranks.
     std::mem::forget(backend);
-    Err(Reported)
+    Err(reported)
 }
 
-/// The plan's backend on the binding's devices. The error is `None` where the supervisor caused the failure.
-fn backend<'a>(
+/// The run that a rank thread has joined.
+fn joined<'a, 'w>(
     plan: &'a Plan,
-    member: &mut Member,
-    binding: DeviceBinding,
+    world: &'w mut dyn World,
     shared: &'a Shared,
     policy: WaitPolicy,
-) -> Result<Box<dyn Backend + 'a>, Option<Failure>> {
-    let (rank_thread, control) = (member.rank(), &shared.control);
-    let stopped = Box::new(|| control.is_aborted());
-    match (binding, &shared.buffers, &shared.log, &plan.backend) {
-        (DeviceBinding::Core, Some(buffers), _, BackendChoice::Host) => {
-            let groups = plan.groups();
-            let members =
-                groups.iter().find(|g| g.contains(&rank_thread)).map_or(&[][..], Vec::as_slice);
-            let (buffers, control) = (Arc::clone(buffers), Arc::clone(control));
-            let messages = shared.mailboxes.clone().map(|mailboxes| {
-                let (buffers, control) = (Arc::clone(&buffers), Arc::clone(&control));
-                Messages::new(members, rank_thread, buffers, control, mailboxes, policy)
-            });
-            let communicator = Communicator::new(members, rank_thread, buffers, control, policy);
-            let tables = &shared.assignment.tables;
-            Ok(Box::new(Host::new(plan, rank_thread, communicator, messages, tables)))
-        }
-        (
-            DeviceBinding::Gpus { opened, ordinals },
-            _,
-            Log::Nccl(log),
-            BackendChoice::Nccl(options),
-        ) => {
-            let log = log.clone();
-            Ok(Box::new(nccl::Nccl::new(plan, *options, opened, ordinals, log, stopped)))
-        }
-        (DeviceBinding::Mpi { libraries, gpu }, _, Log::Mpi(log), BackendChoice::Mpi) => {
-            let log = Arc::clone(log);
-            let joined = mpi::Mpi::new(plan, &libraries, gpu, log, member, stopped);
-            Ok(Box::new(joined.map_err(|error| explain(&error))?))
-        }
-        (DeviceBinding::Net { wanted }, _, _, BackendChoice::Net) => {
-            let joined = net::Net::new(plan, &wanted, member, stopped);
-            Ok(Box::new(joined.map_err(|error| explain(&error))?))
-        }
-        // The rank assignment has other devices than the plan needs.
-        _ => {
-            let text = "the rank assignment does not fit the plan".to_owned();
-            Err(Some(Failure::new(Exit::Internal, text)))
-        }
-    }
+) -> Joined<'a, 'w> {
+    let control = &shared.control;
+    let memory = shared.buffers.clone().map(|buffers| SharedMemory {
+        buffers,
+        control: Arc::clone(control),
+        mailboxes: shared.mailboxes.clone(),
+        policy,
+        tables: &shared.assignment.tables,
+    });
+    Joined { plan, world, stopped: Box::new(|| control.is_aborted()), shared: memory }
 }
 
 /// The report of a failure; none if the supervisor aborted this rank.

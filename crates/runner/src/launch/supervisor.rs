@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use busbw_core::{
     algorithm::Table,
     exit::Exit,
-    plan::{BackendChoice, Plan},
+    plan::Plan,
     record::{Device, GpuMemory, Run, Status},
 };
 use busbw_job::world::{Hub, ListenScope};
@@ -189,8 +189,7 @@ impl<'a> Launch<'a> {
         let verified = plan.has_check_buffer();
         let control_fd = Control::create(rank_threads)?;
         let control = Control::map(&control_fd, rank_threads)?;
-        // Only the host backend's collectives use memory that all ranks share.
-        let shared = if plan.backend == BackendChoice::Host { plan.ranks() } else { 0 };
+        let shared = if plan.backend.spec().shares_memory { plan.ranks() } else { 0 };
         let buffer_fds = (0..shared)
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
@@ -212,7 +211,7 @@ impl<'a> Launch<'a> {
             events.clone(),
         )
         .context("cannot open a socket for the ranks")?;
-        let (devices, cores) = workers::devices(plan, describe, server);
+        let (devices, cores) = workers::devices(plan, describe, server)?;
         let assignment = RankAssignment {
             hub: hub.address(),
             token: hub.token().to_owned(),
@@ -224,11 +223,10 @@ impl<'a> Launch<'a> {
             verified,
             rank_threads,
             process: 0,
-            virtual_nodes: plan.virtual_nodes,
-            processes: plan.processes(),
             own_threads: Vec::new(),
             apart,
             cores,
+            backend: plan.backend,
             devices,
             host: describe.run.machine.host.clone(),
             tables: tables.to_vec(),
@@ -365,16 +363,7 @@ impl<'a> Launch<'a> {
             let facts = facts.as_ref()?;
             let host = &self.processes[self.plan.process(rank_thread)].host;
             Some(self.plan.ranks_of(rank_thread).zip(&facts.devices).map(move |(rank, device)| {
-                Device {
-                    rank,
-                    group: self.plan.colour(rank),
-                    pid: facts.pid,
-                    host: host.clone(),
-                    device: device.device,
-                    address: device.address.clone(),
-                    name: device.name.clone(),
-                    bound: device.bound.clone(),
-                }
+                device.of_rank(rank, self.plan.colour(rank), facts.pid, host)
             }))
         });
         devices.flatten().collect()

@@ -11,16 +11,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use busbw_core::{exit::Exit, plan::BackendChoice};
+use busbw_core::exit::Exit;
 use busbw_shm::Control;
 use rustix::process::{Pid, getppid};
 use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
-    launch::{
-        rank,
-        rank_assignment::{Devices, RankAssignment},
-    },
+    backend::{self, Cores},
+    launch::{rank, rank_assignment::RankAssignment},
     request::Request,
     signals,
 };
@@ -61,16 +59,11 @@ pub fn run(
     let stream = Rendezvous::of(launched)?.join(&join, limit, parent)?;
     let (mut assignment, descriptors) = receive_assignment(&stream, parent)?;
     let request = planned?;
-    if let Some(gpus) = &request.gpus {
-        assignment.devices = Devices::of_gpus(&request.plan, gpus, request.net.clone());
-    }
-    if let Some(libraries) = &request.mpi {
+    if !assignment.backend.spec().shares_memory {
         let cpu = machine::read(&machine::Root::system()).cpu;
-        assignment.devices = Devices::of_mpi(&request.plan, libraries, &cpu);
-    }
-    if let (BackendChoice::Net, Some(wanted)) = (&request.plan.backend, &request.net) {
-        let cpu = machine::read(&machine::Root::system()).cpu;
-        assignment.devices = Devices::of_net(wanted, &cpu);
+        let cores = Cores { cpu: &cpu, alike: false };
+        let factory = backend::factory(&assignment.backend);
+        assignment.devices = factory.devices(&request.plan, &request.resources, &cores)?.assigned;
     }
     assignment.host.clone_from(&join.host);
     for (name, value) in assignment.environment()? {

@@ -19,7 +19,7 @@ use busbw_core::{
         schedule::Schedule,
     },
     pattern::derive_seed,
-    plan::{BackendChoice, PairSelection, Placement, Sweep},
+    plan::{BufferMemory, PairSelection, Placement, Sweep},
     record::{PairsFigures, Row},
 };
 use serde::{Deserialize, Serialize};
@@ -121,9 +121,9 @@ impl Session<'_> {
     /// spread between healthy GPUs is not known there: the result is then `Mover::Processors`, the
     /// cautious answer.
     fn mover(&self) -> Mover {
-        match self.plan.backend {
-            BackendChoice::Nccl(_) => Mover::Devices,
-            _ => Mover::Processors,
+        match self.plan.backend.spec().buffers {
+            BufferMemory::Gpu => Mover::Devices,
+            BufferMemory::None | BufferMemory::Host | BufferMemory::Chosen => Mover::Processors,
         }
     }
 

@@ -1,66 +1,38 @@
-//! Whether a run uses GPUs, whether there are enough of them, and what only GPUs would take.
+//! Options of GPUs, and whether there are enough of them.
 //! Not finding them: that was done before.
 
 use busbw_core::{
     Collective,
-    cost::CostModel,
-    plan::{BackendChoice, CheckedBy, GpuOptions, Plan, RankLayout, Registration, Sweep},
-    record::Waiver,
+    plan::{CheckedBy, GpuOptions, Plan, RankLayout, Registration, Sweep},
 };
 
 use super::{
     BenchArguments,
     values::{count, is_on},
-    waivers,
 };
-use crate::options::arguments::{BackendName, Proof};
+use crate::options::arguments::Proof;
 use crate::options::{BadOption, HostResources};
 use busbw_runner::backend::nccl::{Gpus, is_within_tolerance};
 
-/// Who moves the bytes: what was asked for, or the GPUs if there are some.
-pub(super) fn backend(
-    a: &BenchArguments,
-    host_resources: &HostResources,
-) -> Result<BackendChoice, BadOption> {
-    let options = || -> Result<GpuOptions, BadOption> {
-        let register = match count("-R", a.local_register, 0, 0, 2)? {
-            0 => Registration::None,
-            1 => Registration::Local,
-            _ => Registration::Symmetric,
-        };
-        // -1 is nccl-tests' own word for leaving it to NCCL.
-        let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
-        Ok(GpuOptions {
-            register,
-            cta_policy: (cta_policy >= 0).then_some(cta_policy),
-            default_stream: is_on(a.stream_null),
-            checked_by: match a.proof {
-                None => CheckedBy::Gpu,
-                Some(Proof::HostFills) => CheckedBy::HostFills,
-                Some(Proof::HostVerifies) => CheckedBy::HostVerifies,
-            },
-        })
+/// The options that only GPUs have.
+pub(super) fn options(a: &BenchArguments) -> Result<GpuOptions, BadOption> {
+    let register = match count("-R", a.local_register, 0, 0, 2)? {
+        0 => Registration::None,
+        1 => Registration::Local,
+        _ => Registration::Symmetric,
     };
-    match (a.backend, &host_resources.gpus) {
-        (Some(BackendName::Fake), _) => Ok(BackendChoice::Fake(CostModel::default())),
-        (Some(BackendName::Mpi), _) => match &host_resources.mpi {
-            Ok(_) => Ok(BackendChoice::Mpi),
-            Err(why) => Err(BadOption::impossible(format!("--backend mpi cannot run here: {why}"))),
+    // -1 is nccl-tests' own word for leaving it to NCCL.
+    let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
+    Ok(GpuOptions {
+        register,
+        cta_policy: (cta_policy >= 0).then_some(cta_policy),
+        default_stream: is_on(a.stream_null),
+        checked_by: match a.proof {
+            None => CheckedBy::Gpu,
+            Some(Proof::HostFills) => CheckedBy::HostFills,
+            Some(Proof::HostVerifies) => CheckedBy::HostVerifies,
         },
-        (_, _) if a.mpi.is_some() => {
-            Err(BadOption::new("--mpi names the library of --backend mpi: add that, too"))
-        }
-        (Some(BackendName::Nccl), Err(why)) => {
-            Err(BadOption::impossible(format!("--backend nccl cannot run here: {why}")))
-        }
-        // Who names a library means GPUs: another backend would hide the mistake.
-        (None, Err(why)) if a.nccl.is_some() => {
-            Err(BadOption::impossible(format!("--nccl cannot be used here: {why}")))
-        }
-        (Some(BackendName::Net), _) => Ok(BackendChoice::Net),
-        (Some(BackendName::Host), _) | (None, Err(_)) => Ok(BackendChoice::Host),
-        (Some(BackendName::Nccl) | None, Ok(_)) => Ok(BackendChoice::Nccl(options()?)),
-    }
+    })
 }
 
 /// What no graph can hold.
@@ -166,13 +138,4 @@ pub(super) fn crowding(gpus: Option<&Gpus>, cores: usize, ranks: usize) -> Optio
             )
         }),
     }
-}
-
-/// Options that are not built for GPUs.
-pub(super) fn waived(a: &BenchArguments) -> Vec<Waiver> {
-    let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
-    waivers::of_options([
-        ("-D", a.device_implementation, kernels),
-        ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
-    ])
 }

@@ -1,7 +1,10 @@
 //! A launcher's part in a plan: the backends that its processes can use, and the GPUs of each.
 //! Not how they join (`busbw_job::rendezvous`).
 
-use busbw_core::{plan::BackendChoice, record::Waiver};
+use busbw_core::{
+    plan::{BackendChoice, BackendSpec, RankHolder},
+    record::Waiver,
+};
 
 use super::{BenchArguments, variables};
 use crate::options::Environment;
@@ -21,38 +24,48 @@ pub(super) fn possible(
             "--repeat starts new rank processes, which only their launcher can do ({said}): start busbw several times, or without a launcher"
         )));
     }
-    match backend {
-        BackendChoice::Fake(_) => Err(BadOption::new(format!(
-            "--backend fake has no ranks, and would print a table for each process of the launcher ({said}): start busbw without it, with -g for the number of ranks"
-        ))),
-        BackendChoice::Host if !launched.one_host => {
-            let why = match &host_resources.gpus {
-                Err(why) if a.backend.is_none() => format!(", and no GPU is used, since {why}"),
-                _ => String::new(),
-            };
-            Err(BadOption::new(format!(
-                "--backend host measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
-            )))
-        }
-        BackendChoice::Host | BackendChoice::Nccl(_) | BackendChoice::Mpi | BackendChoice::Net => {
-            Ok(())
-        }
-    }
-}
-
-/// Refuses several ranks a process, and a start without an MPI launcher.
-pub(super) fn of_mpi(launched: Option<&Launched>, each: usize) -> Result<(), BadOption> {
-    if launched.is_none() {
-        return Err(BadOption::new(
-            "--backend mpi needs processes that an MPI launcher starts, and no launcher started this one: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front",
-        ));
-    }
-    if each != 1 {
+    let spec = backend.spec();
+    let name = spec.name;
+    if spec.rank_holder == RankHolder::Simulated {
         return Err(BadOption::new(format!(
-            "--backend mpi has one rank a process, not -t × -g = {each}: leave out -t and -g, and start as many processes as ranks"
+            "--backend {name} has no ranks, and would print a table for each process of the launcher ({said}): start busbw without it, with -g for the number of ranks"
+        )));
+    }
+    if spec.shares_memory && !launched.one_host {
+        let why = match &host_resources.gpus {
+            Err(why) if a.backend.is_none() => format!(", and no GPU is used, since {why}"),
+            _ => String::new(),
+        };
+        return Err(BadOption::new(format!(
+            "--backend {name} measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
         )));
     }
     Ok(())
+}
+
+/// Refuses several ranks in a process that can hold one, and a start without the launcher that it takes.
+pub(super) fn held(
+    launched: Option<&Launched>,
+    backend: &BackendSpec,
+    threads: usize,
+    devices: usize,
+) -> Result<(), BadOption> {
+    let name = backend.name;
+    if backend.needs_launcher && launched.is_none() {
+        return Err(BadOption::new(format!(
+            "--backend {name} needs processes that an MPI launcher starts, and no launcher started this one: put `mpirun -n 2`, `mpiexec -n 2` or `srun -n 2` in front"
+        )));
+    }
+    let each = threads * devices;
+    match (backend.rank_holder, launched) {
+        (RankHolder::Process, Some(_)) if each != 1 => Err(BadOption::new(format!(
+            "--backend {name} has one rank a process, not -t × -g = {each}: leave out -t and -g, and start as many processes as ranks"
+        ))),
+        (RankHolder::Process, None) if threads != 1 => Err(BadOption::new(format!(
+            "--backend {name} has a process for each rank: use -g, not -t"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Waives `--interface` where all ranks are on this host.

@@ -3,7 +3,7 @@
 
 use busbw_core::{
     Benchmark,
-    plan::{BackendChoice, Memory},
+    plan::{BackendChoice, BufferMemory, Memory},
 };
 
 use super::BenchArguments;
@@ -15,7 +15,7 @@ pub(super) fn buffers(
     benchmark: Benchmark,
     backend: &BackendChoice,
 ) -> Result<Option<[Memory; 2]>, BadOption> {
-    if !matches!(backend, BackendChoice::Mpi) {
+    if backend.spec().buffers != BufferMemory::Chosen {
         return match &a.buffers {
             None => Ok(None),
             Some(_) => Err(BadOption::new(format!(

@@ -1,54 +1,26 @@
-//! Which net plugin is asked for, and what the `net` backend cannot do.
+//! Which net plugin is asked for.
 //! Not loading it: only ranks do.
 
-use busbw_core::{Benchmark, plan::BackendChoice};
+use busbw_core::plan::{BackendChoice, MovedBy};
 
 use super::BenchArguments;
 use crate::options::BadOption;
-use busbw_runner::backend::net::{COLLECTIVES, OWN_PLUGIN, Wanted};
+use busbw_runner::backend::net::{OWN_PLUGIN, Wanted};
 
-/// The plugin, where there is one: always on the `net` backend, on `nccl` where it is named.
+/// The plugin, where there is one: always on a backend of net plugins, on NCCL's where it is named.
 pub(super) fn wanted(
     a: &BenchArguments,
-    benchmark: Benchmark,
     backend: &BackendChoice,
 ) -> Result<Option<Wanted>, BadOption> {
-    let on_gpus = matches!(backend, BackendChoice::Nccl(_));
-    if *backend != BackendChoice::Net && !on_gpus {
-        let Some(word) = &a.net else { return Ok(None) };
-        return Err(BadOption::new(format!(
+    match (backend.spec().moved_by, &a.net) {
+        (MovedBy::NetPlugin | MovedBy::Nccl, Some(word)) => Ok(Some(Wanted { word: word.clone() })),
+        (MovedBy::NetPlugin, None) => Ok(Some(Wanted { word: OWN_PLUGIN.to_owned() })),
+        (_, None) => Ok(None),
+        (_, Some(word)) => Err(BadOption::new(format!(
             "--net {word} is for --backend net, and for NCCL's ranks: --backend {} uses no net plugin",
             backend.name()
-        )));
+        ))),
     }
-    if let (false, Benchmark::Collective(collective)) = (on_gpus, benchmark)
-        && !COLLECTIVES.contains(&collective)
-    {
-        let all: Vec<&str> = COLLECTIVES.iter().map(|collective| collective.name()).collect();
-        return Err(BadOption::impossible(format!(
-            "--backend net has no {}: its collectives are {}, and it has all tests of messages between ranks",
-            collective.name(),
-            all.join(" and ")
-        )));
-    }
-    let word = match &a.net {
-        Some(word) => word.clone(),
-        None if !on_gpus => OWN_PLUGIN.to_owned(),
-        None => return Ok(None),
-    };
-    Ok(Some(Wanted { word }))
-}
-
-/// Refuses several ranks in a process: a plugin is loaded once in each.
-pub(super) fn one_each(launched: bool, threads: usize, devices: usize) -> Result<(), BadOption> {
-    let text = match (launched, threads, devices) {
-        (_, 2.., _) => "--backend net has a process for each rank: use -g, not -t",
-        (true, _, 2..) => {
-            "--backend net has a process for each rank: leave out -g, and start as many processes as ranks"
-        }
-        _ => return Ok(()),
-    };
-    Err(BadOption::new(text))
 }
 
 #[cfg(test)]
@@ -85,10 +57,10 @@ mod tests {
     fn our_own_plugin_unless_another_is_named() {
         let ours = planned("busbw latency --backend net").unwrap();
         assert_eq!((ours.plan.backend, ours.plan.ranks()), (BackendChoice::Net, 2));
-        assert_eq!(ours.net, Some(Wanted { word: OWN_PLUGIN.to_owned() }));
+        assert_eq!(ours.resources.net, Some(Wanted { word: OWN_PLUGIN.to_owned() }));
         let other = planned("busbw bw --backend net --net /a/b.so").unwrap();
-        assert_eq!(other.net.unwrap().word, "/a/b.so");
-        assert_eq!(planned("busbw latency --backend host").unwrap().net, None);
+        assert_eq!(other.resources.net.unwrap().word, "/a/b.so");
+        assert_eq!(planned("busbw latency --backend host").unwrap().resources.net, None);
     }
 
     #[test]

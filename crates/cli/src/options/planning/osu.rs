@@ -5,12 +5,12 @@ use busbw_core::{
     Collective, DataType,
     alltoallv::Traffic,
     messages::Messages,
-    plan::{BackendChoice, LargeMessages, Messaging, Osu, Plan, Step},
+    plan::{BackendChoice, BufferMemory, GpuOptions, LargeMessages, Messaging, Osu, Plan, Step},
 };
 
 use super::{BenchArguments, messages::MAX_MESSAGE_BYTES};
+use crate::options::osu::OsuArguments;
 use crate::options::{BadOption, HostResources};
-use crate::options::{arguments::BackendName, osu::OsuArguments};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).
 const LARGE_MESSAGE_BYTES: u64 = 8192;
@@ -26,17 +26,17 @@ const COLLECTIVE_LOOPS: [u32; 4] = [1000, 100, 100, 10];
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// The default backend: MPI, where its launcher and its library are there.
-pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendName {
+pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendChoice {
     a.backend.unwrap_or(match osu.program.is_xccl() || a.nccl.is_some() {
-        true => BackendName::Nccl,
-        false if has_mpi || a.mpi.is_some() => BackendName::Mpi,
-        false => BackendName::Host,
+        true => BackendChoice::Nccl(GpuOptions::default()),
+        false if has_mpi || a.mpi.is_some() => BackendChoice::Mpi,
+        false => BackendChoice::Host,
     })
 }
 
 /// The remark about a default backend.
 pub(super) fn unasked(
-    asked: Option<BackendName>,
+    asked: Option<BackendChoice>,
     backend: &BackendChoice,
     host_resources: &HostResources,
 ) -> Option<String> {
@@ -193,18 +193,14 @@ pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption
 
 /// Which side's buffers lie on GPUs, as far as the backend can put them there.
 fn on_gpus(osu: &OsuArguments, backend: &BackendChoice) -> Result<[bool; 2], BadOption> {
-    match (backend, osu.on_gpus()) {
-        (BackendChoice::Host | BackendChoice::Net, Some(sides)) if sides.contains(&true) => {
-            Err(BadOption::impossible(
-                "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, --backend mpi under its launcher, or host memory (H)",
-            ))
-        }
-        (BackendChoice::Nccl(_), Some(sides)) if sides.contains(&false) => {
-            Err(BadOption::impossible(
-                "NCCL moves memory of GPUs, and H asks for host memory: use D D, or --backend host",
-            ))
-        }
-        (BackendChoice::Nccl(_), _) => Ok([true; 2]),
+    match (backend.spec().buffers, osu.on_gpus()) {
+        (BufferMemory::Host, Some(sides)) if sides.contains(&true) => Err(BadOption::impossible(
+            "the host backend has no buffers on GPUs (D, -d cuda): use --backend nccl, --backend mpi under its launcher, or host memory (H)",
+        )),
+        (BufferMemory::Gpu, Some(sides)) if sides.contains(&false) => Err(BadOption::impossible(
+            "NCCL moves memory of GPUs, and H asks for host memory: use D D, or --backend host",
+        )),
+        (BufferMemory::Gpu, _) => Ok([true; 2]),
         (_, asked) => Ok(asked.unwrap_or_default()),
     }
 }

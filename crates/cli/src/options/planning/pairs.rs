@@ -43,10 +43,11 @@ pub(super) fn pairing(
             )));
         }
     }
-    if asked.rails && *backend == BackendChoice::Host {
-        return Err(BadOption::new(
-            "--rails pairs ranks of different hosts, and --backend host is one: leave it out",
-        ));
+    if asked.rails && backend.spec().shares_memory {
+        return Err(BadOption::new(format!(
+            "--rails pairs ranks of different hosts, and --backend {} is one: leave it out",
+            backend.name()
+        )));
     }
     let selection = match asked.sample {
         Some(peers) => PairSelection::Sample(peers as usize),

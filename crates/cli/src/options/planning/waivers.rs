@@ -1,25 +1,40 @@
 //! Options of nccl-tests that mean nothing here: each is reported with its reason, and the run continues.
 //! Not what cannot be used at all.
 
-use busbw_core::{plan::BackendChoice, record::Waiver};
+use busbw_core::{
+    plan::{BackendSpec, GpuOptionUse},
+    record::Waiver,
+};
 
 use crate::options::BenchArguments;
 
-/// Options that only mean something on a GPU.
-pub(super) fn waived_on_host(a: &BenchArguments, backend: &BackendChoice) -> Vec<Waiver> {
-    let name = backend.name();
+/// Options of nccl-tests that a backend has no use for.
+pub(super) fn of_backend(a: &BenchArguments, backend: &BackendSpec) -> Vec<Waiver> {
+    match backend.gpu_options {
+        GpuOptionUse::Modelled => Vec::new(),
+        GpuOptionUse::Used => on_gpus(a),
+        GpuOptionUse::Waived { registration } => without_gpus(a, backend.name, registration),
+    }
+}
+
+/// Options that are not built for GPUs.
+fn on_gpus(a: &BenchArguments) -> Vec<Waiver> {
+    let kernels = "kernels on NCCL's device API must be compiled against its headers; NCCL's own collectives run";
+    of_options([
+        ("-D", a.device_implementation, kernels),
+        ("-V", a.device_cta_count.filter(|_| a.device_implementation.is_some()), kernels),
+    ])
+}
+
+/// Options that only mean something on a GPU; `registration` is the reason for `-R`.
+fn without_gpus(a: &BenchArguments, name: &str, registration: &str) -> Vec<Waiver> {
     let graphs = &format!("there are no CUDA graphs on the {name} backend");
     let streams = &format!("there are no streams on the {name} backend");
-    let memory = match backend {
-        BackendChoice::Mpi => "MPI registers buffers itself, where it does",
-        BackendChoice::Net => "every buffer is registered with the plugin",
-        _ => "host buffers are shared memory already: nothing is registered",
-    };
     let kernels = &format!("the {name} backend runs no device kernels");
     of_options([
         ("-G", a.graph, graphs),
         ("-y", a.stream_null, streams),
-        ("-R", a.local_register, memory),
+        ("-R", a.local_register, registration),
         ("-x", a.cta_policy, kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),

@@ -11,7 +11,7 @@ use super::{At, Net, failed, wait::broken};
 use crate::backend::{BackendError, Reason};
 
 /// The collectives that this backend has.
-pub const COLLECTIVES: [Collective; 2] = [Collective::AllReduce, Collective::SendRecv];
+pub(super) const COLLECTIVES: [Collective; 2] = [Collective::AllReduce, Collective::SendRecv];
 
 /// Bytes of one message of the ring, as in NCCL's ring with its default buffers: 4 MiB in 8 steps,
 /// two of which all_reduce sends as one message (ALLREDUCE_SLICESTEPS of its

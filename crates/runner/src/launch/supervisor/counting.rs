@@ -1,14 +1,11 @@
 //! What the supervisor itself reads of GPUs and of the network.
 //! Not the counters themselves (`busbw_host::counters`).
 
-use busbw_core::{
-    plan::BackendChoice,
-    record::{Counted, GpuMemory, Status},
-};
+use busbw_core::record::{Counted, GpuMemory, Status};
 
 use super::Launch;
 use crate::{
-    launch::rank_assignment::NO_ADDRESS,
+    backend::NO_ADDRESS,
     outputs::{Ended, Outputs},
 };
 use busbw_host::machine;
@@ -16,15 +13,12 @@ use busbw_host::machine;
 impl Launch<'_> {
     /// Starts the counters of every device that may move bytes; none where only host memory is used.
     pub(super) fn watch(&mut self) -> Option<Counted> {
-        let amd = match (&self.describe.gpus, &self.describe.mpi) {
-            (Some(gpus), _) => gpus.libraries.amd,
-            (None, Some(mpi)) => mpi.gpus.as_ref().is_some_and(|gpus| gpus.amd),
-            (None, None) if self.plan.backend == BackendChoice::Net => false,
-            (None, None) => return None,
-        };
+        if !self.plan.backend.spec().moved_by.is_library() {
+            return None;
+        }
         let addresses = self.devices().into_iter().map(|device| device.address);
         let addresses: Vec<String> = addresses.filter(|address| address != NO_ADDRESS).collect();
-        let asked = (!amd).then_some(&addresses[..]);
+        let asked = (!self.describe.resources.is_amd()).then_some(&addresses[..]);
         Some(self.counters.watch(&machine::Root::system(), asked).clone())
     }
 

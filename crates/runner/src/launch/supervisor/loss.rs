@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Instant};
 
 use busbw_core::{
     exit::Exit,
-    plan::{BackendChoice, Memory},
+    plan::{Memory, MovedBy},
     record::Status,
 };
 use rustix::process::WaitStatus;
@@ -51,7 +51,7 @@ impl Launch<'_> {
         let waits = |rank: &&usize| waited.contains(rank);
         let guilty = missing.iter().find(stopped).or_else(|| missing.iter().find(|r| !waits(r)));
         // A rank that waits inside NCCL does not know for which ranks.
-        let in_nccl = matches!(self.plan.backend, BackendChoice::Nccl(_));
+        let in_nccl = self.plan.backend.spec().moved_by == MovedBy::Nccl;
         let guilty = if in_nccl { guilty } else { guilty.or(missing.first()) };
         let seconds = self.plan.timeout_s.unwrap_or(0);
         let place = self.progress_of(*guilty.unwrap_or(&waited[0]));
@@ -115,16 +115,14 @@ impl Launch<'_> {
     /// What to do about a crash.
     fn crash_advice(&self) -> &'static str {
         let on_gpus = self.plan.buffers.is_some_and(|both| both.contains(&Memory::Gpu));
-        match self.plan.backend {
-            BackendChoice::Mpi if on_gpus => {
+        match self.plan.backend.spec().moved_by {
+            MovedBy::Mpi if on_gpus => {
                 "; an MPI that reports support for GPU buffers without having it crashes like this (CUDA switched off, or a UCX without CUDA): check whether --buffers host works"
             }
-            BackendChoice::Mpi | BackendChoice::Nccl(_) | BackendChoice::Net => {
+            by if by.is_library() => {
                 "; that is a bug in busbw or in a library that it called, which may have printed more above: report it with this run's record"
             }
-            BackendChoice::Host | BackendChoice::Fake(_) => {
-                "; that is a bug in busbw: report it with this run's record"
-            }
+            _ => "; that is a bug in busbw: report it with this run's record",
         }
     }
 

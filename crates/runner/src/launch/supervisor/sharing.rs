@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use busbw_core::{
-    plan::{BackendChoice, Memory, Plan},
+    plan::{BufferMemory, Memory, Plan},
     record::Device,
 };
 
@@ -13,7 +13,7 @@ use busbw_job::naming;
 
 /// The remark about them, if there are any.
 pub(super) fn remark(plan: &Plan, devices: &[Device]) -> Option<String> {
-    if plan.backend != BackendChoice::Mpi {
+    if plan.backend.spec().buffers != BufferMemory::Chosen {
         return None;
     }
     let mut gpus: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn remark(plan: &Plan, devices: &[Device]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use busbw_core::{Benchmark, messages::Messages};
+    use busbw_core::{Benchmark, messages::Messages, plan::BackendChoice};
 
     fn device(rank: usize, host: &str, address: &str) -> Device {
         let (host, address) = (host.to_owned(), address.to_owned());

@@ -8,13 +8,15 @@ use busbw_core::{exit::Exit, plan::Plan, record::Status};
 
 use super::{LOSS_DELAY, Launch, PendingLoss, WORKER_CHECK_INTERVAL};
 use crate::{
-    launch::{Description, rank_assignment::Devices},
+    backend::{self, Cores},
+    launch::Description,
     outputs::{Ended, Outputs},
     signals,
 };
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_job::rendezvous::{RendezvousServer, WorkerEvent};
+use serde_json::Value;
 
 /// The devices of the rank threads, and the number of cores of all threads that share memory. A worker finds its
 /// GPUs itself, and keeps the processors to which its launcher has bound it.
@@ -22,19 +24,12 @@ pub(super) fn devices(
     plan: &Plan,
     describe: &Description,
     server: Option<&RendezvousServer>,
-) -> (Devices, usize) {
-    let mut devices = describe.devices(plan);
+) -> Result<(Value, usize)> {
     let (usable, alike) =
         server.map_or_else(|| (machine::usable_cores().len(), true), |server| server.cores());
-    let cores = match &mut devices {
-        Devices::Cores { cores, .. } if alike => cores.len(),
-        Devices::Cores { cores, .. } => {
-            cores.clear();
-            usable
-        }
-        Devices::Gpus { .. } | Devices::Mpi { .. } | Devices::Net { .. } => usable,
-    };
-    (devices, cores)
+    let cores = Cores { cpu: &describe.run.machine.cpu, alike };
+    let devices = backend::factory(&plan.backend).devices(plan, &describe.resources, &cores)?;
+    Ok((devices.assigned, devices.reserved_cores.unwrap_or(usable)))
 }
 
 /// The end of a run whose rendezvous failed.

@@ -1,0 +1,64 @@
+//! The backend of a run, and what it refuses of the other options.
+//! Not what it ignores (`waivers`), and not looking for its libraries: that was done before.
+
+use busbw_core::{
+    Benchmark,
+    plan::{BackendChoice, GpuOptions, MovedBy},
+};
+use busbw_runner::backend::collectives;
+
+use super::gpus;
+use crate::options::{BadOption, BenchArguments, HostResources};
+
+/// Who moves the bytes: what was asked for, else GPUs if there are some, else memory of this machine.
+///
+/// # Errors
+/// What it needs is not here, or the options of another backend are given.
+pub(super) fn chosen(
+    a: &BenchArguments,
+    host_resources: &HostResources,
+) -> Result<BackendChoice, BadOption> {
+    let backend = match (a.backend, &host_resources.gpus) {
+        (Some(backend), _) => backend,
+        // Who names a library means GPUs: another backend would hide the mistake.
+        (None, Err(why)) if a.nccl.is_some() && a.mpi.is_none() => {
+            return Err(BadOption::impossible(format!("--nccl cannot be used here: {why}")));
+        }
+        (None, Err(_)) => BackendChoice::Host,
+        (None, Ok(_)) => BackendChoice::Nccl(GpuOptions::default()),
+    };
+    let moved_by = backend.spec().moved_by;
+    if a.mpi.is_some() && !matches!(moved_by, MovedBy::Mpi | MovedBy::Nothing) {
+        return Err(BadOption::new("--mpi names the library of --backend mpi: add that, too"));
+    }
+    let lacking = match moved_by {
+        MovedBy::Nccl => host_resources.gpus.as_ref().err(),
+        MovedBy::Mpi => host_resources.mpi.as_ref().err(),
+        MovedBy::Nothing | MovedBy::Busbw | MovedBy::NetPlugin => None,
+    };
+    if let Some(why) = lacking {
+        let name = backend.name();
+        return Err(BadOption::impossible(format!("--backend {name} cannot run here: {why}")));
+    }
+    Ok(match backend {
+        BackendChoice::Nccl(_) => BackendChoice::Nccl(gpus::options(a)?),
+        other => other,
+    })
+}
+
+/// Refuses a collective of which the backend says beforehand that it has it not.
+pub(super) fn has(backend: &BackendChoice, benchmark: Benchmark) -> Result<(), BadOption> {
+    let (Some(collective), Some(all)) = (benchmark.collective(), collectives(backend)) else {
+        return Ok(());
+    };
+    if all.contains(&collective) {
+        return Ok(());
+    }
+    let names: Vec<&str> = all.iter().map(|collective| collective.name()).collect();
+    Err(BadOption::impossible(format!(
+        "--backend {} has no {}: its collectives are {}, and it has all tests of messages between ranks",
+        backend.name(),
+        collective.name(),
+        names.join(" and ")
+    )))
+}
