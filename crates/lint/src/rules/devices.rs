@@ -1,9 +1,9 @@
 //! NCCL_IB_HCA and UCX_NET_DEVICES that name different sets of devices.
 //! It compares names; whether a device exists is for the machine to say.
 
-use busbw_core::finding::{Finding, Severity};
-
 use std::collections::BTreeSet;
+
+use busbw_core::finding::{Finding, Severity};
 
 use crate::settings::View;
 

@@ -1,9 +1,9 @@
 //! Names that no library reads: mistyped, invented, or published by mistake.
 //! Not names that older releases read (`releases`).
 
-use busbw_core::finding::{Finding, Severity};
-
 use std::collections::HashMap;
+
+use busbw_core::finding::{Finding, Severity};
 
 use super::either;
 use crate::accepted::belongs_to_others;

@@ -1,9 +1,9 @@
 //! Options of nccl-tests that are read as something else than meant, and runs that do not compare.
 //! It does not know all options; `perf` reads those asked about here.
 
-use busbw_core::finding::{Finding, Place, Severity};
-
 use std::collections::HashMap;
+
+use busbw_core::finding::{Finding, Place, Severity};
 
 use crate::document::Document;
 use crate::perf::Run;

@@ -1,9 +1,9 @@
 //! Shell variables that a script uses on a launch line or in a setting, but never sets.
 //! Not variables passed on by name only (`exports`).
 
-use busbw_core::finding::{Finding, Place, Severity};
-
 use std::collections::HashSet;
+
+use busbw_core::finding::{Finding, Place, Severity};
 
 use super::either;
 use crate::document::Document;
