@@ -24,5 +24,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    busbw_cli::main(embedded_plugin::net_plugin!())
+    busbw_cli::main(embedded_files::net_plugin!())
 }

@@ -11,6 +11,8 @@ use busbw_core::{
     number::FloatFormat,
     pattern::{Content, Mismatch, Pattern, Wrong},
 };
+use embedded_files::deflated;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 
 /// One kernel: `(memory, elements: u64, Parameters, *mut WrongElements)`. With the last one it compares the
 /// memory; without (null) it writes it. `memory` is aligned to the element.
@@ -19,16 +21,21 @@ pub struct Kernel {
     /// Its name in the module.
     pub name: &'static str,
     /// The module: PTX for every GPU since Volta, version 8.0, for drivers of CUDA 12.0 (525.60)
-    /// on. One module a kernel, since a driver takes a twentieth of a second to compile it.
-    pub ptx: &'static str,
+    /// on. One module a kernel, since a driver takes a twentieth of a second to compile it. In zlib's format.
+    ptx: &'static [u8],
+}
+
+impl Kernel {
+    /// The module's text.
+    pub fn ptx(&self) -> String {
+        // The compiler packed it: it can be unpacked.
+        String::from_utf8(decompress_to_vec_zlib(self.ptx).unwrap_or_default()).unwrap_or_default()
+    }
 }
 
 macro_rules! kernel {
-    ($name:literal) => {
-        &Kernel {
-            name: concat!("pattern_", $name),
-            ptx: include_str!(concat!("../kernels/", $name, ".ptx")),
-        }
+    ($name:literal, $file:literal) => {
+        &Kernel { name: concat!("pattern_", $name), ptx: deflated!($file) }
     };
 }
 
@@ -37,17 +44,17 @@ pub fn kernel(datatype: DataType, content: Content) -> &'static Kernel {
     let reduces = matches!(content, Content::Contribution { .. } | Content::Reduced { .. });
     let float = FloatFormat::of(datatype).is_some();
     match (reduces, float, datatype.bytes()) {
-        (false, _, 1) => kernel!("data_1"),
-        (false, _, 2) => kernel!("data_2"),
-        (false, _, 4) => kernel!("data_4"),
-        (false, _, _) => kernel!("data_8"),
-        (true, false, 1) => kernel!("integer_1"),
-        (true, false, 4) => kernel!("integer_4"),
-        (true, false, _) => kernel!("integer_8"),
-        (true, true, 1) => kernel!("float_1"),
-        (true, true, 2) => kernel!("float_2"),
-        (true, true, 4) => kernel!("float_4"),
-        (true, true, _) => kernel!("float_8"),
+        (false, _, 1) => kernel!("data_1", "kernels/data_1.ptx"),
+        (false, _, 2) => kernel!("data_2", "kernels/data_2.ptx"),
+        (false, _, 4) => kernel!("data_4", "kernels/data_4.ptx"),
+        (false, _, _) => kernel!("data_8", "kernels/data_8.ptx"),
+        (true, false, 1) => kernel!("integer_1", "kernels/integer_1.ptx"),
+        (true, false, 4) => kernel!("integer_4", "kernels/integer_4.ptx"),
+        (true, false, _) => kernel!("integer_8", "kernels/integer_8.ptx"),
+        (true, true, 1) => kernel!("float_1", "kernels/float_1.ptx"),
+        (true, true, 2) => kernel!("float_2", "kernels/float_2.ptx"),
+        (true, true, 4) => kernel!("float_4", "kernels/float_4.ptx"),
+        (true, true, _) => kernel!("float_8", "kernels/float_8.ptx"),
     }
 }
 

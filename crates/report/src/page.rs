@@ -4,12 +4,14 @@
 use anyhow::{Context, Result};
 use askama::Template;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use embedded_files::deflated;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 use sha2::{Digest, Sha256};
 
 use super::data::Report;
 
-/// Apache ECharts, as web/build.sh makes it.
-const CHARTS: &str = include_str!("assets/charts.js");
+/// Apache ECharts, as web/build.sh makes it, in zlib's format.
+const CHARTS: &[u8] = deflated!("src/assets/charts.js");
 const STYLE: &str = include_str!("assets/page.css");
 /// The page's own scripts, in the order in which they build on each other.
 const SCRIPT: &str = concat!(
@@ -30,7 +32,7 @@ struct Page<'a> {
     data: String,
     rows: usize,
     style: &'static str,
-    charts: &'static str,
+    charts: &'a str,
     script: &'static str,
 }
 
@@ -39,32 +41,35 @@ struct Page<'a> {
 /// # Errors
 /// The report's data cannot be written as JSON.
 pub fn page(report: &Report) -> Result<String> {
+    let charts = decompress_to_vec_zlib(CHARTS).ok().and_then(|text| String::from_utf8(text).ok());
+    let charts =
+        charts.context("the program's charting library is damaged: install busbw again")?;
     let data = serde_json::to_string(report).context("cannot write the report's data as JSON")?;
     let page = Page {
         report,
-        policy: policy(),
+        policy: policy(&charts),
         // So that no text of the data can end the block that holds it.
         data: data.replace('<', "\\u003c"),
         rows: report.lines(),
         style: STYLE,
-        charts: CHARTS,
+        charts: &charts,
         script: SCRIPT,
     };
-    let mut out = String::with_capacity(CHARTS.len() + 2 * page.data.len() + (1 << 16));
+    let mut out = String::with_capacity(charts.len() + 2 * page.data.len() + (1 << 16));
     page.render_into(&mut out).context("cannot fill in the report's page")?;
     Ok(out)
 }
 
 /// Only these two scripts run and this style counts; nothing is fetched, sent or framed. Attributes `style`
 /// are the charting library's.
-fn policy() -> String {
+fn policy(charts: &str) -> String {
     let hash = |text: &str| {
         format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
     };
     format!(
         "default-src 'none'; script-src {} {}; style-src {}; style-src-attr 'unsafe-inline'; img-src data: blob:; \
          base-uri 'none'; form-action 'none'",
-        hash(CHARTS),
+        hash(charts),
         hash(SCRIPT),
         hash(STYLE)
     )

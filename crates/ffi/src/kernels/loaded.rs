@@ -52,7 +52,7 @@ impl Kernels {
         }
         // The texts have no zero in them; if one had, the driver would refuse what is left.
         let module =
-            Module::load(self.found.context(), &CString::new(kernel.ptx).unwrap_or_default())?;
+            Module::load(self.found.context(), &CString::new(kernel.ptx()).unwrap_or_default())?;
         let function = module.function(&CString::new(kernel.name).unwrap_or_default())?;
         let (module, function) = loaded.entry(kernel.name).or_insert((module, function));
         then(module, *function)

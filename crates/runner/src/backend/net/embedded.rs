@@ -1,6 +1,6 @@
 //! busbw's net plugin: built with this program, kept in it, and written to the user's cache where something
 //! is to load it.
-//! Not what it does (crates/nccl-plugin-busbw), nor how it gets into the program (crates/embedded-plugin).
+//! Not what it does (crates/nccl-plugin-busbw), nor how it gets into the program (crates/embedded-files).
 
 use std::{
     fs,
@@ -11,16 +11,17 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 use sha2::{Digest, Sha256};
 
-/// The library. The program brings it, not this crate: a change of the plugin then compiles no more than the program's
+/// The library, in zlib's format. The program brings it, not this crate: a change of the plugin then compiles no more than the program's
 /// `main`.
 static LIBRARY: OnceLock<&'static [u8]> = OnceLock::new();
 
 /// Names by which NCCL and RCCL find it.
 const NAMES: [&str; 2] = ["libnccl-net-busbw.so", "librccl-net-busbw.so"];
 
-/// Takes the library's bytes, once.
+/// Takes the library in zlib's format, once; nothing where it could not be built.
 pub fn provide(library: &'static [u8]) {
     let _ = LIBRARY.set(library);
 }
@@ -33,7 +34,13 @@ pub fn provide(library: &'static [u8]) {
 pub fn path() -> Result<PathBuf> {
     let cache = dirs::cache_dir()
         .context("there is no cache folder for busbw's net plugin: set XDG_CACHE_HOME or HOME")?;
-    path_below(&cache, LIBRARY.get().copied().unwrap_or_default())
+    let library = match LIBRARY.get().copied().unwrap_or_default() {
+        [] => Vec::new(),
+        packed => decompress_to_vec_zlib(packed)
+            .ok()
+            .context("the net plugin in this program is damaged: install busbw again")?,
+    };
+    path_below(&cache, &library)
 }
 
 fn path_below(cache: &Path, library: &[u8]) -> Result<PathBuf> {

@@ -1,4 +1,4 @@
-//! `net_plugin!()`: the bytes of busbw's net plugin, as cargo has built it for the program that calls this macro.
+//! The net plugin's shared library, as cargo has built it for the program that asks for it.
 //! Not the plugin (`nccl-plugin-busbw`), and not what is done with its bytes (`busbw_runner::backend::net::embedded`).
 //!
 //! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But the plugin's
@@ -6,29 +6,19 @@
 //! first, with the program's target, linker, flags and profile, and tells rustc where the former is
 //! (`--extern nccl_plugin_busbw=DIR/libnccl_plugin_busbw.rlib`). The latter lies beside it. So nothing is compiled
 //! twice, and no build script starts another cargo.
-#![forbid(unsafe_code)]
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-use proc_macro::TokenStream;
+use super::deflated;
 
 /// The plugin's crate, by its name in rustc's arguments.
 const CRATE: &str = "nccl_plugin_busbw";
 
-/// The plugin's bytes, a `&'static [u8]`. None where nothing is linked (`cargo check`, clippy, rustdoc), because then
-/// there is no library, and none for targets that have no shared libraries.
-#[proc_macro]
-pub fn net_plugin(_: TokenStream) -> TokenStream {
-    let text = expression(&arguments()).unwrap_or_else(|why| format!("compile_error!({why:?})"));
-    // Text of ours: it is Rust.
-    text.parse().unwrap_or_default()
-}
-
 /// The compiler's own command line. Where it would be too long for the system, cargo puts it into a file.
-fn arguments() -> Vec<String> {
+pub(super) fn arguments() -> Vec<String> {
     let words = env::args_os().filter_map(|word| word.into_string().ok());
     let each = words.flat_map(|word| match word.strip_prefix('@').map(fs::read_to_string) {
         Some(Ok(text)) => text.lines().map(str::to_owned).collect(),
@@ -41,7 +31,7 @@ fn arguments() -> Vec<String> {
 ///
 /// # Errors
 /// A program that is linked, and a library that is not where it must be.
-fn expression(arguments: &[String]) -> Result<String, String> {
+pub(super) fn expression(arguments: &[String]) -> Result<String, String> {
     if !values(arguments, "--emit").any(|what| what.split(',').any(links)) {
         return Ok("{ const NONE: &[u8] = &[]; NONE }".to_owned());
     }
@@ -50,7 +40,7 @@ fn expression(arguments: &[String]) -> Result<String, String> {
     })?;
     let file = library.to_str().ok_or("the target directory's name is not UTF-8")?;
     let bytes = if library.is_file() {
-        format!("include_bytes!({file:?})")
+        deflated::expression(file)?
     } else {
         let why =
             format!("cargo has built no shared library of nccl-plugin-busbw: there is no {file}");
@@ -124,7 +114,7 @@ mod tests {
             let why = told(&format!("rustc {emit} --extern serde={here}")).unwrap_err();
             assert!(why.contains("must depend on"), "{why}");
         }
-        let folder = env::temp_dir().join(format!("embedded-plugin-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("embedded-files-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("lib.so"), "bytes").unwrap();
         let rlib = folder.join("lib.rlib");
@@ -132,5 +122,6 @@ mod tests {
             told(&format!("rustc --emit=link --extern {CRATE}={}", rlib.display())).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert!(there.contains("include_bytes!") && there.contains("lib.so"), "{there}");
+        assert!(there.contains("b\""), "{there}");
     }
 }
