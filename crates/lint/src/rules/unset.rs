@@ -37,7 +37,7 @@ pub(super) fn check(document: &Document) -> Vec<Finding> {
         let cause = "it is used here but never set in this script, so it becomes nothing";
         let remedy = near.unwrap_or_else(|| format!("set {name}, or write ${{{name}:-default}}"));
         let finding = Finding::new("unset-variable", Severity::Warning, cause).remedy(remedy);
-        findings.push(finding.place(Place::at(Some(used.line), &format!("${name}"))));
+        findings.push(finding.place(Place::at(Some(used.line), format!("${name}"))));
     }
     findings
 }
