@@ -8,9 +8,6 @@ use busbw_stats::Interval;
 /// The figures of one placement (in place or out of place) of a row, as far as its source states them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// The algorithm that ran, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
     /// One operation's time, microseconds; of messages, one message's. busbw's is the median over batches
     /// (over launches, when the row combines several).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,6 +25,9 @@ pub struct Figures {
     /// Wrong elements over all ranks; none without a check, or where a check is meaningless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<u64>,
+    /// The algorithm that ran, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
     /// The samples behind the time, microseconds: medians of launches where there are several,
     /// else batches. Empty where only one figure was written, where their interval stands for them, and in a
     /// record, which has every batch beside them.
@@ -58,4 +58,26 @@ impl Figures {
 
 fn is_nothing(value: &f64) -> bool {
     *value == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Half;
+    use serde_json::Value;
+
+    /// Readers of records rely on the keys; of a log only what it says is written.
+    #[test]
+    fn a_record_has_a_key_for_every_figure() {
+        let algbw = Some(f64::INFINITY);
+        let figures = Figures { time_us: Some(1.5), algbw, ..Figures::default() };
+        let json = serde_json::to_value(Half { figures, ..Half::default() }).unwrap();
+        assert_eq!(json["time_us"], 1.5);
+        for key in ["algbw", "busbw", "wrong", "cpu_time_us"] {
+            assert_eq!(json.get(key), Some(&Value::Null), "{key} of {json}");
+        }
+        let back: Half = serde_json::from_value(json).unwrap();
+        assert_eq!(back.figures, Figures { time_us: Some(1.5), ..Figures::default() });
+        assert_eq!(serde_json::to_string(&Figures::default()).unwrap(), "{}");
+    }
 }
