@@ -12,16 +12,13 @@ const MANY_CHECKS: i64 = 20;
 const SMALL_STEP: u64 = 4096;
 
 /// A remark for each suspicious option.
-#[expect(clippy::too_many_arguments, reason = "each is one fact of the plan, and nobody else asks")]
 pub(super) fn suspicious_options(
     a: &BenchArguments,
     benchmark: Benchmark,
     traffic: &Traffic,
     ranks: usize,
     crowded: Option<String>,
-    min: u64,
-    max: u64,
-    step: Step,
+    (min, max, step): (u64, u64, Step),
 ) -> Vec<String> {
     // Sizes of messages round to elements, as those of sendrecv do.
     let collective = benchmark.collective().unwrap_or(Collective::SendRecv);

@@ -184,3 +184,18 @@ pub enum Registration {
     /// 2: ncclCommWindowRegister with symmetric addresses.
     Symmetric,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_options_use_the_same_names() {
+        for backend in BackendChoice::all() {
+            let written = serde_json::to_value(backend).unwrap();
+            let tag = written.as_object().and_then(|fields| fields.keys().next().cloned());
+            let tag = tag.or_else(|| written.as_str().map(str::to_owned));
+            assert_eq!(tag.as_deref(), Some(backend.name()));
+        }
+    }
+}

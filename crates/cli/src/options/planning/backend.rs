@@ -7,18 +7,22 @@ use busbw_core::{
 };
 use busbw_runner::backend::collectives;
 
-use super::gpus;
-use crate::options::{BadOption, BenchArguments, HostResources};
+use super::{Asked, gpus, osu};
+use crate::options::BadOption;
 
 /// Who moves the bytes: what was asked for, else GPUs if there are some, else memory of this machine.
 ///
 /// # Errors
 /// What it needs is not here, or the options of another backend are given.
-pub(super) fn chosen(
-    a: &BenchArguments,
-    host_resources: &HostResources,
-) -> Result<BackendChoice, BadOption> {
-    let backend = match (a.backend, &host_resources.gpus) {
+pub(super) fn chosen(asked: &Asked<'_>) -> Result<BackendChoice, BadOption> {
+    let (a, host_resources) = (asked.arguments, asked.host_resources);
+    let has_mpi =
+        asked.environment.launched.is_some() && (host_resources.mpi.is_ok() || a.wants_gpus());
+    let wanted = match &a.osu {
+        Some(osu) => Some(osu::backend(osu, a, has_mpi)),
+        None => a.backend,
+    };
+    let backend = match (wanted, &host_resources.gpus) {
         (Some(backend), _) => backend,
         // Who names a library means GPUs: another backend would hide the mistake.
         (None, Err(why)) if a.nccl.is_some() && a.mpi.is_none() => {

@@ -50,8 +50,31 @@ pub(super) fn capturable(a: &BenchArguments, graph: u32, waits: bool) -> Result<
     Ok(())
 }
 
+/// Options of kernels on NCCL's device API: the remark about a number that is not used.
+pub(super) fn kernels(a: &BenchArguments) -> Result<Option<String>, BadOption> {
+    if a.device_implementation.is_some_and(|d| d > 0) && a.local_register != Some(2) {
+        return Err(BadOption::new(
+            "-D selects a device-API kernel, which needs symmetric registration: add -R 2",
+        ));
+    }
+    let wrong = a.device_cta_count.filter(|cta| !(1..=128).contains(cta));
+    Ok(wrong.map(|cta| format!("-V {cta}: CTAs of a device kernel are 1 to 128; 16 is used")))
+}
+
+/// Whether the plan can run on the GPUs, if it is for GPUs: the remark about what is not verified.
+pub(super) fn checked(
+    a: &BenchArguments,
+    plan: &Plan,
+    gpus: Option<&Gpus>,
+) -> Result<Option<String>, BadOption> {
+    let Some(gpus) = gpus else { return Ok(None) };
+    enough(plan, gpus, a.share_gpus)?;
+    divisible(plan, a.share_gpus)?;
+    Ok(unproven(plan))
+}
+
 /// Whether there are GPUs for all ranks (nccl-tests src/common.cu:1569).
-pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
+fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOption> {
     let needed = plan.first_device + plan.ranks_each();
     if share && plan.processes() < plan.ranks() {
         let text = match plan.rank_layout {
@@ -79,7 +102,7 @@ pub(super) fn enough(plan: &Plan, gpus: &Gpus, share: bool) -> Result<(), BadOpt
 }
 
 /// Whether the processes can be presented to NCCL as several nodes: each holds one rank, and each node as many of them.
-pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
+fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
     let nodes = plan.virtual_nodes;
     if nodes == 1 {
         return Ok(());
@@ -99,7 +122,7 @@ pub(super) fn divisible(plan: &Plan, share: bool) -> Result<(), BadOption> {
 }
 
 /// What to say when averages cannot be verified.
-pub(super) fn unproven(plan: &Plan) -> Option<String> {
+fn unproven(plan: &Plan) -> Option<String> {
     let unproven =
         |sweep: &Sweep, ranks: usize| !is_within_tolerance(sweep.datatype, sweep.op, ranks);
     let groups = plan.groups();

@@ -2,12 +2,18 @@
 //! Not the loops of messages (`messages`) and of OSU's names (`osu`).
 
 use busbw_core::{
-    Benchmark, Collective,
-    plan::{LargeMessages, Messaging, Style},
+    Collective,
+    plan::{LargeMessages, Messaging},
     record::Waiver,
 };
 
-use super::{BenchArguments, values::count, waivers::of_options};
+use super::{
+    Asked, BenchArguments, collectives,
+    part::{Loops, Part},
+    ranks::Ranks,
+    values::count,
+    waivers::of_options,
+};
 use crate::options::BadOption;
 
 /// Beyond so many bytes there are fewer iterations, as in OSU's loops (c/util/osu_util.h:
@@ -17,15 +23,29 @@ const LARGE_MESSAGE_BYTES: u64 = 8192;
 /// there are several batches.
 const LATENCY_LOOPS: [u32; 4] = [200, 20, 20, 2];
 
-/// Whether every iteration of a collective is timed alone: where that was asked for, under OSU's names, and
-/// in a barrier, which has no other figure.
-pub(super) fn is_asked(benchmark: Benchmark, style: Style, a: &BenchArguments) -> bool {
-    let Some(collective) = benchmark.collective() else { return false };
-    a.latency || style == Style::Osu || collective == Collective::Barrier
+/// Whether every iteration of a collective is timed alone: where that was asked for, and in a barrier, which has
+/// no other figure.
+pub(super) fn is_asked(collective: Collective, a: &BenchArguments) -> bool {
+    a.latency || collective == Collective::Barrier
+}
+
+/// The part of a collective whose iterations are timed alone.
+///
+/// # Errors
+/// An option that it cannot use.
+pub(super) fn part(
+    asked: &Asked<'_>,
+    ranks: &Ranks<'_>,
+    collective: Collective,
+) -> Result<Part, BadOption> {
+    let a = asked.arguments;
+    let mut part = collectives::with_loops(asked, ranks, collective, loops(a)?)?;
+    part.waived.extend(waived(collective, a));
+    Ok(Part { latency: true, ..part })
 }
 
 /// How many iterations a batch has.
-pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
+fn loops(a: &BenchArguments) -> Result<Loops, BadOption> {
     let [small, small_warmup, large, large_warmup] = LATENCY_LOOPS;
     let iterations = count("-n", a.iterations, i64::from(small), 1, 1 << 30)? as u32;
     let warmup = count("-w", a.warmup, i64::from(small_warmup), 0, 1 << 30)? as u32;
@@ -39,7 +59,7 @@ pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOpti
 }
 
 /// Options that mean nothing in this form.
-pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
+fn waived(collective: Collective, a: &BenchArguments) -> Vec<Waiver> {
     let each = "every iteration is timed alone: their spread stands in the table";
     let mut waived = of_options([
         ("-z", a.blocking.filter(|blocking| *blocking != 3), each),
@@ -48,7 +68,7 @@ pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
         ("-I", a.per_iteration, each),
         ("-a", a.average, "the mean, the fastest and the slowest rank stand in the table"),
     ]);
-    if benchmark.collective() == Some(Collective::Barrier) {
+    if collective == Collective::Barrier {
         let nothing = "a barrier moves no data";
         waived.extend(of_options([
             ("-c", a.check, nothing),

@@ -33,7 +33,9 @@ pub(super) fn possible(
     }
     if spec.shares_memory && !launched.one_host {
         let why = match &host_resources.gpus {
-            Err(why) if a.backend.is_none() => format!(", and no GPU is used, since {why}"),
+            Err(why) if a.backend.is_none() && a.osu.is_none() => {
+                format!(", and no GPU is used, since {why}")
+            }
             _ => String::new(),
         };
         return Err(BadOption::new(format!(

@@ -3,16 +3,23 @@
 
 use busbw_core::{
     Benchmark,
+    alltoallv::Traffic,
     messages::Messages,
-    plan::{LargeMessages, Messaging},
+    plan::{LargeMessages, Messaging, Style},
     record::Waiver,
 };
 
-use super::{BenchArguments, values::count, waivers::of_options};
+use super::{
+    Asked, BenchArguments,
+    part::{Loops, Part},
+    ranks::Ranks,
+    values::{count, sizes},
+    waivers::of_options,
+};
 use crate::options::BadOption;
 
 /// Sizes where none are given, bytes: OSU's (c/util/osu_util.h: MIN_MESSAGE_SIZE, MAX_MESSAGE_SIZE).
-pub(super) const DEFAULT_SIZES: (u64, u64) = (1, 4 << 20);
+const DEFAULT_SIZES: (u64, u64) = (1, 4 << 20);
 /// The largest message.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 4 << 30;
 /// Beyond so many bytes messages are large, as for OSU (LARGE_MESSAGE_SIZE).
@@ -28,11 +35,23 @@ pub(super) fn default_ranks(test: Messages, there: usize) -> usize {
     if test.is_multiple() { (there / 2 * 2).max(2) } else { 2 }
 }
 
-/// How many iterations a batch of messages has, and how they are measured.
-pub(super) fn loops(
+/// The part of a test of messages.
+///
+/// # Errors
+/// An option that it cannot use.
+pub(super) fn part(
+    asked: &Asked<'_>,
+    ranks: &Ranks<'_>,
     test: Messages,
-    a: &BenchArguments,
-) -> Result<(u32, u32, Messaging), BadOption> {
+) -> Result<Part, BadOption> {
+    let a = asked.arguments;
+    let sizes = sizes(a, asked.style != Style::NcclTests, DEFAULT_SIZES)?;
+    possible(test, ranks.count(), sizes.1)?;
+    Part::of_options(asked, ranks, sizes, loops(test, a)?, Traffic::default())
+}
+
+/// How many iterations a batch of messages has, and how they are measured.
+fn loops(test: Messages, a: &BenchArguments) -> Result<Loops, BadOption> {
     let ([small, small_warmup], [large, large_warmup]) =
         if test.is_latency() { LATENCY_LOOPS } else { BANDWIDTH_LOOPS };
     let iterations = count("-n", a.iterations, i64::from(small), 1, 1 << 30)? as u32;
@@ -48,7 +67,7 @@ pub(super) fn loops(
 }
 
 /// Refuses numbers of ranks and sizes that a test cannot use.
-pub(super) fn possible(test: Messages, ranks: usize, max_bytes: u64) -> Result<(), BadOption> {
+fn possible(test: Messages, ranks: usize, max_bytes: u64) -> Result<(), BadOption> {
     not_too_large(max_bytes)?;
     if test.pairs(ranks).is_some() {
         return Ok(());

@@ -5,12 +5,17 @@ use busbw_core::{
     Collective, DataType,
     alltoallv::Traffic,
     messages::Messages,
-    plan::{BackendChoice, BufferMemory, GpuOptions, LargeMessages, Messaging, Osu, Plan, Step},
+    plan::{BackendChoice, BufferMemory, GpuOptions, LargeMessages, Messaging, Osu, Step},
 };
 
-use super::{BenchArguments, messages::MAX_MESSAGE_BYTES};
+use super::{
+    Asked, BenchArguments,
+    messages::MAX_MESSAGE_BYTES,
+    part::{self, Loops, Part, Sizes},
+    ranks::Ranks,
+};
+use crate::options::BadOption;
 use crate::options::osu::OsuArguments;
-use crate::options::{BadOption, HostResources};
 
 /// Beyond so many bytes messages are large (c/util/osu_util.h: LARGE_MESSAGE_SIZE).
 const LARGE_MESSAGE_BYTES: u64 = 8192;
@@ -25,7 +30,74 @@ const COLLECTIVE_LOOPS: [u32; 4] = [1000, 100, 100, 10];
 /// Windows of `-V` (c/util/osu_util_mpi.h: WINDOW_SIZES).
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// The default backend: MPI, where its launcher and its library are there.
+/// The part of one of OSU's names.
+///
+/// # Errors
+/// An option that it cannot use.
+pub(super) fn part(
+    asked: &Asked<'_>,
+    ranks: &Ranks<'_>,
+    osu: &OsuArguments,
+) -> Result<Part, BadOption> {
+    let collective = osu.program.benchmark.collective();
+    let mut remarks = osu.remarks.clone();
+    let sizes = sizes(osu, ranks.count(), &mut remarks)?;
+    let loops = loops(osu, ranks.count())?;
+    possible(osu, ranks)?;
+    remarks.extend(part::crowding(asked, ranks));
+    remarks.extend(unasked(asked, &ranks.backend));
+    let checks = collective.is_none_or(Collective::moves_data) && osu.validate;
+    let reduces = collective.is_some_and(Collective::reduces);
+    // NCCL reduces floats in osu_xccl_*, and moves characters.
+    let usual = if osu.program.is_xccl() && reduces { DataType::Float } else { DataType::Int8 };
+    Ok(Part {
+        sizes,
+        loops,
+        check: u32::from(checks),
+        datatypes: if osu.types.is_empty() { vec![usual] } else { osu.types.clone() },
+        roots: vec![osu.root],
+        traffic: match collective {
+            Some(Collective::AllToAllV) => Traffic::Even,
+            _ => Traffic::default(),
+        },
+        latency: collective.is_some(),
+        pairing: None,
+        osu: Some(Osu {
+            full: osu.full,
+            in_place: osu.in_place,
+            rate: osu.rate,
+            on_gpus: on_gpus(osu, &ranks.backend)?,
+            accelerator: osu.accelerator.unwrap_or_default(),
+        }),
+        remarks,
+        waived: osu.waived.clone(),
+    })
+}
+
+/// Refuses numbers of ranks, roots and communicators that none of the programs can use.
+fn possible(osu: &OsuArguments, ranks: &Ranks<'_>) -> Result<(), BadOption> {
+    let (name, count) = (osu.program.name, ranks.count());
+    if count < 2 {
+        return Err(BadOption::new(format!(
+            "{name} needs two ranks at least: use -g, or a launcher"
+        )));
+    }
+    if osu.root >= count {
+        return Err(BadOption::new(format!(
+            "-k fixed:{}: with {count} ranks the root is 0 to {}",
+            osu.root,
+            count - 1
+        )));
+    }
+    if !ranks.colours.is_empty() {
+        return Err(BadOption::new(format!(
+            "NCCL_TESTS_SPLIT makes communicators of nccl-tests' collectives: unset it for {name}"
+        )));
+    }
+    Ok(())
+}
+
+/// The backend that is asked for; by default MPI, where its launcher and its library are there.
 pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> BackendChoice {
     a.backend.unwrap_or(match osu.program.is_xccl() || a.nccl.is_some() {
         true => BackendChoice::Nccl(GpuOptions::default()),
@@ -35,14 +107,10 @@ pub(super) fn backend(osu: &OsuArguments, a: &BenchArguments, has_mpi: bool) -> 
 }
 
 /// The remark about a default backend.
-pub(super) fn unasked(
-    asked: Option<BackendChoice>,
-    backend: &BackendChoice,
-    host_resources: &HostResources,
-) -> Option<String> {
-    let unasked = asked.is_none() && *backend == BackendChoice::Host;
+fn unasked(asked: &Asked<'_>, backend: &BackendChoice) -> Option<String> {
+    let unasked = asked.arguments.backend.is_none() && *backend == BackendChoice::Host;
     unasked.then(|| {
-        let why = match &host_resources.mpi {
+        let why = match &asked.host_resources.mpi {
             Ok(_) => "no launcher started this (mpirun -n 2 …)",
             Err(why) => why,
         };
@@ -53,11 +121,7 @@ pub(super) fn unasked(
 }
 
 /// First and last size and the step; what does not fit into `-M` is left out with a remark.
-pub(super) fn sizes(
-    osu: &OsuArguments,
-    ranks: usize,
-    remarks: &mut Vec<String>,
-) -> Result<(u64, u64, Step), BadOption> {
+fn sizes(osu: &OsuArguments, ranks: usize, remarks: &mut Vec<String>) -> Result<Sizes, BadOption> {
     let Some(collective) = osu.program.benchmark.collective() else {
         let last = osu.sizes[1].unwrap_or(MESSAGES_MAX_BYTES.max(osu.sizes[0].unwrap_or(0)));
         if last > MAX_MESSAGE_BYTES {
@@ -81,7 +145,7 @@ pub(super) fn sizes(
     ordered(first, last.min(room))
 }
 
-fn ordered(first: u64, last: u64) -> Result<(u64, u64, Step), BadOption> {
+fn ordered(first: u64, last: u64) -> Result<Sizes, BadOption> {
     if first <= last {
         return Ok((first, last, Step::Factor(2)));
     }
@@ -91,7 +155,7 @@ fn ordered(first: u64, last: u64) -> Result<(u64, u64, Step), BadOption> {
 }
 
 /// Iterations of small messages, timed and untimed, and the rest of the loops.
-pub(super) fn loops(osu: &OsuArguments, ranks: usize) -> Result<(u32, u32, Messaging), BadOption> {
+fn loops(osu: &OsuArguments, ranks: usize) -> Result<Loops, BadOption> {
     let test = osu.program.benchmark.messages();
     let [small, small_warmup, large, large_warmup] = match test {
         None => COLLECTIVE_LOOPS,
@@ -141,54 +205,6 @@ fn pairs(test: Messages, osu: &OsuArguments, ranks: usize) -> Result<usize, BadO
         }
         pairs => Ok(pairs),
     }
-}
-
-/// Puts into a plan what it does not have of the other options.
-pub(super) fn complete(osu: &OsuArguments, plan: Plan) -> Result<Plan, BadOption> {
-    let program = osu.program;
-    let collective = program.benchmark.collective();
-    let ranks = plan.ranks();
-    if ranks < 2 {
-        return Err(BadOption::new(format!(
-            "{} needs two ranks at least: use -g, or a launcher",
-            program.name
-        )));
-    }
-    if osu.root >= ranks {
-        return Err(BadOption::new(format!(
-            "-k fixed:{}: with {ranks} ranks the root is 0 to {}",
-            osu.root,
-            ranks - 1
-        )));
-    }
-    if !plan.colours.is_empty() {
-        return Err(BadOption::new(format!(
-            "NCCL_TESTS_SPLIT makes communicators of nccl-tests' collectives: unset it for {}",
-            program.name
-        )));
-    }
-    let checks = collective.is_none_or(Collective::moves_data) && osu.validate;
-    let reduces = collective.is_some_and(Collective::reduces);
-    // NCCL reduces floats in osu_xccl_*, and moves characters.
-    let usual = if program.is_xccl() && reduces { DataType::Float } else { DataType::Int8 };
-    Ok(Plan {
-        check: u32::from(checks),
-        datatypes: if osu.types.is_empty() { vec![usual] } else { osu.types.clone() },
-        roots: vec![osu.root],
-        traffic: if collective == Some(Collective::AllToAllV) {
-            Traffic::Even
-        } else {
-            plan.traffic.clone()
-        },
-        osu: Some(Osu {
-            full: osu.full,
-            in_place: osu.in_place,
-            rate: osu.rate,
-            on_gpus: on_gpus(osu, &plan.backend)?,
-            accelerator: osu.accelerator.unwrap_or_default(),
-        }),
-        ..plan
-    })
 }
 
 /// Which side's buffers lie on GPUs, as far as the backend can put them there.

@@ -2,17 +2,25 @@
 //! Not the schedule (`busbw_core::pairs`).
 
 use busbw_core::{
+    alltoallv::Traffic,
     messages::Messages,
-    plan::{BackendChoice, LargeMessages, Messaging, PairSelection, Pairing, Step},
+    plan::{BackendChoice, LargeMessages, Messaging, PairSelection, Pairing, Step, Style},
     record::Waiver,
 };
 
-use super::{BenchArguments, values::count, waivers::of_options};
+use super::{
+    Asked, BenchArguments,
+    messages::not_too_large,
+    part::{Loops, Part},
+    ranks::Ranks,
+    values::{count, sizes},
+    waivers::of_options,
+};
 use crate::options::BadOption;
 use crate::options::pairing::Only;
 
 /// Sizes where none are given, bytes: of latency, and of bandwidth.
-pub(super) const DEFAULT_SIZES: (u64, u64) = (8, 64 << 20);
+const DEFAULT_SIZES: (u64, u64) = (8, 64 << 20);
 /// Round trips of a sample, timed and untimed.
 const LATENCY_LOOPS: [u32; 2] = [200, 20];
 /// Windows of a sample, timed and untimed, and the messages of each.
@@ -22,8 +30,24 @@ const MAX_RANKS_FOR_ALL_PAIRS: usize = 128;
 /// With this many others.
 const SAMPLED_PEERS: usize = 16;
 
+/// The part of a matrix of pairs.
+///
+/// # Errors
+/// An option that it cannot use.
+pub(super) fn part(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Result<Part, BadOption> {
+    let a = asked.arguments;
+    let (min, max, _) = sizes(a, asked.style != Style::NcclTests, DEFAULT_SIZES)?;
+    not_too_large(max)?;
+    // By this step there are two sizes, or one.
+    let sizes = (min, max, Step::Bytes(max - min));
+    let mut part = Part::of_options(asked, ranks, sizes, loops(a)?, Traffic::default())?;
+    part.remarks.extend(drawn(a, ranks.count()));
+    part.waived.extend(waived(a));
+    Ok(Part { pairing: Some(pairing(a, &ranks.backend, ranks.count())?), ..part })
+}
+
 /// Which pairs are measured, and by which tests.
-pub(super) fn pairing(
+fn pairing(
     a: &BenchArguments,
     backend: &BackendChoice,
     ranks: usize,
@@ -65,7 +89,7 @@ pub(super) fn pairing(
 }
 
 /// The remark that each of so many ranks is measured with some others only, unless the options select the pairs.
-pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
+fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
     let asked = a.pairing.as_ref().is_some_and(|pairing| pairing.rails || pairing.sample.is_some());
     (ranks > MAX_RANKS_FOR_ALL_PAIRS && !asked).then(|| {
         format!(
@@ -76,7 +100,7 @@ pub(super) fn drawn(a: &BenchArguments, ranks: usize) -> Option<String> {
 }
 
 /// How many messages a sample is made of.
-pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOption> {
+fn loops(a: &BenchArguments) -> Result<Loops, BadOption> {
     let [round_trips, untimed] = LATENCY_LOOPS;
     let iterations = count("-n", a.iterations, i64::from(round_trips), 1, 1 << 30)? as u32;
     let warmup = count("-w", a.warmup, i64::from(untimed), 0, 1 << 30)? as u32;
@@ -90,13 +114,8 @@ pub(super) fn loops(a: &BenchArguments) -> Result<(u32, u32, Messaging), BadOpti
     Ok((iterations, warmup, Messaging { window, large: Some(large), ..Messaging::default() }))
 }
 
-/// The step by which there are two sizes, or one.
-pub(super) fn step(min: u64, max: u64) -> Step {
-    Step::Bytes(max - min)
-}
-
 /// Options that mean nothing here, beside those of all messages.
-pub(super) fn waived(a: &BenchArguments) -> Vec<Waiver> {
+fn waived(a: &BenchArguments) -> Vec<Waiver> {
     let passes = "a pair has as many samples as it takes to tell who is slow (docs/pairs.md)";
     let sizes = "there are two sizes: that of latency (-b) and that of bandwidth (-e)";
     let given = |option: &str, given: bool, reason: &str| {

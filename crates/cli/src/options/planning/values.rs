@@ -6,18 +6,14 @@ use busbw_core::{
     size,
 };
 
+use super::part::Sizes;
 use crate::options::BadOption;
 use crate::options::{BenchArguments, integer};
 use busbw_lint::nearest::nearest;
 
-/// nccl-tests' sizes where none are given: 32 MiB to 32 MiB by 1 MiB.
-pub(super) const THEIR_SIZE: u64 = 32 << 20;
+/// nccl-tests' step where none is given, bytes; busbw's own sizes double.
 const THEIR_STEP: u64 = 1 << 20;
-/// Ours on `host`: 8 B to 128 MiB, doubling.
-pub(super) const OUR_MIN: u64 = 8;
-pub(super) const OUR_MAX: u64 = 128 << 20;
-/// And on GPUs: 8 B to 8 GiB.
-pub(super) const OUR_MAX_ON_GPUS: u64 = 8 << 30;
+
 pub(super) fn is_on(value: Option<i64>) -> bool {
     value.is_some_and(|v| v != 0)
 }
@@ -36,11 +32,7 @@ pub(super) fn count(
     Err(BadOption::new(format!("{option} {value}: it must be between {least} and {most}")))
 }
 
-pub(super) fn sizes(
-    a: &BenchArguments,
-    ours: bool,
-    range: (u64, u64),
-) -> Result<(u64, u64, Step), BadOption> {
+pub(super) fn sizes(a: &BenchArguments, ours: bool, range: (u64, u64)) -> Result<Sizes, BadOption> {
     let read = |option: &str, text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => {

@@ -64,6 +64,11 @@ pub(super) fn smallest_group(colours: &[u64], ranks: usize) -> usize {
     colours.iter().map(size).min().unwrap_or(ranks)
 }
 
+/// Whether alltoallv's traffic is summed up.
+pub(super) fn traffic_summary(environment: &Environment) -> bool {
+    environment.traffic_summary.as_deref().is_some_and(|v| !matches!(v.trim(), "" | "0"))
+}
+
 /// NCCL_TESTS_MIN_BW.
 pub(super) fn min_bandwidth(environment: &Environment) -> Result<Option<f64>, BadOption> {
     let Some(text) = &environment.min_bandwidth else { return Ok(None) };
