@@ -88,6 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         incident.pid(number(process));
         line.text.contains(" .. ")
     }),
+    rule("# Out of bounds values : ", Kind::WrongData).read(|_, _, after| after.contains("FAILED")),
     rule("DATA VALIDATION ERROR", Kind::WrongData),
     // The kernel's log: the driver's documentation of Xids says which stand for hardware.
     rule("NVRM: Xid (", Kind::Xid).read(xid),
