@@ -14,7 +14,7 @@ mod cursor;
 mod facts;
 mod graph;
 mod ignored;
-mod message;
+pub(crate) mod message;
 mod network;
 mod nvlink;
 mod plugin;

@@ -18,7 +18,7 @@ const MAX_PREFIX_BYTES: usize = 512;
 
 /// The level of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(crate) enum Level {
     Info,
     Warn,
     /// TRACE, CALL and ABORT: not used here.
@@ -27,7 +27,7 @@ pub(super) enum Level {
 
 /// The source of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Origin<'a> {
+pub(crate) struct Origin<'a> {
     pub host: &'a str,
     pub pid: u32,
     /// CUDA device; absent in CALL lines, and before a thread has one.
@@ -36,7 +36,7 @@ pub(super) struct Origin<'a> {
 
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     pub level: Level,
     pub origin: Origin<'a>,
     /// `file:line (function)`, where it is printed; else empty.
@@ -48,7 +48,7 @@ pub(super) struct Message<'a> {
 
 /// Calls `say` with each message of a line. Returns the number of torn ones, whose source is
 /// unreadable.
-pub(super) fn messages<'a>(line: &'a str, mut say: impl FnMut(Message<'a>)) -> u64 {
+pub(crate) fn messages<'a>(line: &'a str, mut say: impl FnMut(Message<'a>)) -> u64 {
     let mut torn = 0;
     let mut open: Option<(Message<'a>, usize)> = None;
     let mut from = 0;

@@ -1,0 +1,503 @@
+//! One sentence about an incident: what happened, to whom, and why. As the first line of an explanation.
+//! Not what to do about it (`advice`).
+
+use std::collections::BTreeSet;
+
+use super::{
+    incident::{FailureFacts, Incident},
+    kind::Kind,
+};
+
+/// The most hosts that a sentence names.
+const MAX_HOSTS: usize = 2;
+
+/// What happened, in one active sentence with its full stop. `facts` are those of the incident's log.
+pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
+    let who = who(incident);
+    let s = if incident.ranks.len() == 1 || incident.ranks.is_empty() { "s" } else { "" };
+    let d = &incident.details;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let because = because(&d.reason);
+    let at = incident.place.as_ref().map_or_else(String::new, |place| format!(" at {place}"));
+    let call = call(incident);
+    let waited = waited(d.milliseconds);
+    match incident.kind {
+        Kind::GpuHardware => format!("The GPU of {} is defective: {}.", lower(&who), hardware(incident)),
+        Kind::NodeFailure => format!("Slurm lost {}: node failure.", hosts_or(incident, "a host of the job")),
+        Kind::Preempted => format!("Slurm preempted the job{}.", on_hosts(incident)),
+        Kind::OomKill => format!(
+            "The out-of-memory killer ended {}: its host or its memory limit had no memory left.",
+            d.name.as_ref().filter(|_| incident.ranks.is_empty()).map_or_else(|| lower(&who), |name| format!("{name}{}", on_hosts(incident)))
+        ),
+        Kind::RunAsRoot => "mpirun refuses to run as root without --allow-run-as-root.".to_owned(),
+        Kind::TooFewSlots => format!("mpirun has fewer slots than the {} that were asked for.", text(&d.asked)),
+        Kind::NoUsableHost => "mpirun found no host to start ranks on: all slots are filled, or it has no ssh (or scheduler) to reach the \
+                               hosts that were named."
+            .to_owned(),
+        Kind::ProgramMissing => {
+            format!("The program {} does not exist or cannot be executed{}.", or(&d.name, "to run"), on_hosts(incident))
+        }
+        Kind::LibraryMissing => format!("{who} cannot load the shared library {}{because}.", text(&d.name)),
+        Kind::HostUnknown => format!("The host name {} cannot be resolved, so that no rank starts there.", text(&d.name)),
+        Kind::NoSsh => "mpirun finds no ssh or rsh to start ranks on other hosts.".to_owned(),
+        Kind::SshRefused => format!("ssh cannot log in to {}{because}.", or(&d.name, "a host")),
+        Kind::Unreachable => unreachable(incident),
+        Kind::PortInUse => format!(
+            "{} is in use by another process, so that the rendezvous cannot listen there.",
+            d.address.as_ref().map_or_else(|| "The master port".to_owned(), |port| format!("Port {port}"))
+        ),
+        Kind::InterfaceMissing => interface_missing(incident),
+        Kind::NetworkMissing => match &d.name {
+            Some(name) => format!("NCCL has no network named {name} (NCCL_NET or plugin){}.", for_ranks(incident)),
+            None => format!(
+                "NCCL found no network that it may use{}: NCCL_NET names one that is not there, or no plugin starts.",
+                for_ranks(incident)
+            ),
+        },
+        Kind::AlgorithmMissing => format!(
+            "{} no algorithm or protocol for {} here{}.",
+            match (&d.variable, &d.name) {
+                (Some(variable), Some(value)) => format!("{variable}={value} leaves NCCL"),
+                _ => "NCCL has".to_owned(),
+            },
+            or(&d.op, "a collective"),
+            for_ranks(incident)
+        ),
+        Kind::DuplicateGpu => format!(
+            "{who} use the same GPU{}, which NCCL does not allow within one host.",
+            d.asked.as_ref().map_or_else(String::new, |bus| format!(" (PCI bus {bus})"))
+        ),
+        Kind::InvalidDevice => match (&d.asked, &d.there) {
+            (Some(asked), Some(there)) => format!("{who} ask{s} for {asked} GPUs where the host has only {there}."),
+            _ => format!("{who} ask{s} for a GPU that the host does not have (CUDA: {}).", or(&d.reason, "invalid device ordinal")),
+        },
+        Kind::NoGpu => format!("{who} find{s} no GPU: none is visible to the process."),
+        Kind::GpuBusy => format!("{who} cannot use the GPU: another process holds it, or it is in exclusive mode."),
+        Kind::DriverTooOld => format!("The NVIDIA driver{} is too old for the program{because}.", on_hosts(incident)),
+        Kind::NoKernelImage => format!("{who} ha{} no code for this GPU's architecture{because}{at}.", if s == "s" { "s" } else { "ve" }),
+        Kind::ShmFull => shm_full(incident, &who, s),
+        Kind::LockedMemory => format!(
+            "{who} may not lock the memory that the NIC needs ({} failed{at}): the limit of locked memory is too low.",
+            or(&d.name, "ibv_reg_mr")
+        ),
+        Kind::RankCountMismatch => format!(
+            "The ranks do not agree how many they are: one says {}, another {}.",
+            text(&d.asked),
+            text(&d.there)
+        ),
+        Kind::RegistrationFailed => format!("{who} cannot register memory with the network: {} failed{because}{at}.", or(&d.name, "a call")),
+        Kind::GpuMemory => gpu_memory(incident, &who, s, &at),
+        Kind::GpuFault => format!("{who} met a fault of a GPU program{because}{at}."),
+        Kind::CudaFailure => format!("{who} met a failure of CUDA or HIP{because}{at}."),
+        Kind::HostMemory => format!(
+            "{who} could not allocate host memory{because}{}.",
+            abort_code(incident, facts)
+        ),
+        Kind::CollectivesDiffer => {
+            let ops: Vec<String> = d.ops.iter().take(8).map(|(rank, op)| format!("rank {rank} {op}")).collect();
+            format!("The ranks call different collectives at the same time: {}.", ops.join(", "))
+        }
+        Kind::Exception => format!("{who} raised {}{}.", text(&d.name), because),
+        Kind::Crashed | Kind::Aborted => {
+            format!("{who} died of {}.", signal(d.signal.unwrap_or_default()))
+        }
+        Kind::Killed => killed(incident, facts, &who),
+        Kind::MpiAbort => {
+            format!("{who} called MPI_Abort{}.", d.exit_code.map_or_else(String::new, |code| format!(" with code {code}")))
+        }
+        Kind::MpiError => mpi_error(incident, &who),
+        Kind::Truncated => format!(
+            "{who} received a message of {} bytes where {} were expected: the ranks call a collective with different sizes, or \
+             different collectives.",
+            text(&d.asked),
+            text(&d.there)
+        ),
+        Kind::SizesDiffer => sizes_differ(incident, &who, &call, &waited),
+        Kind::NeverCalled if incident.ranks.is_empty() => {
+            format!("{} did not come to {call} within {}.", ranks(&d.others), waited.trim_start())
+        }
+        Kind::NeverCalled => {
+            format!("{} did not call {call}, for which {} waited{waited}.", ranks(&d.others), lower(&who))
+        }
+        Kind::WatchdogTimeout => format!(
+            "{who} waited{waited} in {call} until PyTorch's watchdog ended it; the log does not say which rank is behind."
+        ),
+        Kind::IdNeverCame => format!(
+            "{} did not come to the first collective: {} waited{waited} for its NCCL id.",
+            if d.others.is_empty() { "Rank 0".to_owned() } else { ranks(&d.others) },
+            lower(&who)
+        ),
+        Kind::ClientsMissing => match (&d.there, &d.asked) {
+            (Some(there), Some(asked)) if there.parse::<u64>().ok() > asked.parse::<u64>().ok() => format!(
+                "{there} processes came to a rendezvous of {asked} ranks: processes of another run use the same store."
+            ),
+            (there, asked) => format!("Only {} of {} ranks came to the rendezvous{}.", or(there, "some"), or(asked, "all"), within(&waited)),
+        },
+        Kind::MasterSilent => format!(
+            "Nobody answers at {}{}: the process that listens there (rank 0) was not started, or is elsewhere.",
+            d.address.as_ref().map_or_else(|| "the rendezvous address".to_owned(), |a| format!("the master address {a}")),
+            within(&waited)
+        ),
+        Kind::RendezvousTimeout => {
+            "Fewer nodes than --nnodes came to the rendezvous before it timed out.".to_owned()
+        }
+        Kind::GlooTimeout if d.others.is_empty() => format!("{who} timed out{} in {call}: gloo got no message from a peer.", after(&waited)),
+        Kind::GlooTimeout => format!(
+            "{who} timed out{} in {call}: {} did not send.",
+            after(&waited),
+            lower(&ranks(&d.others))
+        ),
+        Kind::HeartbeatTimeout => format!(
+            "PyTorch's watchdog thread of {} got stuck{}: a CUDA or NCCL call, or the interpreter's lock, blocks it.",
+            lower(&who),
+            if waited.is_empty() { String::new() } else { format!(" for{waited}") }
+        ),
+        Kind::InitHang => init_hang(incident, &who),
+        Kind::TimeLimit => format!(
+            "{} ended the job at its time limit{}.",
+            if d.variable.as_deref() == Some("--timeout") { "mpirun" } else { "Slurm" },
+            if waited.is_empty() { String::new() } else { format!(" of{waited} (--timeout)") }
+        ),
+        Kind::Cancelled => format!("Someone cancelled the job{}.", on_hosts(incident)),
+        Kind::ConnectFailed => {
+            format!("{who} cannot connect to {}{because}.", or(&d.address, "a peer"))
+        }
+        Kind::NetworkRetries => format!(
+            "The network lost messages of {}: a NIC gave up on {} (completion status {}).",
+            lower(&who),
+            or(&d.address, "a peer"),
+            d.exit_code.map_or_else(|| "unknown".to_owned(), |status| status.to_string())
+        ),
+        Kind::NcclError => format!("NCCL failed on {}: {}{at}{because}.", lower(&who), text(&d.name)),
+        Kind::DaemonsNotStarted => "mpirun could not start its daemons on the hosts.".to_owned(),
+        Kind::WrongData => format!("{who} received wrong data: the benchmark's validation failed."),
+        Kind::ExitCode => format!("{who} exited with code {}.", d.exit_code.unwrap_or_default()),
+        Kind::PeerLost => format!(
+            "{who} lost the connection to a peer{}: that rank ended, or the network failed.",
+            d.address.as_ref().map_or_else(String::new, |address| format!(" ({address})"))
+        ),
+        Kind::Ended | Kind::ProcessEnd => format!("{who} {} ended by the launcher or scheduler.", if s == "s" { "was" } else { "were" }),
+        Kind::NcclWarning | Kind::Xid => format!("{}{because}.", text(&d.name)),
+        Kind::PluginMissing => "NCCL found no plugin of this name, and used its own code.".to_owned(),
+        Kind::NoRdmaDevice => "NCCL found no RDMA device, and used another network.".to_owned(),
+        Kind::GdrCopyMissing => "NCCL's one-sided transfers over sockets need GDRCopy; collectives do not.".to_owned(),
+        Kind::AffinityEmpty => "No allowed processor is local to the GPU, so that NCCL binds no thread.".to_owned(),
+        Kind::GroupNotDestroyed => "PyTorch's process group was not destroyed before the exit.".to_owned(),
+        Kind::OmpThreads => "torchrun set OMP_NUM_THREADS to 1.".to_owned(),
+        Kind::NotBound => format!("{who} {} not bound to processors.", if s == "s" { "is" } else { "are" }),
+        Kind::NoDisplay => "The X server refused a connection that no rank needs.".to_owned(),
+        Kind::InterfaceIgnored => format!("Open MPI ignored {}={}.", text(&d.variable), text(&d.name)),
+        Kind::MpiShmFull => format!("{} has little room for Open MPI's segments.", or(&d.name, "/dev/shm")),
+        Kind::HostSetting => format!("RCCL misses the host's setting {}.", text(&d.name)),
+    }
+}
+
+/// `Rank 1`, `Ranks 0 and 1 on vm`, `A process on vm`.
+fn who(incident: &Incident) -> String {
+    let named = match incident.ranks.is_empty() {
+        true if incident.count > 1 && incident.pids.len() > 1 => {
+            format!("{} processes", incident.pids.len())
+        }
+        true => "A process".to_owned(),
+        false => ranks(&incident.ranks),
+    };
+    format!("{named}{}", on_hosts(incident))
+}
+
+/// `Rank 3`, `Ranks 0 and 1`, `Ranks 0-7 and 12`.
+fn ranks(ranks: &BTreeSet<u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
+            _ => runs.push((*rank, *rank)),
+        }
+    }
+    let mut parts = Vec::new();
+    for (first, last) in &runs {
+        match last - first {
+            0 => parts.push(first.to_string()),
+            1 => parts.extend([first.to_string(), last.to_string()]),
+            _ => parts.push(format!("{first}-{last}")),
+        }
+    }
+    if parts.len() > 8 {
+        return format!("{} ranks, {} first,", ranks.len(), parts[0]);
+    }
+    let plural = if ranks.len() == 1 { "Rank" } else { "Ranks" };
+    match parts.split_last() {
+        Some((last, rest)) if !rest.is_empty() => {
+            format!("{plural} {} and {last}", rest.join(", "))
+        }
+        _ => format!("{plural} {}", parts.join("")),
+    }
+}
+
+fn on_hosts(incident: &Incident) -> String {
+    match incident.hosts.len() {
+        0 => String::new(),
+        1..=MAX_HOSTS => format!(
+            " on {}",
+            incident.hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ")
+        ),
+        many => format!(" on {many} hosts"),
+    }
+}
+
+fn hosts_or(incident: &Incident, other: &str) -> String {
+    let hosts = on_hosts(incident);
+    hosts.strip_prefix(" on ").map_or_else(|| other.to_owned(), str::to_owned)
+}
+
+fn for_ranks(incident: &Incident) -> String {
+    if incident.ranks.is_empty() {
+        on_hosts(incident)
+    } else {
+        format!(" for {}", lower(&who(incident)))
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        format!("{}{}", first.to_ascii_lowercase(), chars.as_str())
+    })
+}
+
+fn or(value: &Option<String>, other: &str) -> String {
+    value.clone().unwrap_or_else(|| other.to_owned())
+}
+
+/// `: its own words`, without a full stop at their end.
+fn because(reason: &Option<String>) -> String {
+    let said = reason
+        .as_deref()
+        .map(|reason| reason.trim_end_matches(['.', ' ', ':']))
+        .unwrap_or_default();
+    let short = &said[..said.floor_char_boundary(200)];
+    match short {
+        "" => String::new(),
+        short if short.len() < said.len() => format!(": {short} …"),
+        short => format!(": {short}"),
+    }
+}
+
+/// ` 15 s`, where it is known.
+fn waited(milliseconds: Option<u64>) -> String {
+    match milliseconds {
+        None => String::new(),
+        Some(ms) if ms < 1000 => format!(" {ms} ms"),
+        Some(ms) => format!(" {} s", ms / 1000),
+    }
+}
+
+fn within(waited: &str) -> String {
+    if waited.is_empty() { String::new() } else { format!(" within{waited}") }
+}
+
+fn after(waited: &str) -> String {
+    if waited.is_empty() { String::new() } else { format!(" after{waited}") }
+}
+
+/// `all_reduce number 3 of 16777216 elements`.
+fn call(incident: &Incident) -> String {
+    let d = &incident.details;
+    let mut call = or(&d.op, "a collective");
+    if let Some(sequence) = d.sequence {
+        call.push_str(&format!(" number {sequence}"));
+    }
+    let sizes: BTreeSet<_> = d.elements.values().collect();
+    if let Some(size) = sizes.first().filter(|_| sizes.len() == 1) {
+        call.push_str(&format!(" of {size} elements"));
+    }
+    call
+}
+
+fn signal(signal: u32) -> String {
+    let (article, name, said) = match signal {
+        4 => ("an ", "SIGILL", "illegal instruction"),
+        6 => ("an ", "SIGABRT", "abort by the program itself"),
+        7 => ("a ", "SIGBUS", "bus error"),
+        8 => ("a ", "SIGFPE", "floating point exception"),
+        9 => ("", "SIGKILL", "killed"),
+        11 => ("a ", "SIGSEGV", "segmentation fault"),
+        _ => return format!("signal {signal}"),
+    };
+    format!("{article}{said} (signal {signal}, {name})")
+}
+
+fn hardware(incident: &Incident) -> String {
+    let said = or(&incident.details.reason, "");
+    match &incident.details.name {
+        Some(xid) => {
+            format!("the driver reports {xid} at {}", or(&incident.details.address, "a device"))
+        }
+        None if said.is_empty() => "CUDA reports it".to_owned(),
+        None => said,
+    }
+}
+
+fn unreachable(incident: &Incident) -> String {
+    let d = &incident.details;
+    match (&d.variable, &d.address) {
+        (Some(variable), Some(interface)) => {
+            format!(
+                "No transport (BTL) connects the ranks{}: the interface {interface} of {variable} does not exist.",
+                on_hosts(incident)
+            )
+        }
+        _ => format!(
+            "No transport (BTL) connects the ranks{}: Open MPI could reach no peer with {}.",
+            on_hosts(incident),
+            or(&d.name, "those that it may use")
+        ),
+    }
+}
+
+fn interface_missing(incident: &Incident) -> String {
+    let d = &incident.details;
+    let variable = or(&d.variable, "NCCL_SOCKET_IFNAME");
+    match &d.name {
+        Some(name) => format!("No interface matches {variable}={name}{}.", for_ranks(incident)),
+        None => format!(
+            "No usable network interface{}: {variable} matches none, or none has an address.",
+            for_ranks(incident)
+        ),
+    }
+}
+
+fn shm_full(incident: &Incident, who: &str, s: &str) -> String {
+    let d = &incident.details;
+    let size = d.asked.as_ref().map_or_else(String::new, |asked| match &d.there {
+        Some(there) => format!(" ({asked} bytes asked for, {there} available)"),
+        None => format!(" ({asked} bytes asked for)"),
+    });
+    if incident.ranks.is_empty() && incident.text.contains("shared-memory backing") {
+        return format!(
+            "{} is too small for Open MPI's shared-memory segments{}{size}.",
+            or(&d.name, "/dev/shm"),
+            on_hosts(incident)
+        );
+    }
+    format!("{who} find{s} no space in /dev/shm for shared-memory segments{size}.")
+}
+
+fn gpu_memory(incident: &Incident, who: &str, s: &str, at: &str) -> String {
+    let d = &incident.details;
+    match &d.asked {
+        Some(asked) => {
+            let of = d.reason.as_ref().map_or_else(String::new, |total| format!(" of {total}"));
+            let free = d
+                .there
+                .as_ref()
+                .map_or_else(String::new, |free| format!(", of which {free}{of} are free"));
+            format!("{who} ran out of GPU memory in PyTorch: it asked for {asked}{free}.")
+        }
+        None => format!(
+            "{who} get{s} no GPU memory{at}: CUDA says 'out of memory'; other allocations fill the GPU."
+        ),
+    }
+}
+
+fn killed(incident: &Incident, facts: &FailureFacts, who: &str) -> String {
+    let was = if incident.ranks.len() > 1 { "were" } else { "was" };
+    let lost: BTreeSet<u32> = facts
+        .of(Kind::PeerLost)
+        .flat_map(|one| one.ranks.iter().copied())
+        .filter(|rank| !incident.ranks.contains(rank))
+        .collect();
+    let lost = if lost.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; {} then lost {} peer",
+            lower(&ranks(&lost)),
+            if lost.len() == 1 { "its" } else { "their" }
+        )
+    };
+    format!("{who} {was} killed by signal 9 (SIGKILL){lost}.")
+}
+
+/// What a rank that failed for this reason did next.
+fn abort_code(incident: &Incident, facts: &FailureFacts) -> String {
+    let abort =
+        facts.of(Kind::MpiAbort).find(|one| one.ranks == incident.ranks && !one.ranks.is_empty());
+    abort
+        .and_then(|one| one.details.exit_code)
+        .map_or_else(String::new, |code| format!("; it called MPI_Abort with code {code}"))
+}
+
+fn mpi_error(incident: &Incident, who: &str) -> String {
+    let d = &incident.details;
+    let op = or(&d.op, "an MPI call");
+    let truncated = d.name.as_deref() == Some("MPI_ERR_TRUNCATE")
+        || d.reason.as_deref().is_some_and(|said| said.to_ascii_lowercase().contains("truncated"));
+    if truncated {
+        return format!(
+            "{who} got a longer message in {op} than it had room for (MPI_ERR_TRUNCATE): the ranks call it with different counts."
+        );
+    }
+    let name = d.name.as_ref().map_or_else(String::new, |name| format!(" with {name}"));
+    format!("{who} failed in {op}{name}{}.", because(&d.reason))
+}
+
+fn sizes_differ(incident: &Incident, who: &str, call: &str, waited: &str) -> String {
+    let d = &incident.details;
+    let sizes: BTreeSet<_> = d.elements.values().collect();
+    if sizes.len() > 1 {
+        let each: Vec<String> = d
+            .elements
+            .iter()
+            .take(8)
+            .map(|(rank, n)| format!("rank {rank} {n} elements"))
+            .collect();
+        return format!("The ranks call {call} with different sizes: {}.", each.join(", "));
+    }
+    if let (Some(asked), Some(there)) = (&d.asked, &d.there) {
+        return format!(
+            "The ranks call {call} with different sizes: {} got {asked} bytes for a buffer of {there}.",
+            lower(who)
+        );
+    }
+    if !d.others.is_empty() {
+        let have = if d.others.len() == 1 { "has" } else { "have" };
+        return format!(
+            "{} {have} completed {call}, in which {} waited{waited}: the ranks call it with different sizes, or different collectives.",
+            ranks(&d.others),
+            lower(who)
+        );
+    }
+    format!(
+        "{who} all waited{waited} for each other in {call}: most likely they call it with different sizes."
+    )
+}
+
+fn init_hang(incident: &Incident, who: &str) -> String {
+    let d = &incident.details;
+    let of = format!("{} of {} ranks", or(&d.there, "some"), or(&d.asked, "all"));
+    if d.others.is_empty() {
+        return format!(
+            "The log ends in the initialization of a communicator: {of} started it and none completed it."
+        );
+    }
+    let wait = if incident.ranks.len() == 1 { "waits" } else { "wait" };
+    format!(
+        "The log ends while {} {wait} in the init of a communicator: {of} came, {} did not.",
+        lower(who),
+        lower(&ranks(&d.others))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_ranges() {
+        let of = |all: &[u32]| ranks(&all.iter().copied().collect());
+        assert_eq!(of(&[3]), "Rank 3");
+        assert_eq!(of(&[0, 1]), "Ranks 0 and 1");
+        assert_eq!(of(&[0, 1, 2, 3, 12]), "Ranks 0-3 and 12");
+        assert_eq!(of(&[0, 2, 4, 6, 8, 10, 12, 14, 16]), "9 ranks, 0 first,");
+    }
+}
