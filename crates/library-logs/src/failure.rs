@@ -15,6 +15,7 @@ mod incident;
 mod kind;
 mod launcher;
 mod line;
+mod naming;
 mod nccl;
 mod pytorch;
 mod rule;
@@ -126,7 +127,7 @@ impl Parser {
 
     fn one(&mut self, line: &str) -> bool {
         let Some(words) = WORDS.as_ref() else { return false };
-        let text = plain(line);
+        let text = plain(unwrapped(line));
         let text = &text[..text.floor_char_boundary(MAX_LINE_BYTES)];
         self.search(words, text);
         if self.found.is_empty() && self.tracebacks.is_empty() {
@@ -163,7 +164,7 @@ impl Parser {
                         .for_each(|end| self.incidents.add(end));
                     told = true;
                 }
-                Target::Traceback => self.tracebacks.begin(line.rank),
+                Target::Traceback => self.tracebacks.begin(&line),
                 Target::Progress => told |= self.note_progress(&line).is_some(),
                 Target::EndedWell => self.ended_well = Some(self.lines),
                 Target::InitStart => self.init_start = Some(self.lines),
@@ -279,6 +280,14 @@ impl Parser {
         };
         derive::complete(facts, nccl, self.init_start)
     }
+}
+
+/// A line without the JSON in which Docker and Kubernetes keep it: `{"log":"…\n","stream":"stderr","time":"…"}`.
+fn unwrapped(line: &str) -> &str {
+    let Some(rest) = line.strip_prefix("{\"log\":\"") else { return line };
+    let end =
+        rest.find("\\n\",\"stream\"").or_else(|| rest.find("\",\"stream\"")).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or(rest)
 }
 
 /// The facts in a complete text.

@@ -1,5 +1,6 @@
 //! With BUSBW_CORPUS=DIR: every file of a shared collection of real logs, and of the field reports beside it. Healthy
 //! ones have no cause; the failed ones have theirs. Without it only the table is checked.
+#![allow(clippy::expect_used)]
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -61,6 +62,15 @@ fn healthy_logs_have_no_cause_and_failed_ones_theirs() {
             wrong.push(format!("{name}: {:?}", cause.map(|one| sentence(one, &facts))));
         }
         assert_eq!(facts.ending() == Ending::Failed, cause.is_some(), "{name}");
+        // A healthy log that ends early hangs at most.
+        let lines: Vec<&str> = text.lines().collect();
+        for tenths in 1..10 * usize::from(cause.is_none()) {
+            let cut = lines[..lines.len() * tenths / 10].join("\n");
+            let facts = failure::parse(&cut, &nccl::parse(&cut));
+            if let Some(one) = facts.cause().filter(|one| one.kind != Kind::InitHang) {
+                wrong.push(format!("{name}, {tenths} tenths: {}", sentence(one, &facts)));
+            }
+        }
     }
     assert_eq!(wrong, [""; 0]);
 }

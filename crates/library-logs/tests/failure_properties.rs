@@ -1,5 +1,6 @@
 //! Any text: no panic, bounded facts, the same line by line and at once; and its speed.
 //! Not whether a cause is right.
+#![allow(clippy::expect_used)]
 
 use busbw_library_logs::{
     failure::{self, FailureFacts, Kind, Parser, confirm, remedy, sentence},

@@ -150,10 +150,10 @@ sharbox-ultra: Test NCCL failure common.cu:1285 'internal error - please report 
     ),
     (
         "ROCm/rccl-tests issue 120",
-        "guest:5161:5196 [1] /src/rccl/hipify/src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument
-guest: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '",
+        "amd1:5161:5196 [1] /src/rccl/hipify/src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument
+amd1: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '",
         Kind::NcclError,
-        "NCCL failed on a process on guest: unhandled cuda error at /src/rccl/hipify/src/transport/p2p.cc:239: hipIpcGetMemHandle failed : invalid argument.",
+        "NCCL failed on a process on amd1: unhandled cuda error at /src/rccl/hipify/src/transport/p2p.cc:239: hipIpcGetMemHandle failed : invalid argument.",
     ),
     (
         "sgl-project/sglang issue 3204",
@@ -233,6 +233,45 @@ This usually is caused by:",
         "A process finds no space in /dev/shm for shared-memory segments.",
     ),
     (
+        "NVIDIA/nccl's misc/ibvwrap.cc, 2.21 and later",
+        "n1:10:20 [0] misc/ibvwrap.cc:342 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3",
+        Kind::VerbsFailed,
+        "A process on n1 cannot use the NIC: ibv_modify_qp failed: 110 Connection timed out at misc/ibvwrap.cc:342.",
+    ),
+    (
+        "deepspeed/launcher/launch.py",
+        "[2024-05-01 12:00:00,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711
+[2024-05-01 12:00:00,124] [ERROR] [launch.py:322:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = -9",
+        Kind::Killed,
+        "A process was killed by signal 9 (SIGKILL).",
+    ),
+    (
+        "kohya-ss/sd-scripts, a launcher by subprocess",
+        "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.",
+        Kind::Killed,
+        "A process was killed by signal 9 (SIGKILL).",
+    ),
+    (
+        "Open MPI's help-errmgr-base.txt",
+        "ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[15380,0],0] on node host1
+  Remote daemon: [[15380,0],1] on node host2
+
+This is usually due to either a failure of the TCP network
+connection to the node, or possibly an internal failure of
+the daemon itself. We cannot recover from this failure, and
+therefore will terminate the job.",
+        Kind::HostLost,
+        "mpirun lost its daemon on host2: that host went down, or the network between.",
+    ),
+    (
+        "torch 2.4, a rank 0 that ended before the id was given",
+        "[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+        Kind::PeerLost,
+        "Rank 1 lost the connection to a peer: that rank ended, or the network failed.",
+    ),
+    (
         "MPICH's MPI_Abort",
         "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1",
         Kind::MpiAbort,
@@ -296,6 +335,13 @@ mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 11 (Se
     // The same rank: it raised first, and crashed while it ended.
     let text = text.replace("process rank 1", "process rank 0");
     assert_eq!(read(&text).cause().map(|one| one.kind), Some(Kind::Exception));
+    // PyTorch's warnings about a store that has gone, at the end of a healthy run.
+    let text = "[rank0]:[W503 01:52:07.597517393 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, addr=[localhost]:1): Connection reset by peer, ValueError";
+    assert!(read(text).cause().is_none());
+    // A script that misses a command, and a rank that is killed later.
+    let text = "/bin/bash: line 3: module: command not found
+mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).";
+    assert_eq!(read(text).cause().map(|one| one.kind), Some(Kind::Killed));
     // A program that prints an exception and goes on.
     let text = "Traceback (most recent call last):
   File \"a.py\", line 1, in f

@@ -97,6 +97,9 @@ pub fn remedy(incident: &Incident) -> Option<&'static str> {
         Kind::NetworkRetries => {
             "check the link and the peer's state; NCCL_IB_TIMEOUT=22 rides out short losses"
         }
+        Kind::VerbsFailed => {
+            "check that NCCL_IB_HCA and NCCL_IB_GID_INDEX name ports that reach the peer's"
+        }
         Kind::InitHang => {
             "start the missing ranks, or find out what they wait for before the first collective"
         }
@@ -116,6 +119,7 @@ pub fn confirm(incident: &Incident) -> Option<&'static str> {
         Kind::WatchdogTimeout | Kind::SizesDiffer | Kind::NeverCalled | Kind::Truncated => {
             "run with TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, or TORCH_DISTRIBUTED_DEBUG=DETAIL"
         }
+        Kind::HostLost => "ping that host, and its kernel log",
         Kind::PeerLost => "the log of the rank that ended first",
         Kind::NcclError => "run with NCCL_DEBUG=INFO",
         Kind::Crashed => "a core dump or stack of that rank",

@@ -16,10 +16,21 @@ impl FailureFacts {
     }
 
     fn may_cause(&self, one: &Incident) -> bool {
-        // A program may print an exception and go on.
+        // A program may print these and go on.
         let gone_on = self.ended_well.is_some_and(|end| end > one.line);
-        let may_be_caught = matches!(one.kind, Kind::Exception | Kind::PeerLost | Kind::HostMemory);
-        !one.kind.is_harmless() && !one.consequence && !(gone_on && may_be_caught)
+        let may_be_caught = matches!(
+            one.kind,
+            Kind::Exception
+                | Kind::PeerLost
+                | Kind::HostMemory
+                | Kind::CudaFailure
+                | Kind::CommandMissing
+                | Kind::LibraryMissing
+                | Kind::ConnectFailed
+                | Kind::NetworkRetries
+                | Kind::VerbsFailed
+        );
+        !(one.kind.is_harmless() || one.consequence || gone_on && may_be_caught)
     }
 
     fn order(&self, a: &Incident, b: &Incident) -> Ordering {

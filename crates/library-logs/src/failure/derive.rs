@@ -243,9 +243,14 @@ fn gloo_waits(facts: &mut FailureFacts) {
     }
 }
 
-/// The warning before a result code without a reason tells the reason.
+/// The last warning before a result code without a reason tells the reason.
 fn reasons_of_results(incidents: &mut [Incident]) {
-    let warning = incidents.iter().find(|one| one.kind == Kind::NcclWarning);
+    let of = |kind| move |one: &&Incident| one.kind == kind;
+    let Some(result) = incidents.iter().find(of(Kind::NcclError)).map(|one| one.line) else {
+        return;
+    };
+    let before = incidents.iter().filter(of(Kind::NcclWarning)).filter(|one| one.line < result);
+    let warning = before.max_by_key(|one| one.line);
     let Some((reason, place)) = warning.map(|one| (one.details.reason.clone(), one.place.clone()))
     else {
         return;

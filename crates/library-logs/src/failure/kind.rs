@@ -19,8 +19,8 @@ pub enum Causality {
     Crashed,
     /// A rank was killed from outside. The survivors' connections break, and their watchdogs time out.
     Killed,
-    /// A rank asked for the end of the job: its own message, if there is one, says why.
-    Asked,
+    /// A rank reported an error without a precise reason, or asked for the end of the job.
+    Reported,
     /// The ranks disagree on a collective, so that no rank is broken and all stop.
     Disagreement,
     /// A wait was too long. It follows from anything above.
@@ -75,7 +75,7 @@ kinds! {
     TooFewSlots: Refused,
     /// mpirun found no host on which it may start a rank.
     NoUsableHost: Refused,
-    /// The program to run, or a command, does not exist.
+    /// The program to run does not exist.
     ProgramMissing: Refused,
     /// A shared library is missing.
     LibraryMissing: Refused,
@@ -120,7 +120,7 @@ kinds! {
     /// A GPU met a fault of the program: an illegal address, a failed launch or assertion.
     GpuFault: Specific,
     /// Any other failure of CUDA or HIP.
-    CudaFailure: Specific,
+    CudaFailure: Reported,
     /// The host had no memory to give.
     HostMemory: Specific,
     /// The ranks call different collectives.
@@ -132,9 +132,9 @@ kinds! {
     /// SIGKILL.
     Killed: Killed,
     /// MPI_Abort.
-    MpiAbort: Asked,
+    MpiAbort: Reported,
     /// An error of an MPI call.
-    MpiError: Asked,
+    MpiError: Reported,
     /// A rank sent more than another expected.
     Truncated: Disagreement,
     /// The ranks call a collective with different sizes.
@@ -165,12 +165,18 @@ kinds! {
     ConnectFailed: Network,
     /// A NIC gave up after retransmissions.
     NetworkRetries: Network,
+    /// A call of the NIC's library failed.
+    VerbsFailed: Network,
+    /// The launcher lost its daemon on another host.
+    HostLost: Network,
     /// A result code of NCCL without a reason.
     NcclError: Unspecific,
     /// mpirun could not start its daemons.
     DaemonsNotStarted: Unspecific,
     /// A benchmark found wrong data.
     WrongData: Unspecific,
+    /// A command of a script does not exist: the script may go on without it.
+    CommandMissing: Exit,
     /// A nonzero exit code.
     ExitCode: Exit,
     /// A connection to a peer broke.

@@ -85,6 +85,30 @@ pub(super) const RULES: &[Rule] = &[
     rule("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", Kind::ProcessEnd).opens(),
     rule("CANCELLED AT ", Kind::Cancelled).read(cancelled),
     rule("srun: error: ", Kind::ProcessEnd).read(task),
+    // ORTE or PRTE has lost communication with a remote daemon.
+    rule("has lost communication with a remote daemon", Kind::HostLost).opens(),
+    // UCX below MPI.
+    rule("Transport retry count exceeded", Kind::NetworkRetries).read(|incident, line, after| {
+        incident.details.name = after.split_whitespace().nth(1).map(keep);
+        incident.details.exit_code = Some(12);
+        line.text.contains("UCX") || line.text.contains("mlx5")
+    }),
+    rule("no active messages transport to ", Kind::Unreachable).read(|incident, _, _| {
+        incident.details.name = Some("UCX".to_owned());
+        true
+    }),
+    // DeepSpeed's launcher, and Python's subprocess in others.
+    rule("exits with return code = ", Kind::ProcessEnd).read(|incident, _, after| {
+        match signed(after) {
+            Some(code) if code < 0 => incident.details.signal = u32::try_from(-code).ok(),
+            code => incident.details.exit_code = code,
+        }
+        true
+    }),
+    rule("died with <Signals.SIG", Kind::ProcessEnd).read(|incident, _, after| {
+        incident.details.signal = between(after, ": ", ">").and_then(number);
+        incident.details.signal.is_some()
+    }),
     rule("oom_kill event", Kind::OomKill).read(slurm_memory),
     rule("oom-kill event", Kind::OomKill).read(slurm_memory),
     rule("memory limit", Kind::OomKill).read(|_, line, _| {
@@ -95,6 +119,11 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Details that launchers print on lines of their own.
 pub(super) const FIELDS: &[Field] = &[
+    Field {
+        needle: "Remote daemon: ",
+        of: &[Kind::HostLost],
+        read: |i, after| i.host(after.split("on node ").nth(1).unwrap_or_default().trim()),
+    },
     Field {
         needle: "Executable: ",
         of: &[Kind::ProgramMissing],

@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
     // PyTorch's loader, torch/utils/data/_utils/signal_handling.py.
     rule("This might be caused by insufficient shared memory", Kind::ShmFull),
     rule("workers are out of shared memory", Kind::ShmFull),
-    rule("Call to ibv_", Kind::RegistrationFailed).read(verbs),
+    rule("Call to ibv_", Kind::VerbsFailed).read(verbs),
     rule("Unable to register memory (type = ", Kind::RegistrationFailed).read(
         |incident, _, after| {
             incident.details.name = Some("the plugin of libfabric".to_owned());
@@ -179,13 +179,19 @@ fn no_space(incident: &mut Incident, _: &Line<'_>, after: &str) -> bool {
     after.contains("No space left on device")
 }
 
+/// `Call to ibv_modify_qp failed with 110 Connection timed out, on dev …`, `… failed with error Cannot allocate memory`.
 fn verbs(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
     let call = after.split_whitespace().next().unwrap_or_default();
     incident.details.name = Some(keep(&format!("ibv_{call}")));
-    incident.details.reason = after.split_once("with error ").map(|(_, reason)| keep(reason));
-    if after.contains("Cannot allocate memory") {
-        incident.kind = Kind::LockedMemory;
-    }
+    incident.details.reason = after.split_once("failed with ").map(|(_, said)| {
+        let said = said.trim_start_matches("error ");
+        keep(said.split(", on dev").next().unwrap_or(said))
+    });
+    incident.kind = match after.contains("Cannot allocate memory") {
+        true => Kind::LockedMemory,
+        false if call.starts_with("reg_") => Kind::RegistrationFailed,
+        false => Kind::VerbsFailed,
+    };
     (line.warning.is_some() || line.text.contains("Last error")) && after.contains(" failed")
 }
 

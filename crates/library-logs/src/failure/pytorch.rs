@@ -96,6 +96,11 @@ pub(super) const RULES: &[Rule] = &[
         incident.details.reason = between(after, "total capacity of ", " of which").map(keep);
         true
     }),
+    rule("Did the remote server shutdown or crash?", Kind::PeerLost)
+        .read(|_, line, _| !is_warning(line)),
+    rule("NCCL communicator was aborted", Kind::Ended),
+    rule("Some NCCL operations have failed or timed out", Kind::Ended),
+    rule("successfully reached monitoredBarrier, but", Kind::Ended),
     rule("No CUDA GPUs are available", Kind::NoGpu),
     rule("No HIP GPUs are available", Kind::NoGpu),
     rule("Found no NVIDIA driver on your system", Kind::NoGpu),
@@ -168,7 +173,8 @@ fn gloo_peer(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
     let address = after.trim_start().strip_prefix('[').map(|rest| rest.replacen(']', "", 1));
     incident.details.address = address.as_deref().and_then(word);
     // NCCL's own messages have rules of their own, and a closed ssh connection is not a rank's.
-    line.text.contains("gloo") || line.text.contains("Error") || line.text.contains("c10d")
+    // PyTorch warns of stores that have gone at the end of healthy runs.
+    line.text.contains("gloo") || (line.text.contains("Error") && !is_warning(line))
 }
 
 fn unique_id(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
@@ -176,7 +182,7 @@ fn unique_id(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
     incident.rank(waiting.and_then(number));
     incident.details.others.extend(number::<u32>(after));
     incident.details.milliseconds = between(after, "timeout after ", "ms").and_then(number);
-    if after.contains("Connection reset by peer") || after.contains("Broken pipe") {
+    if !after.to_ascii_lowercase().contains("timeout") {
         incident.kind = Kind::PeerLost;
     }
     true
@@ -193,5 +199,11 @@ fn port(incident: &mut Incident, line: &Line<'_>, _: &str) -> bool {
         line.text.get(..at)?.rsplit(']').next()?.rsplit(':').next().and_then(word)
     });
     incident.details.address = port.filter(|port| port.parse::<u16>().is_ok());
-    !line.text.contains("retry")
+    // PyTorch tries both families of addresses, and warns of the first.
+    !line.text.contains("retry") && !is_warning(line)
+}
+
+/// glog's `[W1124 08:33:35.258 …`, behind any prefix.
+fn is_warning(line: &Line<'_>) -> bool {
+    line.text.contains("[W")
 }

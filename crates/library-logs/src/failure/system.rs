@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("annot allocate memory", Kind::HostMemory).read(|incident, line, _| {
         // NICs' registrations have rules of their own; UCX prints its own at healthy starts.
         incident.details.reason = Some(keep(line.bare()));
-        !["ibv_", "UCX", "NCCL"].iter().any(|word| line.text.contains(word))
+        !["ibv_", "UCX", "NCCL", "libfabric"].iter().any(|word| line.text.contains(word))
     }),
     rule("std::bad_alloc", Kind::HostMemory).read(|incident, line, _| {
         incident.details.reason = Some(keep(line.bare()));
@@ -58,11 +58,13 @@ pub(super) const RULES: &[Rule] = &[
             true
         },
     ),
-    rule(": command not found", Kind::ProgramMissing).read(|incident, line, _| {
+    rule(": command not found", Kind::CommandMissing).read(|incident, line, _| {
         let before = line.bare().split(": command not found").next().unwrap_or_default();
         incident.details.name = before.rsplit([' ', ':']).next().and_then(word);
         incident.details.name.is_some()
     }),
+    // Ray's memory monitor.
+    rule("due to the node running low on memory", Kind::OomKill),
     rule("exit code 137", Kind::Killed).read(|incident, _, _| {
         incident.details.signal = Some(9);
         true

@@ -7,6 +7,8 @@ use super::{line::Line, rule::keep};
 
 /// The most lines of a traceback, with lines of others in between.
 const MAX_LINES: u32 = 1000;
+/// The longest prefix of a traceback's lines.
+const MAX_PREFIX_BYTES: usize = 200;
 /// The most ranks whose tracebacks are open at once.
 const MAX_OPEN: usize = 1024;
 
@@ -47,6 +49,9 @@ pub(super) struct Tracebacks {
 #[derive(Debug, Default)]
 struct Open {
     lines: u32,
+    /// What stands before the first line, with 0 for every number: collectors and launchers put it, with their
+    /// times, before the others too.
+    prefix: String,
     collective: Option<String>,
 }
 
@@ -66,9 +71,11 @@ impl Tracebacks {
     }
 
     /// A traceback begins.
-    pub(super) fn begin(&mut self, rank: Option<u32>) {
-        if self.open.len() < MAX_OPEN {
-            self.open.insert(rank, Open::default());
+    pub(super) fn begin(&mut self, line: &Line<'_>) {
+        let before = line.text.split("Traceback (most").next().unwrap_or_default();
+        if self.open.len() < MAX_OPEN && before.len() <= MAX_PREFIX_BYTES {
+            let prefix = shape(before);
+            self.open.insert(line.rank, Open { prefix, ..Open::default() });
         }
     }
 
@@ -84,10 +91,11 @@ impl Tracebacks {
 
     /// Reads a line: the exception, where a traceback ends here.
     pub(super) fn read(&mut self, line: &Line<'_>) -> Option<Raised> {
-        let text = line.bare();
+        let mut text = line.bare();
         let open = self.open.get_mut(&line.rank);
         if let Some(open) = open {
             open.lines += 1;
+            text = behind(line.text, &open.prefix).unwrap_or(text);
             if let Some((_, function)) = text.split_once("distributed_c10d.py\", line ")
                 && let Some((_, name)) = function.split_once(", in ")
                 && COLLECTIVES.contains(&name.trim())
@@ -109,6 +117,34 @@ impl Tracebacks {
     pub(super) fn end(&mut self, rank: Option<u32>) {
         self.open.remove(&rank);
     }
+}
+
+/// A text with 0 for every number.
+fn shape(text: &str) -> String {
+    let mut shape = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '0'..='9' if shape.ends_with('0') => {}
+            '0'..='9' => shape.push('0'),
+            c => shape.push(c),
+        }
+    }
+    shape
+}
+
+/// What stands behind a prefix of this shape.
+fn behind<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let mut rest = text;
+    for c in prefix.chars() {
+        rest = match c {
+            '0' => {
+                let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+                (number.len() < rest.len()).then_some(number)?
+            }
+            c => rest.strip_prefix(c)?,
+        };
+    }
+    Some(rest)
 }
 
 /// `torch.OutOfMemoryError: CUDA out of memory. …`: a type's name by Python's convention, and what it says.
@@ -149,7 +185,7 @@ mod tests {
         ] {
             let line = Line::new(text, 1);
             if text.contains("Traceback") {
-                tracebacks.begin(line.rank);
+                tracebacks.begin(&line);
             }
             if let Some(one) = tracebacks.read(&line) {
                 raised.push((line.rank, one.name, one.message, tracebacks.collective(line.rank)));
@@ -165,5 +201,20 @@ mod tests {
             ]
         );
         assert!(tracebacks.is_empty());
+    }
+
+    #[test]
+    fn collectors_put_times_before_every_line() {
+        let mut tracebacks = Tracebacks::default();
+        tracebacks.begin(&Line::new(
+            "2026-11-24T08:32:19.12Z stderr F Traceback (most recent call last):",
+            1,
+        ));
+        let mut read = |text| tracebacks.read(&Line::new(text, 1)).map(|raised| raised.name);
+        assert_eq!(read("2026-11-24T08:32:19.1234Z stderr F   File \"a.py\", line 1"), None);
+        assert_eq!(
+            read("2026-11-24T08:32:20.5Z stderr F ValueError: x").as_deref(),
+            Some("ValueError")
+        );
     }
 }
