@@ -59,15 +59,23 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         exit = Exit::Usage;
     }
     let explanations = explain::explain(runs, &hardware);
-    answer(|out, colour| print(out, &explanations, arguments.json, colour))?;
+    answer(|out, colour| print(out, &explanations, arguments, colour))?;
     Ok(exit)
 }
 
-fn print(out: &mut Out, explanations: &[Explanation], json: bool, colour: bool) -> io::Result<()> {
-    if json {
-        return explanations.iter().try_for_each(|one| json_line(out, one));
+fn print(
+    out: &mut Out,
+    explanations: &[Explanation],
+    arguments: &ExplainArguments,
+    colour: bool,
+) -> io::Result<()> {
+    match arguments {
+        ExplainArguments { json: true, .. } => {
+            explanations.iter().try_for_each(|one| json_line(out, one))
+        }
+        ExplainArguments { verbose: true, .. } => explain::print_all(out, explanations, colour),
+        _ => explain::print_briefly(out, explanations, colour),
     }
-    explain::print_all(out, explanations, colour)
 }
 
 /// Prints the number of lines of a source that were not read, on stderr.

@@ -31,7 +31,7 @@ use busbw_core::{
     pairs::Pairs,
     record::{DeviceCounters, Figures, Machine},
 };
-use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
+use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
 /// One run of one test: its rows, and how they were measured. Its JSON is that of `Folded`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,6 +74,8 @@ pub struct Measurement {
     /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
     /// and printed into one text.
     pub copies: usize,
+    /// What failed, by the lines around and without a table.
+    pub failure: FailureFacts,
     /// Messages about a failure, word for word.
     pub errors: Vec<String>,
     /// What NCCL's log says.

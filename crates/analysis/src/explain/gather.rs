@@ -19,10 +19,13 @@ fn join_library(runs: &mut Vec<Measurement>) {
     if runs.iter().filter(|run| table(run)).count() != 1 {
         return;
     }
-    let silent = |run: &Measurement| run.rows.is_empty() && run.errors.is_empty();
-    let mut facts = Vec::new();
+    let silent = |run: &Measurement| {
+        run.rows.is_empty() && run.errors.is_empty() && run.failure.cause().is_none()
+    };
+    let (mut facts, mut incidents) = (Vec::new(), Vec::new());
     for run in runs.iter_mut().filter(|run| silent(run)) {
         facts.append(&mut run.library);
+        incidents.append(&mut run.failure.incidents);
     }
     if facts.is_empty() {
         return;
@@ -30,12 +33,13 @@ fn join_library(runs: &mut Vec<Measurement>) {
     runs.retain(|run| !silent(run));
     if let Some(run) = runs.iter_mut().find(|run| table(run)) {
         run.library.append(&mut facts);
+        run.failure.incidents.append(&mut incidents);
     }
 }
 
 /// Joins what the net plugin counted in several processes; adds it to the table where there is only one.
 fn join_paths(runs: &mut Vec<Measurement>) {
-    let apart = |run: &Measurement| !run.source.form.facts().benchmark;
+    let apart = |run: &Measurement| !run.source.form.facts().benchmark && !run.paths.is_empty();
     let (mut counted, mut others): (Vec<Measurement>, Vec<Measurement>) =
         runs.drain(..).partition(apart);
     let processes = counted.len();
@@ -74,6 +78,7 @@ fn join_sizes(runs: &mut Vec<Measurement>) {
                 before.rows.extend(run.rows);
                 before.rows_left_out += run.rows_left_out;
                 before.library.extend(run.library);
+                before.failure.incidents.extend(run.failure.incidents);
                 deduce(before);
             }
             _ => joined.push(run),
@@ -106,6 +111,8 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
         && (row.datatype, &row.op, row.root) == (last.datatype, &last.op, last.root)
         && before.errors.is_empty()
         && next.errors.is_empty()
+        && before.failure.cause().is_none()
+        && next.failure.cause().is_none()
         && places(before) == places(next)
 }
 

@@ -172,7 +172,7 @@ fn both(speed: f64) -> String {
     format!("{} GB/s ({:.0} Gb/s)", rate(speed), speed * 8.0)
 }
 
-fn bottleneck(explanation: &Explanation) -> String {
+pub(super) fn bottleneck(explanation: &Explanation) -> String {
     let name =
         |one: &Resource| explanation.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
     match &explanation.bottleneck {

@@ -7,6 +7,7 @@ mod counters;
 mod dips;
 mod failure;
 mod floor;
+mod log_alone;
 mod machine;
 mod memory;
 mod mpi_transports;
@@ -29,6 +30,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
     let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[
         wrong::check,
         failure::check,
+        log_alone::check,
         separate_runs::check,
         agreement::check,
         machine::check,

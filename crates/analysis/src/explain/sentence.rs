@@ -28,11 +28,7 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         {
             return capital(&first.cause);
         }
-        return if context.run.library.is_empty() {
-            "The source has no figure to explain.".to_owned()
-        } else {
-            "The source has lines of NCCL's log and no table of results: only transports can be explained.".to_owned()
-        };
+        return "The source has no figure to explain.".to_owned();
     }
     if let Some((size, device, host)) = rules::device_and_host_latency(context) {
         return format!(

@@ -74,6 +74,9 @@ pub struct ExplainArguments {
     /// Hosts, where neither the log nor the machine says how many there were
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
+    /// Say everything: every finding with its evidence, what was assumed and what is missing
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// Print each explanation as a line of JSON
     #[arg(long)]
     pub json: bool,

@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::measurement::{self, Device, Known, Measurement, Row, first_group, hosts_of};
+use crate::measurement::{self, Device, Form, Known, Measurement, Row, first_group, hosts_of};
 use busbw_core::record::Figures;
-use busbw_library_logs::nccl::Parser;
+use busbw_library_logs::{failure, nccl::Parser};
 
 use super::nccl_tests::{Columns, HeadLine, Parsed, collective_in};
 
@@ -32,6 +32,7 @@ pub(super) struct Section {
     /// A row whose figures are still to come.
     waiting: Option<Row>,
     nccl: Parser,
+    failures: failure::Parser,
     /// Ranks whose devices are listed.
     listed: HashSet<usize>,
     parameters: usize,
@@ -55,6 +56,11 @@ impl Section {
         let before = self.nccl.messages();
         self.nccl.line(line);
         self.nccl.messages() != before
+    }
+
+    /// Parses a line for what failed. Returns whether it says anything about that.
+    pub(super) fn take_failure_line(&mut self, line: &str) -> bool {
+        self.failures.line(line)
     }
 
     /// Whether a head line starts the next run.
@@ -225,8 +231,10 @@ impl Section {
     pub(super) fn finish(mut self) -> (Option<Measurement>, u64) {
         self.settle();
         let mut this = self.measurement;
-        if self.nccl.messages().read > 0 {
-            let facts = self.nccl.finish();
+        let messages = self.nccl.messages().read;
+        let facts = self.nccl.finish();
+        this.failure = self.failures.finish(&facts);
+        if messages > 0 {
             let version = facts.versions.first().map(|version| &version.what.text);
             let plain = |text: &String| text.split('+').next().unwrap_or(text).to_owned();
             this.nccl = this.nccl.or(version.map(plain));
@@ -242,8 +250,12 @@ impl Section {
         measurement::deduce(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
-        let whole = !this.rows.is_empty() || failed || headed || !this.library.is_empty();
-        (whole.then_some(this), self.cut)
+        let tells = !this.library.is_empty() || !this.failure.incidents.is_empty();
+        let table = !this.rows.is_empty() || headed;
+        if tells && !table {
+            this.source.form = Form::Log;
+        }
+        ((table || failed || tells).then_some(this), self.cut)
     }
 }
 

@@ -59,6 +59,7 @@ impl<'e> Text<'e> {
     fn read(&mut self, line: &str) {
         let header = self.nccl_tests.take_header();
         let line = &*nccl_tests::unmarked(line);
+        let failure = self.runs.section.take_failure_line(line);
         let line = &*without_bars(line);
         // What NCCL says may stand in the middle of a row: what precedes it is looked at as well.
         let (table, torn) = match before_message(line) {
@@ -74,7 +75,7 @@ impl<'e> Text<'e> {
         }
         let words = Words::of(line);
         if free && header.is_none() && !may_be_known(line, words) {
-            return self.unrecognised(line);
+            return self.unrecognised(line, failure);
         }
         // A version on a line of its own is NCCL's as well.
         if self.begin(line, words)
@@ -87,7 +88,7 @@ impl<'e> Text<'e> {
         }
         self.nccl_tests.may_begin_header(line);
         self.mentions |= words.has(Word::Bandwidth);
-        self.unrecognised(line);
+        self.unrecognised(line, failure);
     }
 
     /// Reads a line without its markup, which was not recognised with it.
@@ -112,8 +113,13 @@ impl<'e> Text<'e> {
         read
     }
 
-    fn unrecognised(&mut self, line: &str) {
+    /// Counts a line of no table; `failure` where it tells of one.
+    fn unrecognised(&mut self, line: &str, failure: bool) {
         let lines = &mut self.runs.lines;
+        if failure {
+            lines.known += 1;
+            return;
+        }
         lines.unrecognised += 1;
         if lines.examples.len() < MAX_EXAMPLES {
             lines.examples.push(keep(line));

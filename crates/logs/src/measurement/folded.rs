@@ -14,7 +14,7 @@ use busbw_core::{
     pairs::Pairs,
     record::{Machine, SCHEMA},
 };
-use busbw_library_logs::{mpi::MpiFacts, nccl::NcclFacts};
+use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
 /// A run that was imported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,6 +98,9 @@ pub struct Outcome {
     /// What was said about a failure, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
+    /// See [`Measurement::failure`].
+    #[serde(default, skip_serializing_if = "FailureFacts::is_empty")]
+    pub failure: FailureFacts,
 }
 
 impl From<Measurement> for Folded {
@@ -121,6 +124,7 @@ impl From<Measurement> for Folded {
             out_of_bounds,
             stated_average,
             copies,
+            failure,
             errors,
             library,
             mpi,
@@ -148,7 +152,13 @@ impl From<Measurement> for Folded {
             },
             rows,
             pairs,
-            end: Outcome { out_of_bounds, average_busbw: stated_average, rows_left_out, errors },
+            end: Outcome {
+                out_of_bounds,
+                average_busbw: stated_average,
+                rows_left_out,
+                errors,
+                failure,
+            },
         }
     }
 }
@@ -174,6 +184,7 @@ impl From<Folded> for Measurement {
             out_of_bounds: end.out_of_bounds,
             stated_average: end.average_busbw,
             copies: run.copies,
+            failure: end.failure,
             errors: end.errors,
             library: run.library,
             mpi: run.mpi,

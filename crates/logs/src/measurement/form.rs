@@ -18,6 +18,8 @@ pub enum Form {
     Record,
     /// What busbw's net plugin counted, without a run.
     NetStats,
+    /// The output of a job or of NCCL, without a table.
+    Log,
 }
 
 /// What a form says about every run that has it.
@@ -87,6 +89,14 @@ impl Form {
                 benchmark: false,
                 memory_in_file_name: false,
             },
+            Form::Log => FormFacts {
+                name: "a log without a table",
+                program: "the job",
+                library: NcclUse::IfLogged,
+                recorded: false,
+                benchmark: false,
+                memory_in_file_name: false,
+            },
         }
     }
 }
@@ -103,6 +113,7 @@ mod tests {
             (Form::Osu, "\"osu\""),
             (Form::Record, "\"record\""),
             (Form::NetStats, "\"net-stats\""),
+            (Form::Log, "\"log\""),
         ] {
             assert_eq!(serde_json::to_string(&form).ok().as_deref(), Some(json));
         }

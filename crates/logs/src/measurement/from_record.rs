@@ -11,6 +11,7 @@ use busbw_core::{
     plan::{BackendChoice, BufferMemory},
     record::{self, Figures, Folded},
 };
+use busbw_library_logs::failure::FailureFacts;
 
 impl Measurement {
     /// The rows that stand in the table of a record's run, and what the record knows about it.
@@ -59,6 +60,7 @@ impl Measurement {
             // A record's average leaves halves out that mean nothing; it is no claim to check.
             stated_average: None,
             copies: 1,
+            failure: FailureFacts::default(),
             errors: match end {
                 Some(end) => end.message.into_iter().collect(),
                 None => {

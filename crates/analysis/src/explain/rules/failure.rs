@@ -1,10 +1,126 @@
-//! A run that failed, or has no row.
-//! Not wrong results (`wrong`).
+//! A run that failed or hung: the cause by its log, what else it says, and what only looks like a failure.
+//! Not wrong results (`wrong`), and not which line is the cause (`busbw_library_logs::failure`).
 
-use busbw_core::finding::{Confidence, Finding, Severity};
+use busbw_core::{
+    finding::{Confidence, Finding, Severity},
+    quantity::{bytes, count, list, ranged},
+};
+use busbw_library_logs::failure::{Causality, FailureFacts, Incident, confirm, remedy, sentence};
 use busbw_logs::measurement::Measurement;
 
 use super::super::context::Context;
+
+/// Lines of a failure that are shown word for word.
+const MAX_LINES_SHOWN: usize = 3;
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let failed = match run.failure.cause() {
+        Some(cause) => Some(caused(run, cause)),
+        None => unexplained(context),
+    };
+    failed.into_iter().chain(harmless(&run.failure)).collect()
+}
+
+/// The incident that caused the others.
+fn caused(run: &Measurement, cause: &Incident) -> Finding {
+    let sentence = sentence(cause, &run.failure);
+    // Whoever reads off a rank's own words is certain; what follows from the behaviour of others is likely.
+    let confidence = match cause.kind.causality() {
+        Causality::Timeout | Causality::PeerLost | Causality::Network | Causality::Aftermath => {
+            Confidence::Likely
+        }
+        _ => Confidence::Certain,
+    };
+    let mut finding = Finding::new("failure", Severity::Error, sentence.trim_end_matches('.'))
+        .confidence(confidence)
+        .evidence(at_place(cause));
+    finding.evidence.extend(met_by(run, cause));
+    finding.evidence.extend(rows_before(run));
+    finding.evidence.extend(followed_by(&run.failure, cause));
+    finding.remedy = remedy(cause).map(str::to_owned);
+    finding.confirm = confirm(cause).map(str::to_owned);
+    finding
+}
+
+/// The line, with NCCL's source position where the line does not have it.
+fn at_place(cause: &Incident) -> String {
+    match &cause.place {
+        Some(place) if !cause.text.contains(place.as_str()) => format!("{place}: {}", cause.text),
+        _ => cause.text.clone(),
+    }
+}
+
+/// Who met it: ranks, hosts and how often.
+fn met_by(run: &Measurement, cause: &Incident) -> Option<String> {
+    let mut words = Vec::new();
+    let names: Vec<String> = cause.ranks.iter().map(|rank| format!("rank {rank}")).collect();
+    let of = run.rank_count().map_or(String::new(), |all| format!(" of {all} ranks"));
+    match names.len() {
+        0 => {}
+        1 => words.push(names.concat()),
+        n => words.push(format!(
+            "{n}{} ({})",
+            if of.is_empty() { " ranks" } else { &of },
+            ranged(&names)
+        )),
+    }
+    if !cause.hosts.is_empty() {
+        let hosts: Vec<&String> = cause.hosts.iter().collect();
+        words.push(format!("on {}", ranged(&hosts)));
+    }
+    let processes = cause.pids.len().max(cause.count as usize);
+    if processes > 1 {
+        words.push(format!(
+            "said {} by {}",
+            count(cause.count, "time"),
+            count(cause.pids.len().max(1) as u64, "process")
+        ));
+    }
+    (!words.is_empty()).then(|| format!("met by {}", words.join(", ")))
+}
+
+/// What was measured before it: those rows are valid.
+fn rows_before(run: &Measurement) -> Option<String> {
+    let largest = run.rows.iter().map(|row| row.size).max()?;
+    let rows = count(run.rows.len() as u64, "row");
+    Some(format!("{rows} up to {} were measured before, and are valid", bytes(largest)))
+}
+
+/// What else the log says of failures: it follows from the cause.
+fn followed_by(failure: &FailureFacts, cause: &Incident) -> Option<String> {
+    let others = failure.incidents.iter();
+    let others = others.filter(|one| *one != cause && !one.kind.is_harmless());
+    let lines: u64 = others.map(|one| one.count).sum();
+    (lines > 0).then(|| format!("{} of the log follow from it", count(lines, "other line")))
+}
+
+/// A failure whose cause the log does not tell.
+fn unexplained(context: &Context<'_>) -> Option<Finding> {
+    let run = context.run;
+    let confirm = match (context.by_nccl(), run.errors.is_empty()) {
+        (true, false) => "the same command with NCCL_DEBUG=INFO",
+        (true, true) => "the same command with NCCL_DEBUG=INFO, and its stderr",
+        (false, _) => "the same command, and its stderr",
+    };
+    let certain = |cause| {
+        Finding::new("failure", Severity::Error, cause)
+            .confidence(Confidence::Certain)
+            .confirm(confirm)
+    };
+    if run.errors.is_empty() {
+        let cut = run.rows.is_empty() && run.library.is_empty() && has_rows(run);
+        return cut.then(|| certain("the run has a header and no row: it was cut off, or it hung"));
+    }
+    let cause = if run.rows.is_empty() {
+        "the run failed before its first row"
+    } else {
+        "the run failed; the rows are those measured before the failure"
+    };
+    let mut finding = certain(cause).remedy("read the first message: the others follow from it");
+    finding.evidence.extend(run.errors.iter().take(MAX_LINES_SHOWN).cloned());
+    Some(finding)
+}
 
 /// Whether a test prints rows at all: OSU's start-up tests print none, and plugin statistics are no test.
 fn has_rows(run: &Measurement) -> bool {
@@ -13,54 +129,21 @@ fn has_rows(run: &Measurement) -> bool {
     !none && run.source.form.facts().benchmark
 }
 
-pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
-    let run = context.run;
-    let mut findings = Vec::new();
-    if let [first, ..] = run.errors.as_slice() {
-        let cause = if run.rows.is_empty() {
-            "the run failed before its first row"
-        } else {
-            "the run failed; the rows are those measured before the failure"
-        };
-        let mut finding = Finding::new("failure", Severity::Error, cause)
-            .confidence(Confidence::Certain)
-            .remedy("read the first message: the others follow from it")
-            .confirm(if context.by_nccl() {
-                "the same command with NCCL_DEBUG=INFO"
-            } else {
-                "the same command, and its stderr"
-            });
-        for error in run.errors.iter().take(3) {
-            finding = finding.evidence(error.clone());
-        }
-        if first.contains("busy or unavailable") {
-            finding = finding.remedy("another process holds the GPU, or it is in exclusive mode");
-        }
-        findings.push(finding);
-    } else if run.rows.is_empty() && run.library.is_empty() && has_rows(run) {
-        findings.push(
-            Finding::new(
-                "failure",
-                Severity::Error,
-                "the run has a header and no row: it was cut off, or it hung",
-            )
-            .confidence(Confidence::Certain)
-            .confirm(if context.by_nccl() {
-                "the same command with NCCL_DEBUG=INFO, and its stderr"
-            } else {
-                "the same command, and its stderr"
-            }),
-        );
+/// Warnings that healthy runs print too, in one finding.
+fn harmless(failure: &FailureFacts) -> Option<Finding> {
+    let all = failure.harmless();
+    let lines: u64 = all.iter().map(|one| one.count).sum();
+    let [first, ..] = all.as_slice() else { return None };
+    let cause = match all.as_slice() {
+        [only] => format!("a warning without harm, {}", count(only.count, "time")),
+        _ => format!("warnings without harm: {}, {} kinds", count(lines, "line"), all.len()),
+    };
+    let mut finding = Finding::new("harmless-warning", Severity::Note, cause)
+        .confidence(Confidence::Likely)
+        .evidence(first.text.clone());
+    let more: Vec<&str> = all.iter().skip(1).take(2).map(|one| one.text.as_str()).collect();
+    if !more.is_empty() {
+        finding = finding.evidence(list(&more, "and"));
     }
-    for facts in context.facts() {
-        for warning in facts.warnings.iter().take(2) {
-            findings.push(
-                Finding::new("nccl-warning", Severity::Slow, "NCCL printed a warning")
-                    .confidence(Confidence::Certain)
-                    .evidence(warning.what.text.clone()),
-            );
-        }
-    }
-    findings.truncate(4);
-    findings
+    Some(finding)
 }

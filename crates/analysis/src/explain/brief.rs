@@ -1,0 +1,179 @@
+//! An explanation in at most 12 lines, or in one where there are several: what one would send a colleague, and
+//! what to do next.
+//! Not everything that is known (`print`, `busbw explain -v`).
+
+use std::io::{self, Write};
+
+use busbw_core::{
+    finding::{Finding, Severity},
+    quantity::{bytes, count, percent, rate, time},
+};
+
+use super::{Explanation, print::bottleneck};
+
+/// Columns of a line.
+const LINE_WIDTH: usize = 100;
+/// The most lines of the sentence, behind its first one, and of the finding.
+const MAX_SENTENCE_LINES: usize = 3;
+const MAX_FINDING_LINES: usize = 2;
+
+/// Prints explanations briefly: one in up to 12 lines, several in one line each.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) -> io::Result<()> {
+    if let [only] = all {
+        return one(out, only, colour);
+    }
+    for explanation in all {
+        let subject = &explanation.subject;
+        headline(out, explanation, &format!("{subject}: {}", first_sentence(explanation)), colour)?;
+    }
+    let findings: usize = all.iter().map(|one| one.findings.len()).sum();
+    if findings > 0 {
+        writeln!(out, "  busbw explain -v says more: {}", count(findings as u64, "finding"))?;
+    }
+    Ok(())
+}
+
+/// The first line: the source, and what one would say in a sentence. It is never broken.
+fn headline(
+    out: &mut impl Write,
+    explanation: &Explanation,
+    text: &str,
+    colour: bool,
+) -> io::Result<()> {
+    let source = &explanation.source;
+    let line = if source.line > 1 { format!(", line {}", source.line) } else { String::new() };
+    let (on, off) = match (colour, worst(explanation)) {
+        (false, _) => ("", ""),
+        (true, Some(Severity::Error)) => ("\x1b[1;31m", "\x1b[0m"),
+        (true, Some(Severity::Slow | Severity::Warning)) => ("\x1b[1;33m", "\x1b[0m"),
+        (true, _) => ("\x1b[1m", "\x1b[0m"),
+    };
+    writeln!(out, "{}{line}: {on}{text}{off}", source.name)
+}
+
+fn worst(explanation: &Explanation) -> Option<Severity> {
+    explanation.findings.iter().map(|finding| finding.severity).max()
+}
+
+fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Result<()> {
+    let first = first_sentence(explanation);
+    headline(out, explanation, first, colour)?;
+    lines(out, &explanation.subject, 1)?;
+    if let Some(figures) = figures(explanation) {
+        lines(out, &figures, 2)?;
+    }
+    let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
+    lines(out, rest, MAX_SENTENCE_LINES)?;
+    // The most important finding that says what to do; of an error also what shows it.
+    let by_severity = || explanation.findings.iter();
+    let main = by_severity().find(|finding| finding.remedy.is_some()).or(by_severity().next());
+    let mut shown = 0;
+    if let Some(finding) = main {
+        shown = 1;
+        finding_lines(out, finding, &explanation.sentence)?;
+    }
+    for (name, facts) in [("missing", &explanation.missing), ("assumed", &explanation.assumed)] {
+        let new: Vec<&str> = facts
+            .iter()
+            .map(String::as_str)
+            .filter(|fact| !explanation.sentence.contains(fact))
+            .collect();
+        if !new.is_empty() {
+            lines(out, &format!("{name}: {}", new.join("; ")), 1)?;
+        }
+    }
+    if explanation.findings.len() > shown {
+        let mut rules: Vec<&str> = explanation
+            .findings
+            .iter()
+            .filter(|finding| main != Some(finding))
+            .map(|finding| &*finding.rule)
+            .collect();
+        rules.dedup();
+        let more = count((explanation.findings.len() - shown) as u64, "more finding");
+        lines(out, &format!("-v says more: {more} ({})", rules.join(", ")), 1)?;
+    }
+    Ok(())
+}
+
+/// Cause, evidence of an error, remedy and the command to run next.
+fn finding_lines(out: &mut impl Write, finding: &Finding, sentence: &str) -> io::Result<()> {
+    // Where the first letter may be a capital, the rest tells.
+    let cause = finding.cause.get(1..).unwrap_or_default();
+    if !sentence.contains(cause) || cause.is_empty() {
+        lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?;
+    }
+    let evidence = if finding.severity == Severity::Error { 3 } else { 1 };
+    for evidence in finding.evidence.iter().take(evidence) {
+        lines(out, &format!("seen: {evidence}"), 1)?;
+    }
+    if let Some(remedy) = &finding.remedy {
+        lines(out, &format!("do: {remedy}"), MAX_FINDING_LINES)?;
+    }
+    if let Some(confirm) = &finding.confirm {
+        // Not broken into lines: it is there to be copied.
+        writeln!(out, "  next: {confirm}")?;
+    }
+    Ok(())
+}
+
+/// The first sentence of what is to be said, with its full stop.
+fn first_sentence(explanation: &Explanation) -> &str {
+    let text = explanation.sentence.as_str();
+    // A full stop ends a sentence where a capital follows: not within a number or a name.
+    let ends = text.match_indices(". ").find(|(at, _)| {
+        text.get(at + 2..).is_some_and(|rest| rest.starts_with(char::is_uppercase))
+    });
+    ends.map_or(text, |(at, _)| &text[..=at])
+}
+
+/// Measured, limit, percent and bottleneck in one line; none of a source without figures.
+fn figures(explanation: &Explanation) -> Option<String> {
+    let measured = explanation.measured.as_ref()?;
+    let figure = match (measured.busbw, measured.time_us) {
+        (Some(busbw), _) => format!("{} GB/s ({:.0} Gb/s)", rate(busbw), busbw * 8.0),
+        (None, Some(us)) => time(us),
+        (None, None) => return None,
+    };
+    let mut parts = vec![format!("measured {figure} at {}", bytes(measured.size))];
+    match &explanation.limit {
+        Some(limit) => {
+            let by = limit.choice.brief();
+            let mut text = format!("limit {} GB/s {} ({by})", rate(limit.busbw), limit.rate.name());
+            if let Some(expects) = limit.nccl_expects {
+                text.push_str(&format!(", NCCL expects {}", rate(expects)));
+            }
+            parts.push(text);
+        }
+        None => parts.push("limit unknown".to_owned()),
+    }
+    parts.extend(explanation.percent.map(|value| format!("{} %", percent(value))));
+    if explanation.limit.is_some() {
+        parts.push(format!("bottleneck: {}", bottleneck(explanation)));
+    }
+    Some(parts.join("; "))
+}
+
+/// A text in lines of the usual width, `most` of them; the last one says that it was cut.
+fn lines(out: &mut impl Write, text: &str, most: usize) -> io::Result<()> {
+    let mut wrapped: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match wrapped.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= LINE_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => wrapped.push(format!("    {word}")),
+            None => wrapped.push(format!("  {word}")),
+        }
+    }
+    let cut = wrapped.len() > most;
+    wrapped.truncate(most);
+    if let (true, Some(last)) = (cut, wrapped.last_mut()) {
+        last.push_str(" …");
+    }
+    wrapped.iter().try_for_each(|line| writeln!(out, "{line}"))
+}

@@ -1,0 +1,137 @@
+//! A log without a table, explained by itself: what came up, over which network, and what was missing.
+//! Not failures (`failure`): where the log has a cause of one, it says nothing.
+
+use busbw_core::{
+    finding::{Confidence, Finding, Severity},
+    quantity::{count, list},
+};
+use busbw_library_logs::{
+    failure::Ending,
+    nccl::{Communicator, NcclFacts, Plugin, PluginState, transports_set_up},
+};
+
+use super::super::context::Context;
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    let run = context.run;
+    let alone = run.rows.is_empty() && run.errors.is_empty() && run.paths.is_empty();
+    if !alone || run.failure.cause().is_some() || (run.library.is_empty() && run.failure.is_empty())
+    {
+        return Vec::new();
+    }
+    let well = run.failure.ending() == Ending::Well;
+    if run.library.is_empty() {
+        let cause = if well {
+            "nothing failed: the run ended well"
+        } else {
+            "nothing in the log failed: its warnings are harmless"
+        };
+        return vec![note(cause)];
+    }
+    let mut cause = match (well, started(&run.library)) {
+        (true, what) => format!("nothing failed: the run ended well; {what}"),
+        (false, what) => what,
+    };
+    if let Some(network) = network(&run.library) {
+        cause.push_str(&format!(", over {network}"));
+    }
+    let missing = plugins_missing(&run.library);
+    if !missing.is_empty() {
+        let was = if missing.len() == 1 { "was" } else { "were" };
+        let names = list(&missing, "and");
+        let beginning = if well { "nothing failed: " } else { "" };
+        let rest = cause.trim_start_matches("nothing failed: ");
+        cause = format!("{beginning}the net plugin {names} {was} not found; {rest}");
+    }
+    let mut finding = note(cause).evidence(transports_set_up(&run.library));
+    finding.evidence.extend(channels(&run.library));
+    if !missing.is_empty() {
+        finding.severity = Severity::Warning;
+        finding = finding
+            .remedy("install the plugin where the loader finds it (LD_LIBRARY_PATH), or unset NCCL_NET_PLUGIN")
+            .confirm("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; the lines NET/Plugin");
+    }
+    vec![finding]
+}
+
+fn note(cause: impl Into<String>) -> Finding {
+    Finding::new("log-without-table", Severity::Note, cause).confidence(Confidence::Certain)
+}
+
+/// `NCCL 2.32.3 came up: 8 ranks on 2 hosts`.
+fn started(library: &[NcclFacts]) -> String {
+    let version = library.iter().flat_map(|facts| &facts.versions).next();
+    let version = version.map_or(String::new(), |version| {
+        format!(" {}", version.what.text.split('+').next().unwrap_or_default())
+    });
+    let Some(largest) = largest(library) else {
+        return format!("NCCL{version} was loaded, and the log names no communicator");
+    };
+    let ready = largest.ranks.iter().filter(|rank| rank.initialized).count();
+    let ranks = count(u64::from(largest.nranks), "rank");
+    let hosts = hosts(largest).map_or(String::new(), |n| format!(" on {}", count(n, "host")));
+    match ready {
+        0 => format!(
+            "NCCL{version}: {ranks}{hosts}, and no rank says that its communicator is complete"
+        ),
+        n if n >= largest.nranks as usize => format!("NCCL{version} came up: {ranks}{hosts}"),
+        n => format!("NCCL{version} came up on {n} of {ranks}{hosts} whose output is here"),
+    }
+}
+
+fn largest(library: &[NcclFacts]) -> Option<&Communicator> {
+    library.iter().flat_map(|facts| &facts.communicators).max_by_key(|one| one.nranks)
+}
+
+/// The hosts of a communicator: as NCCL counts nodes, else those whose ranks are listed.
+fn hosts(one: &Communicator) -> Option<u64> {
+    let mut names: Vec<&str> = one.ranks.iter().map(|rank| rank.host.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    // NVLink across hosts makes one node of them.
+    let listed = one.ranks.len() == one.nranks as usize;
+    match (one.nodes, listed) {
+        (_, true) => Some(names.len() as u64),
+        (nodes, false) => nodes.map(u64::from),
+    }
+}
+
+/// The networks that communicators use, and whether GPUs' memory is reached directly.
+fn network(library: &[NcclFacts]) -> Option<String> {
+    let mut names: Vec<&str> =
+        library.iter().flat_map(|facts| facts.networks.keys()).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    let direct = library.iter().any(|facts| !facts.gpu_direct.is_empty());
+    let direct = if direct { " with GPU Direct RDMA" } else { "" };
+    (!names.is_empty()).then(|| format!("network {}{direct}", list(&names, "and")))
+}
+
+fn channels(library: &[NcclFacts]) -> Option<String> {
+    let channels = library.iter().flat_map(|facts| &facts.channels).max_by_key(|one| one.said)?;
+    let what = channels.what;
+    Some(format!(
+        "{} for collectives, {} for messages",
+        count(u64::from(what.coll), "channel"),
+        what.p2p
+    ))
+}
+
+/// Net plugins that a variable asked for and that no library gives.
+fn plugins_missing(library: &[NcclFacts]) -> Vec<&str> {
+    let asked = |name: &str| {
+        library.iter().any(|facts| {
+            let values = facts.environment.get("NCCL_NET_PLUGIN");
+            values.is_some_and(|values| values.keys().any(|value| name.contains(value.as_str())))
+        })
+    };
+    let plugins = library.iter().flat_map(|facts| &facts.plugins).map(|counted| &counted.what);
+    let mut missing: Vec<&str> = plugins
+        .filter(|Plugin { kind, state, .. }| kind == "net" && *state == PluginState::Missing)
+        .map(|plugin| plugin.name.as_str())
+        .filter(|name| asked(name))
+        .collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
+}
