@@ -15,6 +15,7 @@ mod placement;
 mod print;
 mod rules;
 mod sentence;
+mod verdict;
 
 use std::cmp::Reverse;
 
@@ -29,6 +30,7 @@ pub use context::Measured;
 pub use hardware::Hardware;
 pub use limit::{Ceiling, CrossedResource, RateKind};
 pub use print::{print, print_all};
+pub use verdict::Verdict;
 
 use context::Context;
 
@@ -42,6 +44,8 @@ pub struct Explanation {
     pub explain_schema: u32,
     /// Where it was read.
     pub source: Source,
+    /// The verdict in one word.
+    pub verdict: Verdict,
     /// The test, its ranks, hosts and devices, in a few words.
     pub subject: String,
     /// The measured figure; none where the source has none.
@@ -98,6 +102,7 @@ fn explain_one(context: &Context<'_>) -> Explanation {
     Explanation {
         explain_schema: SCHEMA,
         source: context.run.source.clone(),
+        verdict: verdict::verdict(context, &findings),
         subject: context.subject(),
         measured: context.measured.clone(),
         limit: context.ceiling.clone(),

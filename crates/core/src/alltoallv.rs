@@ -126,7 +126,7 @@ impl Traffic {
     }
 
     /// Whether the traffic comes from a matrix file.
-    pub const fn is_matrix(&self) -> bool {
+    pub(crate) const fn is_matrix(&self) -> bool {
         matches!(self, Traffic::Matrix { .. })
     }
 
@@ -182,7 +182,7 @@ impl Traffic {
     }
 
     /// The largest send and receive totals of any rank, in elements.
-    pub fn largest_totals(
+    pub(crate) fn largest_totals(
         &self,
         ranks: usize,
         total: usize,

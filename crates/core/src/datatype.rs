@@ -69,7 +69,7 @@ impl DataType {
     }
 
     /// Whether it is an integer with a sign.
-    pub const fn is_signed(self) -> bool {
+    pub(crate) const fn is_signed(self) -> bool {
         matches!(self, DataType::Int8 | DataType::Int32 | DataType::Int64)
     }
 

@@ -36,12 +36,12 @@ impl FloatFormat {
     }
 
     /// Significant bits: integers of at most this many bits are exact.
-    pub const fn significant_bits(self) -> u32 {
+    pub(crate) const fn significant_bits(self) -> u32 {
         self.mantissa_bits + 1
     }
 
     /// What the stored exponent is more than the exponent; 2^(1 − bias) is the smallest normal number.
-    pub const fn bias(self) -> i32 {
+    pub(crate) const fn bias(self) -> i32 {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
@@ -72,7 +72,7 @@ impl FloatFormat {
     /// Bits of `value`, which must be 0 or a normal number of the format with at most its significant
     /// bits; for formats within f32. This form vectorises.
     #[inline(always)]
-    pub const fn encode_exact_f32(self, value: f32) -> u32 {
+    pub(crate) const fn encode_exact_f32(self, value: f32) -> u32 {
         let bits = value.to_bits();
         let magnitude = (bits & 0x7fff_ffff) >> (23 - self.mantissa_bits);
         let rebias = ((127 - self.bias()) as u32) << self.mantissa_bits;
@@ -82,7 +82,7 @@ impl FloatFormat {
 
     /// Bits of `numerator` × 2^`exponent` / `denominator`, rounded to nearest, ties to even;
     /// subnormals and a signed zero included, values beyond the largest become the largest.
-    pub fn encode_ratio(self, numerator: i64, denominator: u64, exponent: i32) -> u64 {
+    pub(crate) fn encode_ratio(self, numerator: i64, denominator: u64, exponent: i32) -> u64 {
         if numerator == 0 || denominator == 0 {
             return 0;
         }
@@ -145,7 +145,8 @@ impl FloatFormat {
 
     /// Bits of an f32, to nearest even, values beyond the largest become the largest
     /// (as CUDA's `__NV_SATFINITE` conversions), NaN becomes the format's NaN.
-    pub fn encode_f32(self, value: f32) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn encode_f32(self, value: f32) -> u64 {
         let bits = u64::from(value.to_bits());
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
         if value.is_nan() {

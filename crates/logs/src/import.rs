@@ -45,7 +45,7 @@ pub use text::Text;
 const FORMATS: &[Listed] = &[Listed::of::<osu::Table>()];
 
 /// Maximum of runs of one source kept by [`read`]; further runs are counted.
-pub const MAX_RUNS: usize = 4096;
+pub(crate) const MAX_RUNS: usize = 4096;
 
 /// Why a source cannot be read.
 #[derive(Debug, Error)]

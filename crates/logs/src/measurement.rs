@@ -23,7 +23,7 @@ pub use deduction::deduce;
 pub use folded::{Folded, Imported, Outcome};
 pub use form::{Form, FormFacts, NcclUse};
 pub use from_record::version_text;
-pub use groups::{first_group, hosts_of};
+pub(crate) use groups::{first_group, hosts_of};
 
 use busbw_core::{
     Collective, DataType,
@@ -185,7 +185,7 @@ impl<T> Known<T> {
     }
 
     /// A value that follows from other figures.
-    pub fn deduced(value: T) -> Known<T> {
+    pub(crate) fn deduced(value: T) -> Known<T> {
         Known { value, origin: Origin::Deduced }
     }
 }

@@ -12,6 +12,7 @@ mod counters;
 mod differences;
 mod doctor;
 mod explain;
+mod explain_cases;
 mod explain_fit;
 mod explain_paths;
 mod faults;

@@ -158,10 +158,3 @@ impl SlowSubject {
         if unit.more_is_better() { -(-part).ln_1p() } else { part.ln_1p() }
     }
 }
-
-impl PairsAssessment {
-    /// Whether no subject is slow, and every class has a verdict.
-    pub fn is_healthy(&self) -> bool {
-        self.slow.is_empty() && self.unjudged.is_empty()
-    }
-}

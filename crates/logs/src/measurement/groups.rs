@@ -10,7 +10,7 @@ use busbw_core::record::Figures;
 impl Measurement {
     /// Takes the group of the rows that do not say theirs from the list of devices: nccl-tests prints
     /// the rows of rank 0's communicator only. A run of one communicator has rows without a group.
-    pub fn settle_groups(&mut self) {
+    pub(crate) fn settle_groups(&mut self) {
         let listed: BTreeSet<u64> = self.devices.iter().filter_map(|device| device.group).collect();
         let first = first_of(&self.devices);
         let said = self.rows.iter().filter_map(|row| row.group);
@@ -94,13 +94,13 @@ fn first_of(devices: &[Device]) -> Option<u64> {
 }
 
 /// The devices of rank 0's communicator; all of them where the list knows no groups.
-pub fn first_group(devices: &[Device]) -> Vec<&Device> {
+pub(crate) fn first_group(devices: &[Device]) -> Vec<&Device> {
     let first = first_of(devices);
     devices.iter().filter(|device| device.group == first).collect()
 }
 
 /// How many hosts devices are on; none of no device.
-pub fn hosts_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Option<usize> {
+pub(crate) fn hosts_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Option<usize> {
     let hosts: BTreeSet<&str> = devices.into_iter().map(|device| device.host.as_str()).collect();
     Some(hosts.len()).filter(|hosts| *hosts > 0)
 }

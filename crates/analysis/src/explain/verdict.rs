@@ -1,0 +1,71 @@
+//! The verdict on a run in one word, for scripts.
+//! Not the reasons: findings carry those.
+
+use std::fmt;
+
+use busbw_core::finding::{Finding, Severity};
+use busbw_hardware::limits::Rating;
+use busbw_library_logs::failure::{Causality, Ending};
+use serde::Serialize;
+
+use super::context::Context;
+
+/// What became of a run, and how good its figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The run failed.
+    Failed,
+    /// A rank waited for others that did not come; the log may end there.
+    Hanging,
+    /// Data or figures are wrong, or are not what they seem.
+    WrongFigures,
+    /// Performance is lost.
+    Slow,
+    /// The largest size still gains, so that nothing limits the run yet.
+    NotThereYet,
+    /// The figures are as good as those of a healthy machine.
+    Healthy,
+    /// Nothing failed, and there is no limit to hold figures against.
+    Unknown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Failed => "failed",
+            Verdict::Hanging => "hanging",
+            Verdict::WrongFigures => "wrong-figures",
+            Verdict::Slow => "slow",
+            Verdict::NotThereYet => "not-there-yet",
+            Verdict::Healthy => "healthy",
+            Verdict::Unknown => "unknown",
+        })
+    }
+}
+
+/// The verdict on a run with these findings.
+pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
+    let failure = &context.run.failure;
+    if let Some(cause) = failure.cause() {
+        let waited = cause.kind.causality() == Causality::Timeout;
+        return match waited || failure.ending() == Ending::Waiting {
+            true => Verdict::Hanging,
+            false => Verdict::Failed,
+        };
+    }
+    let worst = |severity| findings.iter().find(|finding| finding.severity == severity);
+    match (worst(Severity::Error), context.judgement.rating) {
+        (Some(error), _) if error.rule == "failure" => Verdict::Failed,
+        (Some(_), _) => Verdict::WrongFigures,
+        (None, _) if findings.iter().any(|finding| finding.rule == "not-there-yet") => {
+            Verdict::NotThereYet
+        }
+        (None, Some(Rating::Below | Rating::FarBelow)) => Verdict::Slow,
+        (None, Some(Rating::Above | Rating::At | Rating::AsExpected | Rating::Healthy)) => {
+            Verdict::Healthy
+        }
+        (None, None) if worst(Severity::Slow).is_some() => Verdict::Slow,
+        (None, None) => Verdict::Unknown,
+    }
+}
