@@ -5,7 +5,8 @@
 #
 # usage: tools/release.sh [--quick] [--debian-rust]
 #
-#   --quick         x86-64 only: build, look into the file, install the wheel, run it
+#   --quick         x86-64 only, by the profile "release", which builds in half the time and is a half
+#                   larger: build, look into the file, install the wheel, run it
 #   --debian-rust   aarch64 with the compiler and standard library of Debian's packages, unpacked
 #                   below target/, also where rustup has that standard library
 #   --help          this text
@@ -32,6 +33,10 @@ for word in "$@"; do
         ;;
     esac
 done
+
+# What is released is made by the profile "dist" of Cargo.toml.
+profile=dist
+[ -z "$quick" ] || profile=release
 
 # The oldest glibc that Rust supports. Newer ones would give busbw nothing.
 glibc=2.17

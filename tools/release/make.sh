@@ -63,8 +63,7 @@ print(next(p["version"] for p in packages if p["name"] == "busbw"),
         RUSTFLAGS+=" --remap-path-prefix=$sources=crates"
     done
     unset CARGO_ENCODED_RUSTFLAGS
-    # Stripped: the release profile has no line tables, names would be another MB, and a panic names its line anyway.
-    export RUSTFLAGS CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_TARGET_DIR=$target
+    export RUSTFLAGS CARGO_TARGET_DIR=$target
     export CARGO_TERM_COLOR=never PIP_DISABLE_PIP_VERSION_CHECK=1 BUSBW_NO_RECORD=1
 }
 
@@ -73,7 +72,7 @@ print(next(p["version"] for p in packages if p["name"] == "busbw"),
 build() {
     local wheels=$work/wheel-$1 tag=manylinux_${glibc/./_}
     rm -rf "$wheels"
-    maturin build --release --locked --zig --target "$1-unknown-linux-gnu" \
+    maturin build --profile "$profile" --locked --zig --target "$1-unknown-linux-gnu" \
         --compatibility "$tag" --out "$wheels" >"$work/build.log" 2>&1 || {
         cat "$work/build.log" >&2
         fail "the build for $1"
