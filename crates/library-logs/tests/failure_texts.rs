@@ -272,6 +272,73 @@ therefore will terminate the job.",
         "Rank 1 lost the connection to a peer: that rank ended, or the network failed.",
     ),
     (
+        "NVIDIA/nccl-tests issue 166",
+        "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused connection abort
+ubuntu:39964:40075 [0] NCCL INFO misc/socket.cc:564 -> 2
+ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect from rank 0, retcode 2
+ubuntu:39964:40049 [5] NCCL INFO Channel 20 : 5[5] -> 4[4] via SHM/direct/direct
+ubuntu:39964:40044 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer node1<57557>
+ubuntu:39964:40044 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x7f6f18cb7f40
+ubuntu: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers / '
+ .. ubuntu pid 39964: Test failure common.cu:842",
+        Kind::ConnectFailed,
+        "A process on ubuntu cannot connect to 10.0.0.2<45763>: Software caused connection abort.",
+    ),
+    (
+        "NVIDIA/nccl issue 629",
+        "A03-R28-I49-3-9000018:46841:46987 [0] include/socket.h:428 NCCL WARN Net : Call to recv from 11.127.49.2<36048> failed : Connection reset by peer
+A03-R28-I49-3-9000018:46841:46987 [0] NCCL INFO transport/net_ib.cc:619 -> 2
+A03-R28-I49-2-6000166:104934:104934 [1] init.cc:204 NCCL WARN Cuda failure 'an illegal memory access was encountered'
+A03-R28-I49-2-6000166:104934:104934 [1] NCCL INFO init.cc:990 -> 1
+A03-R28-I49-2-6000166: Test NCCL failure common.cu:497 'unhandled cuda error'
+ .. A03-R28-I49-2-6000166 pid 104934: Test failure common.cu:587",
+        Kind::GpuFault,
+        "A process on A03-R28-I49-2-6000166 met a fault of a GPU program: an illegal memory access was encountered at init.cc:204.",
+    ),
+    (
+        "vllm-project/vllm issue 4108",
+        "(RayWorkerVllm pid=7046) [E ProcessGroupNCCL.cpp:916] [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
+(RayWorkerVllm pid=7046) CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+(RayWorkerVllm pid=7046) Fatal Python error: Aborted",
+        Kind::GpuFault,
+        "Rank 0 met a fault of a GPU program: an illegal memory access was encountered.",
+    ),
+    (
+        "torch/utils/data/dataloader.py, and the watchdog of another rank",
+        "[rank3]: Traceback (most recent call last):
+[rank3]:   File \"train.py\", line 10, in <module>
+[rank3]: RuntimeError: DataLoader worker (pid 12345) is killed by signal: Killed. 
+[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=_ALLGATHER_BASE, NumelIn=5, NumelOut=40, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
+        Kind::Killed,
+        "A data loader of rank 3 was killed by signal 9 (SIGKILL).",
+    ),
+    (
+        "PRRTE's help-prun.txt (Open MPI 5)",
+        "--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-host1-78@1,3] Exit code:    1
+--------------------------------------------------------------------------",
+        Kind::ExitCode,
+        "Rank 3 exited with code 1.",
+    ),
+    (
+        "Slurm's srun",
+        "srun: error: Unable to create step for job 1234: Memory required by task is not available",
+        Kind::StepRefused,
+        "Slurm did not start the job step: Unable to create step for job 1234: Memory required by task is not available.",
+    ),
+    (
+        "torch 2.2, of a result without a rule",
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, internal error - please report this issue to the NCCL developers, NCCL version 2.20.5
+[rank0]: ncclInternalError: Internal check failed.
+[rank0]: Last error:
+[rank0]: Failed to CUDA calloc async 24 bytes",
+        Kind::NcclError,
+        "NCCL failed on rank 0: internal error: Failed to CUDA calloc async 24 bytes.",
+    ),
+    (
         "MPICH's MPI_Abort",
         "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1",
         Kind::MpiAbort,
