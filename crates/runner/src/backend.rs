@@ -1,4 +1,4 @@
-//! The backends: the code that moves the bytes. Each is a folder, with a `factory` and one line in [`factory`].
+//! The backends: the code that moves the bytes. Each is a folder with a `factory`, and one line in `factory()` below.
 //! Not measurement: a backend runs the operations it is given and returns how long they took.
 
 mod channel;

@@ -1,7 +1,7 @@
 //! From options as typed to a plan: defaults by name, checks, and what is waived on this backend.
 //! Not the memory cap, which needs the machine and comes when ranks are launched.
 //!
-//! [`ranks`] and their backend come first, then the [`part`] that the kind of benchmark decides, then [`timing`]; the
+//! `ranks` and their backend come first, then the `part` that the kind of benchmark decides, then `timing`; the
 //! rest is the same for all.
 
 mod backend;
