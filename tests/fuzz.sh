@@ -35,20 +35,19 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 artifacts=$root/fuzz/artifacts
 mkdir -p "$artifacts"
-bad=0
-for target in "${targets[@]}"; do
+
+# Fuzzes one target; what there is to say goes to stdout, and 1 is returned where something is wrong.
+fuzz() {
+    local target=$1 log=$work/$1.log rc=0 runs coverage share bad=0
     # New inputs go to the first folder and are dropped; the committed corpus is only read.
     mkdir "$work/$target"
-    log=$work/$target.log
-    rc=0
     "$built/$triple/release/$target" -max_total_time="$seconds" -max_len="${longest[$target]}" \
         -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$artifacts/$target-" \
         "$work/$target" "$root/fuzz/corpus/$target" >"$log" 2>&1 || rc=$?
     if [ $rc -ne 0 ]; then
-        echo "$target: FAILED with exit code $rc; the input is in fuzz/artifacts" >&2
-        grep -v -E '	(NEW|REDUCE|pulse)' "$log" | tail -n 60 >&2
-        bad=1
-        continue
+        echo "$target: FAILED with exit code $rc; the input is in fuzz/artifacts"
+        grep -v -E '	(NEW|REDUCE|pulse)' "$log" | tail -n 60
+        return 1
     fi
     runs=$(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$log")
     coverage=$(sed -n 's/.*DONE *cov: \([0-9]*\).*/\1/p' "$log")
@@ -56,12 +55,31 @@ for target in "${targets[@]}"; do
     echo "$target: ${runs:-no} runs, coverage ${coverage:-none}, parse share ${share:-none} %, no crash"
     # No coverage means no feedback, and a missing share counts as none.
     if [ "${coverage:-0}" -lt 100 ]; then
-        echo "$target: FAILED: coverage is not measured; were the compiler's flags taken?" >&2
+        echo "$target: FAILED: coverage is not measured; were the compiler's flags taken?"
         bad=1
     fi
     if ! awk -v share="${share:-0}" -v least=$least 'BEGIN { exit !(share >= least) }'; then
-        echo "$target: FAILED: less than $least % of its inputs parsed, so it tests next to nothing" >&2
+        echo "$target: FAILED: less than $least % of its inputs parsed, so it tests next to nothing"
         bad=1
     fi
+    return $bad
+}
+
+# A target runs on one core: as many at a time as there are cores.
+bad=0 running=0
+for target in "${targets[@]}"; do
+    if [ $running -ge "$(nproc)" ]; then
+        wait -n || bad=1
+        running=$((running - 1))
+    fi
+    fuzz "$target" >"$work/$target.said" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    wait -n || bad=1
+    running=$((running - 1))
+done
+for target in "${targets[@]}"; do
+    cat "$work/$target.said"
 done
 exit $bad

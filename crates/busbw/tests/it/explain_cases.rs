@@ -58,7 +58,7 @@ fn without_names(text: &str, names: &[String]) -> String {
 
 /// How an output differs from what a case wants; empty if it does not.
 fn differences(case: &[&str], names: &[String], here: &Path) -> Vec<String> {
-    let [_, class, command, verdict, first_line, must, must_not, severity, _] = case else {
+    let [_, _, command, verdict, first_line, must, must_not, severity, _] = case else {
         return vec![format!("{} columns", case.len())];
     };
     let arguments: Vec<&str> = command.split(' ').collect();
@@ -83,7 +83,7 @@ fn differences(case: &[&str], names: &[String], here: &Path) -> Vec<String> {
         }
     }
     if arguments[0] == "explain" {
-        differences.extend(explain_differs(&arguments, here, verdict, severity, &stdout, *class));
+        differences.extend(explain_differs(&arguments, here, verdict, severity, &stdout));
     }
     differences
 }
@@ -95,7 +95,6 @@ fn explain_differs(
     verdict: &str,
     severity: &str,
     stdout: &str,
-    _class: &str,
 ) -> Vec<String> {
     const SEVERITIES: [&str; 7] = ["fine", "absent", "note", "unknown", "warning", "slow", "error"];
     const VERDICTS: [&str; 7] =
