@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(cell, Subject::Cell { from: 0, to: 1 });
         assert_eq!(others, [Subject::Sender { rank: 0 }, Subject::Receiver { rank: 1 }]);
         let verdict = first_look(&[0, 1], Some(Subject::Rank { rank: 0 }), 7);
-        assert!(verdict.findings.is_empty() && verdict.unjudged.is_empty());
+        assert!(verdict.slow.is_empty() && verdict.unjudged.is_empty());
     }
 
     #[test]
