@@ -27,7 +27,7 @@ impl Cell {
     /// Runs and judges it; how long it took from the last signal to the end.
     fn run(self) -> Duration {
         let mut running = Bench::new(&self.moment.words(self.shape)).start();
-        self.moment.reach(&mut running);
+        self.moment.reach(&mut running, self.shape);
         let (pid, signal) = (running.pid(), aftermath::interrupt());
         let send = || match Pid::from_raw(pid as i32) {
             Some(group) if self.whole_group => drop(kill_process_group(group, signal)),

@@ -25,7 +25,7 @@ struct Cell {
 impl Cell {
     fn run(self) {
         let mut running = Bench::new(&self.moment.words(self.shape)).start();
-        self.moment.reach(&mut running);
+        self.moment.reach(&mut running, self.shape);
         if self.stopped {
             aftermath::signal(running.pid(), Signal::STOP);
             std::thread::sleep(Duration::from_millis(200));

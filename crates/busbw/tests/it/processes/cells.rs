@@ -78,8 +78,8 @@ impl Moment {
         }
     }
 
-    /// Waits until the run is there.
-    pub fn reach(self, running: &mut Running) {
+    /// Waits until a run of this shape is there, with the rows before.
+    pub fn reach(self, running: &mut Running, shape: Shape) {
         match self {
             Moment::Joining => {
                 aftermath::until(SOON, "a rank", || (!running.ranks().is_empty()).then_some(()));
@@ -93,7 +93,9 @@ impl Moment {
                 if let Moment::Held(phase) = self
                     && phase != Phase::Start
                 {
-                    let least = Moment::row(phase) - usize::from(phase == Phase::End);
+                    // A rank that stops its own process may take the last report with it.
+                    let silent = phase == Phase::End && shape == Shape::Threads;
+                    let least = Moment::row(phase) - usize::from(silent);
                     aftermath::until(SOON, "the rows before", || {
                         let table = running.stdout();
                         let there = table.contains("(elements)") && rows(&table).len() >= least;
