@@ -1,4 +1,4 @@
-//! Logs of NCCL: whole, torn, glued, prefixed by launchers; and what MPI says in between.
+//! Logs of NCCL: whole, torn, glued, prefixed by launchers; what MPI says in between, and what failed.
 //! Not whether a fact is right; the tests beside the code say that.
 #![no_main]
 
@@ -7,6 +7,7 @@ use busbw_fuzz::{
     share,
 };
 use busbw_library_logs::{
+    failure::{self, FailureFacts},
     mpi as mpi_log,
     mpi::{CaptureDisabled, MpiFacts, transports_named},
     nccl::{NcclFacts, Parser, parse, transports_set_up},
@@ -31,7 +32,17 @@ fuzz_target!(|data: &[u8]| {
     let tagged: String = text.split('\n').map(|line| format!("[1,0]<stdout>:{line}\n")).collect();
     assert_eq!(parse(&tagged).messages, facts.messages);
     by_mpi(&text);
+    by_failures(&text, &facts);
 });
+
+fn by_failures(text: &str, nccl: &NcclFacts) {
+    let facts = failure::parse(text, nccl);
+    let json = serde_json::to_string(&facts).expect("facts are JSON");
+    assert_eq!(serde_json::from_str::<FailureFacts>(&json).expect("and back"), facts);
+    for incident in &facts.incidents {
+        assert!(failure::sentence(incident, &facts).ends_with('.'));
+    }
+}
 
 fn by_mpi(text: &str) {
     let mut parser = mpi_log::Parser::default();

@@ -55,6 +55,7 @@ enum Target {
     Traceback,
     Progress,
     Warning,
+    LastError,
     EndedWell,
     InitStart,
 }
@@ -79,6 +80,7 @@ static WORDS: LazyLock<Option<Words>> = LazyLock::new(|| {
         ("last completed work: ", Target::Progress),
         ("last completed NCCL work: ", Target::Progress),
         ("NCCL WARN", Target::Warning),
+        ("Last error:", Target::LastError),
         ("Collective test concluded", Target::EndedWell),
         ("# Avg bus bandwidth", Target::EndedWell),
         ("Destroy COMPLETE", Target::EndedWell),
@@ -102,6 +104,8 @@ pub struct Parser {
     progress: BTreeMap<(String, u32), (u64, u64)>,
     /// The rank of PyTorch's newest message, and its line.
     following: Option<(u32, u64)>,
+    /// The rank and line of a `Last error:`, whose next line is the reason of the open incident.
+    last_error: Option<(Option<u32>, u64)>,
     ended_well: Option<u64>,
     init_start: Option<u64>,
     /// For each word, the newest line that has it.
@@ -130,7 +134,7 @@ impl Parser {
         let text = plain(unwrapped(line));
         let text = &text[..text.floor_char_boundary(MAX_LINE_BYTES)];
         self.search(words, text);
-        if self.found.is_empty() && self.tracebacks.is_empty() {
+        if self.found.is_empty() && self.tracebacks.is_empty() && self.last_error.is_none() {
             return false;
         }
         let mut line = Line::new(text, self.lines);
@@ -168,7 +172,11 @@ impl Parser {
                 Target::Progress => told |= self.note_progress(&line).is_some(),
                 Target::EndedWell => self.ended_well = Some(self.lines),
                 Target::InitStart => self.init_start = Some(self.lines),
-                Target::Rule(_) | Target::Field(_) | Target::Elastic(_) | Target::Warning => {}
+                Target::Rule(_)
+                | Target::Field(_)
+                | Target::Elastic(_)
+                | Target::Warning
+                | Target::LastError => {}
             }
         }
         if let Some(warning) = line.warning.filter(|_| !typed) {
@@ -178,6 +186,7 @@ impl Parser {
             self.incidents.add(incident);
             told = true;
         }
+        told |= self.reason(&line, typed);
         told |= self.raised(&line, typed);
         self.found = found;
         told
@@ -224,6 +233,25 @@ impl Parser {
             self.incidents.add(incident);
         }
         true
+    }
+
+    /// PyTorch repeats NCCL's last warning behind `Last error:`; a text without a rule is the reason itself.
+    fn reason(&mut self, line: &Line<'_>, typed: bool) -> bool {
+        if line.text.trim_end().ends_with("Last error:") {
+            self.last_error = Some((line.rank, self.lines));
+            return false;
+        }
+        let Some((rank, since)) = self.last_error else { return false };
+        if self.lines > since + MAX_FOLLOWING_LINES {
+            self.last_error = None;
+        } else if rank == line.rank && !line.bare().trim().is_empty() {
+            self.last_error = None;
+            let open = self.open.as_mut().filter(|open| open.kind == Kind::NcclError && !typed);
+            let Some(open) = open else { return false };
+            open.details.reason.get_or_insert_with(|| rule::keep(line.bare()));
+            return true;
+        }
+        false
     }
 
     fn close(&mut self) {

@@ -1,5 +1,6 @@
-//! Texts of real runs that tests/failed_runs does not make: other launchers, releases and vendors, each with its source.
-//! The sentence is what a user reads first, word for word.
+//! Texts that tests/failed_runs does not make, of other launchers, releases and vendors. A source that names an issue
+//! is a real run's text, shortened, but for what is said to be composed; a text in the form of a program's messages
+//! was not seen in a run. The sentence is what a user reads first, word for word.
 
 use busbw_library_logs::{
     failure::{self, FailureFacts, Kind, confirm, remedy, sentence},
@@ -24,7 +25,7 @@ srun: error: nid01935: tasks 8-15: Terminated",
         "Slurm ended the job at its time limit.",
     ),
     (
-        "ufs-community/ufs-weather-model pull request 907",
+        "ufs-community/ufs-weather-model pull request 907; composed: the second line",
         "  0: slurmstepd: error: *** STEP 25551887.0 ON h19c25 CANCELLED AT 2021-11-23T19:29:13 DUE TO TIME LIMIT ***
 srun: error: h19c25: tasks 0-39: Killed",
         Kind::TimeLimit,
@@ -84,7 +85,7 @@ This typically refers to a problem with your application.",
         "A process on NeuroRTX6000 was killed by signal 9 (SIGKILL).",
     ),
     (
-        "bsc-performance-tools/extrae issue 101 (Intel MPI)",
+        "bsc-performance-tools/extrae issue 101 (Intel MPI); composed: the first signal",
         "===================================================================================
 =   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
 =   RANK 6 PID 2447372 RUNNING AT node0009
@@ -120,13 +121,13 @@ zgiot:1183664:1184669 [0] NCCL INFO socketPollConnect: connect returned No route
         "A process on zgiot cannot connect to a peer: No route to host.",
     ),
     (
-        "NVIDIA/nccl-tests issue 206",
+        "NVIDIA/nccl-tests issue 206; composed: the host",
         "node1:10:20 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
         Kind::LockedMemory,
         "A process on node1 may not lock the memory that the NIC needs (ibv_reg_mr_iova2 failed at misc/ibvwrap.cc:278): the limit of locked memory is too low.",
     ),
     (
-        "NVIDIA/nccl-tests issue 208",
+        "NVIDIA/nccl-tests issue 208; composed: the last line",
         "noodle-4090-0:1896106:1896121 [1] enqueue.cc:47 NCCL WARN Cuda failure 'named symbol not found'
 noodle-4090-0: Test NCCL failure common.cu:954 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '
  .. noodle-4090-0 pid 1896106: Test failure common.cu:844",
@@ -134,7 +135,7 @@ noodle-4090-0: Test NCCL failure common.cu:954 'unhandled cuda error (run with N
         "A process on noodle-4090-0 has no code for this GPU's architecture: named symbol not found at enqueue.cc:47.",
     ),
     (
-        "vllm-project/vllm issue 19890",
+        "vllm-project/vllm issue 19890; composed: the host and the last line",
         "host:10:20 [0] enqueue.cc:1556 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'
 terminate called after throwing an instance of 'c10::DistBackendError'",
         Kind::GpuFault,
@@ -149,14 +150,14 @@ sharbox-ultra: Test NCCL failure common.cu:1285 'internal error - please report 
         "NCCL failed on a process on sharbox-ultra: internal error at common.cu:1285.",
     ),
     (
-        "ROCm/rccl-tests issue 120",
+        "ROCm/rccl-tests issue 120; composed: the host, the path and the last line",
         "amd1:5161:5196 [1] /src/rccl/hipify/src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument
 amd1: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '",
         Kind::NcclError,
         "NCCL failed on a process on amd1: unhandled cuda error at /src/rccl/hipify/src/transport/p2p.cc:239: hipIpcGetMemHandle failed : invalid argument.",
     ),
     (
-        "sgl-project/sglang issue 3204",
+        "sgl-project/sglang issue 3204; composed: all but the error",
         "[rank3]: Traceback (most recent call last):
 [rank3]:   File \"/x.py\", line 1, in <module>
 [rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered
@@ -165,7 +166,7 @@ amd1: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBU
         "The GPU of rank 3 is defective: uncorrectable ECC error encountered.",
     ),
     (
-        "NVIDIA's Xid catalogue; form of nvidia.ko",
+        "composed in the form of nvidia.ko's messages, by NVIDIA's Xid catalogue",
         "[ 1234.5] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
 [ 1234.6] NVRM: Xid (PCI:0000:3b:00): 13, pid=77, Graphics Exception",
         Kind::GpuHardware,
@@ -179,7 +180,7 @@ amd1: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBU
         "PyTorch's watchdog thread of rank 0 got stuck for 600 s: a CUDA or NCCL call, or the interpreter's lock, blocks it.",
     ),
     (
-        "NVIDIA/nccl issue 1394",
+        "NVIDIA/nccl issue 1394; composed: the traceback",
         "[rank1]: Traceback (most recent call last):
 [rank1]:   File \"/x/torch/distributed/distributed_c10d.py\", line 2501, in all_reduce
 [rank1]: RuntimeError: [enforce fail at /opt/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 256000 vs 128000",
@@ -200,7 +201,7 @@ torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connecti
         "16 processes came to a rendezvous of 8 ranks: processes of another run use the same store.",
     ),
     (
-        "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, test of monitored_barrier",
+        "composed in the form of torch/csrc/distributed/c10d/ProcessGroupGloo.cpp",
         "[rank0]:[E ProcessGroupGloo.cpp:138] [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 30000 ms",
         Kind::NeverCalled,
         "Rank 2 did not come to monitored_barrier within 30 s.",
@@ -221,38 +222,38 @@ This usually is caused by:",
         "NCCL has no network named AWS Libfabric (NCCL_NET or plugin) on nid006365.",
     ),
     (
-        "glibc's dl-load.c; common with mpirun",
+        "composed in the form of glibc's dl-load.c",
         "[1,0]<stderr>:./build/all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file: No such file or directory",
         Kind::LibraryMissing,
         "Rank 0 cannot load the shared library libnccl.so.2: cannot open shared object file: No such file or directory.",
     ),
     (
-        "torch/utils/data/_utils/signal_handling.py",
+        "composed in the form of torch/utils/data/_utils/signal_handling.py",
         "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
         Kind::ShmFull,
         "A process finds no space in /dev/shm for shared-memory segments.",
     ),
     (
-        "NVIDIA/nccl's misc/ibvwrap.cc, 2.21 and later",
+        "composed in the form of NVIDIA/nccl's misc/ibvwrap.cc",
         "n1:10:20 [0] misc/ibvwrap.cc:342 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3",
         Kind::VerbsFailed,
         "A process on n1 cannot use the NIC: ibv_modify_qp failed: 110 Connection timed out at misc/ibvwrap.cc:342.",
     ),
     (
-        "deepspeed/launcher/launch.py",
+        "composed in the form of deepspeed/launcher/launch.py",
         "[2024-05-01 12:00:00,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711
 [2024-05-01 12:00:00,124] [ERROR] [launch.py:322:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = -9",
         Kind::Killed,
         "A process was killed by signal 9 (SIGKILL).",
     ),
     (
-        "kohya-ss/sd-scripts, a launcher by subprocess",
+        "composed in the form of Python's subprocess.CalledProcessError",
         "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.",
         Kind::Killed,
         "A process was killed by signal 9 (SIGKILL).",
     ),
     (
-        "Open MPI's help-errmgr-base.txt",
+        "composed in the form of Open MPI's help-errmgr-base.txt",
         "ORTE has lost communication with a remote daemon.
 
   HNP daemon   : [[15380,0],0] on node host1
@@ -266,13 +267,80 @@ therefore will terminate the job.",
         "mpirun lost its daemon on host2: that host went down, or the network between.",
     ),
     (
-        "torch 2.4, a rank 0 that ended before the id was given",
+        "composed in the form of ProcessGroupNCCL.cpp: rank 0 ended before the id was given",
         "[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
         Kind::PeerLost,
         "Rank 1 lost the connection to a peer: that rank ended, or the network failed.",
     ),
     (
-        "MPICH's MPI_Abort",
+        "NVIDIA/nccl-tests issue 166; composed: the last line",
+        "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused connection abort
+ubuntu:39964:40075 [0] NCCL INFO misc/socket.cc:564 -> 2
+ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect from rank 0, retcode 2
+ubuntu:39964:40049 [5] NCCL INFO Channel 20 : 5[5] -> 4[4] via SHM/direct/direct
+ubuntu:39964:40044 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer node1<57557>
+ubuntu:39964:40044 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x7f6f18cb7f40
+ubuntu: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers / '
+ .. ubuntu pid 39964: Test failure common.cu:842",
+        Kind::ConnectFailed,
+        "A process on ubuntu cannot connect to 10.0.0.2<45763>: Software caused connection abort.",
+    ),
+    (
+        "NVIDIA/nccl issue 629",
+        "A03-R28-I49-3-9000018:46841:46987 [0] include/socket.h:428 NCCL WARN Net : Call to recv from 11.127.49.2<36048> failed : Connection reset by peer
+A03-R28-I49-3-9000018:46841:46987 [0] NCCL INFO transport/net_ib.cc:619 -> 2
+A03-R28-I49-2-6000166:104934:104934 [1] init.cc:204 NCCL WARN Cuda failure 'an illegal memory access was encountered'
+A03-R28-I49-2-6000166:104934:104934 [1] NCCL INFO init.cc:990 -> 1
+A03-R28-I49-2-6000166: Test NCCL failure common.cu:497 'unhandled cuda error'
+ .. A03-R28-I49-2-6000166 pid 104934: Test failure common.cu:587",
+        Kind::GpuFault,
+        "A process on A03-R28-I49-2-6000166 met a fault of a GPU program: an illegal memory access was encountered at init.cc:204.",
+    ),
+    (
+        "vllm-project/vllm issue 4108",
+        "(RayWorkerVllm pid=7046) [E ProcessGroupNCCL.cpp:916] [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
+(RayWorkerVllm pid=7046) CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+(RayWorkerVllm pid=7046) Fatal Python error: Aborted",
+        Kind::GpuFault,
+        "Rank 0 met a fault of a GPU program: an illegal memory access was encountered.",
+    ),
+    (
+        "composed in the form of torch/utils/data/dataloader.py, and the watchdog of another rank",
+        "[rank3]: Traceback (most recent call last):
+[rank3]:   File \"train.py\", line 10, in <module>
+[rank3]: RuntimeError: DataLoader worker (pid 12345) is killed by signal: Killed. 
+[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=_ALLGATHER_BASE, NumelIn=5, NumelOut=40, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
+        Kind::Killed,
+        "A data loader of rank 3 was killed by signal 9 (SIGKILL).",
+    ),
+    (
+        "composed in the form of PRRTE's help texts (Open MPI 5)",
+        "--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-host1-78@1,3] Exit code:    1
+--------------------------------------------------------------------------",
+        Kind::ExitCode,
+        "Rank 3 exited with code 1.",
+    ),
+    (
+        "composed in the form of Slurm's srun",
+        "srun: error: Unable to create step for job 1234: Memory required by task is not available",
+        Kind::StepRefused,
+        "Slurm did not start the job step: Unable to create step for job 1234: Memory required by task is not available.",
+    ),
+    (
+        "composed in the form of ProcessGroupNCCL.cpp: a result without a rule",
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, internal error - please report this issue to the NCCL developers, NCCL version 2.20.5
+[rank0]: ncclInternalError: Internal check failed.
+[rank0]: Last error:
+[rank0]: Failed to CUDA calloc async 24 bytes",
+        Kind::NcclError,
+        "NCCL failed on rank 0: internal error: Failed to CUDA calloc async 24 bytes.",
+    ),
+    (
+        "composed in the form of MPICH's MPI_Abort",
         "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1",
         Kind::MpiAbort,
         "Rank 1 called MPI_Abort with code 3.",

@@ -75,6 +75,8 @@ kinds! {
     TooFewSlots: Refused,
     /// mpirun found no host on which it may start a rank.
     NoUsableHost: Refused,
+    /// The scheduler did not start the job step.
+    StepRefused: Refused,
     /// The program to run does not exist.
     ProgramMissing: Refused,
     /// A shared library is missing.

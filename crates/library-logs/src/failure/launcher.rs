@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
         incident.details.signal = after.split_once("on signal ").and_then(|(_, s)| number(s));
         true
     }),
-    rule("exited with non-zero status, thus causing", Kind::ProcessEnd).opens(),
+    rule("exited with non-zero status", Kind::ProcessEnd).opens(),
     rule("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", Kind::ProcessEnd).opens(),
     rule("CANCELLED AT ", Kind::Cancelled).read(cancelled),
     rule("srun: error: ", Kind::ProcessEnd).read(task),
@@ -214,9 +214,9 @@ fn signed(text: &str) -> Option<i64> {
     }
 }
 
-/// The rank of `[[28465,1],1]`, `[prterun-node-1@1,3]` and `[1847721985,1]`: the last number before the end.
+/// The rank of `[[28465,1],1]`, `[prterun-node-1@1,3] Exit code: 1` and `[1847721985,1]`: the last number in brackets.
 fn last_of_list(text: &str) -> Option<u32> {
-    number(text.trim_end().trim_end_matches(']').rsplit(',').next()?)
+    number(text.rsplit_once(']')?.0.rsplit(',').next()?)
 }
 
 /// The host in `[vm:00673] `.
@@ -259,6 +259,11 @@ fn task(incident: &mut Incident, _: &Line<'_>, after: &str) -> bool {
     if let Some(host) = after.strip_prefix("Node failure on ") {
         incident.kind = Kind::NodeFailure;
         incident.host(host.trim());
+        return true;
+    }
+    if after.starts_with("Unable to ") {
+        incident.kind = Kind::StepRefused;
+        incident.details.reason = Some(keep(after));
         return true;
     }
     let mut parts = after.splitn(3, ": ");

@@ -74,7 +74,7 @@ pub(super) const RULES: &[Rule] = &[
             true
         },
     ),
-    rule("NCCL error in: ", Kind::NcclError).read(result),
+    rule("NCCL error in: ", Kind::NcclError).read(result).opens(),
     rule("Test NCCL failure ", Kind::NcclError).read(|incident, line, after| {
         incident.place = word(after).or(incident.place.take());
         let host = line.bare().split(": Test NCCL").next().unwrap_or_default();

@@ -110,9 +110,10 @@ pub(super) const RULES: &[Rule] = &[
             true
         },
     ),
-    rule("DataLoader worker (pid", Kind::OomKill).read(|incident, _, after| {
+    rule("DataLoader worker (pid", Kind::Killed).read(|incident, _, after| {
         // pid 12345) is killed by signal: Killed.
-        incident.details.name = Some("a data loader's worker".to_owned());
+        incident.details.name = Some("data loader".to_owned());
+        incident.details.signal = Some(9);
         after.contains("is killed by signal: Killed")
     }),
 ];

@@ -38,6 +38,7 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
         Kind::ProgramMissing => {
             format!("The program {} does not exist or cannot be executed{}.", or(&d.name, "to run"), on_hosts(incident))
         }
+        Kind::StepRefused => format!("Slurm did not start the job step{because}."),
         Kind::LibraryMissing => format!("{who} cannot load the shared library {}{because}.", text(&d.name)),
         Kind::HostUnknown => format!("The host name {} cannot be resolved, so that no rank starts there.", text(&d.name)),
         Kind::NoSsh => "mpirun finds no ssh or rsh to start ranks on other hosts.".to_owned(),
@@ -285,6 +286,9 @@ fn killed(incident: &Incident, facts: &FailureFacts, who: &str) -> String {
             if lost.len() == 1 { "its" } else { "their" }
         )
     };
+    if let Some(name) = &incident.details.name {
+        return format!("A {name} of {} was killed by signal 9 (SIGKILL){lost}.", lower(who));
+    }
     format!("{who} {was} killed by signal 9 (SIGKILL){lost}.")
 }
 
@@ -352,7 +356,7 @@ fn init_hang(incident: &Incident, who: &str) -> String {
     }
     let wait = if incident.ranks.len() == 1 { "waits" } else { "wait" };
     format!(
-        "The log ends while {} {wait} in the init of a communicator: {of} came, {} did not.",
+        "The log ends while {} {wait} in the init of a communicator: by this log {of} came, {} did not.",
         lower(who),
         lower(&ranks(&d.others))
     )
