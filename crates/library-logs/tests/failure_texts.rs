@@ -47,7 +47,7 @@ srun: error: nid001277: tasks 1-3: Out Of Memory
 srun: Terminating StepId=440575.0
 slurmstepd: error: *** STEP 440575.0 ON nid001277 CANCELLED AT 2023-12-05T07:16:01 ***",
         Kind::OomKill,
-        "The out-of-memory killer ended ranks 1-3 on nid001277: its host or its memory limit had no memory left.",
+        "The out-of-memory (OOM) killer ended ranks 1-3 on nid001277: its host or its memory limit had no memory left.",
     ),
     (
         "hafs-community/HAFS issue 101",
@@ -62,14 +62,14 @@ slurmstepd: error: *** STEP 3495450.0 ON orion-01-04 CANCELLED AT 2021-10-27T20:
         "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py --prop hform
 slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
         Kind::OomKill,
-        "The out-of-memory killer ended a process: its host or its memory limit had no memory left.",
+        "The out-of-memory (OOM) killer ended a process: its host or its memory limit had no memory left.",
     ),
     (
         "equinor/ert issue 7797",
         "2024-04-29T14:55:41,678612+02:00 pool invoked oom-killer: gfp_mask=0x6200ca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0
 2024-04-29T14:55:41,679700+02:00 Out of memory: Killed process 1440763 (perl) total-vm:87033376kB, anon-rss:60356340kB",
         Kind::OomKill,
-        "The out-of-memory killer ended perl: its host or its memory limit had no memory left.",
+        "The out-of-memory (OOM) killer ended perl: its host or its memory limit had no memory left.",
     ),
     (
         "openai/jukebox issue 155 (MPICH)",
@@ -103,7 +103,7 @@ This typically refers to a problem with your application.",
 hostname-test:984:1357 [4] NCCL INFO transport/net.cc:1298 -> 6
 hostname-test:984:1357 [4] ib_plugin.c:1615 NCCL WARN NET/IB : Got completion from peer 172.36.143.59<44206> with status=5 opcode=32656 len=32659 vendor err 249 (Recv) localGid ::ffff:29.87.88.182 remoteGids::ffff:29.87.4.221",
         Kind::NetworkRetries,
-        "The network lost messages of a process on hostname-test: a NIC gave up on 172.36.143.59<44206> (completion status 12).",
+        "The network lost messages of a process on hostname-test: a NIC gave up on 172.36.143.59<44206> (status 12: retries exceeded).",
     ),
     (
         "sgl-project/sglang issue 3820",
@@ -154,7 +154,7 @@ sharbox-ultra: Test NCCL failure common.cu:1285 'internal error - please report 
         "amd1:5161:5196 [1] /src/rccl/hipify/src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument
 amd1: Test NCCL failure common.cu:1285 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '",
         Kind::NcclError,
-        "NCCL failed on a process on amd1: unhandled cuda error at /src/rccl/hipify/src/transport/p2p.cc:239: hipIpcGetMemHandle failed : invalid argument.",
+        "NCCL failed on a process on amd1: unhandled cuda error at transport/p2p.cc:239: hipIpcGetMemHandle failed : invalid argument.",
     ),
     (
         "sgl-project/sglang issue 3204; composed: all but the error",

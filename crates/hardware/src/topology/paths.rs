@@ -70,8 +70,7 @@ impl<'a> Paths<'a> {
             Some(_) => return NcclPath::Pxb,
             None => {}
         }
-        let host = |at| self.system.cpus.get(self.cpu(at)?)?.host_hash;
-        if host(a) != host(b) {
+        if self.system.host(a) != self.system.host(b) {
             return NcclPath::Net;
         }
         if !self.same_cpu(a, b) {
