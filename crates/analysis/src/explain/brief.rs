@@ -9,7 +9,7 @@ use busbw_core::{
     quantity::{bytes, count, percent, rate, time},
 };
 
-use super::{Explanation, print::bottleneck};
+use super::{Explanation, Verdict, print::bottleneck, rules::LOG_ALONE};
 
 /// Columns of a line.
 const LINE_WIDTH: usize = 100;
@@ -27,7 +27,7 @@ pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) ->
     }
     for explanation in all {
         let subject = &explanation.subject;
-        headline(out, explanation, &format!("{subject}: {}", first_sentence(explanation)), colour)?;
+        headline(out, explanation, &format!("{subject}: {}", first_line(explanation)), colour)?;
     }
     let findings: usize = all.iter().map(|one| one.findings.len()).sum();
     if findings > 0 {
@@ -59,54 +59,80 @@ fn worst(explanation: &Explanation) -> Option<Severity> {
 }
 
 fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Result<()> {
-    let first = first_sentence(explanation);
-    headline(out, explanation, first, colour)?;
-    lines(out, &explanation.subject, 1)?;
+    headline(out, explanation, &first_line(explanation), colour)?;
+    if !without_table(explanation) {
+        lines(out, &explanation.subject, 1)?;
+    }
     if let Some(figures) = figures(explanation) {
         lines(out, &figures, 2)?;
     }
+    let first = first_sentence(explanation);
     let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
     lines(out, rest, MAX_SENTENCE_LINES)?;
-    // The most important finding that says what to do; of an error also what shows it.
-    let by_severity = || explanation.findings.iter();
-    let main = by_severity().find(|finding| finding.remedy.is_some()).or(by_severity().next());
-    let mut shown = 0;
-    if let Some(finding) = main {
-        shown = 1;
-        finding_lines(out, finding, &explanation.sentence)?;
+    let shown = main_findings(explanation);
+    for finding in &shown {
+        finding_lines(out, finding, explanation)?;
     }
+    // What a run that failed lacks for a verdict on its speed is beside the point.
+    let failed = matches!(explanation.verdict, Verdict::Failed | Verdict::Hanging);
     for (name, facts) in [("missing", &explanation.missing), ("assumed", &explanation.assumed)] {
         let new: Vec<&str> = facts
             .iter()
             .map(String::as_str)
             .filter(|fact| !explanation.sentence.contains(fact))
             .collect();
-        if !new.is_empty() {
+        if !new.is_empty() && !failed {
             lines(out, &format!("{name}: {}", new.join("; ")), 1)?;
         }
     }
-    if explanation.findings.len() > shown {
-        let mut rules: Vec<&str> = explanation
-            .findings
-            .iter()
-            .filter(|finding| main != Some(finding))
-            .map(|finding| &*finding.rule)
-            .collect();
+    let mut rules: Vec<&str> = explanation
+        .findings
+        .iter()
+        .filter(|finding| !shown.contains(finding))
+        .map(|finding| &*finding.rule)
+        .collect();
+    if !rules.is_empty() {
+        let more = count(rules.len() as u64, "more finding");
         rules.dedup();
-        let more = count((explanation.findings.len() - shown) as u64, "more finding");
         lines(out, &format!("-v says more: {more} ({})", rules.join(", ")), 1)?;
     }
     Ok(())
 }
 
+/// Whether it is of a log without a table, whose subject says nothing that the sentence does not.
+fn without_table(explanation: &Explanation) -> bool {
+    explanation.measured.is_none() && !explanation.source.form.facts().benchmark
+}
+
+/// An error; else what explains a log alone, with what costs most; else the most important finding that says
+/// what to do.
+fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
+    let all = || explanation.findings.iter();
+    let remedied = || all().find(|finding| finding.remedy.is_some());
+    if let Some(error) = all().find(|finding| finding.severity == Severity::Error) {
+        return vec![error];
+    }
+    if let Some(alone) = all().find(|finding| finding.rule == LOG_ALONE) {
+        let costs = remedied().filter(|finding| finding.rule != LOG_ALONE);
+        return [Some(alone), costs].into_iter().flatten().collect();
+    }
+    remedied().or(all().next()).into_iter().collect()
+}
+
 /// Cause, evidence of an error, remedy and the command to run next.
-fn finding_lines(out: &mut impl Write, finding: &Finding, sentence: &str) -> io::Result<()> {
+fn finding_lines(
+    out: &mut impl Write,
+    finding: &Finding,
+    explanation: &Explanation,
+) -> io::Result<()> {
+    let sentence = &explanation.sentence;
     // Where the first letter may be a capital, the rest tells.
     let cause = finding.cause.get(1..).unwrap_or_default();
     if !sentence.contains(cause) || cause.is_empty() {
         lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?;
     }
-    let evidence = if finding.severity == Severity::Error { 3 } else { 1 };
+    let whole = finding.severity == Severity::Error || finding.rule == LOG_ALONE;
+    let evidence = if whole { 3 } else { 1 };
     for evidence in finding.evidence.iter().take(evidence) {
         lines(out, &format!("seen: {evidence}"), 1)?;
     }
@@ -118,6 +144,19 @@ fn finding_lines(out: &mut impl Write, finding: &Finding, sentence: &str) -> io:
         writeln!(out, "  next: {confirm}")?;
     }
     Ok(())
+}
+
+/// What one would send a colleague: the first sentence, with the figure where it has none.
+fn first_line(explanation: &Explanation) -> String {
+    let first = first_sentence(explanation);
+    let failed = explanation.findings.iter().any(|one| one.severity == Severity::Error);
+    let figure = explanation.measured.as_ref().and_then(|one| Some((one.busbw?, one.size)));
+    match figure.map(|(busbw, size)| (rate(busbw), size)) {
+        Some((figure, size)) if !failed && !first.contains(&figure) => {
+            format!("{figure} GB/s at {}. {first}", bytes(size))
+        }
+        _ => first.to_owned(),
+    }
 }
 
 /// The first sentence of what is to be said, with its full stop.

@@ -48,7 +48,7 @@ fn is_machine_file(text: &str, name: &str) -> bool {
     // A prompt, `[root@host ~]# nvidia-smi topo -m`, is no table's name.
     let table = |line: &str| {
         let name = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        name.is_some_and(|(name, _)| !name.contains(['@', '~', ' ']))
+        name.is_some_and(|(name, _)| !name.trim().contains(['@', '~', ' ']))
     };
     named
         || first.is_some_and(|first| {

@@ -41,7 +41,9 @@ impl<'a> Paths<'a> {
         match bridges(&self.above, a, b) {
             Some((0, 0)) => return Word::Pix,
             // Functions of one card.
-            _ if one.slot() == other.slot() => return Word::Pix,
+            _ if one.slot() == other.slot() && self.system.host(a) == self.system.host(b) => {
+                return Word::Pix;
+            }
             Some(_) => return Word::Pxb,
             None => {}
         }

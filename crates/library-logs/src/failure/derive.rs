@@ -329,7 +329,7 @@ fn only_failed_rank(facts: &mut FailureFacts) {
                     | Kind::InterfaceMissing
                     | Kind::ShmFull
             );
-        if own && incident.ranks.is_empty() && incident.hosts.is_empty() && incident.count == 1 {
+        if own && incident.ranks.is_empty() && incident.hosts.len() <= 1 && incident.count == 1 {
             incident.rank(Some(rank));
         }
     }

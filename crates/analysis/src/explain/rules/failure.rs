@@ -53,31 +53,25 @@ fn at_place(cause: &Incident) -> String {
 
 /// Who met it: ranks, hosts and how often.
 fn met_by(run: &Measurement, cause: &Incident) -> Option<String> {
-    let mut words = Vec::new();
-    let names: Vec<String> = cause.ranks.iter().map(|rank| format!("rank {rank}")).collect();
-    let of = run.rank_count().map_or(String::new(), |all| format!(" of {all} ranks"));
-    match names.len() {
-        0 => {}
-        1 => words.push(names.concat()),
-        n => words.push(format!(
-            "{n}{} ({})",
-            if of.is_empty() { " ranks" } else { &of },
-            ranged(&names)
-        )),
-    }
-    if !cause.hosts.is_empty() {
-        let hosts: Vec<&String> = cause.hosts.iter().collect();
-        words.push(format!("on {}", ranged(&hosts)));
-    }
-    let processes = cause.pids.len().max(cause.count as usize);
-    if processes > 1 {
-        words.push(format!(
-            "said {} by {}",
-            count(cause.count, "time"),
-            count(cause.pids.len().max(1) as u64, "process")
-        ));
-    }
-    (!words.is_empty()).then(|| format!("met by {}", words.join(", ")))
+    let names: Vec<String> = cause.ranks.iter().map(u32::to_string).collect();
+    let who = match (names.len(), cause.pids.len()) {
+        (0, 0 | 1) => String::new(),
+        (0, processes) => format!(" by {processes} ranks, a process each,"),
+        (1, _) => format!(" by rank {}", names.concat()),
+        (n, _) => {
+            let of = run.rank_count().filter(|all| *all >= n);
+            let of = of.map_or(String::new(), |all| format!(" of {all}"));
+            format!(" by {n}{of} ranks ({})", ranged(&names))
+        }
+    };
+    let hosts: Vec<&String> = cause.hosts.iter().collect();
+    let hosts = if hosts.is_empty() { String::new() } else { format!(" on {}", ranged(&hosts)) };
+    let often = match cause.count {
+        1 => String::new(),
+        lines => format!("; {lines} lines say it"),
+    };
+    let met = format!("met{who}{hosts}").trim_end_matches(',').to_owned();
+    (met.len() > 3).then(|| met + &often)
 }
 
 /// What was measured before it: those rows are valid.
