@@ -11,6 +11,8 @@ use busbw_core::{
 
 use super::{Explanation, Verdict, print::bottleneck, rules::LOG_ALONE};
 
+/// The most lines of an explanation.
+const MAX_LINES: usize = 12;
 /// Columns of a line.
 const LINE_WIDTH: usize = 100;
 /// The most lines of the sentence, behind its first one, and of the finding.
@@ -23,7 +25,9 @@ const MAX_FINDING_LINES: usize = 2;
 /// `out` cannot be written.
 pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) -> io::Result<()> {
     if let [only] = all {
-        return one(out, only, colour);
+        let mut text = Vec::new();
+        one(&mut text, only, colour)?;
+        return at_most(out, &text, MAX_LINES);
     }
     for explanation in all {
         let subject = &explanation.subject;
@@ -34,6 +38,16 @@ pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) ->
         writeln!(out, "  busbw explain -v says more: {}", count(findings as u64, "finding"))?;
     }
     Ok(())
+}
+
+/// The first lines of a text, and where more are.
+fn at_most(out: &mut impl Write, text: &[u8], most: usize) -> io::Result<()> {
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    if lines.len() <= most {
+        return out.write_all(text);
+    }
+    out.write_all(&lines.get(..most - 1).unwrap_or_default().concat())?;
+    writeln!(out, "  -v says more")
 }
 
 /// The first line: the source, and what one would say in a sentence. It is never broken.
@@ -60,7 +74,8 @@ fn worst(explanation: &Explanation) -> Option<Severity> {
 
 fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Result<()> {
     headline(out, explanation, &first_line(explanation), colour)?;
-    if !without_table(explanation) {
+    // A log alone says what it is of in its first line.
+    if !explanation.findings.iter().any(|finding| finding.rule == LOG_ALONE) {
         lines(out, &explanation.subject, 1)?;
     }
     if let Some(figures) = figures(explanation) {
@@ -99,11 +114,6 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     Ok(())
 }
 
-/// Whether it is of a log without a table, whose subject says nothing that the sentence does not.
-fn without_table(explanation: &Explanation) -> bool {
-    explanation.measured.is_none() && !explanation.source.form.facts().benchmark
-}
-
 /// An error; else what explains a log alone, with what costs most; else the most important finding that says
 /// what to do.
 fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
@@ -127,14 +137,17 @@ fn finding_lines(
 ) -> io::Result<()> {
     let sentence = &explanation.sentence;
     // Where the first letter may be a capital, the rest tells.
-    let cause = finding.cause.get(1..).unwrap_or_default();
-    if !sentence.contains(cause) || cause.is_empty() {
-        lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?;
+    let said = |text: &str| text.get(1..).is_none_or(|rest| sentence.contains(rest));
+    match finding.cause.split_once(": ") {
+        _ if said(&finding.cause) => {}
+        Some((what, why)) if said(what) => lines(out, &format!("{}: {why}", finding.severity), 1)?,
+        _ => lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?,
     }
     let whole = finding.severity == Severity::Error || finding.rule == LOG_ALONE;
-    let evidence = if whole { 3 } else { 1 };
-    for evidence in finding.evidence.iter().take(evidence) {
-        lines(out, &format!("seen: {evidence}"), 1)?;
+    for (at, evidence) in finding.evidence.iter().take(if whole { 3 } else { 1 }).enumerate() {
+        // A line of a log says what matters at its end.
+        let most = if at == 0 && finding.severity == Severity::Error { 2 } else { 1 };
+        lines(out, &format!("seen: {evidence}"), most)?;
     }
     if let Some(remedy) = &finding.remedy {
         lines(out, &format!("do: {remedy}"), MAX_FINDING_LINES)?;

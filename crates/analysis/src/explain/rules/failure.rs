@@ -86,7 +86,11 @@ fn followed_by(failure: &FailureFacts, cause: &Incident) -> Option<String> {
     let others = failure.incidents.iter();
     let others = others.filter(|one| *one != cause && !one.kind.is_harmless());
     let lines: u64 = others.map(|one| one.count).sum();
-    (lines > 0).then(|| format!("{} of the log follow from it", count(lines, "other line")))
+    match lines {
+        0 => None,
+        1 => Some("1 other line of the log follows from it".to_owned()),
+        lines => Some(format!("{lines} other lines of the log follow from it")),
+    }
 }
 
 /// A failure whose cause the log does not tell.

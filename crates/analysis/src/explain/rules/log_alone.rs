@@ -24,7 +24,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         let cause = if well {
             "nothing failed: the run ended well"
         } else {
-            "nothing in the log failed: its warnings are harmless"
+            "nothing failed: the warnings in the log are harmless"
         };
         return vec![note(cause)];
     }
