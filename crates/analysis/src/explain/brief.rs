@@ -159,14 +159,16 @@ fn finding_lines(
     Ok(())
 }
 
-/// What one would send a colleague: the first sentence, with the figure where it has none.
+/// What one would send a colleague: the first sentence, with the figure and its share of the limit where it has none.
 fn first_line(explanation: &Explanation) -> String {
     let first = first_sentence(explanation);
     let failed = explanation.findings.iter().any(|one| one.severity == Severity::Error);
-    let figure = explanation.measured.as_ref().and_then(|one| Some((one.busbw?, one.size)));
-    match figure.map(|(busbw, size)| (rate(busbw), size)) {
+    let figure = explanation.measured.as_ref().and_then(|one| Some((rate(one.busbw?), one.size)));
+    match figure {
         Some((figure, size)) if !failed && !first.contains(&figure) => {
-            format!("{figure} GB/s at {}. {first}", bytes(size))
+            let share = explanation.percent.map(percent).filter(|share| !first.contains(share));
+            let share = share.map_or(String::new(), |share| format!(", {share} % of the limit"));
+            format!("{figure} GB/s at {}{share}. {first}", bytes(size))
         }
         _ => first.to_owned(),
     }
@@ -175,10 +177,9 @@ fn first_line(explanation: &Explanation) -> String {
 /// The first sentence of what is to be said, with its full stop.
 fn first_sentence(explanation: &Explanation) -> &str {
     let text = explanation.sentence.as_str();
-    // A full stop ends a sentence where a capital follows: not within a number or a name.
-    let ends = text.match_indices(". ").find(|(at, _)| {
-        text.get(at + 2..).is_some_and(|rest| rest.starts_with(char::is_uppercase))
-    });
+    // A full stop ends a sentence where a capital or a figure follows: not within a number or a name.
+    let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
+    let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
     ends.map_or(text, |(at, _)| &text[..=at])
 }
 

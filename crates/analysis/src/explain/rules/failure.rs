@@ -4,6 +4,7 @@
 use busbw_core::{
     finding::{Confidence, Finding, Severity},
     quantity::{bytes, count, list, ranged},
+    record::Figures,
 };
 use busbw_library_logs::failure::{Causality, FailureFacts, Incident, confirm, remedy, sentence};
 use busbw_logs::measurement::Measurement;
@@ -76,9 +77,14 @@ fn met_by(run: &Measurement, cause: &Incident) -> Option<String> {
 
 /// What was measured before it: those rows are valid.
 fn rows_before(run: &Measurement) -> Option<String> {
-    let largest = run.rows.iter().map(|row| row.size).max()?;
-    let rows = count(run.rows.len() as u64, "row");
-    Some(format!("{rows} up to {} were measured before, and are valid", bytes(largest)))
+    // The last row may be cut.
+    let measured = |half: &Figures| half.time_us.is_some();
+    let whole =
+        run.rows.iter().filter(|row| row.out_of_place.iter().chain(&row.in_place).any(measured));
+    let sizes: Vec<u64> = whole.map(|row| row.size).collect();
+    let (largest, rows) = (sizes.iter().max()?, count(sizes.len() as u64, "row"));
+    let verb = if sizes.len() == 1 { "was" } else { "were" };
+    Some(format!("{rows} up to {} {verb} measured before", bytes(*largest)))
 }
 
 /// What else the log says of failures: it follows from the cause.
