@@ -14,6 +14,30 @@ fn read(text: &str) -> FailureFacts {
 /// (source, text, kind, sentence)
 const TEXTS: &[(&str, &str, Kind, &str)] = &[
     (
+        "composed in the form of NCCL 2.28.9, src/init.cc:896",
+        "[2026-11-11 11:11:40] n1:734:746 [0] init.cc:896 (initTransportsRank) NCCL WARN Mismatched NCCL version detected : rank 0 version 22707 rank 8 version 22809",
+        Kind::VersionsDiffer,
+        "The ranks load different versions of NCCL on n1: 2.27.7 and 2.28.9.",
+    ),
+    (
+        "composed in the form of nccl-tests 2.19, src/common.h: the second line names the process of the first",
+        "n1: Test CUDA failure common.cu:1074 'out of memory'
+ .. n1 pid 31: Test failure common.cu:1189
+n1: Test CUDA failure common.cu:1074 'out of memory'
+ .. n1 pid 32: Test failure common.cu:1189",
+        Kind::GpuMemory,
+        "2 processes on n1 ran out of GPU memory at common.cu:1074: other allocations fill the GPU.",
+    ),
+    (
+        "composed in the form of torch 2.9, ProcessGroupNCCL.cpp: one of five ranks is silent",
+        "[rank0]:[E930 03:08:12.1 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600068 milliseconds before timing out.
+[rank1]:[E930 03:08:12.1 ProcessGroupNCCL.cpp:688] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600068 milliseconds before timing out.
+[rank2]:[E930 03:08:12.1 ProcessGroupNCCL.cpp:688] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600068 milliseconds before timing out.
+[rank4]:[E930 03:08:12.1 ProcessGroupNCCL.cpp:688] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600068 milliseconds before timing out.",
+        Kind::WatchdogTimeout,
+        "Ranks 0-2 and 4 waited 600 s in all_reduce number 7 of 8 elements until PyTorch's watchdog ended it; rank 3 did not report it, and most likely did not call it.",
+    ),
+    (
         "desihub/desitarget issue 628",
         "srun: Force Terminated job 32233190
 srun: Job step aborted: Waiting up to 32 seconds for job step to finish.
