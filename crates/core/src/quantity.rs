@@ -67,6 +67,16 @@ pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     }
 }
 
+/// Sizes in bytes: one or two by name, more as `12 sizes between 295 KiB and 1 MiB`.
+pub fn sizes(sizes: &[u64]) -> String {
+    match (sizes, sizes.iter().min(), sizes.iter().max()) {
+        ([_, _, _, ..], Some(least), Some(most)) => {
+            format!("{} sizes between {} and {}", sizes.len(), bytes(*least), bytes(*most))
+        }
+        _ => list(&sizes.iter().map(|size| bytes(*size)).collect::<Vec<_>>(), "and"),
+    }
+}
+
 /// Joins names and shortens ranges: `GPU 0-7, mlx5_0-4, mlx5_6`.
 pub fn ranged<S: AsRef<str>>(names: &[S]) -> String {
     let mut runs: Vec<(String, Option<(u64, u64)>)> = Vec::new();

@@ -71,7 +71,7 @@ static WORDS: LazyLock<Option<Words>> = LazyLock::new(|| {
     for rules in [nccl::RULES, pytorch::RULES, launcher::RULES, system::RULES, harmless::RULES] {
         words.extend(rules.iter().map(|rule| (rule.needle, Target::Rule(rule))));
     }
-    for fields in [launcher::FIELDS, harmless::FIELDS] {
+    for fields in [nccl::FIELDS, launcher::FIELDS, harmless::FIELDS] {
         words.extend(fields.iter().map(|field| (field.needle, Target::Field(field))));
     }
     words.extend(elastic::MARKS.map(|(needle, mark)| (needle, Target::Elastic(mark))));
@@ -225,6 +225,14 @@ impl Parser {
         incident.details.op = self.tracebacks.collective(line.rank);
         if !(rule.read)(&mut incident, line, after) {
             return false;
+        }
+        // The second line of a benchmark's error names the process of the first.
+        if let (Some("test failure"), Some(open)) =
+            (incident.details.name.as_deref(), &mut self.open)
+            && open.hosts == incident.hosts
+        {
+            incident.pids.into_iter().for_each(|pid| open.pid(Some(pid)));
+            return true;
         }
         if rule.opens {
             self.close();

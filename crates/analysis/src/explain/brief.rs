@@ -9,8 +9,10 @@ use busbw_core::{
     quantity::{bytes, count, percent, rate, time},
 };
 
-use super::{Explanation, print::bottleneck};
+use super::{Explanation, Verdict, print::bottleneck, rules::LOG_ALONE};
 
+/// The most lines of an explanation.
+const MAX_LINES: usize = 12;
 /// Columns of a line.
 const LINE_WIDTH: usize = 100;
 /// The most lines of the sentence, behind its first one, and of the finding.
@@ -23,17 +25,29 @@ const MAX_FINDING_LINES: usize = 2;
 /// `out` cannot be written.
 pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) -> io::Result<()> {
     if let [only] = all {
-        return one(out, only, colour);
+        let mut text = Vec::new();
+        one(&mut text, only, colour)?;
+        return at_most(out, &text, MAX_LINES);
     }
     for explanation in all {
         let subject = &explanation.subject;
-        headline(out, explanation, &format!("{subject}: {}", first_sentence(explanation)), colour)?;
+        headline(out, explanation, &format!("{subject}: {}", first_line(explanation)), colour)?;
     }
     let findings: usize = all.iter().map(|one| one.findings.len()).sum();
     if findings > 0 {
         writeln!(out, "  busbw explain -v says more: {}", count(findings as u64, "finding"))?;
     }
     Ok(())
+}
+
+/// The first lines of a text, and where more are.
+fn at_most(out: &mut impl Write, text: &[u8], most: usize) -> io::Result<()> {
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    if lines.len() <= most {
+        return out.write_all(text);
+    }
+    out.write_all(&lines.get(..most - 1).unwrap_or_default().concat())?;
+    writeln!(out, "  -v says more")
 }
 
 /// The first line: the source, and what one would say in a sentence. It is never broken.
@@ -59,56 +73,81 @@ fn worst(explanation: &Explanation) -> Option<Severity> {
 }
 
 fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Result<()> {
-    let first = first_sentence(explanation);
-    headline(out, explanation, first, colour)?;
-    lines(out, &explanation.subject, 1)?;
+    headline(out, explanation, &first_line(explanation), colour)?;
+    // A log alone says what it is of in its first line.
+    if !explanation.findings.iter().any(|finding| finding.rule == LOG_ALONE) {
+        lines(out, &explanation.subject, 1)?;
+    }
     if let Some(figures) = figures(explanation) {
         lines(out, &figures, 2)?;
     }
+    let first = first_sentence(explanation);
     let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
     lines(out, rest, MAX_SENTENCE_LINES)?;
-    // The most important finding that says what to do; of an error also what shows it.
-    let by_severity = || explanation.findings.iter();
-    let main = by_severity().find(|finding| finding.remedy.is_some()).or(by_severity().next());
-    let mut shown = 0;
-    if let Some(finding) = main {
-        shown = 1;
-        finding_lines(out, finding, &explanation.sentence)?;
+    let shown = main_findings(explanation);
+    for finding in &shown {
+        finding_lines(out, finding, explanation)?;
     }
+    // What a run that failed lacks for a verdict on its speed is beside the point.
+    let failed = matches!(explanation.verdict, Verdict::Failed | Verdict::Hanging);
     for (name, facts) in [("missing", &explanation.missing), ("assumed", &explanation.assumed)] {
         let new: Vec<&str> = facts
             .iter()
             .map(String::as_str)
             .filter(|fact| !explanation.sentence.contains(fact))
             .collect();
-        if !new.is_empty() {
+        if !new.is_empty() && !failed {
             lines(out, &format!("{name}: {}", new.join("; ")), 1)?;
         }
     }
-    if explanation.findings.len() > shown {
-        let mut rules: Vec<&str> = explanation
-            .findings
-            .iter()
-            .filter(|finding| main != Some(finding))
-            .map(|finding| &*finding.rule)
-            .collect();
+    let mut rules: Vec<&str> = explanation
+        .findings
+        .iter()
+        .filter(|finding| !shown.contains(finding))
+        .map(|finding| &*finding.rule)
+        .collect();
+    if !rules.is_empty() {
+        let more = count(rules.len() as u64, "more finding");
         rules.dedup();
-        let more = count((explanation.findings.len() - shown) as u64, "more finding");
         lines(out, &format!("-v says more: {more} ({})", rules.join(", ")), 1)?;
     }
     Ok(())
 }
 
-/// Cause, evidence of an error, remedy and the command to run next.
-fn finding_lines(out: &mut impl Write, finding: &Finding, sentence: &str) -> io::Result<()> {
-    // Where the first letter may be a capital, the rest tells.
-    let cause = finding.cause.get(1..).unwrap_or_default();
-    if !sentence.contains(cause) || cause.is_empty() {
-        lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?;
+/// An error; else what explains a log alone, with what costs most; else the most important finding that says
+/// what to do.
+fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
+    let all = || explanation.findings.iter();
+    let remedied = || all().find(|finding| finding.remedy.is_some());
+    if let Some(error) = all().find(|finding| finding.severity == Severity::Error) {
+        return vec![error];
     }
-    let evidence = if finding.severity == Severity::Error { 3 } else { 1 };
-    for evidence in finding.evidence.iter().take(evidence) {
-        lines(out, &format!("seen: {evidence}"), 1)?;
+    if let Some(alone) = all().find(|finding| finding.rule == LOG_ALONE) {
+        let costs = remedied().filter(|finding| finding.rule != LOG_ALONE);
+        return [Some(alone), costs].into_iter().flatten().collect();
+    }
+    remedied().or(all().next()).into_iter().collect()
+}
+
+/// Cause, evidence of an error, remedy and the command to run next.
+fn finding_lines(
+    out: &mut impl Write,
+    finding: &Finding,
+    explanation: &Explanation,
+) -> io::Result<()> {
+    let sentence = &explanation.sentence;
+    // Where the first letter may be a capital, the rest tells.
+    let said = |text: &str| text.get(1..).is_none_or(|rest| sentence.contains(rest));
+    match finding.cause.split_once(": ") {
+        _ if said(&finding.cause) => {}
+        Some((what, why)) if said(what) => lines(out, &format!("{}: {why}", finding.severity), 1)?,
+        _ => lines(out, &format!("{}: {}", finding.severity, finding.cause), MAX_FINDING_LINES)?,
+    }
+    let whole = finding.severity == Severity::Error || finding.rule == LOG_ALONE;
+    for (at, evidence) in finding.evidence.iter().take(if whole { 3 } else { 1 }).enumerate() {
+        // A line of a log says what matters at its end.
+        let most = if at == 0 && finding.severity == Severity::Error { 2 } else { 1 };
+        lines(out, &format!("seen: {evidence}"), most)?;
     }
     if let Some(remedy) = &finding.remedy {
         lines(out, &format!("do: {remedy}"), MAX_FINDING_LINES)?;
@@ -120,13 +159,27 @@ fn finding_lines(out: &mut impl Write, finding: &Finding, sentence: &str) -> io:
     Ok(())
 }
 
+/// What one would send a colleague: the first sentence, with the figure and its share of the limit where it has none.
+fn first_line(explanation: &Explanation) -> String {
+    let first = first_sentence(explanation);
+    let failed = explanation.findings.iter().any(|one| one.severity == Severity::Error);
+    let figure = explanation.measured.as_ref().and_then(|one| Some((rate(one.busbw?), one.size)));
+    match figure {
+        Some((figure, size)) if !failed && !first.contains(&figure) => {
+            let share = explanation.percent.map(percent).filter(|share| !first.contains(share));
+            let share = share.map_or(String::new(), |share| format!(", {share} % of the limit"));
+            format!("{figure} GB/s at {}{share}. {first}", bytes(size))
+        }
+        _ => first.to_owned(),
+    }
+}
+
 /// The first sentence of what is to be said, with its full stop.
 fn first_sentence(explanation: &Explanation) -> &str {
     let text = explanation.sentence.as_str();
-    // A full stop ends a sentence where a capital follows: not within a number or a name.
-    let ends = text.match_indices(". ").find(|(at, _)| {
-        text.get(at + 2..).is_some_and(|rest| rest.starts_with(char::is_uppercase))
-    });
+    // A full stop ends a sentence where a capital or a figure follows: not within a number or a name.
+    let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
+    let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
     ends.map_or(text, |(at, _)| &text[..=at])
 }
 

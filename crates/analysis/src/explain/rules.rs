@@ -25,6 +25,9 @@ use busbw_core::finding::Finding;
 
 use super::context::Context;
 
+/// The rule that explains a log without a table.
+pub(super) const LOG_ALONE: &str = "log-without-table";
+
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
     let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[

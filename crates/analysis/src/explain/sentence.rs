@@ -24,8 +24,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         return capital(&wrong.cause);
     }
     if context.measured.is_none() {
-        if let (false, Some(first)) = (context.run.source.form.facts().benchmark, findings.first())
-        {
+        let alone = findings.iter().find(|finding| finding.rule == rules::LOG_ALONE);
+        let first = alone.or(findings.first());
+        if let (false, Some(first)) = (context.run.source.form.facts().benchmark, first) {
             return capital(&first.cause);
         }
         return "The source has no figure to explain.".to_owned();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use busbw_core::finding::{Finding, Severity};
 use busbw_hardware::limits::Rating;
-use busbw_library_logs::failure::{Causality, Ending};
+use busbw_library_logs::failure::{Causality, Ending, Kind};
 use serde::Serialize;
 
 use super::context::Context;
@@ -48,12 +48,15 @@ impl fmt::Display for Verdict {
 pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
     let failure = &context.run.failure;
     if let Some(cause) = failure.cause() {
-        let waited = cause.kind.causality() == Causality::Timeout;
+        // Where nobody answers there is no rank to wait for.
+        let waited =
+            cause.kind.causality() == Causality::Timeout && cause.kind != Kind::MasterSilent;
         return match waited || failure.ending() == Ending::Waiting {
             true => Verdict::Hanging,
             false => Verdict::Failed,
         };
     }
+    let has_figures = context.measured.is_some() || !context.run.paths.is_empty();
     let worst = |severity| findings.iter().find(|finding| finding.severity == severity);
     match (worst(Severity::Error), context.judgement.rating) {
         (Some(error), _) if error.rule == "failure" => Verdict::Failed,
@@ -65,7 +68,8 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
         (None, Some(Rating::Above | Rating::At | Rating::AsExpected | Rating::Healthy)) => {
             Verdict::Healthy
         }
-        (None, None) if worst(Severity::Slow).is_some() => Verdict::Slow,
+        // A log without any figure says what may be slow, and not that it is.
+        (None, None) if has_figures && worst(Severity::Slow).is_some() => Verdict::Slow,
         (None, None) => Verdict::Unknown,
     }
 }

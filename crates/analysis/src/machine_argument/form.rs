@@ -45,9 +45,15 @@ fn is_machine_file(text: &str, name: &str) -> bool {
     let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
     let named = Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    // A prompt, `[root@host ~]# nvidia-smi topo -m`, is no table's name.
+    let table = |line: &str| {
+        let name = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        name.is_some_and(|(name, _)| !name.trim().contains(['@', '~', ' ']))
+    };
     named
         || first.is_some_and(|first| {
-            !first.starts_with('<') && (first.starts_with('[') || first.contains('='))
+            !first.starts_with('<')
+                && (table(first) || !first.starts_with('[') && first.contains('='))
         })
 }
 

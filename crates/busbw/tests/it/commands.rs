@@ -237,7 +237,7 @@ fn explain_takes_logs_records_and_stdin() {
     let log = format!("{logs}/8x-h800-nvlink-all-reduce.txt");
     let told = busbw(&format!("explain {log} --machine hgx-h800"));
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).contains("bottleneck NVLink"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("bottleneck: NVLink"), "{}", text(&told.stdout));
     assert!(!text(&told.stdout).contains('\x1b'), "no colour without a terminal");
 
     let mut child =

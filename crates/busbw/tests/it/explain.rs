@@ -211,6 +211,8 @@ fn transports_as_nccl_names_them() {
     let other = "Channel 01/0 : 0[0] -> 1[0] [send] via NET/IB/1/GDRDMA";
     let span = "comm 0x5 rank 0 nRanks 2 nNodes 4 localRanks 1 localRank 0 MNNVL 0";
     let start = "comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId a000 commId 0xfe - Init START";
+    let complete = start.replace("START", "COMPLETE");
+    let complete = complete.as_str();
     for (lines, expected) in [
         (&[socket, ib][..], &["sockets-beside-rdma", "sockets-without-threads"][..]),
         (&[socket], &["sockets-without-threads"]),
@@ -220,7 +222,7 @@ fn transports_as_nccl_names_them() {
         (&["Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"], &["no-gpudirect-rdma"]),
         (&["Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"], &["shared-memory"]),
         (&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"], &[]),
-        (&[start, span], &["more-nodes-than-hosts"]),
+        (&[start, span, complete], &["more-nodes-than-hosts"]),
         (
             &["AllReduce: 1073741824 Bytes -> Algo TREE proto SIMPLE channel{Lo..Hi}={0..1}"],
             &["algorithm"],

@@ -51,6 +51,17 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
+/// What a file of several hosts is.
+fn several_hosts(system: &System) -> Option<String> {
+    let (hosts, gpus) = (system.hosts(), system.gpus().len());
+    (hosts > 1).then(|| {
+        format!(
+            "{hosts} hosts in one file, as NCCL writes where NVLink spans hosts (MNNVL): {gpus} GPUs, {} a host; their numbers and PCI addresses repeat",
+            gpus / hosts
+        )
+    })
+}
+
 impl Report {
     /// The report of a source.
     pub fn new(source: &str, described: Described, notes: Vec<String>) -> Report {
@@ -64,6 +75,7 @@ impl Report {
                 report.matrices = vec![paths.matrix()];
                 report.links = links(&system);
                 report.findings = of_system(&system);
+                report.notes.extend(several_hosts(&system));
                 report.machine = Some(machine_of_system(&system, source));
                 report.system = Some(system);
             }

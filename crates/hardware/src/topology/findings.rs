@@ -1,7 +1,9 @@
 //! Problems of a host that its topology shows. Not settings and not health, which doctor checks.
 
 mod described;
+mod far_gpus;
 mod far_nics;
+mod gpu_groups;
 mod gpu_links;
 mod ports;
 mod slots;
@@ -13,8 +15,20 @@ use super::{Device, Matrix, System, chip, rates::shown};
 pub use described::of_machine;
 
 /// The rules, in the order of their findings (docs/topology.md).
-const RULES: [&str; 7] =
-    ["slot", "trained-down", "shared-slot", "uplink", "far-nic", "port-down", "gpu-link"];
+const RULES: [&str; 12] = [
+    "self-link",
+    "slot",
+    "trained-down",
+    "shared-slot",
+    "uplink",
+    "shared-uplink",
+    "slow-network",
+    "far-nic",
+    "far-gpus",
+    "port-down",
+    "gpu-link",
+    "gpu-groups",
+];
 
 /// Lost bandwidth of one direction as a cost.
 fn cost(gbps: f64) -> String {
@@ -29,11 +43,15 @@ pub fn of_system(system: &System) -> Vec<Finding> {
         findings.extend(slots::small_slot(device));
         findings.extend(slots::trained(device, &name));
         findings.extend(slots::uplink(system, at, device));
+        findings.extend(slots::shared_uplink(system, at, device));
+        findings.extend(gpu_links::to_itself(device, &name));
         findings.extend(device.nets.iter().filter_map(|net| ports::port_down(system, net, device)));
     }
     findings.extend(slots::shared_slots(system));
     findings.extend(far_nics::far_nics(system));
+    findings.extend(ports::slow_network(system));
     findings.extend(gpu_links::fewer_links(system));
+    findings.extend(gpu_groups::of_system(system));
     findings.sort_by_key(|finding| RULES.iter().position(|rule| *rule == finding.rule));
     findings
 }
@@ -59,6 +77,7 @@ fn known(device: &Device) -> String {
 /// The findings that nvidia-smi's matrix alone allows.
 pub fn of_matrix(matrix: &Matrix) -> Vec<Finding> {
     let mut findings = far_nics::of_matrix(matrix);
+    findings.extend(far_gpus::of_matrix(matrix));
     findings.extend(gpu_links::of_matrix(matrix));
     findings
 }

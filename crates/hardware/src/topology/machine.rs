@@ -1,4 +1,4 @@
-//! Converts a host into a [`Machine`] of one node, which limits need.
+//! Converts a host into a [`Machine`] of one node, which limits need; several hosts in one file are as many nodes.
 //! Not a guess: facts that the source lacks stay `None`.
 
 use std::collections::BTreeMap;
@@ -6,22 +6,23 @@ use std::collections::BTreeMap;
 use super::{Device, Matrix, Net, NetKind, System, Target, Word, gpu_model, rates};
 use crate::machine::{Cpu, CpuVendor, GpuModel, Machine, NicKind, Nics, Node, NvLink, PcieLink};
 
-/// A host as a machine of one node.
+/// A host as a machine of one node; the hosts that NVLink joins as one machine of as many nodes.
 pub fn machine_of_system(system: &System, name: &str) -> Machine {
     let gpus = system.gpus();
     let first = gpus.first().and_then(|gpu| system.devices.get(*gpu));
     let sm = |device: &Device| device.gpu.as_ref().filter(|gpu| gpu.gcn.is_none())?.sm;
     let gpu = first.and_then(|device| Some(GpuModel { name: gpu_model(device)?, sm: sm(device) }));
     let slowest = gpus.iter().map(|gpu| narrowest(system, *gpu)).reduce(slower).flatten();
+    let nodes = system.hosts();
     let node = Node {
-        gpus: gpus.len(),
+        gpus: gpus.len() / nodes,
         gpu,
         nvlink: nvlink(system, &gpus),
         pcie: slowest,
         cpu: cpu(system),
         nics: nics(system),
     };
-    Machine { name: name.to_owned(), nodes: 1, node, sharp: None }
+    Machine { name: name.to_owned(), nodes, node, sharp: None }
 }
 
 /// The links of the GPU with the fewest: the slowest GPU is the bottleneck.
@@ -112,9 +113,12 @@ fn cpu(system: &System) -> Option<Cpu> {
 /// Ports that NCCL would use between nodes: RDMA before sockets whatever their speed, and of them those
 /// that are not far slower than the fastest.
 fn nics(system: &System) -> Vec<Nics> {
+    // Those of one host.
+    let first = system.cpus.first().and_then(|cpu| cpu.host_hash);
     let all: Vec<(usize, &Net)> = system
         .nets()
         .into_iter()
+        .filter(|(device, _)| system.hosts() == 1 || system.host(*device) == first)
         .filter_map(|(device, net)| Some((device, system.devices.get(device)?.nets.get(net)?)))
         .filter(|(_, net)| net.state.as_ref().is_none_or(|state| state.is_up()))
         .collect();

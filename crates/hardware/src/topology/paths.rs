@@ -41,7 +41,9 @@ impl<'a> Paths<'a> {
         match bridges(&self.above, a, b) {
             Some((0, 0)) => return Word::Pix,
             // Functions of one card.
-            _ if one.slot() == other.slot() => return Word::Pix,
+            _ if one.slot() == other.slot() && self.system.host(a) == self.system.host(b) => {
+                return Word::Pix;
+            }
             Some(_) => return Word::Pxb,
             None => {}
         }
@@ -70,8 +72,7 @@ impl<'a> Paths<'a> {
             Some(_) => return NcclPath::Pxb,
             None => {}
         }
-        let host = |at| self.system.cpus.get(self.cpu(at)?)?.host_hash;
-        if host(a) != host(b) {
+        if self.system.host(a) != self.system.host(b) {
             return NcclPath::Net;
         }
         if !self.same_cpu(a, b) {

@@ -332,6 +332,28 @@ impl System {
         above
     }
 
+    /// The processor above a device, directly or through switches.
+    pub fn cpu(&self, device: usize) -> Option<usize> {
+        let top = self.above(device).last().copied().unwrap_or(device);
+        match self.devices.get(top)?.parent {
+            Parent::Cpu(cpu) => Some(cpu),
+            Parent::Device(_) => None,
+        }
+    }
+
+    /// The host of a device. NCCL joins the files of all hosts that NVLink joins (MNNVL).
+    pub fn host(&self, device: usize) -> Option<u64> {
+        self.cpus.get(self.cpu(device)?)?.host_hash
+    }
+
+    /// Number of hosts that the file holds.
+    pub fn hosts(&self) -> usize {
+        let mut hosts: Vec<_> = self.cpus.iter().map(|cpu| cpu.host_hash).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.len().max(1)
+    }
+
     /// A device by its address.
     pub fn find(&self, address: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.address == address)

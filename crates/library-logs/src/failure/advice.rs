@@ -1,7 +1,7 @@
 //! What to do about an incident, and how to confirm that it is the cause, where that is known.
 //! Not what happened (`sentence`).
 
-use super::{incident::Incident, kind::Kind};
+use super::{incident::Incident, kind::Kind, sentence::opens_peer};
 
 /// What removes the cause: half a sentence in the imperative, without a full stop.
 pub fn remedy(incident: &Incident) -> Option<&'static str> {
@@ -48,6 +48,12 @@ pub fn remedy(incident: &Incident) -> Option<&'static str> {
         Kind::AlgorithmMissing => "unset NCCL_ALGO and NCCL_PROTO, or add ring to the list",
         Kind::DuplicateGpu => {
             "give each rank of a host its own GPU: torch.cuda.set_device(LOCAL_RANK), or --gpus-per-task=1"
+        }
+        Kind::VersionsDiffer => {
+            "use the same image, or the same libnccl.so, on every host (LD_LIBRARY_PATH, LD_PRELOAD)"
+        }
+        Kind::InvalidDevice if opens_peer(incident) => {
+            "let every rank see all GPUs of its host: no --gpus-per-task, and the same CUDA_VISIBLE_DEVICES for all ranks"
         }
         Kind::InvalidDevice => {
             "start no more ranks on a host than it has GPUs, and choose the GPU by the local rank"

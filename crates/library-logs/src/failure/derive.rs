@@ -226,9 +226,25 @@ fn watchdogs(facts: &mut FailureFacts) {
         derived.kind = Kind::SizesDiffer;
         derived.details.others = ahead;
     } else {
+        silent(facts);
         return;
     }
     facts.incidents.push(derived);
+}
+
+/// Where nearly all ranks report one time-out, those that do not are most likely behind. Groups of every n-th
+/// rank leave more gaps than that.
+fn silent(facts: &mut FailureFacts) {
+    const MIN_REPORTS_PER_SILENT_RANK: usize = 4;
+    let spoke: BTreeSet<u32> = facts.progress.iter().map(|p| p.rank).collect();
+    for wait in facts.incidents.iter_mut().filter(|one| one.kind == Kind::WatchdogTimeout) {
+        let Some(last) = wait.ranks.last() else { continue };
+        let gaps = (0..*last).filter(|rank| !wait.ranks.contains(rank) && !spoke.contains(rank));
+        let gaps: BTreeSet<u32> = gaps.take(wait.ranks.len()).collect();
+        if gaps.len() * MIN_REPORTS_PER_SILENT_RANK <= wait.ranks.len() {
+            wait.details.others = gaps;
+        }
+    }
 }
 
 /// Whom gloo's ranks wait for: torchelastic's summary names all ranks of the job.
@@ -313,7 +329,7 @@ fn only_failed_rank(facts: &mut FailureFacts) {
                     | Kind::InterfaceMissing
                     | Kind::ShmFull
             );
-        if own && incident.ranks.is_empty() && incident.hosts.is_empty() && incident.count == 1 {
+        if own && incident.ranks.is_empty() && incident.hosts.len() <= 1 && incident.count == 1 {
             incident.rank(Some(rank));
         }
     }

@@ -215,7 +215,7 @@ impl Incident {
             ranks: BTreeSet::new(),
             hosts: BTreeSet::new(),
             pids: BTreeSet::new(),
-            place: line.place.map(super::rule::keep),
+            place: line.place.map(short),
             count: 1,
             line: line.number,
             time: line.time(),
@@ -274,6 +274,12 @@ impl Incident {
             (self.line, self.time, self.text) = (other.line, other.time, other.text);
         }
     }
+}
+
+/// A source position without the folders of the machine that built the library.
+fn short(place: &str) -> String {
+    let within = place.rsplit_once("/src/").filter(|_| place.starts_with('/'));
+    super::rule::keep(within.map_or(place, |(_, within)| within))
 }
 
 /// Incidents by kind and identity: a bounded number of them.

@@ -113,6 +113,8 @@ kinds! {
     ShmFull: Refused,
     /// The limit of locked memory is too low for a NIC.
     LockedMemory: Refused,
+    /// The ranks load different releases of NCCL.
+    VersionsDiffer: Refused,
     /// The ranks do not agree how many they are.
     RankCountMismatch: Refused,
     /// A network refused to register memory.

@@ -8,14 +8,16 @@ use super::{
     incident::Incident,
     kind::Kind,
     line::{Line, between, number},
-    rule::{Rule, keep, rule, word},
+    rule::{Field, Rule, keep, rule, word},
 };
 
 pub(super) const RULES: &[Rule] = &[
     rule("Duplicate GPU detected : rank ", Kind::DuplicateGpu).read(duplicate),
-    rule("Cuda failure ", Kind::CudaFailure).read(quoted_reason),
-    rule("Test CUDA failure ", Kind::CudaFailure).read(quoted_reason),
-    rule("Test HIP failure ", Kind::CudaFailure).read(quoted_reason),
+    // The size that was asked for is on the next line: `Failed to CUDA calloc 10485760 bytes`.
+    rule("Cuda failure ", Kind::CudaFailure).read(quoted_reason).opens(),
+    // Its process is on the next line: `.. host pid N: Test failure common.cu:1189`.
+    rule("Test CUDA failure ", Kind::CudaFailure).read(quoted_reason).opens(),
+    rule("Test HIP failure ", Kind::CudaFailure).read(quoted_reason).opens(),
     rule("HIP failure ", Kind::CudaFailure).read(quoted_reason),
     rule("CUDA error: ", Kind::CudaFailure).read(reason),
     rule("HIP error: ", Kind::CudaFailure).read(reason),
@@ -47,6 +49,7 @@ pub(super) const RULES: &[Rule] = &[
             true
         },
     ),
+    rule("Mismatched NCCL version detected : ", Kind::VersionsDiffer).read(versions),
     rule("mismatch in rank count from procs ", Kind::RankCountMismatch).read(
         |incident, _, after| {
             let mut counts = after.split(" : ");
@@ -75,17 +78,25 @@ pub(super) const RULES: &[Rule] = &[
         },
     ),
     rule("NCCL error in: ", Kind::NcclError).read(result).opens(),
-    rule("Test NCCL failure ", Kind::NcclError).read(|incident, line, after| {
-        incident.place = word(after).or(incident.place.take());
-        let host = line.bare().split(": Test NCCL").next().unwrap_or_default();
-        incident.host(host.rsplit(' ').next().unwrap_or_default());
-        result(incident, line, after)
-    }),
+    rule("Test NCCL failure ", Kind::NcclError)
+        .read(|incident, line, after| {
+            incident.place = word(after).or(incident.place.take());
+            let host = line.bare().split(": Test NCCL").next().unwrap_or_default();
+            incident.host(host.rsplit(' ').next().unwrap_or_default());
+            // `'unhandled cuda error … / CUDA driver version is insufficient …'`: ncclGetLastError's words are the reason.
+            let last = between(after, "'", "'").and_then(|said| said.split_once(" / "));
+            match last {
+                Some((_, said)) if is_known(said) => classify(incident, said),
+                _ => result(incident, line, after),
+            }
+        })
+        .opens(),
     rule(": Test failure ", Kind::NcclError).read(|incident, line, after| {
         incident.details.name = Some("test failure".to_owned());
         incident.place = word(after);
         let process = line.text.split(" pid ").nth(1).unwrap_or_default();
         incident.pid(number(process));
+        incident.host(between(line.text, " .. ", " pid ").unwrap_or_default());
         line.text.contains(" .. ")
     }),
     rule("# Out of bounds values : ", Kind::WrongData).read(|_, _, after| after.contains("FAILED")),
@@ -97,6 +108,12 @@ pub(super) const RULES: &[Rule] = &[
         !line.text.contains("NVRM: Xid (")
     }),
 ];
+
+pub(super) const FIELDS: &[Field] = &[Field {
+    needle: "Failed to CUDA calloc ",
+    of: &[Kind::GpuMemory],
+    read: |i, after| i.details.asked = number::<u64>(after).map(|bytes| bytes.to_string()),
+}];
 
 fn duplicate(incident: &mut Incident, _: &Line<'_>, after: &str) -> bool {
     incident.rank(number(after));
@@ -121,31 +138,36 @@ fn reason(incident: &mut Incident, _: &Line<'_>, after: &str) -> bool {
     classify(incident, said.trim_end_matches(['.', ' ']))
 }
 
-/// The kind by the words of cudaGetErrorString or hipGetErrorString, which are stable over releases.
+/// Words of cudaGetErrorString and hipGetErrorString, which are stable over releases.
+const KINDS: &[(&str, Kind)] = &[
+    ("out of memory", Kind::GpuMemory),
+    ("invalid device ordinal", Kind::InvalidDevice),
+    ("no CUDA-capable device is detected", Kind::NoGpu),
+    ("no ROCm-capable device is detected", Kind::NoGpu),
+    ("busy or unavailable", Kind::GpuBusy),
+    ("driver version is insufficient", Kind::DriverTooOld),
+    ("unsupported toolchain", Kind::DriverTooOld),
+    ("no kernel image is available", Kind::NoKernelImage),
+    ("named symbol not found", Kind::NoKernelImage),
+    ("device kernel image is invalid", Kind::NoKernelImage),
+    ("invalid device function", Kind::NoKernelImage),
+    ("uncorrectable ECC error", Kind::GpuHardware),
+    ("uncorrectable NVLink error", Kind::GpuHardware),
+    ("hardware stack error", Kind::GpuHardware),
+    ("Contained error", Kind::GpuHardware),
+    ("illegal memory access", Kind::GpuFault),
+    ("unspecified launch failure", Kind::GpuFault),
+    ("misaligned address", Kind::GpuFault),
+    ("device-side assert", Kind::GpuFault),
+    ("illegal instruction", Kind::GpuFault),
+    ("launch timed out", Kind::GpuFault),
+];
+
+fn is_known(said: &str) -> bool {
+    KINDS.iter().any(|(words, _)| said.contains(words))
+}
+
 fn classify(incident: &mut Incident, said: &str) -> bool {
-    const KINDS: &[(&str, Kind)] = &[
-        ("out of memory", Kind::GpuMemory),
-        ("invalid device ordinal", Kind::InvalidDevice),
-        ("no CUDA-capable device is detected", Kind::NoGpu),
-        ("no ROCm-capable device is detected", Kind::NoGpu),
-        ("busy or unavailable", Kind::GpuBusy),
-        ("driver version is insufficient", Kind::DriverTooOld),
-        ("unsupported toolchain", Kind::DriverTooOld),
-        ("no kernel image is available", Kind::NoKernelImage),
-        ("named symbol not found", Kind::NoKernelImage),
-        ("device kernel image is invalid", Kind::NoKernelImage),
-        ("invalid device function", Kind::NoKernelImage),
-        ("uncorrectable ECC error", Kind::GpuHardware),
-        ("uncorrectable NVLink error", Kind::GpuHardware),
-        ("hardware stack error", Kind::GpuHardware),
-        ("Contained error", Kind::GpuHardware),
-        ("illegal memory access", Kind::GpuFault),
-        ("unspecified launch failure", Kind::GpuFault),
-        ("misaligned address", Kind::GpuFault),
-        ("device-side assert", Kind::GpuFault),
-        ("illegal instruction", Kind::GpuFault),
-        ("launch timed out", Kind::GpuFault),
-    ];
     let known = KINDS.iter().find(|(words, _)| said.contains(words));
     incident.kind = known.map_or(incident.kind, |(_, kind)| *kind);
     incident.details.reason = Some(keep(said));
@@ -195,6 +217,16 @@ fn verbs(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
     (line.warning.is_some() || line.text.contains("Last error")) && after.contains(" failed")
 }
 
+/// `rank 8 version 22809 rank 0 version 22707`: NCCL_VERSION_CODE of two ranks.
+fn versions(incident: &mut Incident, _: &Line<'_>, after: &str) -> bool {
+    let mut codes: Vec<u32> = after.split("version ").skip(1).filter_map(number).collect();
+    codes.sort_unstable();
+    let release = |code: &u32| format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100);
+    incident.details.there = codes.first().map(release);
+    incident.details.asked = codes.last().map(release);
+    codes.len() == 2
+}
+
 fn truncated(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
     incident.details.asked = word(after);
     incident.details.there = after.split_once("instead of ").and_then(|(_, size)| word(size));
@@ -209,6 +241,7 @@ fn completion(incident: &mut Incident, line: &Line<'_>, after: &str) -> bool {
         line.from("status=").and_then(|from| number(from.trim_start_matches("status=")))
     });
     incident.details.address = word(after).filter(|address| address.contains(['<', ':']));
+    incident.details.name = line.after(" hca ").and_then(word);
     match status {
         Some(5) => incident.kind = Kind::PeerLost,
         Some(status) => incident.details.exit_code = i64::try_from(status).ok(),

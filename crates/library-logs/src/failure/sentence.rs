@@ -27,7 +27,7 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
         Kind::NodeFailure => format!("Slurm lost {}: node failure.", hosts_or(incident, "a host of the job")),
         Kind::Preempted => format!("Slurm preempted the job{}.", on_hosts(incident)),
         Kind::OomKill => format!(
-            "The out-of-memory killer ended {}: its host or its memory limit had no memory left.",
+            "The out-of-memory (OOM) killer ended {}: its host or its memory limit had no memory left.",
             d.name.as_ref().filter(|_| incident.ranks.is_empty()).map_or_else(|| lower(&who), |name| format!("{name}{}", on_hosts(incident)))
         ),
         Kind::RunAsRoot => "mpirun refuses to run as root without --allow-run-as-root.".to_owned(),
@@ -70,6 +70,7 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
             d.asked.as_ref().map_or_else(String::new, |bus| format!(" (PCI bus {bus})"))
         ),
         Kind::InvalidDevice => match (&d.asked, &d.there) {
+            _ if opens_peer(incident) => format!("{who} cannot open the GPU of a peer (CUDA: invalid device ordinal){at}: the GPU is not visible to the process."),
             (Some(asked), Some(there)) => format!("{who} ask{s} for {asked} GPUs where the host has only {there}."),
             _ => format!("{who} ask{s} for a GPU that the host does not have (CUDA: {}).", or(&d.reason, "invalid device ordinal")),
         },
@@ -82,13 +83,19 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
             "{who} may not lock the memory that the NIC needs ({} failed{at}): the limit of locked memory is too low.",
             or(&d.name, "ibv_reg_mr")
         ),
+        Kind::VersionsDiffer => format!(
+            "The ranks load different versions of NCCL{}: {} and {}.",
+            on_hosts(incident),
+            text(&d.there),
+            text(&d.asked)
+        ),
         Kind::RankCountMismatch => format!(
             "The ranks do not agree how many they are: one says {}, another {}.",
             text(&d.asked),
             text(&d.there)
         ),
         Kind::RegistrationFailed => format!("{who} cannot register memory with the network: {} failed{because}{at}.", or(&d.name, "a call")),
-        Kind::GpuMemory => gpu_memory(incident, &who, s, &at),
+        Kind::GpuMemory => gpu_memory(incident, &who, &at),
         Kind::GpuFault => format!("{who} met a fault of a GPU program{because}{at}."),
         Kind::CudaFailure => format!("{who} met a failure of CUDA or HIP{because}{at}."),
         Kind::HostMemory => format!(
@@ -121,6 +128,10 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
         Kind::NeverCalled => {
             format!("{} did not call {call}, for which {} waited{waited}.", ranks(&d.others), lower(&who))
         }
+        Kind::WatchdogTimeout if !d.others.is_empty() => format!(
+            "{who} waited{waited} in {call} until PyTorch's watchdog ended it; {} did not report it, and most likely did not call it.",
+            lower(&ranks(&d.others))
+        ),
         Kind::WatchdogTimeout => format!(
             "{who} waited{waited} in {call} until PyTorch's watchdog ended it; the log does not say which rank is behind."
         ),
@@ -165,10 +176,15 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
             format!("{who} cannot connect to {}{because}.", or(&d.address, "a peer"))
         }
         Kind::NetworkRetries => format!(
-            "The network lost messages of {}: a NIC gave up on {} (completion status {}).",
+            "The network lost messages of {}: {} gave up on {} ({}).",
             lower(&who),
+            d.name.as_ref().map_or_else(|| "a NIC".to_owned(), |name| format!("NIC {name}")),
             or(&d.address, "a peer"),
-            d.exit_code.map_or_else(|| "unknown".to_owned(), |status| status.to_string())
+            match d.exit_code {
+                Some(12) => "status 12: retries exceeded".to_owned(),
+                Some(status) => format!("completion status {status}"),
+                None => "completion status unknown".to_owned(),
+            }
         ),
         Kind::VerbsFailed => format!("{who} cannot use the NIC: {} failed{because}{at}.", or(&d.name, "a call")),
         Kind::HostLost => format!("mpirun lost its daemon on {}: that host went down, or the network between.", hosts_or(incident, "another host")),
@@ -195,6 +211,11 @@ pub fn sentence(incident: &Incident, facts: &FailureFacts) -> String {
         Kind::MpiShmFull => format!("{} has little room for Open MPI's segments.", or(&d.name, "/dev/shm")),
         Kind::HostSetting => format!("RCCL misses the host's setting {}.", text(&d.name)),
     }
+}
+
+/// NCCL's P2P transport met it, not the program's choice of a GPU.
+pub(super) fn opens_peer(incident: &Incident) -> bool {
+    incident.place.as_deref().is_some_and(|place| place.contains("transport/p2p.cc"))
 }
 
 fn hardware(incident: &Incident) -> String {
@@ -253,9 +274,15 @@ fn shm_full(incident: &Incident, who: &str, s: &str) -> String {
     format!("{who} find{s} no space in /dev/shm for shared-memory segments{size}.")
 }
 
-fn gpu_memory(incident: &Incident, who: &str, s: &str, at: &str) -> String {
+fn gpu_memory(incident: &Incident, who: &str, at: &str) -> String {
     let d = &incident.details;
     match &d.asked {
+        // NCCL's own allocation has a position in its source.
+        Some(asked) if incident.place.is_some() => {
+            format!(
+                "{who} ran out of GPU memory: NCCL asked for {asked} bytes{at}; other allocations fill the GPU."
+            )
+        }
         Some(asked) => {
             let of = d.reason.as_ref().map_or_else(String::new, |total| format!(" of {total}"));
             let free = d
@@ -264,9 +291,7 @@ fn gpu_memory(incident: &Incident, who: &str, s: &str, at: &str) -> String {
                 .map_or_else(String::new, |free| format!(", of which {free}{of} are free"));
             format!("{who} ran out of GPU memory in PyTorch: it asked for {asked}{free}.")
         }
-        None => format!(
-            "{who} get{s} no GPU memory{at}: CUDA says 'out of memory'; other allocations fill the GPU."
-        ),
+        None => format!("{who} ran out of GPU memory{at}: other allocations fill the GPU."),
     }
 }
 

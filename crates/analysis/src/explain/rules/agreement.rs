@@ -18,7 +18,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
                 "{} at {}: written {}, computed {}",
                 first.column, bytes(first.size), rate(first.written), rate(first.computed)
             ))
-            .remedy("do not use these rows: the table was edited, or ran with other ranks or another collective than it states"),
+            .remedy("check these rows before you use them: the run had other ranks, another collective or another way of counting than the table states"),
         );
     }
     if let Some(mean) = stated_average_differs(run) {

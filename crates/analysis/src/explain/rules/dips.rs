@@ -6,7 +6,7 @@ use super::super::{
     limit::logged_algorithms,
 };
 use busbw_core::finding::{Confidence, Finding, Severity};
-use busbw_core::quantity::{bytes, list, plain, rate};
+use busbw_core::quantity::{bytes, plain, rate, sizes};
 
 /// A size is a dip below this share of the best bandwidth on either side of it.
 const DIP_SHARE: f64 = 0.92;
@@ -41,7 +41,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     dips.reverse();
     let mut findings = Vec::new();
     if let Some((size, ..)) = dips.first() {
-        let sizes: Vec<String> = dips.iter().map(|(size, ..)| bytes(*size)).collect();
+        let at: Vec<u64> = dips.iter().map(|(size, ..)| *size).collect();
         let switched = dips.iter().any(|(size, ..)| changes_algorithm(context, *size));
         let (confidence, cause) = if switched {
             (Confidence::Likely, "NCCL's log names another algorithm for that size")
@@ -62,12 +62,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             "dip",
             Severity::Slow,
             format!(
-                "{} slower than smaller and larger sizes: {cause}",
-                if sizes.len() == 1 {
-                    format!("{} is", sizes.join(""))
-                } else {
-                    format!("{} are", list(&sizes, "and"))
-                }
+                "{} {} slower than smaller and larger sizes: {cause}",
+                sizes(&at),
+                if at.len() == 1 { "is" } else { "are" }
             ),
         )
         .confidence(confidence)
@@ -79,9 +76,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
                 plain(size.saturating_mul(2))
             )) + log,
         );
-        for (size, speed, sides) in dips.iter().take(3) {
+        let share = |(_, speed, sides): &&(u64, f64, f64)| speed / sides;
+        if let Some((size, speed, sides)) = dips.iter().min_by(|a, b| share(a).total_cmp(&share(b)))
+        {
             finding = finding.evidence(format!(
-                "{} GB/s at {}, {} on either side",
+                "{}{} GB/s at {}, {} on either side",
+                if at.len() > 1 { "worst: " } else { "" },
                 rate(*speed),
                 bytes(*size),
                 rate(*sides)

@@ -4,6 +4,7 @@
 use busbw_core::{
     finding::{Confidence, Finding, Severity},
     quantity::{bytes, count, list, ranged},
+    record::Figures,
 };
 use busbw_library_logs::failure::{Causality, FailureFacts, Incident, confirm, remedy, sentence};
 use busbw_logs::measurement::Measurement;
@@ -53,38 +54,37 @@ fn at_place(cause: &Incident) -> String {
 
 /// Who met it: ranks, hosts and how often.
 fn met_by(run: &Measurement, cause: &Incident) -> Option<String> {
-    let mut words = Vec::new();
-    let names: Vec<String> = cause.ranks.iter().map(|rank| format!("rank {rank}")).collect();
-    let of = run.rank_count().map_or(String::new(), |all| format!(" of {all} ranks"));
-    match names.len() {
-        0 => {}
-        1 => words.push(names.concat()),
-        n => words.push(format!(
-            "{n}{} ({})",
-            if of.is_empty() { " ranks" } else { &of },
-            ranged(&names)
-        )),
-    }
-    if !cause.hosts.is_empty() {
-        let hosts: Vec<&String> = cause.hosts.iter().collect();
-        words.push(format!("on {}", ranged(&hosts)));
-    }
-    let processes = cause.pids.len().max(cause.count as usize);
-    if processes > 1 {
-        words.push(format!(
-            "said {} by {}",
-            count(cause.count, "time"),
-            count(cause.pids.len().max(1) as u64, "process")
-        ));
-    }
-    (!words.is_empty()).then(|| format!("met by {}", words.join(", ")))
+    let names: Vec<String> = cause.ranks.iter().map(u32::to_string).collect();
+    let who = match (names.len(), cause.pids.len()) {
+        (0, 0 | 1) => String::new(),
+        (0, processes) => format!(" by {processes} ranks, a process each,"),
+        (1, _) => format!(" by rank {}", names.concat()),
+        (n, _) => {
+            let of = run.rank_count().filter(|all| *all >= n);
+            let of = of.map_or(String::new(), |all| format!(" of {all}"));
+            format!(" by {n}{of} ranks ({})", ranged(&names))
+        }
+    };
+    let hosts: Vec<&String> = cause.hosts.iter().collect();
+    let hosts = if hosts.is_empty() { String::new() } else { format!(" on {}", ranged(&hosts)) };
+    let often = match cause.count {
+        1 => String::new(),
+        lines => format!("; {lines} lines say it"),
+    };
+    let met = format!("met{who}{hosts}").trim_end_matches(',').to_owned();
+    (met.len() > 3).then(|| met + &often)
 }
 
 /// What was measured before it: those rows are valid.
 fn rows_before(run: &Measurement) -> Option<String> {
-    let largest = run.rows.iter().map(|row| row.size).max()?;
-    let rows = count(run.rows.len() as u64, "row");
-    Some(format!("{rows} up to {} were measured before, and are valid", bytes(largest)))
+    // The last row may be cut.
+    let measured = |half: &Figures| half.time_us.is_some();
+    let whole =
+        run.rows.iter().filter(|row| row.out_of_place.iter().chain(&row.in_place).any(measured));
+    let sizes: Vec<u64> = whole.map(|row| row.size).collect();
+    let (largest, rows) = (sizes.iter().max()?, count(sizes.len() as u64, "row"));
+    let verb = if sizes.len() == 1 { "was" } else { "were" };
+    Some(format!("{rows} up to {} {verb} measured before", bytes(*largest)))
 }
 
 /// What else the log says of failures: it follows from the cause.
@@ -92,7 +92,11 @@ fn followed_by(failure: &FailureFacts, cause: &Incident) -> Option<String> {
     let others = failure.incidents.iter();
     let others = others.filter(|one| *one != cause && !one.kind.is_harmless());
     let lines: u64 = others.map(|one| one.count).sum();
-    (lines > 0).then(|| format!("{} of the log follow from it", count(lines, "other line")))
+    match lines {
+        0 => None,
+        1 => Some("1 other line of the log follows from it".to_owned()),
+        lines => Some(format!("{lines} other lines of the log follow from it")),
+    }
 }
 
 /// A failure whose cause the log does not tell.

@@ -10,7 +10,7 @@ use busbw_library_logs::{
     nccl::{Communicator, NcclFacts, Plugin, PluginState, transports_set_up},
 };
 
-use super::super::context::Context;
+use super::{super::context::Context, LOG_ALONE};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
@@ -24,7 +24,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         let cause = if well {
             "nothing failed: the run ended well"
         } else {
-            "nothing in the log failed: its warnings are harmless"
+            "nothing failed: the warnings in the log are harmless"
         };
         return vec![note(cause)];
     }
@@ -55,7 +55,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn note(cause: impl Into<String>) -> Finding {
-    Finding::new("log-without-table", Severity::Note, cause).confidence(Confidence::Certain)
+    Finding::new(LOG_ALONE, Severity::Note, cause).confidence(Confidence::Certain)
 }
 
 /// `NCCL 2.32.3 came up: 8 ranks on 2 hosts`.
@@ -70,7 +70,10 @@ fn started(library: &[NcclFacts]) -> String {
     let ready = largest.ranks.iter().filter(|rank| rank.initialized).count();
     let ranks = count(u64::from(largest.nranks), "rank");
     let hosts = hosts(largest).map_or(String::new(), |n| format!(" on {}", count(n, "host")));
+    // A part of a log may lack the lines that say so.
+    let connected = library.iter().any(|facts| !facts.connected.is_empty());
     match ready {
+        0 if connected => format!("NCCL{version} came up: {ranks}{hosts}"),
         0 => format!(
             "NCCL{version}: {ranks}{hosts}, and no rank says that its communicator is complete"
         ),

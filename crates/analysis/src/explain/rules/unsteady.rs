@@ -3,7 +3,7 @@
 
 use super::super::context::Context;
 use busbw_core::finding::{Confidence, Finding, Severity};
-use busbw_core::quantity::{bytes, percent, plain, time};
+use busbw_core::quantity::{bytes, percent, plain, sizes, time};
 
 /// Samples of one size, or its two placements, are unsteady if they differ by more than this share.
 const MAX_STEADY_SPREAD: f64 = 0.10;
@@ -56,14 +56,45 @@ fn samples(context: &Context<'_>) -> Option<Finding> {
 fn places(context: &Context<'_>) -> Option<Finding> {
     let best = context.busbw()?;
     let mut differing: Vec<(u64, f64)> = Vec::new();
+    let mut small: Vec<(u64, f64)> = Vec::new();
     for row in context.nonempty_rows() {
         let (Some(out), Some(inside)) = (&row.out_of_place, &row.in_place) else { continue };
         let (Some(a), Some(b)) = (out.time_us, inside.time_us) else { continue };
         let speed = out.busbw.unwrap_or(0.0);
-        if a > 0.0 && b > 0.0 && speed > best * 0.5 {
-            differing.push((row.size, b / a - 1.0));
+        if a > 0.0 && b > 0.0 {
+            let sizes = if speed > best * 0.5 { &mut differing } else { &mut small };
+            sizes.push((row.size, b / a - 1.0));
         }
     }
+    unsteady_places(context, &differing).or_else(|| unsteady_small_sizes(&small))
+}
+
+/// Sizes at which latency counts: nothing that costs bandwidth.
+fn unsteady_small_sizes(all: &[(u64, f64)]) -> Option<Finding> {
+    // A few sizes of any run differ.
+    const MIN_SIZES: usize = 6;
+    let apart = |(_, by): &&(u64, f64)| by.abs() >= MAX_STEADY_SPREAD;
+    let differing: Vec<(u64, f64)> = all.iter().filter(apart).copied().collect();
+    let faster = differing.iter().filter(|(_, by)| *by < 0.0).count();
+    let both = faster.min(differing.len() - faster);
+    if differing.len() < MIN_SIZES || both * 3 < differing.len() {
+        return None;
+    }
+    let (size, most) = differing.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    let at: Vec<u64> = differing.iter().map(|(size, _)| *size).collect();
+    let cause = format!(
+        "times of {} are unsteady: in place is now faster, now slower than out of place",
+        sizes(&at)
+    );
+    Some(
+        Finding::new("unsteady-small-sizes", Severity::Note, cause)
+            .confidence(Confidence::Likely)
+            .evidence(format!("most at {}, {} %", bytes(size), percent(most.abs() * 100.0)))
+            .remedy("repeat the run before you conclude anything from one of these sizes"),
+    )
+}
+
+fn unsteady_places(context: &Context<'_>, differing: &[(u64, f64)]) -> Option<Finding> {
     let faster = differing.iter().filter(|(_, by)| *by < -MAX_STEADY_SPREAD / 2.0).count();
     let slower = differing.iter().filter(|(_, by)| *by > MAX_STEADY_SPREAD / 2.0).count();
     let (size, most) = differing.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;

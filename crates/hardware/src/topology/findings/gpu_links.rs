@@ -4,7 +4,7 @@
 use busbw_core::finding::{Finding, Severity};
 
 use super::cost;
-use crate::topology::{GpuLinkKind, Matrix, System, Word, rates::gpu_link_line};
+use crate::topology::{Device, GpuLinkKind, Matrix, System, Word, rates::gpu_link_line};
 
 /// GPUs with fewer links than the others of this host.
 pub(super) fn fewer_links(system: &System) -> Vec<Finding> {
@@ -41,6 +41,20 @@ pub(super) fn fewer_links(system: &System) -> Vec<Finding> {
             Finding { cost: lost, ..finding }
         })
         .collect()
+}
+
+/// A link whose two ends are one GPU: the file or the driver names a wrong target.
+pub(super) fn to_itself(device: &Device, name: &str) -> Option<Finding> {
+    let link = device.gpu.as_ref()?.links.iter().find(|link| link.target == device.address)?;
+    let brand = Brand::of(link.kind == GpuLinkKind::Xgmi);
+    let cause = format!("{} of its {} lead to itself", link.count, brand.links);
+    Some(
+        Finding::new("self-link", Severity::Error, cause)
+            .subject(name)
+            .evidence(format!("the target of the link is {}, its own address", link.target))
+            .remedy("correct the file: another GPU has fewer links than it should have")
+            .confirm(brand.confirm),
+    )
 }
 
 /// Whose links join GPUs: what they are called, and what looks after them.

@@ -4,7 +4,43 @@
 use busbw_core::finding::{Finding, Severity};
 
 use super::{cost, known};
-use crate::topology::{Device, Net, NetKind, System};
+use crate::{
+    limits::framing,
+    machine::{NicKind, Nics},
+    topology::{Device, Net, NetKind, System, rates::shown},
+};
+
+/// Ethernet of a management port, Mb/s.
+const SLOW_NETWORK_MBPS: u32 = 1000;
+
+/// GPUs whose host has no faster network than a management port.
+pub(super) fn slow_network(system: &System) -> Option<Finding> {
+    let nets = || system.devices.iter().flat_map(|device| &device.nets);
+    let fastest = nets().max_by_key(|net| net.mbps)?;
+    // An unknown speed is no slow one.
+    let slow = fastest.mbps? <= SLOW_NETWORK_MBPS && nets().all(|net| net.mbps.is_some());
+    let line = fastest.line().filter(|_| slow && !system.gpus().is_empty())?;
+    let port = Nics {
+        count: 1,
+        rate: Some(line * 8.0),
+        kind: NicKind::Ethernet,
+        mtu: fastest.mtu.or(Some(1500)),
+        slot: None,
+        sharing: 1,
+    };
+    let payload = framing::payload(&port).unwrap_or(line);
+    let cause = format!(
+        "nothing faster than its {} Gb/s joins this host with others: {payload:.3} GB/s at most",
+        line * 8.0
+    );
+    Some(
+        Finding::new("slow-network", Severity::Slow, cause)
+            .subject(&fastest.name)
+            .evidence(format!("it is the only network here; {} GB/s less the headers of TCP/IP", shown(line)))
+            .remedy("use a faster port between hosts (NCCL_SOCKET_IFNAME, NCCL_IB_HCA); if there is one, find out why it is not shown")
+            .confirm("ip -br link; lspci | grep -i -e ethernet -e infiniband"),
+    )
+}
 
 /// A port that is down. An Ethernet port counts only where another one like it is up: most hosts have
 /// some that nobody uses.

@@ -1,7 +1,10 @@
 //! What is wrong with PCIe links: slots too small for what is in them, links that trained down, ports that
 //! share a slot, switches with a narrow way up. Not ports and not ways.
 
-use busbw_core::finding::{Finding, Severity};
+use busbw_core::{
+    finding::{Finding, Severity},
+    quantity::ranged,
+};
 
 use super::{cost, known, lspci};
 use crate::{
@@ -105,20 +108,63 @@ pub(super) fn uplink(system: &System, at: usize, device: &Device) -> Option<Find
     })
 }
 
-/// Functions and ports in one slot.
-pub(super) fn shared_slots(system: &System) -> Vec<Finding> {
-    let mut slots: Vec<&str> = Vec::new();
-    for device in system.devices.iter().filter(|device| !device.nets.is_empty()) {
-        if !slots.contains(&device.slot()) {
-            slots.push(device.slot());
-        }
+/// GPUs and NICs that share the link of the switch above them, which carries one of them at full speed.
+pub(super) fn shared_uplink(system: &System, at: usize, device: &Device) -> Option<Finding> {
+    // Two GPUs a switch is how most hosts are built.
+    const MIN_GPUS: usize = 3;
+    let up = device.reading().link().filter(|_| device.is_switch())?;
+    if !matches!(device.parent, Parent::Cpu(_)) {
+        return None;
     }
-    slots.into_iter().filter_map(|slot| shared_slot(system, slot)).collect()
+    let below = |one: usize| system.above(one).contains(&at);
+    let gpus: Vec<usize> = system.gpus().into_iter().filter(|gpu| below(*gpu)).collect();
+    let alone = |gpu: &usize| {
+        let gpu = system.devices.get(*gpu).and_then(|device| device.gpu.as_ref());
+        gpu.is_some_and(|gpu| gpu.links.is_empty())
+    };
+    let all = system.devices.iter().enumerate().filter(|(one, _)| below(*one));
+    let nics: Vec<&str> =
+        all.flat_map(|(_, device)| device.nets.iter().map(|net| net.name.as_str())).collect();
+    // Where GPUs have links of their own, little of what they send crosses it.
+    if gpus.len() < MIN_GPUS || nics.is_empty() || !gpus.iter().all(alone) {
+        return None;
+    }
+    let names: Vec<String> = gpus.iter().map(|gpu| system.gpu_name(*gpu)).collect();
+    let cause = format!(
+        "{} GPUs ({}) and {} share its one link of {}",
+        gpus.len(),
+        ranged(&names),
+        ranged(&nics),
+        shown(up.line())
+    );
+    Some(
+        Finding::new("shared-uplink", Severity::Slow, cause)
+            .subject(format!("switch {}", device.address))
+            .evidence(format!("{} has {up} to the processor; the GPUs have no NVLink or xGMI", known(device)))
+            .remedy("nothing for traffic that stays below the switch; each gets its share of the way to the processor and its memory, so spread a job's GPUs over switches")
+            .confirm("nvidia-smi topo -m"),
+    )
 }
 
-fn shared_slot(system: &System, slot: &str) -> Option<Finding> {
-    let functions = system.devices.iter().filter(|device| device.slot() == slot);
-    let functions: Vec<&Device> = functions.filter(|device| !device.nets.is_empty()).collect();
+/// Functions and ports in one slot.
+pub(super) fn shared_slots(system: &System) -> Vec<Finding> {
+    // The same address on another host is another slot.
+    let mut slots: Vec<(Option<u64>, &str)> = Vec::new();
+    for (at, device) in system.devices.iter().enumerate() {
+        let slot = (system.host(at), device.slot());
+        if !device.nets.is_empty() && !slots.contains(&slot) {
+            slots.push(slot);
+        }
+    }
+    slots.into_iter().filter_map(|(host, slot)| shared_slot(system, host, slot)).collect()
+}
+
+fn shared_slot(system: &System, host: Option<u64>, slot: &str) -> Option<Finding> {
+    let here = |(at, device): &(usize, &Device)| {
+        device.slot() == slot && !device.nets.is_empty() && system.host(*at) == host
+    };
+    let functions: Vec<&Device> =
+        system.devices.iter().enumerate().filter(here).map(|(_, device)| device).collect();
     let ports: Vec<(&str, f64)> = functions
         .iter()
         .flat_map(|device| &device.nets)
