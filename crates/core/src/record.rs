@@ -48,7 +48,7 @@ pub enum Line {
 }
 
 /// What a library reports about itself in one process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum LibraryFacts {
     /// NCCL (or RCCL).
     Nccl(Box<NcclFacts>),

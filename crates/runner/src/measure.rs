@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
     /// Reports what a library says about itself, if that is new.
     fn report_library(&mut self) -> Result<(), RunError> {
         match self.backend.library() {
-            Some(said) => self.report(&Report::Library(said)),
+            Some(said) => self.report(Report::Library(said)),
             None => Ok(()),
         }
     }

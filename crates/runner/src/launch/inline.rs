@@ -126,7 +126,7 @@ fn measure(
 }
 
 fn row(bytes: &[u8]) -> Option<Row> {
-    match serde_json::from_slice(bytes) {
+    match Report::from_bytes(bytes) {
         Ok(Report::Row(row)) => Some(*row),
         _ => None,
     }

@@ -162,9 +162,8 @@ fn run_thread(rank_thread: usize, shared: &Shared) -> bool {
     };
     let Ok(gpu_memory) = measured else { return false };
     let peak_bytes = machine::peak_resident(&machine::Root::system());
-    let report =
-        serde_json::to_vec(&Report::Finished { peak_bytes, gpu_memory }).unwrap_or_default();
-    let reported = member.report(&report).is_ok();
+    let report = Report::Finished { peak_bytes, gpu_memory };
+    let reported = member.report(&report.into_bytes()).is_ok();
     member.leave();
     reported
 }
@@ -192,7 +191,7 @@ fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
     let Some(counted) = shared.process.net_stats(rank) else { return };
     let report = Report::Library(LibraryFacts::Paths(counted.into()));
     // Without it only the record lacks these counts.
-    let _ = member.report(&serde_json::to_vec(&report).unwrap_or_default());
+    let _ = member.report(&report.into_bytes());
 }
 
 /// Measures everything on the backend that `open` opens and returns the use of GPUs' memory. A failure is reported

@@ -159,7 +159,7 @@ impl Session<'_> {
     ) -> Result<u64, RunError> {
         if self.world.rank() == 0 {
             let bytes = task.bytes as u64;
-            self.report(&Report::Progress { index: self.index, bytes })?;
+            self.report(Report::Progress { index: self.index, bytes })?;
         }
         let half = self.messages_half(task, pairs)?;
         let wrong = half.figures.wrong.unwrap_or(0);

@@ -188,7 +188,7 @@ impl Session<'_> {
         let bytes = self.plan.bytes_of(test);
         if self.world.rank() == 0 {
             let (pass, passes) = (pass as u64, passes as u64);
-            self.report(&Report::Pass { index: self.index, bytes, pass, passes })?;
+            self.report(Report::Pass { index: self.index, bytes, pass, passes })?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ impl Session<'_> {
     pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, RunError> {
         if self.world.rank() == 0 {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
-            self.report(&Report::Progress { index: self.index, bytes })?;
+            self.report(Report::Progress { index: self.index, bytes })?;
         }
         let [out, inside] = Placement::BOTH;
         let in_place_only = self.plan.osu.as_ref().is_some_and(|osu| osu.in_place);
@@ -62,14 +62,14 @@ impl Session<'_> {
     /// Reports the algorithm table that the backend measured on this machine.
     pub(super) fn report_measured(&mut self, table: Table) -> Result<(), RunError> {
         if self.leads() {
-            self.report(&Report::Measured(table))?;
+            self.report(Report::Measured(table))?;
         }
         Ok(())
     }
 
     pub(super) fn report_row(&mut self, row: Row) -> Result<(), RunError> {
         if self.leads() {
-            self.report(&Report::Row(Box::new(row)))?;
+            self.report(Report::Row(Box::new(row)))?;
         }
         if self.index == 0 {
             // A run without an end (`-N 0`) may have no other moment to report this.
@@ -83,9 +83,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    pub(super) fn report(&mut self, report: &Report) -> Result<(), RunError> {
-        let bytes = serde_json::to_vec(report).unwrap_or_default();
-        Ok(self.world.report(&bytes)?)
+    pub(super) fn report(&mut self, report: Report) -> Result<(), RunError> {
+        Ok(self.world.report(&report.into_bytes())?)
     }
 
     fn empty_row(&self, case: &Case, cycle: u64) -> Row {

@@ -86,7 +86,7 @@ impl Launch<'_> {
     }
 
     fn on_report(&mut self, bytes: &[u8], outputs: &mut Outputs) -> Result<()> {
-        match serde_json::from_slice(bytes) {
+        match Report::from_bytes(bytes) {
             Ok(Report::Row(mut row)) => {
                 if row.group == self.plan.colour(0) {
                     row.counters = self.counters.after_row();
