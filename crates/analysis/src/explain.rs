@@ -9,6 +9,7 @@ mod brief;
 mod choice;
 mod context;
 mod gather;
+mod growth;
 mod hardware;
 mod limit;
 mod placement;

@@ -1,5 +1,5 @@
 //! busbw tells you how fast your GPUs really talk, how fast the hardware allows, what stands between the two, and what
-//! to set. This is the program, which carries the net plugin; what it does is [`busbw_cli::run`].
+//! to set. This is the program, which carries the net plugin; what it does is [`busbw_cli::main`].
 //!
 //! A benchmark is a line: `options -> plan -> launch -> backend -> measure -> record -> render`. Every other command
 //! starts at a record or at a text. The crates, each before those that use it:

@@ -153,7 +153,7 @@ pub struct Lines {
     /// The first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Runs beyond [`MAX_RUNS`].
+    /// Runs beyond the 4096 that are kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub runs_left_out: u64,
 }
@@ -189,7 +189,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a file, or stdin for `-`, and keeps up to [`MAX_RUNS`] of its runs.
+/// Reads a file, or stdin for `-`, and keeps up to 4096 of its runs.
 ///
 /// # Errors
 /// [`ImportError`].

@@ -2,7 +2,7 @@
 //! Not the conclusions (`rules`).
 
 use busbw_hardware::{
-    limits::{self, Bottleneck, Candidate, Judgement},
+    limits::{self, Bottleneck, Candidate, Judgement, Rating},
     machine::is_amd,
 };
 use busbw_library_logs::nccl::NcclFacts;
@@ -11,6 +11,7 @@ use busbw_stats as stats;
 use serde::Serialize;
 
 use super::{
+    growth::{Growth, growing},
     hardware::Hardware,
     limit::{self, Ceiling},
     placement::Known,
@@ -56,6 +57,8 @@ pub(super) struct Context<'a> {
     pub candidates: Vec<Candidate>,
     pub ceiling: Option<Ceiling>,
     pub judgement: Judgement,
+    /// Where the largest size still gains: nothing limits the run then.
+    pub growth: Option<Growth>,
 }
 
 impl<'a> Context<'a> {
@@ -80,8 +83,19 @@ impl<'a> Context<'a> {
             candidates,
             ceiling: None,
             judgement: Judgement::unknown(Vec::new()),
+            growth: None,
         };
         (context.ceiling, context.judgement) = limit::of(&context);
+        // At a limit the last gain may be large, too: it was the last one. Of messages that only start operations
+        // more is known than that they grow.
+        let known = matches!(context.judgement.rating, Some(Rating::At | Rating::Above))
+            || context.judgement.bottleneck == Bottleneck::Software;
+        context.growth = growing(run).filter(|_| !known);
+        if context.growth.is_some() {
+            let missing = vec!["a size from which on the bandwidth grows no more".to_owned()];
+            let percent = context.judgement.percent;
+            context.judgement = Judgement { percent, ..Judgement::unknown(missing) };
+        }
         if context.machine.as_ref().is_some_and(|known| !known.contradictions.is_empty()) {
             let missing = vec!["the machine that the run was on (--machine, --nodes)".to_owned()];
             context.judgement.bottleneck = Bottleneck::Unknown { missing };

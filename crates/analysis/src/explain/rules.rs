@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod mpi_transports;
 mod network;
+mod not_there_yet;
 mod pairs;
 mod paths;
 mod placements_differ;
@@ -34,6 +35,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         wrong::check,
         failure::check,
         log_alone::check,
+        not_there_yet::check,
         separate_runs::check,
         agreement::check,
         machine::check,

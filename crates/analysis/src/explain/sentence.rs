@@ -39,6 +39,10 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             time(host)
         );
     }
+    if let Some(growing) = findings.iter().find(|finding| finding.rule == "not-there-yet") {
+        let remedy = growing.remedy.as_deref().unwrap_or_default();
+        return format!("{} {}", capital(&growing.cause), capital(remedy));
+    }
     let mut parts = vec![limit(context)];
     let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
