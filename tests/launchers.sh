@@ -357,7 +357,7 @@ carried() {
   for rank in 0 1; do
     grep '"kind":"mpi"' "$work/carried.jsonl" | grep "\"rank\":$rank," | tail -1 | grep -qE -e "$record" || why+=" rank $rank's record lacks: $record"
   done
-  "$program" explain "$work/carried.jsonl" 2>&1 | tr -s ' \n' ' ' | grep -qE -e "$explanation" || why+=" explain lacks: $explanation"
+  "$program" explain -v "$work/carried.jsonl" 2>&1 | tr -s ' \n' ' ' | grep -qE -e "$explanation" || why+=" explain lacks: $explanation"
   rm -f "$work/carried.jsonl"
   if [ -z "$why" ]; then verdict ok "$name"; else
     verdict FAILED "$name" "$why"
@@ -373,7 +373,7 @@ carried_by_open_mpi() {
     "Open MPI sent messages between ranks to its BTL $shm .* $set_up ob1, 2 connections $shm" "${start[@]}" "${words[@]}"
   # An address of this host is reached through lo, whose bytes are counted.
   carried "${carried_names[1]}" "$set_up ob1, 2 connections tcp \(Open MPI's log\); counters: .*lo [0-9.]+ [MG]B" "\"pml\":\"ob1\",.*\"tcp\":" \
-    "Ranks of one host exchange messages over TCP .* slow: tcp-within-a-host .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
+    "Ranks of one host exchange messages over TCP .* slow tcp-within-a-host .* sent messages between ranks to its BTL tcp .* host: lo [0-9.]+ [MG]B" \
     "${start[@]}" --mca btl tcp,self "${words[@]}"
   carried "${carried_names[2]}" "$set_up ucx \(Open MPI's log\), lanes [a-z]+/.* \(UCX's log\); counters: " "\"pml\":\"ucx\",.*\"lanes\":" \
     "Open MPI sent messages to UCX, whose lanes are " \
