@@ -12,6 +12,7 @@ mod gather;
 mod growth;
 mod hardware;
 mod limit;
+mod markdown;
 mod placement;
 mod print;
 mod rules;
@@ -30,6 +31,7 @@ pub use choice::{Basis, Choice};
 pub use context::Measured;
 pub use hardware::Hardware;
 pub use limit::{Ceiling, CrossedResource, RateKind};
+pub use markdown::print_markdown;
 pub use print::{print, print_all};
 pub use verdict::Verdict;
 

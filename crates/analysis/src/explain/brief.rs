@@ -81,9 +81,7 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     if let Some(figures) = figures(explanation) {
         lines(out, &figures, 2)?;
     }
-    let first = first_sentence(explanation);
-    let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
-    lines(out, rest, MAX_SENTENCE_LINES)?;
+    lines(out, behind_first_sentence(explanation), MAX_SENTENCE_LINES)?;
     let shown = main_findings(explanation);
     for finding in &shown {
         finding_lines(out, finding, explanation)?;
@@ -160,7 +158,7 @@ fn finding_lines(
 }
 
 /// What one would send a colleague: the first sentence, with the figure and its share of the limit where it has none.
-fn first_line(explanation: &Explanation) -> String {
+pub(super) fn first_line(explanation: &Explanation) -> String {
     let first = first_sentence(explanation);
     let failed = explanation.findings.iter().any(|one| one.severity == Severity::Error);
     let figure = explanation.measured.as_ref().and_then(|one| Some((rate(one.busbw?), one.size)));
@@ -181,6 +179,12 @@ fn first_sentence(explanation: &Explanation) -> &str {
     let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
     let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
     ends.map_or(text, |(at, _)| &text[..=at])
+}
+
+/// What is to be said behind the first sentence.
+pub(super) fn behind_first_sentence(explanation: &Explanation) -> &str {
+    let first = first_sentence(explanation);
+    explanation.sentence.get(first.len()..).unwrap_or_default().trim()
 }
 
 /// Measured, limit, percent and bottleneck in one line; none of a source without figures.
