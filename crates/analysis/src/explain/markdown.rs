@@ -51,8 +51,7 @@ fn cells(explanation: &Explanation) -> [String; 6] {
         (None, None) => None,
     });
     let limit = explanation.limit.as_ref();
-    let limited =
-        limit.map(|limit| format!("{} GB/s {}", rate(limit.busbw), limit.rate.name()));
+    let limited = limit.map(|limit| format!("{} GB/s {}", rate(limit.busbw), limit.rate.name()));
     [
         format!("{}{line}: {}", plain(&source.name), plain(&explanation.subject)),
         format!("**{}**", explanation.verdict),
@@ -186,7 +185,8 @@ mod tests {
     #[test]
     fn nothing_of_a_log_becomes_markup() {
         let text = markdown(&[failed("![x](http://x) @user <b> www.x.org")]);
-        let outside: String = text.lines().map(|line| line.split("seen:").next().unwrap()).collect();
+        let outside: String =
+            text.lines().map(|line| line.split("seen:").next().unwrap()).collect();
         for markup in ["@user", "@everyone", "<img", "<b>", "http:", "www.", "![x]"] {
             assert!(!outside.contains(markup), "{markup}: {text}");
         }
