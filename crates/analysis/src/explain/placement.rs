@@ -29,6 +29,9 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
     {
         nvlink.domain = nvlink.domain.min(machine.node.gpus.max(1));
     }
+    if let (Some(joined), Some(nvlink)) = (joined_by_nvlink(run), &mut machine.node.nvlink) {
+        nvlink.domain = nvlink.domain.max(joined);
+    }
     let spread = match run.rank_count() {
         Some(ranks) if ranks > 0 => spread(&mut machine, run, ranks, nodes, &mut assumed),
         _ => Err("the number of ranks".to_owned()),
@@ -42,7 +45,7 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
     });
     if let Ok(placement) = &placement
         && placement.nodes_joined(&machine) > 1
-        && !several_nodes(run).any(|one| one.mnnvl == Some(true))
+        && joined_by_nvlink(run).is_none()
     {
         let hosts = placement.nodes_joined(&machine);
         assumed.push(format!(
@@ -153,6 +156,13 @@ pub(super) fn contradictions(
 fn several_nodes(run: &Measurement) -> impl Iterator<Item = &Communicator> {
     let all = run.library.iter().flat_map(|facts| &facts.communicators);
     all.filter(|one| one.nodes.is_some_and(|nodes| nodes > 1))
+}
+
+/// The GPUs that NVLink joins across hosts (MNNVL), where NCCL's log says so: it counts them as one node.
+pub(super) fn joined_by_nvlink(run: &Measurement) -> Option<usize> {
+    let all = run.library.iter().flat_map(|facts| &facts.communicators);
+    let joined = all.filter(|one| one.mnnvl == Some(true));
+    joined.filter_map(|one| one.nranks.checked_div(one.nodes?)).max().map(|gpus| gpus as usize)
 }
 
 /// Whether NCCL's log or its settings say that NVLink ends at the node.

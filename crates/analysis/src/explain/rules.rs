@@ -17,6 +17,7 @@ mod pairs;
 mod paths;
 mod placements_differ;
 mod separate_runs;
+mod set_up;
 mod shortfall;
 mod slot;
 mod unsteady;
@@ -28,6 +29,9 @@ use super::context::Context;
 
 /// The rule that explains a log without a table.
 pub(super) const LOG_ALONE: &str = "log-without-table";
+
+/// The rule that says what NCCL's log tells of a result without a limit.
+pub(super) const SET_UP: &str = "set-up";
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
@@ -51,6 +55,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         paths::check,
         placements_differ::check,
         algorithm::check,
+        set_up::check,
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()

@@ -58,8 +58,11 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             && !unsteady.contains(&&*finding.rule)
             && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
-    if let Some(first) = first {
-        parts.push(capital(&first.cause));
+    match (first, &context.judgement.bottleneck) {
+        // A cause that the log shows comes before the links that it is not.
+        (Some(first), Bottleneck::Elsewhere { .. }) => parts.insert(0, capital(&first.cause)),
+        (Some(first), _) => parts.push(capital(&first.cause)),
+        (None, _) => {}
     }
     parts.join(" ")
 }
@@ -81,6 +84,7 @@ fn limit(context: &Context<'_>) -> String {
     let judged = &context.judgement;
     let of_limit = percent(judged.percent.unwrap_or(0.0));
     let text = match &judged.bottleneck {
+        Bottleneck::SetBy { .. } if ceiling.attained.is_some() => as_attained(ceiling, busbw),
         Bottleneck::SetBy { resource } => match ceiling.crossed(*resource) {
             Some(crossed) if crossed.resource == Resource::NicSlot => slot(context, ceiling, crossed, busbw),
             Some(crossed) => set_by(context, ceiling, crossed, busbw),
@@ -233,6 +237,20 @@ fn nics(context: &Context<'_>) -> usize {
     groups(context).map(|nics| nics.count).sum()
 }
 
+/// As fast as published runs, which are far from the limit.
+fn as_attained(ceiling: &Ceiling, busbw: f64) -> String {
+    let (attained, source) =
+        ceiling.attained.as_ref().map_or((0.0, ""), |known| (known.busbw, known.source));
+    format!(
+        "{} GB/s is as good as published runs of such GPUs ({} GB/s, {source}). {} allows {} by {} on paper, which no run is known to reach.",
+        rate(busbw),
+        rate(attained),
+        ceiling.name(ceiling.set_by),
+        rate(ceiling.busbw),
+        ceiling.choice.algorithm.name(),
+    )
+}
+
 /// Any other resource is the bottleneck; every figure is that of this resource.
 fn set_by(
     context: &Context<'_>,
@@ -260,14 +278,16 @@ fn set_by(
     );
     let what = capital(&what);
     let what = what.trim_end_matches('.');
+    let limit =
+        ceiling.choice.certain().map_or("the limit".to_owned(), |of| format!("the limit of {of}"));
     let expected = expected(context, ceiling, ", and ", "");
     match context.judgement.rating {
-        Some(Rating::At) => format!("{what} {verb} the limit, and the result is at it: {share}."),
+        Some(Rating::At) => format!("{what} {verb} {limit}, and the result is at it: {share}."),
         Some(Rating::AsExpected) => {
-            format!("{what} {verb} the limit: {share}{expected}. Nothing is wrong.")
+            format!("{what} {verb} {limit}: {share}{expected}. Nothing is wrong.")
         }
-        Some(Rating::Healthy) => format!("{what} {verb} the limit: {share}{expected}."),
-        _ => format!("{what} {verb} the limit: {share}{expected}. Something else costs the rest."),
+        Some(Rating::Healthy) => format!("{what} {verb} {limit}: {share}{expected}."),
+        _ => format!("{what} {verb} {limit}: {share}{expected}. Something else costs the rest."),
     }
 }
 
