@@ -46,7 +46,12 @@ impl Hardware {
         assumed.append(&mut known.assumed);
         let named = self.machine.as_ref();
         let contradictions = |machine| placement::contradictions(machine, run, self.nodes);
-        Some(Known { assumed, contradictions: named.map_or(Vec::new(), contradictions), ..known })
+        Some(Known {
+            named: named.is_some(),
+            assumed,
+            contradictions: named.map_or(Vec::new(), contradictions),
+            ..known
+        })
     }
 
     /// Why `--nodes` cannot be what a run had.

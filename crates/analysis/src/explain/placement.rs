@@ -14,6 +14,8 @@ use super::context::plural;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Known {
     pub machine: Machine,
+    /// Whether the user named it; else it is as its run has it.
+    pub named: bool,
     /// Or what is missing to know it.
     pub placement: Result<RankPlacement, String>,
     pub assumed: Vec<String>,
@@ -53,7 +55,7 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
             machine.name
         ));
     }
-    Known { machine, placement, assumed, contradictions: Vec::new() }
+    Known { machine, named: false, placement, assumed, contradictions: Vec::new() }
 }
 
 fn spread(

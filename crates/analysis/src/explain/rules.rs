@@ -20,6 +20,7 @@ mod separate_runs;
 mod set_up;
 mod shortfall;
 mod slot;
+mod uneven_links;
 mod unsteady;
 mod wrong;
 
@@ -45,6 +46,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         machine::check,
         slot::check,
         network::check,
+        uneven_links::check,
         mpi_transports::check,
         shortfall::check,
         memory::check,

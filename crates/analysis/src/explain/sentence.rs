@@ -39,7 +39,8 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             time(host)
         );
     }
-    if let Some(growing) = findings.iter().find(|finding| finding.rule == "not-there-yet") {
+    let software = context.judgement.bottleneck == Bottleneck::Software;
+    if let Some(growing) = findings.iter().find(|one| one.rule == "not-there-yet" && !software) {
         let remedy = growing.remedy.as_deref().unwrap_or_default();
         return format!("{} {}", capital(&growing.cause), capital(remedy));
     }
@@ -182,7 +183,12 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &CrossedResource, busbw:
     let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
     let mut slots = groups(context).filter_map(|nics| nics.slot);
     let narrow = slots.any(|slot| slot.width < 16);
-    let cure = if narrow { "a slot with 16 lanes" } else { "a slot of a newer PCIe generation" };
+    let told = context.machine.as_ref().is_some_and(|known| known.named);
+    let cure = match narrow {
+        _ if !told => "a faster slot",
+        true => "a slot with 16 lanes",
+        false => "a slot of a newer PCIe generation",
+    };
     let (the, carries, can) = if nics(context) > 1 {
         ("The PCIe slots are", "they carry", "the NICs together")
     } else {
@@ -302,7 +308,7 @@ fn without_limit(context: &Context<'_>) -> String {
     };
     match &context.judgement.bottleneck {
         Bottleneck::Unknown { missing } if !missing.is_empty() => {
-            format!("{figure}. To rate it, busbw needs {}.", list(missing, "and"))
+            format!("{figure}; to rate it, busbw needs {}.", list(missing, "and"))
         }
         _ if context.run.test.figure == Figure::Latency => format!(
             "{figure}. Latency has no hardware limit here; compare it with another run (busbw compare A B)."

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use busbw_core::finding::{Finding, Severity};
-use busbw_hardware::limits::{Bottleneck, Rating};
+use busbw_hardware::limits::Rating;
 use busbw_library_logs::failure::{Causality, Ending, Kind};
 use serde::Serialize;
 
@@ -62,10 +62,6 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
         (Some(error), _) if error.rule == "failure" => Verdict::Failed,
         (Some(_), _) => Verdict::WrongFigures,
         (None, _) if findings.iter().any(|finding| finding.rule == "not-there-yet") => {
-            Verdict::NotThereYet
-        }
-        // Sizes whose time is that of starting an operation.
-        (None, Some(_)) if context.judgement.bottleneck == Bottleneck::Software => {
             Verdict::NotThereYet
         }
         (None, Some(Rating::Below | Rating::FarBelow)) => Verdict::Slow,

@@ -68,9 +68,12 @@ fn nvlink(gpus: &[&DumpedGpu], sm: Option<u32>, known: Option<NvLink>) -> Option
     if most <= 0.0 {
         return None;
     }
+    // Where a GPU has fewer links than another some are down, and how many carry bytes is not known.
+    let even = most - least < 0.1;
     // Releases take a link of Hopper for 20.0 or 20.6, of Blackwell for 40.0 or 40.1.
     let each = sm.and_then(nccl_link).into_iter().flat_map(|each| [each, each.floor()]);
-    let counted = each.map(|each| least / each).find(|count| (count - count.round()).abs() < 0.02);
+    let counted =
+        each.map(|each| least / each).find(|count| even && (count - count.round()).abs() < 0.02);
     let switched = gpus.iter().all(|gpu| gpu.switched);
     Some(NvLink {
         links: counted.map(|count| count.round() as u32).filter(|count| *count > 0),
