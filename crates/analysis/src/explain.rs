@@ -5,6 +5,7 @@
 //! Every claim has evidence: an algorithm is named only where NCCL's log names it, otherwise only the
 //! algorithms that the result excludes. Missing facts are listed.
 
+mod attained;
 mod brief;
 mod choice;
 mod context;
@@ -26,6 +27,7 @@ use busbw_hardware::limits::{Bottleneck, Rating};
 use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
+pub use attained::Attained;
 pub use brief::print_briefly;
 pub use choice::{Basis, Choice};
 pub use context::Measured;

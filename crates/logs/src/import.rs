@@ -6,6 +6,7 @@
 //! counted. A source without a recognised line is refused with one reason.
 
 mod broken;
+mod device_list;
 mod folder;
 mod format;
 mod json;

@@ -9,7 +9,11 @@ use busbw_core::{
     quantity::{bytes, count, percent, rate, time},
 };
 
-use super::{Explanation, Verdict, print::bottleneck, rules::LOG_ALONE};
+use super::{
+    Explanation, Verdict,
+    print::bottleneck,
+    rules::{LOG_ALONE, SET_UP},
+};
 
 /// The most lines of an explanation.
 const MAX_LINES: usize = 12;
@@ -112,7 +116,7 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     Ok(())
 }
 
-/// An error; else what explains a log alone, with what costs most; else the most important finding that says
+/// An error; else what explains a log alone or a result without a limit, with what costs most; else the most important finding that says
 /// what to do.
 fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
     let all = || explanation.findings.iter();
@@ -123,6 +127,10 @@ fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
     if let Some(alone) = all().find(|finding| finding.rule == LOG_ALONE) {
         let costs = remedied().filter(|finding| finding.rule != LOG_ALONE);
         return [Some(alone), costs].into_iter().flatten().collect();
+    }
+    if let Some(set_up) = all().find(|finding| finding.rule == SET_UP) {
+        let costs = remedied().filter(|finding| finding.severity > Severity::Note);
+        return costs.into_iter().chain([set_up]).collect();
     }
     remedied().or(all().next()).into_iter().collect()
 }

@@ -17,8 +17,10 @@ mod pairs;
 mod paths;
 mod placements_differ;
 mod separate_runs;
+mod set_up;
 mod shortfall;
 mod slot;
+mod uneven_links;
 mod unsteady;
 mod wrong;
 
@@ -28,6 +30,9 @@ use super::context::Context;
 
 /// The rule that explains a log without a table.
 pub(super) const LOG_ALONE: &str = "log-without-table";
+
+/// The rule that says what NCCL's log tells of a result without a limit.
+pub(super) const SET_UP: &str = "set-up";
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
@@ -41,6 +46,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         machine::check,
         slot::check,
         network::check,
+        uneven_links::check,
         mpi_transports::check,
         shortfall::check,
         memory::check,
@@ -51,6 +57,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         paths::check,
         placements_differ::check,
         algorithm::check,
+        set_up::check,
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
