@@ -60,8 +60,11 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
     match (first, &context.judgement.bottleneck) {
-        // A cause that the log shows comes before the links that it is not.
+        // A cause that the log shows comes before the links that it is not, or that are not known.
         (Some(first), Bottleneck::Elsewhere { .. }) => parts.insert(0, capital(&first.cause)),
+        (Some(first), Bottleneck::Unknown { .. }) if context.ceiling.is_none() => {
+            parts.insert(0, capital(&first.cause));
+        }
         (Some(first), _) => parts.push(capital(&first.cause)),
         (None, _) => {}
     }
