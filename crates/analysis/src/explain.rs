@@ -12,6 +12,7 @@ mod gather;
 mod growth;
 mod hardware;
 mod limit;
+mod page;
 mod placement;
 mod print;
 mod rules;

@@ -171,7 +171,7 @@ fn inside(run: &Measurement) -> Inside {
 }
 
 /// Whether NCCL's log or its settings say that it uses sockets.
-fn by_sockets(run: &Measurement) -> bool {
+pub(super) fn by_sockets(run: &Measurement) -> bool {
     let mut networks = run.library.iter().flat_map(|facts| facts.networks.keys()).peekable();
     if networks.peek().is_some() {
         return networks.all(|network| network == "Socket");
