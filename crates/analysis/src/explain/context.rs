@@ -14,7 +14,7 @@ use super::{
     growth::{Growth, growing},
     hardware::Hardware,
     limit::{self, Ceiling},
-    placement::Known,
+    placement::{self, Known},
 };
 use busbw_core::{quantity::bytes, record::Figures};
 
@@ -59,6 +59,8 @@ pub(super) struct Context<'a> {
     pub judgement: Judgement,
     /// Where the largest size still gains: nothing limits the run then.
     pub growth: Option<Growth>,
+    /// The lowest and the highest busbw of a table of settings that this run is of, GB/s.
+    pub settings_range: Option<(f64, f64)>,
 }
 
 impl<'a> Context<'a> {
@@ -84,6 +86,7 @@ impl<'a> Context<'a> {
             ceiling: None,
             judgement: Judgement::unknown(Vec::new()),
             growth: None,
+            settings_range: settings_range(run, all),
         };
         (context.ceiling, context.judgement) = limit::of(&context);
         // At a limit the last gain may be large, too: it was the last one. Of messages that only start operations
@@ -152,6 +155,12 @@ impl<'a> Context<'a> {
         if let Some(hosts) = self.run.hosts {
             words.push_str(&format!(" on {hosts} {}", plural(hosts, "host")));
         }
+        if let Some(carried) = placement::carried(self.run) {
+            words.push_str(&format!(", {carried}"));
+        }
+        if let Some(setting) = self.run.page.as_ref().and_then(|page| page.setting.as_ref()) {
+            words.push_str(&format!(", {setting}"));
+        }
         if let Some(group) = self.run.group() {
             words.push_str(&format!(", group {group}"));
         }
@@ -192,6 +201,15 @@ impl<'a> Context<'a> {
             assumed.extend(ceiling.assumed.iter().cloned());
         }
         assumed
+    }
+
+    /// Whether a result is held against links that nothing but a sentence's name of the GPU tells of: it may be a board with
+    /// fewer, or a card.
+    pub(super) fn by_assumed_links(&self) -> bool {
+        let unknown = matches!(self.judgement.bottleneck, Bottleneck::Unknown { .. });
+        let assumed = self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.assumed.is_empty());
+        let stated = self.run.page.as_ref().is_some_and(|page| page.states_machine());
+        unknown && assumed && stated && self.run.devices.is_empty()
     }
 
     pub(super) fn missing(&self) -> Vec<String> {
@@ -240,11 +258,27 @@ pub(super) fn latency_floor_us(run: &Measurement) -> Option<f64> {
     stats::median(&times).filter(|_| several)
 }
 
+/// The range of the figures of a table of settings: runs of one test, machine and size, one behind the other.
+fn settings_range(run: &Measurement, all: &[Measurement]) -> Option<(f64, f64)> {
+    let of_table = |one: &Measurement| {
+        let page = one.page.as_ref().filter(|page| page.setting.is_some())?;
+        Some((one.source.name.clone(), one.collective(), one.rank_count(), page.size, page.nics))
+    };
+    let ours = of_table(run)?;
+    let alike = all.iter().filter(|other| of_table(other).as_ref() == Some(&ours));
+    let figures = alike.filter_map(|one| row_speed(one, one.rows.first()?));
+    Some(figures.fold((f64::INFINITY, 0.0), |(low, high), one| (one.min(low), one.max(high))))
+}
+
 /// The mean busbw (or bandwidth) of a row's valid placements, GB/s.
 pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
     let speeds: Vec<f64> = run
         .halves(row)
-        .filter_map(|(in_place, half)| Peak { row, half, in_place }.figure())
+        .filter_map(|(in_place, half)| {
+            let printed = Peak { row, half, in_place }.figure()?;
+            // Two decimals tell little of a figure below 1; the time beside it has more digits.
+            if printed < 1.0 { run.figures(row, half).1.or(Some(printed)) } else { Some(printed) }
+        })
         .filter(|speed| speed.is_finite())
         .collect();
     (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
@@ -288,6 +322,11 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
         time_us: row_mean(run, row, |half| half.time_us),
         peak: peak.map(|(row, speed)| (row.size, speed)),
     })
+}
+
+/// ` at 1 MiB` behind a bandwidth; empty where its source does not say the size.
+pub(super) fn of_size(size: u64) -> String {
+    if size == 0 { String::new() } else { format!(" {}", at(size)) }
 }
 
 /// `at 1 MiB`.

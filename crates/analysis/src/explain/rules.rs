@@ -7,6 +7,7 @@ mod counters;
 mod dips;
 mod failure;
 mod floor;
+mod left_out;
 mod log_alone;
 mod machine;
 mod memory;
@@ -39,6 +40,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         separate_runs::check,
         agreement::check,
         machine::check,
+        left_out::check,
         slot::check,
         network::check,
         mpi_transports::check,
@@ -60,4 +62,9 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
 /// in microseconds, where the difference is software's. None where the rule `memory` finds nothing.
 pub(super) fn device_and_host_latency(context: &Context<'_>) -> Option<(u64, f64, f64)> {
     memory::device_and_host_latency(context)
+}
+
+/// Whether a latency test with host memory stands beside the run.
+pub(super) fn has_host_memory_latency(context: &Context<'_>) -> bool {
+    memory::of_host_memory(context).is_some()
 }

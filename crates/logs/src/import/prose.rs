@@ -80,7 +80,10 @@ fn counted(number: f64, after: &[Token], before: &[Token], page: &mut Page) {
         ([Token::Word(what), ..], _) if what == "ranks" => set(&mut page.ranks, count),
         ([Token::Word(what), rest @ ..], _) if ["nvlink", "nvlinks"].contains(&what.as_str()) => {
             let links = u32::try_from(count).unwrap_or(0);
-            if (1..=36).contains(&links) {
+            // `one NVLink domain` counts domains.
+            let domains =
+                matches!(rest.first(), Some(Token::Word(word)) if word.starts_with("domain"));
+            if (1..=36).contains(&links) && !domains {
                 set(&mut page.links, links);
                 set(&mut page.nvlink, true);
             }
@@ -462,7 +465,8 @@ mod tests {
         }
         assert_eq!(read("two boxes without NVLink").nvlink, Some(false));
         assert!(read("all eight GPUs in one NVLink domain").nvlink_joins_hosts);
-        assert_eq!(read("all eight GPUs in one NVLink domain").gpus, None);
+        let domain = read("all eight GPUs in one NVLink domain");
+        assert_eq!((domain.gpus, domain.links), (None, None));
     }
 
     #[test]
