@@ -10,7 +10,7 @@ use busbw_core::finding::Finding;
 use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_render::wrapped;
 
-use super::{Explanation, context::of_size, limit::RateKind};
+use super::{Explanation, context::of_size, limit::RateKind, rules::SOCKETS};
 use busbw_core::quantity::{bytes, list, percent, rate, time};
 
 /// Prints explanations. Runs of one source that have the same findings and bottleneck are printed
@@ -177,6 +177,11 @@ pub(super) fn bottleneck(explanation: &Explanation) -> String {
         |one: &Resource| explanation.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
     match &explanation.bottleneck {
         Bottleneck::SetBy { resource } => name(resource).to_owned(),
+        Bottleneck::Elsewhere { .. }
+            if explanation.findings.iter().any(|one| one.rule == SOCKETS) =>
+        {
+            "sockets without helper threads".to_owned()
+        }
         Bottleneck::Elsewhere { considered } => {
             let names: Vec<&str> = considered.iter().map(name).collect();
             match names.as_slice() {

@@ -30,6 +30,9 @@ use super::context::Context;
 /// The rule that explains a log without a table.
 pub(super) const LOG_ALONE: &str = "log-without-table";
 
+/// The rule that finds sockets that one thread drives.
+pub(super) const SOCKETS: &str = "sockets-without-threads";
+
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
     let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[

@@ -44,7 +44,7 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         return format!("{} {}", capital(&growing.cause), capital(remedy));
     }
     // Far below a link the transport may explain it.
-    let transport = findings.iter().find(|finding| finding.rule == "sockets-without-threads");
+    let transport = findings.iter().find(|finding| finding.rule == rules::SOCKETS);
     let mut parts = vec![limit(context, transport)];
     let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
@@ -146,8 +146,10 @@ fn limit(context: &Context<'_>, transport: Option<&Finding>) -> String {
 /// Settings alone change the result.
 fn settings(context: &Context<'_>, busbw: f64, of_limit: &str) -> String {
     let (low, high) = context.settings_range.unwrap_or_default();
+    let expected = context.ceiling.as_ref().map(|ceiling| expected(context, ceiling, " and ", ""));
+    let expected = expected.unwrap_or_default();
     format!(
-        "{} GB/s is {of_limit} % of the limit; settings alone move it from {} to {}, so it is not the line: look at queue pairs and channels, and at the counters of NICs and switches.",
+        "{} GB/s is {of_limit} % of the limit{expected}; settings alone move it from {} to {}, so it is not the line: look at queue pairs and channels, and at the counters of NICs and switches.",
         rate(busbw),
         rate(low),
         rate(high)

@@ -9,6 +9,7 @@ use super::super::{
     context::Context,
     placement::{by_sockets, inside, setting},
 };
+use super::SOCKETS;
 use busbw_core::finding::{Confidence, Finding, Severity};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
@@ -35,7 +36,7 @@ fn sockets(context: &Context<'_>) -> Option<Finding> {
     let asked = ["NCCL_IB_DISABLE", "NCCL_NET"];
     let asked = asked.iter().filter_map(|name| Some(format!("{name}={}", setting(run, name)?)));
     Some(
-        Finding::new("sockets-without-threads", Severity::Slow, cause)
+        Finding::new(SOCKETS, Severity::Slow, cause)
             .confidence(Confidence::Likely)
             .evidence(format!("set: {}; NCCL_SOCKET_NTHREADS is not", asked.collect::<Vec<_>>().join(", ")))
             .remedy("use RDMA (RoCE) where the NIC has it; else NCCL_NET_PLUGIN=$(busbw plugin path), or NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 (their product at most 64)")
