@@ -274,11 +274,7 @@ fn settings_range(run: &Measurement, all: &[Measurement]) -> Option<(f64, f64)> 
 pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
     let speeds: Vec<f64> = run
         .halves(row)
-        .filter_map(|(in_place, half)| {
-            let printed = Peak { row, half, in_place }.figure()?;
-            // Two decimals tell little of a figure below 1; the time beside it has more digits.
-            if printed < 1.0 { run.figures(row, half).1.or(Some(printed)) } else { Some(printed) }
-        })
+        .filter_map(|(in_place, half)| Peak { row, half, in_place }.figure())
         .filter(|speed| speed.is_finite())
         .collect();
     (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
@@ -288,6 +284,13 @@ pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
 fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The mean busbw of a row's valid placements by the columns that say most, GB/s.
+fn precise(run: &Measurement, row: &Row) -> Option<f64> {
+    let speeds: Vec<f64> =
+        run.halves(row).filter_map(|(_, half)| run.figures(row, half).1).collect();
+    (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
 }
 
 fn measured_figure(run: &Measurement) -> Option<Measured> {
@@ -314,6 +317,8 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
         });
     };
     let peak = speeds().max_by(best).filter(|(at, _)| at.size != row.size);
+    // Two decimals tell little of a figure below 1; the time beside it has more digits.
+    let speed = if speed < 1.0 { precise(run, row).unwrap_or(speed) } else { speed };
     Some(Measured {
         size: row.size,
         busbw: Some(speed),

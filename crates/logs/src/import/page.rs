@@ -69,6 +69,8 @@ impl Page {
             self.end_beginning();
             self.headed = true;
             self.prose.clear();
+            self.settings.clear();
+            self.command = None;
             self.add(title);
         } else if is_prose(text) {
             self.add(text);
@@ -130,6 +132,7 @@ impl Page {
         if run.rows.is_empty() || self.given == Some(run.source.line) {
             return;
         }
+        self.xml = None;
         let first = self.given.replace(run.source.line).is_none();
         self.headed = false;
         let own = std::mem::take(&mut self.prose);

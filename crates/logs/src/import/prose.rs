@@ -35,8 +35,10 @@ const HOSTS: [&str; 16] = [
 /// A word of a sentence.
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
-    /// A number, also as a word: `two`, `a`, `single`.
+    /// A number in digits.
     Number(f64),
+    /// A number as a word: `two`, `a`, `single`.
+    Spelled(f64),
     /// Gb/s or Mb/s, in Gb/s.
     Gigabits(f64),
     /// Gigabytes a second.
@@ -54,7 +56,7 @@ pub(super) fn read(text: &str) -> Page {
     for at in 0..tokens.len() {
         let rest = tokens.get(at..).unwrap_or_default();
         let before = tokens.get(..at).unwrap_or_default();
-        if let [Token::Number(number), after @ ..] = rest {
+        if let [Token::Number(number) | Token::Spelled(number), after @ ..] = rest {
             counted(*number, after, before, &mut page);
         }
         if let [Token::Word(word), after @ ..] = rest {
@@ -155,14 +157,18 @@ fn nics(tokens: &[Token]) -> Option<StatedNics> {
         };
         let before = tokens.get(..at)?;
         let count = match before {
-            [.., Token::Number(count), Token::Word(x)] if x == "x" => *count,
-            [.., Token::Number(count)] => *count,
-            // `8 ConnectX-7 (400 Gb/s`.
-            [.., Token::Number(count), Token::Word(card), Token::Mark('(')]
-                if card.starts_with("connectx") =>
-            {
+            [.., Token::Number(count) | Token::Spelled(count), Token::Word(x)] if x == "x" => {
                 *count
             }
+            // `port 1 400 Gb/s` counts nothing.
+            [.., Token::Spelled(count)] => *count,
+            // `8 ConnectX-7 (400 Gb/s`.
+            [
+                ..,
+                Token::Number(count) | Token::Spelled(count),
+                Token::Word(card),
+                Token::Mark('('),
+            ] if card.starts_with("connectx") => *count,
             _ => return None,
         };
         let after = tokens.get(at + 2..)?;
@@ -234,7 +240,10 @@ fn link_line(generation: f64) -> Option<f64> {
 /// GPUs of a host, of `16 H100 on 2 nodes`: a number of all hosts is divided.
 fn of_each_host(count: usize, after: &[Token]) -> usize {
     let next: Vec<&Token> = after.iter().take(4).collect();
-    let [Token::Word(on), Token::Number(hosts), ..] = next.as_slice() else { return count };
+    let [Token::Word(on), Token::Number(hosts) | Token::Spelled(hosts), ..] = next.as_slice()
+    else {
+        return count;
+    };
     let hosts = *hosts as usize;
     let over = ["in", "on", "over", "across"].contains(&on.as_str());
     let whole =
@@ -371,7 +380,7 @@ fn word_token(text: &str) -> Token {
             return Token::Word(one.map(str::to_owned).unwrap_or(word));
         }
     };
-    Token::Number(number)
+    Token::Spelled(number)
 }
 
 #[cfg(test)]
@@ -430,6 +439,7 @@ mod tests {
             ),
             ("16 H100 on 2 nodes", Some(2), Some(8), Some("H100"), None),
             ("Only 1.97 GB/s from a 100 GB/s card?", None, None, None, None),
+            ("mlx5_0 port 1 400 Gb/s InfiniBand", None, None, None, None),
             ("We ran it on 5 days.", None, None, None, None),
         ] {
             let page = read(text);
