@@ -5,6 +5,7 @@
 //! Every claim has evidence: an algorithm is named only where NCCL's log names it, otherwise only the
 //! algorithms that the result excludes. Missing facts are listed.
 
+mod attained;
 mod brief;
 mod choice;
 mod context;
@@ -12,6 +13,7 @@ mod gather;
 mod growth;
 mod hardware;
 mod limit;
+mod markdown;
 mod page;
 mod placement;
 mod print;
@@ -26,11 +28,13 @@ use busbw_hardware::limits::{Bottleneck, Rating};
 use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
+pub use attained::Attained;
 pub use brief::print_briefly;
 pub use choice::{Basis, Choice};
 pub use context::Measured;
 pub use hardware::Hardware;
 pub use limit::{Ceiling, CrossedResource, RateKind};
+pub use markdown::print_markdown;
 pub use print::{print, print_all};
 pub use verdict::Verdict;
 

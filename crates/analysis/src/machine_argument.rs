@@ -3,6 +3,7 @@
 
 mod form;
 mod of_run;
+mod of_topology_dump;
 
 use std::{
     fs::File,

@@ -73,6 +73,7 @@ fn print(
         ExplainArguments { json: true, .. } => {
             explanations.iter().try_for_each(|one| json_line(out, one))
         }
+        ExplainArguments { markdown: true, .. } => explain::print_markdown(out, explanations),
         ExplainArguments { verbose: true, .. } => explain::print_all(out, explanations, colour),
         _ => explain::print_briefly(out, explanations, colour),
     }

@@ -18,6 +18,8 @@ mod output_file;
 mod plugin;
 mod references_command;
 mod report_command;
+mod schema_command;
+mod schemas;
 mod show;
 /// One job under several environments.
 pub mod sweep;
@@ -95,6 +97,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Doctor(arguments) => doctor_command::run(&arguments, &args),
         Command::Import(arguments) => import_command::run(&arguments),
         Command::References(arguments) => references_command::run(&arguments),
+        Command::Schema(arguments) => schema_command::run(&arguments),
         Command::List(arguments) => list_command::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),

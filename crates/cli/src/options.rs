@@ -28,6 +28,8 @@ pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,
 };
-pub use record_commands::{CompareArguments, ImportArguments, ListArguments, ReferencesArguments};
+pub use record_commands::{
+    CompareArguments, ImportArguments, ListArguments, ReferencesArguments, SchemaArguments,
+};
 pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};

@@ -23,7 +23,7 @@ pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
 pub use judgement::{Bottleneck, Judgement, Rating, judge};
 pub use placement::{Inside, Memory, RankPlacement};
-pub use resource::{Capacity, Resource};
+pub use resource::{Capacity, Resource, nccl_link};
 
 #[cfg(test)]
 mod properties;

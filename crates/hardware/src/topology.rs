@@ -18,7 +18,7 @@ mod system;
 mod writer;
 mod xml;
 
-pub use findings::{of_machine, of_matrix, of_system};
+pub use findings::{of_machine, of_matrix, of_system, too_fast};
 pub use graphs::{Channel, Graph, Graphs, Hop};
 pub use judgement::{Ends, LinkTrouble, judge};
 pub use link::PcieReading;

@@ -12,6 +12,7 @@ mod communicator;
 mod connection;
 mod cursor;
 mod facts;
+mod gdr_distance;
 mod graph;
 mod ignored;
 pub(crate) mod message;
@@ -22,6 +23,7 @@ mod sentence;
 mod settings;
 mod tally;
 mod timing;
+mod topology_dump;
 mod transport;
 mod version;
 mod warning;
@@ -31,6 +33,7 @@ pub use choice::{Choice, Execution};
 pub use communicator::{Communicator, CommunicatorRank};
 pub use connection::{Ends, Pair};
 pub use facts::{Messages, NcclFacts};
+pub use gdr_distance::{GdrDistance, path_word};
 pub use graph::Graph;
 pub use message::plain;
 pub use network::{GpuDirect, NetDevice, SocketThreads};
@@ -40,6 +43,7 @@ pub use sentence::transports_set_up;
 pub use settings::Settings;
 pub use tally::Counted;
 pub use timing::InitTime;
+pub use topology_dump::{DumpedGpu, DumpedNet, TopologyDump};
 pub use transport::{Mapping, Transport};
 pub use version::NcclVersion;
 pub use warning::Warning;
@@ -50,6 +54,8 @@ use tally::{Tally, counted, keep};
 
 /// The most messages of unknown kinds that are kept as examples.
 const MAX_EXAMPLES: usize = 16;
+/// The most distinct pairs of a GPU and a NIC that are kept.
+const MAX_DISTANCES: usize = 1024;
 /// The most distinct plugins, and events of them, that are kept.
 const MAX_PLUGIN_EVENTS: usize = 512;
 
@@ -60,11 +66,13 @@ pub struct Parser {
     network: network::Network,
     plugins: Tally<Plugin>,
     dma_buf: u64,
+    distances: Tally<GdrDistance>,
     communicators: communicator::Communicators,
     connections: connection::Connections,
     structures: channels::Structures,
     nvlink: nvlink::NvLink,
     graphs: graph::Graphs,
+    topologies: topology_dump::TopologyDumps,
     choices: choice::Choices,
     settings: settings::SettingsReader,
     timings: timing::Timings,
@@ -87,11 +95,13 @@ impl Parser {
             network: network::Network::default(),
             plugins: Tally::new(MAX_PLUGIN_EVENTS),
             dma_buf: 0,
+            distances: Tally::new(MAX_DISTANCES),
             communicators: communicator::Communicators::default(),
             connections: connection::Connections::default(),
             structures: channels::Structures::default(),
             nvlink: nvlink::NvLink::default(),
             graphs: graph::Graphs::default(),
+            topologies: topology_dump::TopologyDumps::default(),
             choices: choice::Choices::default(),
             settings: settings::SettingsReader::default(),
             timings: timing::Timings::default(),
@@ -160,6 +170,8 @@ impl Parser {
             .or_else(|| self.nvlink.read(at))
             .or_else(|| self.timings.read(at))
             .or_else(|| self.graphs.read(at))
+            .or_else(|| self.topologies.read(origin, text, cut))
+            .or_else(|| GdrDistance::read(at).map(|one| self.distances.add(one)))
             .or_else(|| self.words.read(text, cut))
             .or_else(|| {
                 text.strip_prefix("DMA-BUF is available on GPU device ").map(|_| self.dma_buf += 1)
@@ -181,15 +193,18 @@ impl Parser {
             net_devices: counted(self.network.devices.finish(&mut left_out)),
             gpu_direct: counted(self.network.gpu_direct.finish(&mut left_out)),
             dma_buf: self.dma_buf,
+            gdr_distances: counted(self.distances.finish(&mut left_out)),
             socket_threads: counted(self.network.socket_threads.finish(&mut left_out)),
             communicators: self.communicators.finish(&mut left_out),
             connected: self.structures.connected(),
+            ordered_channels: self.structures.ordered,
             channels: counted(self.structures.channels.finish(&mut left_out)),
             transports,
             pairs,
             nvls: (nvls != Nvls::default()).then_some(nvls),
             fabrics: counted(self.nvlink.fabrics.finish(&mut left_out)),
             graphs: self.graphs.finish(&mut left_out),
+            topologies: self.topologies.finish(&mut left_out),
             choices: self.choices.finish(&mut left_out),
             environment,
             config,

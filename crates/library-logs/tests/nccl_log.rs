@@ -49,7 +49,8 @@ fn pairs(facts: &NcclFacts) -> Vec<(u32, Option<u32>, String, u64)> {
 #[test]
 fn two_nodes_over_sockets_seen_by_two_of_eight_ranks() {
     let facts = parse(TWO_NODES);
-    assert_eq!(facts.messages, Messages { read: 80, ignored: 23, unknown: 0, torn: 0 });
+    assert_eq!(facts.messages, Messages { read: 82, ignored: 21, unknown: 0, torn: 0 });
+    assert_eq!(facts.ordered_channels, Some(2));
     assert_eq!((facts.versions[0].what.code, facts.versions[0].said), (22_809, 2));
     assert_eq!(facts.versions[0].what.built_with.as_deref(), Some("13.0"));
     assert_eq!(facts.cuda_driver, counts(&[("13000", 2)]));

@@ -7,6 +7,7 @@
 
 mod broken;
 mod command;
+mod device_list;
 mod folder;
 mod format;
 mod json;

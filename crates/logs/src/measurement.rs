@@ -10,6 +10,7 @@ mod folded;
 mod form;
 mod from_record;
 mod groups;
+mod old_counting;
 mod page;
 mod plan;
 mod precise;

@@ -9,7 +9,12 @@ use busbw_core::{
     quantity::{bytes, count, percent, rate, time},
 };
 
-use super::{Explanation, Verdict, context::of_size, print::bottleneck, rules::LOG_ALONE};
+use super::{
+    Explanation, Verdict,
+    context::of_size,
+    print::bottleneck,
+    rules::{LOG_ALONE, SET_UP},
+};
 
 /// The most lines of an explanation.
 const MAX_LINES: usize = 12;
@@ -84,9 +89,7 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     if let Some(figures) = figures(explanation) {
         lines(out, &figures, 2)?;
     }
-    let first = first_sentence(explanation);
-    let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
-    lines(out, rest, MAX_SENTENCE_LINES)?;
+    lines(out, behind_first_sentence(explanation), MAX_SENTENCE_LINES)?;
     let shown = main_findings(explanation);
     for finding in &shown {
         finding_lines(out, finding, explanation)?;
@@ -117,7 +120,7 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     Ok(())
 }
 
-/// An error; else what explains a log alone, with what costs most; else the most important finding that says
+/// An error; else what explains a log alone or a result without a limit, with what costs most; else the most important finding that says
 /// what to do.
 fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
     let all = || explanation.findings.iter();
@@ -128,6 +131,10 @@ fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
     if let Some(alone) = all().find(|finding| finding.rule == LOG_ALONE) {
         let costs = remedied().filter(|finding| finding.rule != LOG_ALONE);
         return [Some(alone), costs].into_iter().flatten().collect();
+    }
+    if let Some(set_up) = all().find(|finding| finding.rule == SET_UP) {
+        let costs = remedied().filter(|finding| finding.severity > Severity::Note);
+        return costs.into_iter().chain([set_up]).collect();
     }
     remedied().or(all().next()).into_iter().collect()
 }
@@ -163,7 +170,7 @@ fn finding_lines(
 }
 
 /// What one would send a colleague: the first sentence, with the figure and its share of the limit where it has none.
-fn first_line(explanation: &Explanation) -> String {
+pub(super) fn first_line(explanation: &Explanation) -> String {
     let first = first_sentence(explanation);
     let failed = explanation.findings.iter().any(|one| one.severity == Severity::Error);
     let figure = explanation.measured.as_ref().and_then(|one| Some((rate(one.busbw?), one.size)));
@@ -200,6 +207,12 @@ fn sentence_of(text: &str) -> &str {
     let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
     let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
     ends.map_or(text, |(at, _)| &text[..=at])
+}
+
+/// What is to be said behind the first sentence.
+pub(super) fn behind_first_sentence(explanation: &Explanation) -> &str {
+    let first = first_sentence(explanation);
+    explanation.sentence.get(first.len()..).unwrap_or_default().trim()
 }
 
 /// Measured, limit, percent and bottleneck in one line; none of a source without figures.

@@ -34,6 +34,8 @@ pub struct Choice {
 pub enum Basis {
     /// NCCL's log names it for this size.
     Logged,
+    /// A setting of the run names it (NCCL_ALGO), and the result does not exceed its bound.
+    Setting,
     /// Only it, or others with the same bound, explains the result.
     OnlyExplanation,
     /// It has the lowest bound of those that explain the result and are not unlikely.
@@ -44,10 +46,11 @@ pub enum Basis {
     Exceeded,
 }
 
-/// The candidate whose bound applies, and why; `logged` is the algorithm that NCCL's log names.
+/// The candidate whose bound applies, and why; `logged` is the algorithm that NCCL's log names, `set` the one of NCCL_ALGO.
 pub(super) fn choose(
     candidates: &[Candidate],
     logged: Option<Algorithm>,
+    set: Option<Algorithm>,
     busbw: f64,
 ) -> Option<(&Limit, Choice)> {
     let explained_by = limits::explaining(candidates, busbw);
@@ -69,6 +72,9 @@ pub(super) fn choose(
     let named = |wanted| candidates.iter().find(|one| one.limit.algorithm == wanted);
     let chosen = if let Some(logged) = logged.and_then(named) {
         &logged.limit
+    } else if let Some(set) = set.filter(|set| choice.explained_by.contains(set)).and_then(named) {
+        choice.basis = Basis::Setting;
+        &set.limit
     } else if choice.explained_by.is_empty() {
         choice.conditions = limits::conditional(candidates, busbw);
         choice.basis = Basis::Conditional;
@@ -126,11 +132,24 @@ fn split_unlikely(limits: Vec<&Limit>, busbw: f64) -> (Vec<&Limit>, Vec<(Algorit
 }
 
 impl Choice {
+    /// Whether the log or a setting names the algorithm.
+    fn is_named(&self) -> bool {
+        matches!(self.basis, Basis::Logged | Basis::Setting)
+    }
+
+    /// The algorithm's name, where the log or a setting names it or the result excludes all others.
+    pub(super) fn certain(&self) -> Option<&'static str> {
+        let only = self.explained_by.len() == 1 && !self.excluded.is_empty();
+        let only = only && self.basis == Basis::OnlyExplanation;
+        (only || self.is_named()).then(|| self.algorithm.name())
+    }
+
     /// The algorithm in brackets behind the limit's figure.
     pub(super) fn brief(&self) -> String {
         let name = self.algorithm.name();
         match self.basis {
             Basis::Logged => format!("{name}, by NCCL's log"),
+            Basis::Setting => format!("{name}, by NCCL_ALGO"),
             Basis::OnlyExplanation if !self.explained_by.is_empty() => names(&self.explained_by),
             Basis::OnlyExplanation | Basis::Exceeded => name.to_owned(),
             Basis::LowestBound => format!("if {name} ran"),
@@ -141,9 +160,9 @@ impl Choice {
         }
     }
 
-    /// What the result says about algorithms; empty where NCCL's log names the algorithm.
+    /// What the result says about algorithms; empty where NCCL's log or a setting names the algorithm.
     pub(super) fn describe(&self) -> String {
-        if matches!(self.basis, Basis::Logged | Basis::Exceeded) {
+        if self.is_named() || self.basis == Basis::Exceeded {
             return String::new();
         }
         let only = self.only();
@@ -173,7 +192,7 @@ impl Choice {
 
     /// `only Tree or NVLSTree explains it`, where the result excludes others.
     pub(super) fn only(&self) -> Option<String> {
-        if self.excluded.is_empty() || self.basis == Basis::Logged {
+        if self.excluded.is_empty() || self.is_named() {
             return None;
         }
         if self.basis == Basis::Conditional {
@@ -199,7 +218,7 @@ impl Choice {
         let open = limits::conditional(candidates, busbw);
         let each: Vec<String> =
             conditions(&open).iter().map(|(of, why)| format!("{of} if {why}")).collect();
-        let known = matches!(self.basis, Basis::Logged | Basis::Conditional);
+        let known = self.is_named() || self.basis == Basis::Conditional;
         (!known && !each.is_empty()).then(|| {
             format!(
                 "as far as the machine is known; {} would explain it as well",
@@ -258,7 +277,7 @@ mod tests {
     fn chosen(name: &str, collective: Collective, nodes: usize, each: usize, busbw: f64) -> Choice {
         let machine = ready::ready(name).unwrap();
         let all = candidates(&machine, collective, &RankPlacement::new(nodes, each));
-        choose(&all, None, busbw).unwrap().1
+        choose(&all, None, None, busbw).unwrap().1
     }
 
     #[test]
@@ -271,6 +290,16 @@ mod tests {
         // Two GPUs: NVLS is slower than a ring there, and no release but the newest has it.
         let two = chosen("dgx-h100", Collective::ReduceScatter, 1, 2, 200.0);
         assert_eq!((two.algorithm, two.basis), (Algorithm::Ring, Basis::OnlyExplanation));
+    }
+
+    #[test]
+    fn a_setting_is_believed_unless_the_result_refutes_it() {
+        let machine = ready::ready("dgx-a100").unwrap();
+        let all = candidates(&machine, Collective::AllReduce, &RankPlacement::new(2, 8));
+        for (busbw, basis) in [(190.0, Basis::Setting), (210.0, Basis::OnlyExplanation)] {
+            let choice = choose(&all, None, Some(Algorithm::Ring), busbw).unwrap().1;
+            assert_eq!(choice.basis, basis, "{busbw}");
+        }
     }
 
     #[test]

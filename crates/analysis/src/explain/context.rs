@@ -14,9 +14,9 @@ use super::{
     growth::{Growth, growing},
     hardware::Hardware,
     limit::{self, Ceiling},
-    placement::{self, Known},
+    placement::{self, Known, joined_by_nvlink},
 };
-use busbw_core::{quantity::bytes, record::Figures};
+use busbw_core::{finding::Finding, quantity::bytes, record::Figures};
 
 /// The measured figure is the best of the sizes from this fraction (1/8) of the largest size on.
 const LARGE_SIZES_DIVISOR: u64 = 8;
@@ -36,7 +36,7 @@ pub struct Measured {
     /// The same, Gb/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busbw_gbit: Option<f64>,
-    /// Algorithm bandwidth at that size, GB/s.
+    /// Algorithm bandwidth at that size, GB/s; of nccl-tests before mid-2020 as it is counted since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algbw: Option<f64>,
     /// Time at that size, microseconds.
@@ -54,6 +54,8 @@ pub(super) struct Context<'a> {
     pub all: &'a [Measurement],
     pub measured: Option<Measured>,
     pub machine: Option<Known>,
+    /// What in the machine's file is a mistake.
+    pub mistakes: Vec<Finding>,
     pub candidates: Vec<Candidate>,
     pub ceiling: Option<Ceiling>,
     pub judgement: Judgement,
@@ -82,6 +84,7 @@ impl<'a> Context<'a> {
             all,
             measured,
             machine,
+            mistakes: hardware.mistakes.clone(),
             candidates,
             ceiling: None,
             judgement: Judgement::unknown(Vec::new()),
@@ -154,6 +157,9 @@ impl<'a> Context<'a> {
         }
         if let Some(hosts) = self.run.hosts {
             words.push_str(&format!(" on {hosts} {}", plural(hosts, "host")));
+            if hosts > 1 && joined_by_nvlink(self.run).is_some() {
+                words.push_str(" joined by NVLink (MNNVL)");
+            }
         }
         if let Some(carried) = placement::carried(self.run) {
             words.push_str(&format!(", {carried}"));
@@ -316,6 +322,8 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
             peak: None,
         });
     };
+    let old = run.counted_without_own_share();
+    let recounted = old.map_or(1.0, |ranks| ranks as f64 / (ranks - 1) as f64);
     let peak = speeds().max_by(best).filter(|(at, _)| at.size != row.size);
     // Two decimals tell little of a figure below 1; the time beside it has more digits.
     let speed = if speed < 1.0 { precise(run, row).unwrap_or(speed) } else { speed };
@@ -323,7 +331,7 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
         size: row.size,
         busbw: Some(speed),
         busbw_gbit: Some(speed * 8.0),
-        algbw: row_mean(run, row, |half| half.algbw),
+        algbw: row_mean(run, row, |half| half.algbw).map(|algbw| algbw * recounted),
         time_us: row_mean(run, row, |half| half.time_us),
         peak: peak.map(|(row, speed)| (row.size, speed)),
     })

@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
-use busbw_hardware::machine::Machine;
+use busbw_core::finding::Finding;
+use busbw_hardware::{machine::Machine, topology::too_fast};
 use busbw_logs::measurement::Measurement;
 
 use super::{
     page,
     placement::{self, Known},
 };
-use crate::machine_argument::{MachineArgument, MachineError, of_run};
+use crate::machine_argument::{Described, MachineArgument, MachineError, of_run};
 
 /// What the user says of the hardware.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,6 +20,8 @@ pub struct Hardware {
     pub machine: Option<Machine>,
     /// Hosts, where the machine is one of several that are alike.
     pub nodes: Option<usize>,
+    /// What in the machine's file is a mistake and was left out.
+    pub mistakes: Vec<Finding>,
 }
 
 impl Hardware {
@@ -28,8 +31,12 @@ impl Hardware {
     /// [`MachineError`].
     pub fn read(machine: Option<&str>, nodes: Option<usize>) -> Result<Hardware, MachineError> {
         let named = machine.map(|word| MachineArgument::read(Path::new(word))).transpose()?;
+        let mistakes = match named.as_ref().map(|named| &named.described) {
+            Some(Described::System(system)) => too_fast(system),
+            _ => Vec::new(),
+        };
         let machine = named.map(|named| named.machine()).transpose()?;
-        Ok(Hardware { machine, nodes })
+        Ok(Hardware { machine, nodes, mistakes })
     }
 
     /// The machine of a run, with where its ranks are.
@@ -42,7 +49,12 @@ impl Hardware {
         assumed.append(&mut known.assumed);
         let named = self.machine.as_ref();
         let contradictions = |machine| placement::contradictions(machine, run, self.nodes);
-        Some(Known { assumed, contradictions: named.map_or(Vec::new(), contradictions), ..known })
+        Some(Known {
+            named: named.is_some(),
+            assumed,
+            contradictions: named.map_or(Vec::new(), contradictions),
+            ..known
+        })
     }
 
     /// Why `--nodes` cannot be what a run had.

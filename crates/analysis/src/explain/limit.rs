@@ -3,7 +3,7 @@
 //! Not the bounds and thresholds (`busbw_hardware::limits`), and not the choice of the algorithm (`choice`).
 
 use busbw_hardware::{
-    limits::{self, Algorithm, Bottleneck, Judgement, Limit, Load, Resource},
+    limits::{self, Algorithm, Bottleneck, Judgement, Limit, Load, Rating, Resource},
     machine::Machine,
 };
 use busbw_library_logs::nccl::Execution;
@@ -11,8 +11,10 @@ use busbw_logs::measurement::{Figure, Memory};
 use serde::Serialize;
 
 use super::{
+    attained::{self, Attained},
     choice::{self, Basis, Choice},
     context::{Context, by_mpi, latency_floor_us, on_processors},
+    placement::setting,
     rules,
 };
 
@@ -53,6 +55,9 @@ pub struct Ceiling {
     /// busbw that NCCL's own model expects, GB/s: an expectation, not a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nccl_expects: Option<f64>,
+    /// What published runs on such GPUs reach: less than the limit where no run is known to come near it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attained: Option<Attained>,
     /// The algorithm whose bound this is.
     #[serde(flatten)]
     pub choice: Choice,
@@ -165,7 +170,12 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
     if let Err(missing) = &machine.placement {
         return unknown(&[missing]);
     }
-    match choice::choose(&context.candidates, logged_algorithm(context), busbw) {
+    match choice::choose(
+        &context.candidates,
+        logged_algorithm(context),
+        set_algorithm(context),
+        busbw,
+    ) {
         Some((limit, choice)) => judged(context, &machine.machine, limit, choice, size, busbw),
         None => unknown(&["an algorithm of NCCL for this collective"]),
     }
@@ -180,7 +190,7 @@ fn judged(
     size: u64,
     busbw: f64,
 ) -> (Option<Ceiling>, Judgement) {
-    let Some(ceiling) = ceiling(machine, limit, choice, busbw) else {
+    let Some(mut ceiling) = ceiling(machine, limit, choice, busbw) else {
         let mut missing = limit.missing.clone();
         for fact in missing.iter_mut().filter(|fact| fact.starts_with("the NICs between hosts")) {
             fact.push_str(" (--machine)");
@@ -190,8 +200,16 @@ fn judged(
     // A table of settings need not say its size; nobody publishes the start of operations as a bandwidth.
     let bytes = if size == 0 && busbw > 0.0 { LARGE_BYTES } else { size };
     let mut judgement = limits::judge(limit, bytes, &[busbw], latency_floor_us(context.run));
+    let below = matches!(judgement.rating, Some(Rating::Below | Rating::FarBelow));
     if let Some((low, high)) = context.settings_range {
         judgement.bottleneck = limits::judge(limit, bytes, &[low, high], None).bottleneck;
+    } else if below
+        && judgement.bottleneck != Bottleneck::Software
+        && let Some(attained) = attained::of(context).filter(|attained| attained.reached_by(busbw))
+    {
+        judgement.rating = Some(Rating::AsExpected);
+        judgement.bottleneck = Bottleneck::SetBy { resource: ceiling.set_by };
+        ceiling.attained = Some(attained);
     }
     if let Bottleneck::Unknown { missing } = &mut judgement.bottleneck {
         for fact in missing.iter_mut().filter(|fact| limit.assumed.contains(fact)) {
@@ -208,6 +226,18 @@ fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
         [only] => Algorithm::from_name(only),
         _ => None,
     }
+}
+
+/// The algorithm that NCCL_ALGO names alone, for every collective or for this one: `Tree`, `allreduce:tree` (NCCL's
+/// src/graph/tuning.cc, `parseList`).
+fn set_algorithm(context: &Context<'_>) -> Option<Algorithm> {
+    let wanted = context.run.collective()?.name().replace('_', "");
+    let said = setting(context.run, "NCCL_ALGO")?.trim_matches(['"', '\'']);
+    let named = said.split(';').find_map(|part| match part.split_once(':') {
+        Some((collective, names)) => collective.eq_ignore_ascii_case(&wanted).then_some(names),
+        None => Some(part),
+    })?;
+    Algorithm::from_name(named)
 }
 
 /// Names of the algorithms in NCCL's TUNING lines for calls of a size in bytes.
@@ -251,6 +281,7 @@ fn ceiling(machine: &Machine, limit: &Limit, choice: Choice, busbw: f64) -> Opti
         },
         line_busbw: line.busbw,
         nccl_expects: limit.expects.as_ref().map(|expects| expects.low),
+        attained: None,
         choice,
         set_by: limit.bottleneck?,
         resources: limit

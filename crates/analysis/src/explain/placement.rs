@@ -14,6 +14,8 @@ use super::context::plural;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Known {
     pub machine: Machine,
+    /// Whether the user named it; else it is as its run has it.
+    pub named: bool,
     /// Or what is missing to know it.
     pub placement: Result<RankPlacement, String>,
     pub assumed: Vec<String>,
@@ -29,6 +31,9 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
     {
         nvlink.domain = nvlink.domain.min(machine.node.gpus.max(1));
     }
+    if let (Some(joined), Some(nvlink)) = (joined_by_nvlink(run), &mut machine.node.nvlink) {
+        nvlink.domain = nvlink.domain.max(joined);
+    }
     let spread = match run.rank_count() {
         Some(ranks) if ranks > 0 => spread(&mut machine, run, ranks, nodes, &mut assumed),
         _ => Err("the number of ranks".to_owned()),
@@ -42,7 +47,7 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
     });
     if let Ok(placement) = &placement
         && placement.nodes_joined(&machine) > 1
-        && !several_nodes(run).any(|one| one.mnnvl == Some(true))
+        && joined_by_nvlink(run).is_none()
     {
         let hosts = placement.nodes_joined(&machine);
         assumed.push(format!(
@@ -50,7 +55,7 @@ pub(super) fn place(mut machine: Machine, run: &Measurement, nodes: Option<usize
             machine.name
         ));
     }
-    Known { machine, placement, assumed, contradictions: Vec::new() }
+    Known { machine, named: false, placement, assumed, contradictions: Vec::new() }
 }
 
 fn spread(
@@ -153,6 +158,13 @@ pub(super) fn contradictions(
 fn several_nodes(run: &Measurement) -> impl Iterator<Item = &Communicator> {
     let all = run.library.iter().flat_map(|facts| &facts.communicators);
     all.filter(|one| one.nodes.is_some_and(|nodes| nodes > 1))
+}
+
+/// The GPUs that NVLink joins across hosts (MNNVL), where NCCL's log says so: it counts them as one node.
+pub(super) fn joined_by_nvlink(run: &Measurement) -> Option<usize> {
+    let all = run.library.iter().flat_map(|facts| &facts.communicators);
+    let joined = all.filter(|one| one.mnnvl == Some(true));
+    joined.filter_map(|one| one.nranks.checked_div(one.nodes?)).max().map(|gpus| gpus as usize)
 }
 
 /// Whether NCCL's log or its settings say that NVLink ends at the node.

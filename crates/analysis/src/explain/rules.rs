@@ -18,8 +18,10 @@ mod pairs;
 mod paths;
 mod placements_differ;
 mod separate_runs;
+mod set_up;
 mod shortfall;
 mod slot;
+mod uneven_links;
 mod unsteady;
 mod wrong;
 
@@ -32,6 +34,8 @@ pub(super) const LOG_ALONE: &str = "log-without-table";
 
 /// The rule that finds sockets that one thread drives.
 pub(super) const SOCKETS: &str = "sockets-without-threads";
+/// The rule that says what NCCL's log tells of a result without a limit.
+pub(super) const SET_UP: &str = "set-up";
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
@@ -46,6 +50,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         left_out::check,
         slot::check,
         network::check,
+        uneven_links::check,
         mpi_transports::check,
         shortfall::check,
         memory::check,
@@ -56,6 +61,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         paths::check,
         placements_differ::check,
         algorithm::check,
+        set_up::check,
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()

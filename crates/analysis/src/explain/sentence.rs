@@ -39,7 +39,8 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             time(host)
         );
     }
-    if let Some(growing) = findings.iter().find(|finding| finding.rule == "not-there-yet") {
+    let software = context.judgement.bottleneck == Bottleneck::Software;
+    if let Some(growing) = findings.iter().find(|one| one.rule == "not-there-yet" && !software) {
         let remedy = growing.remedy.as_deref().unwrap_or_default();
         return format!("{} {}", capital(&growing.cause), capital(remedy));
     }
@@ -60,9 +61,13 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             && !unsteady.contains(&&*finding.rule)
             && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
-    if let Some(first) = first.filter(|first| !parts.iter().any(|part| part.contains(&first.cause)))
-    {
-        parts.push(capital(&first.cause));
+    let said = |first: &&Finding| parts.iter().any(|part| part.contains(&first.cause));
+    match (first.filter(|first| !said(first)), &context.judgement.bottleneck) {
+        (None, _) => {}
+        _ if context.settings_range.is_some() => {}
+        // A cause that the log shows comes before the links that it is not.
+        (Some(first), Bottleneck::Elsewhere { .. }) => parts.insert(0, capital(&first.cause)),
+        (Some(first), _) => parts.push(capital(&first.cause)),
     }
     parts.join(" ")
 }
@@ -84,6 +89,7 @@ fn limit(context: &Context<'_>, transport: Option<&Finding>) -> String {
     let judged = &context.judgement;
     let of_limit = percent(judged.percent.unwrap_or(0.0));
     let text = match &judged.bottleneck {
+        Bottleneck::SetBy { .. } if ceiling.attained.is_some() => as_attained(ceiling, busbw),
         Bottleneck::SetBy { resource } => match ceiling.crossed(*resource) {
             Some(crossed) if crossed.resource == Resource::NicSlot => slot(context, ceiling, crossed, busbw),
             Some(crossed) => set_by(context, ceiling, crossed, busbw),
@@ -199,7 +205,12 @@ fn slot(context: &Context<'_>, ceiling: &Ceiling, slot: &CrossedResource, busbw:
     let not = if nodes.max().is_some_and(|nodes| nodes > 1) { ", not the network" } else { "" };
     let mut slots = groups(context).filter_map(|nics| nics.slot);
     let narrow = slots.any(|slot| slot.width < 16);
-    let cure = if narrow { "a slot with 16 lanes" } else { "a slot of a newer PCIe generation" };
+    let told = context.machine.as_ref().is_some_and(|known| known.named);
+    let cure = match narrow {
+        _ if !told => "a faster slot",
+        true => "a slot with 16 lanes",
+        false => "a slot of a newer PCIe generation",
+    };
     let (the, carries, can) = if nics(context) > 1 {
         ("The PCIe slots are", "they carry", "the NICs together")
     } else {
@@ -254,6 +265,20 @@ fn nics(context: &Context<'_>) -> usize {
     groups(context).map(|nics| nics.count).sum()
 }
 
+/// As fast as published runs, which are far from the limit.
+fn as_attained(ceiling: &Ceiling, busbw: f64) -> String {
+    let (attained, source) =
+        ceiling.attained.as_ref().map_or((0.0, ""), |known| (known.busbw, known.source));
+    format!(
+        "{} GB/s is as good as published runs of such GPUs ({} GB/s, {source}). {} allows {} by {} on paper, which no run is known to reach.",
+        rate(busbw),
+        rate(attained),
+        ceiling.name(ceiling.set_by),
+        rate(ceiling.busbw),
+        ceiling.choice.algorithm.name(),
+    )
+}
+
 /// Any other resource is the bottleneck; every figure is that of this resource.
 fn set_by(
     context: &Context<'_>,
@@ -281,14 +306,16 @@ fn set_by(
     );
     let what = capital(&what);
     let what = what.trim_end_matches('.');
+    let limit =
+        ceiling.choice.certain().map_or("the limit".to_owned(), |of| format!("the limit of {of}"));
     let expected = expected(context, ceiling, ", and ", "");
     match context.judgement.rating {
-        Some(Rating::At) => format!("{what} {verb} the limit, and the result is at it: {share}."),
+        Some(Rating::At) => format!("{what} {verb} {limit}, and the result is at it: {share}."),
         Some(Rating::AsExpected) => {
-            format!("{what} {verb} the limit: {share}{expected}. Nothing is wrong.")
+            format!("{what} {verb} {limit}: {share}{expected}. Nothing is wrong.")
         }
-        Some(Rating::Healthy) => format!("{what} {verb} the limit: {share}{expected}."),
-        _ => format!("{what} {verb} the limit: {share}{expected}. Something else costs the rest."),
+        Some(Rating::Healthy) => format!("{what} {verb} {limit}: {share}{expected}."),
+        _ => format!("{what} {verb} {limit}: {share}{expected}. Something else costs the rest."),
     }
 }
 
@@ -303,7 +330,7 @@ fn without_limit(context: &Context<'_>) -> String {
     };
     match &context.judgement.bottleneck {
         Bottleneck::Unknown { missing } if !missing.is_empty() => {
-            format!("{figure}. To rate it, busbw needs {}.", list(missing, "and"))
+            format!("{figure}; to rate it, busbw needs {}.", list(missing, "and"))
         }
         _ if context.run.test.figure == Figure::Latency => format!(
             "{figure}. Latency has no hardware limit here; compare it with another run (busbw compare A B)."

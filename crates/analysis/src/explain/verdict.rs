@@ -22,7 +22,7 @@ pub enum Verdict {
     WrongFigures,
     /// Performance is lost.
     Slow,
-    /// The largest size still gains, so that nothing limits the run yet.
+    /// The largest size still gains, or has too few bytes to count beside the start of an operation: nothing limits it yet.
     NotThereYet,
     /// The figures are as good as those of a healthy machine.
     Healthy,

@@ -1,9 +1,12 @@
-//! The machine as far as a run itself names it: GPUs by their name and number, NICs from a record.
+//! The machine as far as a run itself names it: GPUs by their name and number, NICs from a record or from NCCL's topology in
+//! its log.
 //! Not where its ranks were (`explain::hardware`).
 
 use busbw_core::record;
 use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models};
 use busbw_logs::measurement::Measurement;
+
+use super::of_topology_dump;
 
 /// The machine, and the assumptions about it; none where devices are not GPUs of one known model.
 pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
@@ -25,18 +28,30 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
         switched: gpus >= 8 && (gpu.sm >= 80 || gpu.name.ends_with("SXM3"))
             || gpu.name.starts_with("GB"),
         meshed: (gpu.sm >= 80).then_some(true),
-        multicast: None,
+        multicast: multicast(run),
         domain: gpus,
     });
     let nics = recorded.map(nics).unwrap_or_default();
-    let assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
+    let mut assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
     let model = GpuModel { name: gpu.name.to_owned(), sm: Some(gpu.sm) };
     let node = Node { gpus, gpu: Some(model), nvlink, pcie: None, cpu: None, nics };
-    let machine =
+    let mut machine =
         Machine {
             name: format!("{hosts} × {gpus} {}", gpu.name), nodes: hosts, node, sharp: None
         };
+    assumed.extend(of_topology_dump::complete(&mut machine, &run.library));
     Some((machine, assumed))
+}
+
+/// Whether the switches multicast, where NCCL's log says so of every GPU alike.
+fn multicast(run: &Measurement) -> Option<bool> {
+    let mut all = run.library.iter().filter_map(|facts| facts.nvls);
+    let nvls = all.next()?;
+    match (nvls.available > 0, nvls.unavailable > 0) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
+    }
 }
 
 /// A record's NICs, alike ones together. Ethernet interfaces of RDMA NICs are the same ports again.

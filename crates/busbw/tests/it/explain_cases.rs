@@ -82,8 +82,16 @@ fn differences(case: &[&str], names: &[String], here: &Path) -> Vec<String> {
             differences.push(format!("said: {}", found.as_str()));
         }
     }
-    if arguments[0] == "explain" {
-        differences.extend(explain_differs(&arguments, here, verdict, severity, &stdout));
+    match arguments[0] {
+        "explain" => {
+            differences.extend(explain_differs(&arguments, here, verdict, severity, &stdout));
+        }
+        "topo" => differences.extend(topo_differs(&arguments, here, verdict, severity)),
+        "lint" => {
+            let (json, _) = output(&[&*arguments, &["--json"]].concat(), here);
+            differences.extend(too_severe(worst(&json_lines(&json)), severity));
+        }
+        _ => {}
     }
     differences
 }
@@ -96,40 +104,73 @@ fn explain_differs(
     severity: &str,
     stdout: &str,
 ) -> Vec<String> {
-    const SEVERITIES: [&str; 7] = ["fine", "absent", "note", "unknown", "warning", "slow", "error"];
     const VERDICTS: [&str; 7] =
         ["failed", "hanging", "wrong-figures", "slow", "not-there-yet", "healthy", "unknown"];
     let mut differences = Vec::new();
     let (json, _) = output(&[arguments, &["--json"]].concat(), here);
-    let explanations: Vec<Value> =
-        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let explanations = json_lines(&json);
     let words = explanations.iter().filter_map(|one| one["verdict"].as_str());
-    let worst = words.min_by_key(|word| VERDICTS.iter().position(|known| known == word));
-    if worst != Some(verdict) {
-        differences.push(format!("verdict {}, not {verdict}", worst.unwrap_or("none")));
+    let found = words.min_by_key(|word| VERDICTS.iter().position(|known| known == word));
+    if found != Some(verdict) {
+        differences.push(format!("verdict {}, not {verdict}", found.unwrap_or("none")));
     }
-    let findings = explanations.iter().filter_map(|one| one["findings"].as_array()).flatten();
-    let found = findings.filter_map(|finding| {
-        let word = finding["severity"].as_str()?;
-        SEVERITIES.iter().position(|known| *known == word)
-    });
-    let highest = found.max().unwrap_or(0);
-    let allowed = match severity {
-        "none" => 1,
-        "note" => 3,
-        "slow" => 5,
-        _ => 6,
-    };
-    if highest > allowed {
-        differences
-            .push(format!("a finding is {}, and {severity} is allowed", SEVERITIES[highest]));
-    }
+    let findings: Vec<Value> = explanations
+        .iter()
+        .filter_map(|one| one["findings"].as_array())
+        .flatten()
+        .cloned()
+        .collect();
+    differences.extend(too_severe(worst(&findings), severity));
     let most = if explanations.len() > 1 { explanations.len() + 1 } else { MAX_LINES_OF_ONE };
     let lines = stdout.lines().count();
     if lines > most {
         differences.push(format!("{lines} lines, and {most} are the most"));
     }
     differences
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+const SEVERITIES: [&str; 7] = ["fine", "absent", "note", "unknown", "warning", "slow", "error"];
+
+/// The highest severity of findings, by its place in `SEVERITIES`.
+fn worst(findings: &[Value]) -> usize {
+    let severity = |finding: &Value| {
+        let word = finding["severity"].as_str()?;
+        SEVERITIES.iter().position(|known| *known == word)
+    };
+    findings.iter().filter_map(severity).max().unwrap_or(0)
+}
+
+/// Whether a severity is above what a case allows.
+fn too_severe(highest: usize, allowed: &str) -> Option<String> {
+    let most = match allowed {
+        "none" => 1,
+        "note" => 3,
+        "slow" => 5,
+        _ => 6,
+    };
+    (highest > most)
+        .then(|| format!("a finding is {}, and {allowed} is allowed", SEVERITIES[highest]))
+}
+
+/// `topo` has no verdict of its own: something is wrong, something costs speed, or neither.
+fn topo_differs(arguments: &[&str], here: &Path, verdict: &str, severity: &str) -> Vec<String> {
+    let (json, stderr) = output(&[arguments, &["--json"]].concat(), here);
+    let Ok(report) = serde_json::from_str::<Value>(&json) else {
+        let refused = verdict == "unknown" || stderr.is_empty();
+        return (!refused).then(|| format!("refused: {stderr}")).into_iter().collect();
+    };
+    let highest = worst(report["findings"].as_array().map_or(&[], Vec::as_slice));
+    let found = match SEVERITIES[highest] {
+        "error" => "wrong-figures",
+        "slow" | "warning" => "slow",
+        _ => "healthy",
+    };
+    let differs = (found != verdict).then(|| format!("verdict {found}, not {verdict}"));
+    differs.into_iter().chain(too_severe(highest, severity)).collect()
 }
 
 /// Every case that is not listed as open is met, and every listed one is not: a list that is out of date fails.

@@ -23,7 +23,8 @@ use super::{
         TopoArguments,
     },
     record_commands::{
-        CompareArguments, ImportArguments, ListArguments, ReferencesArguments, record_commands,
+        CompareArguments, ImportArguments, ListArguments, ReferencesArguments, SchemaArguments,
+        record_commands,
     },
     reporting::{self, ReportArguments},
     sweeping::{SweepArguments, TransportsArguments},
@@ -57,6 +58,8 @@ pub enum Command {
     Import(ImportArguments),
     /// Say which tables of others are shipped.
     References(ReferencesArguments),
+    /// The JSON schema of what a command writes.
+    Schema(SchemaArguments),
     /// List past runs.
     List(ListArguments),
     /// Say which of several sets of runs is faster.
@@ -135,6 +138,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "show" => Command::Show(ShowArguments::from_arg_matches(matches)?),
         "algorithms" => Command::Algorithms(AlgorithmsArguments::from_arg_matches(matches)?),
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
+        "schema" => Command::Schema(SchemaArguments::from_arg_matches(matches)?),
         "references" => Command::References(ReferencesArguments::from_arg_matches(matches)?),
         "list" => Command::List(ListArguments::from_arg_matches(matches)?),
         "compare" => Command::Compare(CompareArguments::from_arg_matches(matches)?),

@@ -47,6 +47,7 @@ Examples:
   busbw explain table.txt nccl-debug.log        a table and NCCL's lines from another file
   busbw explain osu_latency-device.txt osu_latency-host.txt
   kubectl logs job/nccl-test | busbw explain - --json
+  busbw explain nightly.log --markdown | gh pr comment 12 --body-file -
 Exit codes: 0 explained, 2 a source is no log or cannot be read, or --machine describes none";
 
 /// Below the options of `busbw topo`.

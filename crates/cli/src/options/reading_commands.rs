@@ -77,6 +77,9 @@ pub struct ExplainArguments {
     /// Say everything: every finding with its evidence, what was assumed and what is missing
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
+    /// Print GitHub-flavoured Markdown, such as for a bot's comment
+    #[arg(long, conflicts_with_all = ["json", "verbose"])]
+    pub markdown: bool,
     /// Print each explanation as a line of JSON
     #[arg(long)]
     pub json: bool,

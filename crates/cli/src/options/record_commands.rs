@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Command as Grammar};
 
+use crate::schemas::SCHEMAS;
+
 /// Options of `busbw import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArguments {
@@ -67,6 +69,14 @@ pub struct ReferencesArguments {
     pub json: bool,
 }
 
+/// Options of `busbw schema`.
+#[derive(Debug, Clone, Args)]
+pub struct SchemaArguments {
+    /// Whose schema; without one, the names of all
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(SCHEMAS.iter().map(|one| one.name)))]
+    pub name: Option<String>,
+}
+
 /// Options of `busbw list`.
 #[derive(Debug, Clone, Args)]
 pub struct ListArguments {
@@ -119,7 +129,7 @@ Examples:
 Exit codes: 0 read, 2 a file that was named gives nothing, or no file of a folder does";
 
 /// Their grammars.
-pub(super) fn record_commands() -> [Grammar; 4] {
+pub(super) fn record_commands() -> [Grammar; 5] {
     [
         ImportArguments::augment_args(Grammar::new("import"))
             .about("Read logs and records of any benchmark: what is in them, and whether it agrees with itself")
@@ -133,5 +143,8 @@ pub(super) fn record_commands() -> [Grammar; 4] {
         ReferencesArguments::augment_args(Grammar::new("references"))
             .about("List tables of known systems that runs can be compared with")
             .after_help("Examples:\n  busbw references\n  busbw compare mine.log --with 8x-h800-nvlink"),
+        SchemaArguments::augment_args(Grammar::new("schema"))
+            .about("Print the JSON schema of what a command writes")
+            .after_help("Keys may be added without a new version; a reader ignores those that it does not know.\nExamples:\n  busbw schema\n  busbw schema explain > explain.json"),
     ]
 }

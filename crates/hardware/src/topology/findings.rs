@@ -13,9 +13,11 @@ use busbw_core::finding::Finding;
 use super::{Device, Matrix, System, chip, rates::shown};
 
 pub use described::of_machine;
+pub use ports::too_fast;
 
 /// The rules, in the order of their findings (docs/topology.md).
-const RULES: [&str; 12] = [
+const RULES: [&str; 13] = [
+    "port-speed",
     "self-link",
     "slot",
     "trained-down",
@@ -47,6 +49,7 @@ pub fn of_system(system: &System) -> Vec<Finding> {
         findings.extend(gpu_links::to_itself(device, &name));
         findings.extend(device.nets.iter().filter_map(|net| ports::port_down(system, net, device)));
     }
+    findings.extend(ports::too_fast(system));
     findings.extend(slots::shared_slots(system));
     findings.extend(far_nics::far_nics(system));
     findings.extend(ports::slow_network(system));

@@ -126,8 +126,10 @@ fn nics(system: &System) -> Vec<Nics> {
     let any_rdma = all.iter().any(|(_, net)| rdma(net));
     let candidates: Vec<(usize, &Net)> =
         all.into_iter().filter(|(_, net)| rdma(net) == any_rdma).collect();
-    let fastest = candidates.iter().filter_map(|(_, net)| net.mbps).max().unwrap_or(0);
-    let used = candidates.iter().filter(|(_, net)| net.mbps.is_none_or(|mbps| mbps > fastest / 3));
+    let fastest = candidates.iter().filter_map(|(_, net)| net.plausible_mbps()).max().unwrap_or(0);
+    let used = candidates
+        .iter()
+        .filter(|(_, net)| net.plausible_mbps().is_none_or(|mbps| mbps > fastest / 3));
     let used: Vec<&(usize, &Net)> = used.collect();
     let mut groups: BTreeMap<(u32, u8, u32, u8, u8, usize), Nics> = BTreeMap::new();
     for (device, net) in &used {
@@ -141,11 +143,11 @@ fn nics(system: &System) -> Vec<Nics> {
             Some(NetKind::Roce) | None => NicKind::Roce,
         };
         let (generation, width) = slot.map_or((0, 0), |slot| (slot.generation, slot.width));
-        let (mbps, mtu) = (net.mbps.unwrap_or(0), net.mtu.unwrap_or(0));
+        let (mbps, mtu) = (net.plausible_mbps().unwrap_or(0), net.mtu.unwrap_or(0));
         let group =
             groups.entry((mbps, kind as u8, mtu, generation, width, sharing)).or_insert(Nics {
                 count: 0,
-                rate: net.mbps.map(|mbps| f64::from(mbps) / 1000.0),
+                rate: net.plausible_mbps().map(|mbps| f64::from(mbps) / 1000.0),
                 kind,
                 mtu: net.mtu,
                 slot,

@@ -208,7 +208,7 @@ fn port(net: &Net, device: &Device) -> NamedRates {
             line,
             payload: net.kind.and_then(|kind| payload(net, kind)),
             // NCCL takes 10 Gb/s where the speed is not known.
-            nccl: Some(line.unwrap_or(1.25)),
+            nccl: Some(net.mbps.map_or(1.25, |mbps| f64::from(mbps) / 8000.0)),
         },
     }
 }
@@ -220,7 +220,7 @@ fn payload(net: &Net, kind: NetKind) -> Option<f64> {
         NetKind::Roce => (NicKind::Roce, 4096),
         NetKind::Socket => (NicKind::Ethernet, 9000),
     };
-    let rate = net.mbps.map(|mbps| f64::from(mbps) / 1000.0);
+    let rate = net.plausible_mbps().map(|mbps| f64::from(mbps) / 1000.0);
     let mtu = Some(net.mtu.unwrap_or(most));
     framing::payload(&Nics { count: 1, rate, kind, mtu, slot: None, sharing: 1 })
 }

@@ -271,10 +271,18 @@ pub struct Net {
     pub mtu: Option<u32>,
 }
 
+/// The fastest port that is announced, Mb/s: 1600 Gb/s (NVIDIA ConnectX-9); those that are sold have 800 (ConnectX-8).
+const FASTEST_PORT_MBPS: u32 = 1_600_000;
+
 impl Net {
-    /// GB/s of one direction.
+    /// Mb/s, unless no port is so fast: then the file is wrong.
+    pub fn plausible_mbps(&self) -> Option<u32> {
+        self.mbps.filter(|mbps| *mbps <= FASTEST_PORT_MBPS)
+    }
+
+    /// GB/s of one direction, unless no port is so fast.
     pub fn line(&self) -> Option<f64> {
-        self.mbps.map(|mbps| f64::from(mbps) / 8000.0)
+        self.plausible_mbps().map(|mbps| f64::from(mbps) / 8000.0)
     }
 }
 

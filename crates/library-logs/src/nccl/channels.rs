@@ -31,12 +31,18 @@ pub struct Channels {
 #[derive(Debug)]
 pub(super) struct Structures {
     pub channels: Tally<Channels>,
+    /// The most channels in lines of their order.
+    pub ordered: Option<u32>,
     connected: BTreeMap<&'static str, u64>,
 }
 
 impl Default for Structures {
     fn default() -> Self {
-        Structures { channels: Tally::new(MAX_CHANNEL_SETS), connected: BTreeMap::new() }
+        Structures {
+            channels: Tally::new(MAX_CHANNEL_SETS),
+            ordered: None,
+            connected: BTreeMap::new(),
+        }
     }
 }
 
@@ -45,6 +51,8 @@ impl Structures {
     pub(super) fn read(&mut self, cursor: Cursor<'_>) -> Option<()> {
         if let Some(channels) = channels(cursor) {
             self.channels.add(channels);
+        } else if let Some(channels) = ordered(cursor) {
+            self.ordered = self.ordered.max(Some(channels));
         } else {
             *self.connected.entry(connected(cursor)?).or_default() += 1;
         }
@@ -73,6 +81,17 @@ fn channels(mut at: Cursor<'_>) -> Option<Channels> {
     at.literal(" p2p channels per peer")?;
     at.end()?;
     Some(Channels { coll, collnet, nvls: first, p2p, p2p_per_peer })
+}
+
+/// `Channel 00/12 :    0   1   3   2` of rank 0 (NCCL's src/init.cc): the order of ranks in one of 12 channels.
+fn ordered(mut at: Cursor<'_>) -> Option<u32> {
+    at.literal("Channel ")?;
+    let channel: u32 = at.number()?;
+    let channels = at.field("/")?;
+    at.literal(" : ")?;
+    let mut ranks = at.text()?.split_ascii_whitespace();
+    let numbers = ranks.all(|rank| rank.bytes().all(|digit| digit.is_ascii_digit()));
+    (numbers && channel < channels).then_some(channels)
 }
 
 fn connected(mut at: Cursor<'_>) -> Option<&'static str> {
@@ -123,6 +142,8 @@ mod tests {
             "Connected NVLS tree",
             "rank 3 Connected CollNet",
             "Connected Collnet Chains 0/1",
+            "Channel 00/12 :    0   1   3   2",
+            "Channel 01/12 :    0   2   3   1",
         ] {
             assert!(structures.read(Cursor::new(text, false)).is_some(), "{text}");
         }
@@ -130,6 +151,8 @@ mod tests {
             "Connected to proxy localRank 1 -> connection 0x7",
             "2 coll channels, 0 nvls channels",
             "rank 3 Connected",
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+            "Channel 12/12 : 0 1",
         ] {
             assert_eq!(structures.read(Cursor::new(text, false)), None, "{text}");
         }
@@ -144,6 +167,7 @@ mod tests {
         ] {
             assert_eq!(structures.read(Cursor::new(text, true)), read, "{text}");
         }
+        assert_eq!(structures.ordered, Some(12));
         assert_eq!(structures.connected()["rings"], 3);
         assert_eq!(structures.connected().len(), 6);
         let channels: Vec<_> = structures.channels.finish(&mut 0).into_keys().collect();

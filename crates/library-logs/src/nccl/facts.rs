@@ -10,6 +10,7 @@ use super::channels::Channels;
 use super::choice::Choice;
 use super::communicator::Communicator;
 use super::connection::{Ends, Pair};
+use super::gdr_distance::GdrDistance;
 use super::graph::Graph;
 use super::network::{GpuDirect, NetDevice, SocketThreads};
 use super::nvlink::{Fabric, Nvls};
@@ -17,6 +18,7 @@ use super::plugin::Plugin;
 use super::settings::Settings;
 use super::tally::{Counted, is_zero};
 use super::timing::InitTime;
+use super::topology_dump::TopologyDump;
 use super::version::NcclVersion;
 use super::warning::Warning;
 
@@ -48,6 +50,9 @@ pub struct NcclFacts {
     /// Messages that a GPU can export its memory by DMA-BUF.
     #[serde(skip_serializing_if = "is_zero")]
     pub dma_buf: u64,
+    /// How far NICs are from GPUs, and how far they may be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gdr_distances: Vec<Counted<GdrDistance>>,
     /// Helper threads of NET/Socket.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub socket_threads: Vec<Counted<SocketThreads>>,
@@ -57,6 +62,10 @@ pub struct NcclFacts {
     /// Numbers of channels, counted over ranks of all communicators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<Counted<Channels>>,
+    /// The most channels in lines of their ranks' order (`Channel 00/12 : 0 1 3 2`): all that releases before 2.17 say of their
+    /// number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered_channels: Option<u32>,
     /// The transports that were set up, over all pairs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transports: Vec<Ends>,
@@ -76,6 +85,9 @@ pub struct NcclFacts {
     /// Graphs that were found (GRAPH).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<Counted<Graph>>,
+    /// The topology of each host (GRAPH).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<TopologyDump>,
     /// The choice for each call (TUNING).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,

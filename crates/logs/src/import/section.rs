@@ -3,12 +3,13 @@
 
 use std::collections::HashSet;
 
-use crate::measurement::{self, Device, Form, Known, Measurement, Row, first_group, hosts_of};
+use crate::measurement::{self, Device, Form, Known, Measurement, Row, first_group};
 use busbw_core::record::Figures;
 use busbw_library_logs::{failure, nccl::Parser};
 
 use super::{
     command::Command,
+    device_list::{complete, hosts, listed},
     nccl_tests::{Columns, HeadLine, Parsed, collective_in},
 };
 
@@ -74,6 +75,7 @@ impl Section {
             HeadLine::Version(..)
             | HeadLine::Command(_)
             | HeadLine::Setting(..)
+            | HeadLine::Banner(_)
             | HeadLine::Parameters(..) => used || !self.measurement.errors.is_empty(),
             // Copies of a run begin before any of them lists its parameters.
             HeadLine::Starting(_) => {
@@ -169,6 +171,10 @@ impl Section {
                     this.environment.insert(name, value);
                 }
             }
+            HeadLine::Banner(settings) => {
+                let left = MAX_SETTINGS.saturating_sub(this.environment.len());
+                this.environment.extend(settings.into_iter().take(left));
+            }
             HeadLine::Failure | HeadLine::Other => {}
         }
     }
@@ -252,6 +258,7 @@ impl Section {
         this.hosts = this.hosts.or_else(|| hosts(&this, this.rank_count()));
         this.settle_groups();
         measurement::deduce(&mut this);
+        complete(&mut this);
         told(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
@@ -262,28 +269,6 @@ impl Section {
         }
         ((table || failed || tells).then_some(this), self.cut)
     }
-}
-
-/// The ranks of rank 0's communicator, where every rank is listed: a list may be cut, by hand or by
-/// nccl-tests.
-fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
-    let highest = devices.iter().map(|device| device.rank).max()?;
-    let whole = highest < devices.len() && devices.len().is_multiple_of(per_process.max(1));
-    whole.then(|| first_group(devices).len())
-}
-
-/// The hosts: of the device list where it is whole, else as NCCL counts nodes.
-fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
-    let first = first_group(&this.devices);
-    if ranks == Some(first.len()) {
-        return hosts_of(first);
-    }
-    // NCCL_HOSTID makes several nodes of one host, or one of several.
-    let communicators =
-        this.library.iter().filter(|facts| !facts.environment.contains_key("NCCL_HOSTID"));
-    let largest =
-        communicators.flat_map(|facts| &facts.communicators).max_by_key(|one| one.nranks)?;
-    largest.nodes.map(|nodes| nodes as usize)
 }
 
 /// Ranks and hosts by the command line and the page, where neither devices nor figures tell.

@@ -18,22 +18,24 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
                 "{} at {}: written {}, computed {}",
                 first.column, bytes(first.size), rate(first.written), rate(first.computed)
             ))
-            .remedy("check these rows before you use them: the run had other ranks, another collective or another way of counting than the table states"),
+            .remedy("check these rows before you use them: the run may have had other ranks, another collective or another way of counting than the table states"),
         );
     }
+    findings.extend(old_counting(context));
     if let Some(mean) = stated_average_differs(run) {
         findings.push(
             Finding::new(
                 "average-disagrees",
                 Severity::Note,
-                "the stated average is not the mean of the rows: some rows are missing",
+                "the stated average is not the mean of the rows shown: some rows may be left out",
             )
             .confidence(Confidence::Certain)
             .evidence(format!(
                 "stated {}, mean of the rows {}",
                 rate(run.stated_average.unwrap_or(0.0)),
                 rate(mean)
-            )),
+            ))
+            .remedy("judge by the rows, not by the average, or take the missing rows from the run's whole output"),
         );
     }
     // The bus factor gives the number of ranks, whatever the file is called.
@@ -52,6 +54,25 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         findings.push(ranks(figures, format!("the machine has {} GPUs", machine.machine.gpus())));
     }
     findings
+}
+
+/// A table of nccl-tests before mid-2020, whose algbw says something else.
+fn old_counting(context: &Context<'_>) -> Option<Finding> {
+    let ranks = context.run.counted_without_own_share()?;
+    let since = context.measured.as_ref()?.algbw?;
+    let others = ranks - 1;
+    let written = since * others as f64 / ranks as f64;
+    let cause = format!(
+        "nccl-tests before mid-2020 wrote this table: its algbw leaves out a rank's own share (1/{ranks}) and is busbw; counted as since, algbw is {} instead of {} GB/s",
+        rate(since),
+        rate(written)
+    );
+    Some(
+        Finding::new("old-counting", Severity::Note, cause)
+            .confidence(Confidence::Certain)
+            .evidence("size over time, and busbw equal to algbw, in every row (nccl-tests ec1b5e2, 2020-06-19)")
+            .remedy(format!("multiply its algbw by {ranks}/{others} before you compare it with later tables; busbw needs nothing")),
+    )
 }
 
 fn ranks(figures: usize, otherwise: String) -> Finding {

@@ -1,6 +1,8 @@
 //! The latency floor, and the size from which on half of the bandwidth is reached (n1/2).
 //! Not a hardware limit: the floor is software and wire latency.
 
+use busbw_hardware::limits::Bottleneck;
+
 use super::super::context::{Context, latency_floor_us, row_speed, small_times};
 use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{bytes, time};
@@ -31,7 +33,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
 
 /// The size in bytes at which bandwidth passes half of the measured one, and the measured one in GB/s.
 fn half_bandwidth(context: &Context<'_>) -> Option<(u64, f64)> {
-    let best = context.busbw()?;
+    // Where no size has many bytes, half of the best bandwidth is half of nothing.
+    let software = context.judgement.bottleneck == Bottleneck::Software;
+    let best = context.busbw().filter(|_| !software)?;
     let points: Vec<(u64, f64)> = context
         .nonempty_rows()
         .filter_map(|row| Some((row.size, row_speed(context.run, row)?)))

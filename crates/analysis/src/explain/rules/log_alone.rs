@@ -7,7 +7,7 @@ use busbw_core::{
 };
 use busbw_library_logs::{
     failure::Ending,
-    nccl::{Communicator, NcclFacts, Plugin, PluginState, transports_set_up},
+    nccl::{Communicator, Counted, NcclFacts, Plugin, PluginState, transports_set_up},
 };
 
 use super::{super::context::Context, LOG_ALONE};
@@ -110,9 +110,13 @@ fn network(library: &[NcclFacts]) -> Option<String> {
     (!names.is_empty()).then(|| format!("network {}{direct}", list(&names, "and")))
 }
 
-fn channels(library: &[NcclFacts]) -> Option<String> {
-    let channels = library.iter().flat_map(|facts| &facts.channels).max_by_key(|one| one.said)?;
-    let what = channels.what;
+/// How many channels there are, as most messages say, or as releases before 2.17 number them.
+pub(super) fn channels(library: &[NcclFacts]) -> Option<String> {
+    let stated = library.iter().flat_map(|facts| &facts.channels).max_by_key(|one| one.said);
+    let Some(Counted { what, .. }) = stated else {
+        let most = library.iter().filter_map(|facts| facts.ordered_channels).max()?;
+        return Some(count(u64::from(most), "channel"));
+    };
     Some(format!(
         "{} for collectives, {} for messages",
         count(u64::from(what.coll), "channel"),

@@ -4,7 +4,7 @@
 //!
 //! Sources: NCCL's src/transport/net_socket.cc, net.cc, p2p.cc, src/graph/paths.cc.
 
-use busbw_library_logs::nccl::{NcclFacts, Transport};
+use busbw_library_logs::nccl::{NcclFacts, Transport, path_word};
 
 use super::super::{
     context::{Context, plural},
@@ -111,7 +111,7 @@ fn sockets_alone(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) 
     )
 }
 
-fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
+fn bounce(context: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {
     // Socket and busbw are TCP: their NICs read host memory only.
     let rdma = |one: &&&Transport| matches!(one, Transport::Net { plugin, .. } if !["Socket", "busbw"].contains(&plugin.as_str()));
     let all = transports.iter().filter(rdma).count();
@@ -123,6 +123,9 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
     if without == 0 {
         return None;
     }
+    if let Some(far) = too_far(context, facts) {
+        return Some(far.evidence(lacking(without, all)));
+    }
     let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
     let mut disabled: Vec<&str> = refused.map(|one| one.what.name.as_str()).collect();
     disabled.retain(|name| *name != "busbw");
@@ -133,11 +136,7 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
         } else {
             "some NICs do not read GPU memory directly: their data is staged in host memory"
         }).confidence(Confidence::Certain)
-    .evidence(format!(
-        "{without} of {all} {} of network connections {} /GDRDMA",
-        plural(all, "kind"),
-        if without == 1 { "lacks" } else { "lack" }
-    ))
+    .evidence(lacking(without, all))
     .remedy("load nvidia-peermem or use DMA-BUF (open kernel modules, Linux 5.12 on); raise NCCL_NET_GDR_LEVEL where the NIC is farther from the GPU than its default allows")
     .confirm("lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO … | grep 'GPU Direct RDMA'; busbw doctor");
     if !disabled.is_empty() {
@@ -145,6 +144,44 @@ fn bounce(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Opti
             finding.evidence(format!("GPU Direct RDMA Disabled for {}", list(&disabled, "and")));
     }
     Some(finding)
+}
+
+fn lacking(without: usize, all: usize) -> String {
+    format!(
+        "{without} of {all} {} of network connections {} /GDRDMA",
+        plural(all, "kind"),
+        if without == 1 { "lacks" } else { "lack" }
+    )
+}
+
+/// NICs that could read GPU memory, but are farther from the GPU than NCCL_NET_GDR_LEVEL allows.
+fn too_far(context: &Context<'_>, facts: Facts<'_>) -> Option<Finding> {
+    let mut distances = facts.iter().flat_map(|facts| &facts.gdr_distances).map(|one| &one.what);
+    let far = distances.find(|one| !one.enabled)?;
+    let version = &facts.iter().flat_map(|facts| &facts.versions).next()?.what;
+    let word = |length| path_word(version.code, length);
+    let (distance, allowed) = (word(far.distance)?, word(far.allowed)?);
+    let meet = match distance {
+        "PXB" => " over several PCIe switches",
+        "PHB" => " at the processor",
+        "SYS" => " over the link between processors",
+        _ => "",
+    };
+    let set = match setting(context.run, "NCCL_NET_GDR_LEVEL") {
+        Some(_) => "as it is set",
+        None => "its default",
+    };
+    let release = version.text.split('+').next().unwrap_or_default();
+    Some(
+        Finding::new("no-gpudirect-rdma", Severity::Slow, format!("GPUDirect RDMA is off, data is staged in host memory: GPU and NIC meet{meet} ({distance}), farther than NCCL_NET_GDR_LEVEL allows ({allowed}, {set})"))
+            .confidence(Confidence::Certain)
+            .evidence(format!(
+                "GPU Direct RDMA Disabled for GPU {} / HCA {} (distance {} > {}): {distance} and {allowed} in NCCL {release}",
+                far.gpu, far.device, far.distance, far.allowed
+            ))
+            .remedy(format!("try NCCL_NET_GDR_LEVEL={distance}; where that is no faster, move the NIC below a PCIe switch that it shares with the GPU"))
+            .confirm(format!("NCCL_NET_GDR_LEVEL={distance} NCCL_DEBUG=INFO … | grep -e GDRDMA -e distance; nvidia-smi topo -m")),
+    )
 }
 
 fn one_nic(_: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -> Option<Finding> {

@@ -27,8 +27,11 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         if slot_rate >= nic_rate {
             continue;
         }
+        // NCCL's topology in the log tells how fast a slot is, not its lanes.
+        let told = machine.named;
         let cure = match (nics.sharing > 1, slot.width < 16) {
             (true, _) => "a slot of its own",
+            _ if !told => "a faster slot",
             (false, true) => "a slot with 16 lanes",
             (false, false) => "a slot of a newer generation",
         };
@@ -36,7 +39,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         let confidence = if limiting { Confidence::Likely } else { Confidence::Certain };
         findings.push(
             Finding::new("slot-narrower-than-nic", Severity::Slow, format!("the PCIe slot ({slot}, {} GB/s) is slower than the NIC ({rate_gbit} Gb/s, {} GB/s)", rate(slot_rate), rate(nic_rate))).confidence(confidence)
-            .evidence(format!("machine description: link {slot} for a NIC of {rate_gbit} Gb/s"))
+            .evidence(if told {
+                format!("machine description: link {slot} for a NIC of {rate_gbit} Gb/s")
+            } else {
+                let (pci, net) = (slot.nccl(), nic_rate);
+                format!("NCCL's topology in the log: PCI[{pci:.1}] before NET[{net:.1}], as of {slot} or of half as many lanes of the next generation")
+            })
             .remedy(format!("move the NIC to {cure}; a NIC of {rate_gbit} Gb/s needs {fit}"))
             .confirm("ib_write_bw -d mlx5_0 --report_gbits between the hosts (it reaches the same rate); sudo lspci -vv -s <NIC> | grep LnkSta"),
         );

@@ -1,4 +1,4 @@
-//! Ports that are down.
+//! Ports that are down, or said to be faster than any.
 //! Not their rates, and not the cables between hosts.
 
 use busbw_core::finding::{Finding, Severity};
@@ -40,6 +40,23 @@ pub(super) fn slow_network(system: &System) -> Option<Finding> {
             .remedy("use a faster port between hosts (NCCL_SOCKET_IFNAME, NCCL_IB_HCA); if there is one, find out why it is not shown")
             .confirm("ip -br link; lspci | grep -i -e ethernet -e infiniband"),
     )
+}
+
+/// Ports whose speed in the file is above that of any port, so that nothing follows for their slots.
+pub fn too_fast(system: &System) -> Vec<Finding> {
+    let finding = |(device, net): (&Device, &Net)| {
+        let gigabits = f64::from(net.mbps.filter(|_| net.plausible_mbps().is_none())?) / 1000.0;
+        let cause = format!("no port is as fast as {gigabits} Gb/s: its speed is a mistake");
+        Some(
+            Finding::new("port-speed", Severity::Error, cause)
+                .subject(&net.name)
+                .evidence(format!("{}; the fastest ports sold have 800 Gb/s, 1600 are announced", known(device)))
+                .remedy("correct the speed in the file (NCCL's topology has it in Mb/s); limits leave it out")
+                .confirm(format!("cat /sys/class/infiniband/{}/ports/*/rate; ethtool of its interface", net.name)),
+        )
+    };
+    let nets = system.devices.iter().flat_map(|one| one.nets.iter().map(move |net| (one, net)));
+    nets.filter_map(finding).collect()
 }
 
 /// A port that is down. An Ethernet port counts only where another one like it is up: most hosts have

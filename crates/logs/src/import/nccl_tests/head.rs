@@ -33,6 +33,8 @@ pub(in super::super) enum HeadLine {
     Command(Option<Collective>),
     /// A variable that is set before a run: `+ NCCL_P2P_DISABLE=1`, `export UCX_TLS=rc`.
     Setting(String, String),
+    /// A comment that somebody put above a run, with variables that were set: `##  all_reduce   NCCL_ALGO=Tree`.
+    Banner(Vec<(String, String)>),
     /// Known, but not kept.
     Other,
 }
@@ -229,16 +231,30 @@ fn is_hash(text: &str) -> bool {
         || [" #", ":#", ">#"].iter().any(|end| text.ends_with(end))
 }
 
-/// An assignment alone on a line, as a shell traces or a script has it.
+/// An assignment alone on a line, as a shell traces or a script has it, or several in a comment.
 fn setting(text: &str) -> Option<HeadLine> {
+    if let Some(comment) = text.strip_prefix('#') {
+        // An assignment behind one hash is one that a script leaves out.
+        let first = comment.split_ascii_whitespace().next()?;
+        if first == "export" || assignment(first).is_some() {
+            return None;
+        }
+        let said = text.split_ascii_whitespace().filter_map(assignment).collect::<Vec<_>>();
+        return (!said.is_empty()).then_some(HeadLine::Banner(said));
+    }
     let text = text.trim_start_matches('+').trim();
-    let text = text.strip_prefix("export ").unwrap_or(text);
+    let (name, value) = assignment(text.strip_prefix("export ").unwrap_or(text))?;
+    Some(HeadLine::Setting(name, value))
+}
+
+/// `NCCL_ALGO=Tree`, with or without quotes round the value.
+fn assignment(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
     let plain = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let ours = ["NCCL_", "UCX_"].iter().any(|prefix| name.starts_with(prefix));
     let value = value.trim_matches(['"', '\'']);
     let one = !value.contains(char::is_whitespace) && value.len() <= 256;
-    (ours && plain && one).then(|| HeadLine::Setting(name.to_owned(), value.to_owned()))
+    (ours && plain && one).then(|| (name.to_owned(), value.to_owned()))
 }
 
 /// A line that starts a test: the program with an option, or behind a launcher.
@@ -301,6 +317,11 @@ mod tests {
         let set = |name: &str, value: &str| HeadLine::Setting(name.to_owned(), value.to_owned());
         assert_eq!(said("+ NCCL_P2P_DISABLE=1"), set("NCCL_P2P_DISABLE", "1"));
         assert_eq!(said("export UCX_TLS='rc,sm'"), set("UCX_TLS", "rc,sm"));
+        let banner = [("NCCL_ALGO".to_owned(), "Tree".to_owned())];
+        assert_eq!(said("##  all_reduce   NCCL_ALGO=Tree "), HeadLine::Banner(banner.to_vec()));
+        for none in ["## see NCCL_ALGO", "#export NCCL_ALGO=Tree", "# NCCL_ALGO=Tree"] {
+            assert_eq!(head(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# What commands write as JSON, held against docs/schemas: tests/schemas.sh [BUSBW]
+# Readers must take keys that they do not know; here a key that its schema lacks fails, so that none goes undocumented.
+# Installs the validator (Python's jsonschema) into a folder of its own.
+set -euo pipefail
+root=$(realpath "$(dirname "$0")/..")
+busbw=$(realpath "${1:-$root/target/release/busbw}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m pip install --quiet --target "$work/packages" jsonschema 2>/dev/null ||
+  python3 -m pip install --quiet --break-system-packages --target "$work/packages" jsonschema
+cases=$root/crates/busbw/tests/explain_cases failed=$root/tests/failed_runs
+cd "$work"
+export XDG_DATA_HOME=$work/data XDG_CACHE_HOME=$work/cache
+unset BUSBW_NO_RECORD
+
+for side in a b; do
+  mkdir "$side"
+  for launch in 1 2 3 4; do "$busbw" all_reduce --backend host -g 2 -b 8 -e 4K -n 5 --record "$side/$launch.jsonl" >/dev/null 2>&1; done
+done
+for backend in host fake; do
+  for test in "latency" "bw" "barrier" "all_reduce --latency" "alltoall -I -n 3"; do
+    # shellcheck disable=SC2086
+    "$busbw" $test --backend $backend -g 2 -b 8 -e 4K --record "record-$backend-${test%% *}.jsonl" >/dev/null 2>&1 || true
+  done
+done
+"$busbw" bw --backend net -g 2 -b 8 -e 4K -n 20 --batches 1 --record record-net.jsonl >/dev/null 2>&1
+"$busbw" pairs --backend host -g 2 --record record-pairs.jsonl >/dev/null 2>&1
+cat record-*.jsonl a/*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >record.out
+"$busbw" explain --json "$cases"/*.txt "$cases"/*.md "$failed"/logs/* a/1.jsonl record-*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >explain.out 2>/dev/null || true
+"$busbw" import --json "$cases"/*.txt "$cases"/*.md "$root"/crates/busbw/tests/golden/*.json* record-*.jsonl >import.out 2>/dev/null || true
+"$busbw" compare a b --json >compare.out
+"$busbw" compare a/1.jsonl b/1.jsonl --json >>compare.out
+"$busbw" compare a b --fail-below 0.01 --json >>compare.out
+"$busbw" compare --with 8x-h200-nvlink "$root"/crates/busbw/tests/explain/*.txt --json >>compare.out 2>/dev/null || true
+"$busbw" sweep -x BUSBW_X=1,2 --launches 4 --json --no-record all_reduce -- --backend host -g 2 -b 8 -e 64 -n 3 >sweep.out 2>/dev/null
+"$busbw" all_reduce --backend host -g 2 -b 8 -e 64 -n 3 >/dev/null 2>&1
+"$busbw" list --json >list.out
+"$busbw" all_reduce --backend fake -g 4 -b 8 -e 4K -n 5 --record 4.jsonl >/dev/null 2>&1
+"$busbw" all_reduce --backend fake -g 8 -b 8 -e 4K -n 5 --record 8.jsonl >/dev/null 2>&1
+"$busbw" compare --by nodes 4.jsonl 8.jsonl --json >scaling.out
+grep '^{"pairs_schema"' "$root/docs/report.md" >pairs.out
+"$busbw" lint --json "$cases"/*.md >lint.out 2>/dev/null || true
+"$busbw" doctor --json >doctor.out || true
+for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
+for name in $("$busbw" schema | cut -d ' ' -f 1); do "$busbw" schema "$name" >"$name.schema"; done
+
+PYTHONPATH=$work/packages python3 - <<'PYTHON'
+import copy, glob, json, sys
+import jsonschema
+
+def strict(schema):
+    """The schema, with every object closed."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: strict(value) if key not in ("enum", "const", "required") else value for key, value in schema.items()}
+    if "properties" in schema and "additionalProperties" not in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+def values(path):
+    return [json.loads(line) for line in open(path) if line.strip()]
+
+def of_kind(schema, value):
+    """Of a line's alternatives the one of its kind, for an error that tells where it is."""
+    for one in schema.get("anyOf", []):
+        if one.get("properties", {}).get("kind", {}).get("const") == value.get("kind", ""):
+            return {**one, "$defs": schema.get("$defs", {})}
+    return schema
+
+failed = False
+for path in sorted(glob.glob("*.schema")):
+    name = path.removesuffix(".schema")
+    schema = strict(json.load(open(path)))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    read = values(f"{name}.out")
+    if not read:
+        sys.exit(f"FAILED   {name}: nothing was written")
+    errors = []
+    for value in read:
+        validator = jsonschema.Draft202012Validator(of_kind(schema, value))
+        errors += validator.iter_errors(value)
+    for error in errors[:10]:
+        print(f"FAILED   {name}: {list(error.absolute_path)}: {error.message[:300]}")
+    # A validator that accepts everything would prove nothing.
+    broken = copy.deepcopy(read[0])
+    broken["no_such_key"] = 1
+    refuses = not jsonschema.Draft202012Validator(of_kind(schema, broken)).is_valid(broken)
+    if errors or not refuses:
+        failed = True
+    print(f"{'FAILED' if errors or not refuses else 'ok':8} {name}: {len(read)} objects, {len(errors)} errors")
+sys.exit(failed)
+PYTHON
