@@ -6,6 +6,7 @@ mod point;
 mod repeated;
 mod scaling;
 mod side;
+mod variant;
 
 pub use matched::{Basis, Matched, Matching, compare_sides};
 pub use point::Point;

@@ -14,6 +14,7 @@ mod growth;
 mod hardware;
 mod limit;
 mod markdown;
+mod page;
 mod placement;
 mod print;
 mod rules;

@@ -24,10 +24,15 @@ const LONG_OPTIONS: [(&str, char); 7] = [
     ("warmup_iters", 'w'),
 ];
 
-/// The test's name, if the word is the program of one.
+/// The test's name, if the word is the program of one; builds add to it, such as `_mpi`.
 pub(crate) fn program(word: &str) -> Option<&str> {
     let name = word.rsplit('/').next().unwrap_or(word);
-    let body = name.strip_suffix("_perf")?;
+    let (body, build) = name.rsplit_once("_perf")?;
+    if !build.is_empty() && !build.starts_with(['_', '-', '.'])
+        || [".txt", ".log", ".py", ".sh"].iter().any(|end| build.ends_with(end))
+    {
+        return None;
+    }
     let plain = !body.is_empty() && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     plain.then_some(name)
 }
@@ -105,6 +110,8 @@ mod tests {
     #[test]
     fn programs_are_known_by_their_ending() {
         assert_eq!(program("./build/all_reduce_perf"), Some("all_reduce_perf"));
+        assert_eq!(program("/opt/all_reduce_perf_mpi"), Some("all_reduce_perf_mpi"));
+        assert_eq!(program("all_reduce_perf.log"), None);
         assert_eq!(program("ib_write_bw"), None);
         assert_eq!(program("_perf"), None);
         assert_eq!(program("$X_perf"), None);

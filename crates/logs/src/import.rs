@@ -6,6 +6,7 @@
 //! counted. A source without a recognised line is refused with one reason.
 
 mod broken;
+mod command;
 mod device_list;
 mod folder;
 mod format;
@@ -16,10 +17,13 @@ mod nccl_message;
 mod nccl_report;
 mod nccl_tests;
 mod osu;
+mod page;
 mod print;
 mod progress;
+mod prose;
 mod runs;
 mod section;
+mod settings_table;
 mod text;
 mod words;
 mod wrapped;
@@ -43,7 +47,7 @@ pub use print::{print, source, subject};
 pub use text::Text;
 
 /// The formats of text whose tables begin with a title or a header. A line is shown to them in this order.
-const FORMATS: &[Listed] = &[Listed::of::<osu::Table>()];
+const FORMATS: &[Listed] = &[Listed::of::<osu::Table>(), Listed::of::<settings_table::Table>()];
 
 /// Maximum of runs of one source kept by [`read`]; further runs are counted.
 pub(crate) const MAX_RUNS: usize = 4096;

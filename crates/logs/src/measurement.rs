@@ -11,6 +11,7 @@ mod form;
 mod from_record;
 mod groups;
 mod old_counting;
+mod page;
 mod plan;
 mod precise;
 
@@ -25,6 +26,7 @@ pub use folded::{Folded, Imported, Outcome};
 pub use form::{Form, FormFacts, NcclUse};
 pub use from_record::version_text;
 pub(crate) use groups::{first_group, hosts_of};
+pub use page::{Network, Page, StatedNics};
 
 use busbw_core::{
     Collective, DataType,
@@ -62,6 +64,8 @@ pub struct Measurement {
     pub environment: BTreeMap<String, String>,
     /// The machine of rank 0, from a record.
     pub machine: Option<Machine>,
+    /// What the page around the table says of the run and its machine; it is not in the JSON.
+    pub page: Option<Page>,
     /// The rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// Rows beyond the number that is kept.

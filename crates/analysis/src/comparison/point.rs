@@ -28,6 +28,9 @@ pub struct Point {
     /// Ranks, where they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
+    /// What its run has unlike other runs of its file: settings, hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Bytes.
     pub size: u64,
     /// Whether it is in place.
@@ -47,6 +50,7 @@ impl Point {
             root: row.root.or(rooted.then_some(0)),
             group: row.group,
             ranks: run.ranks_of(row),
+            variant: None,
             size: row.size,
             in_place,
         }
@@ -64,7 +68,13 @@ impl Point {
             None => "ranks not known".to_owned(),
         };
         let group = self.group.map_or(String::new(), |group| format!(", group {group}"));
-        format!("{}, {ranks}{group}", said.join(" "))
+        let variant = self.variant.as_ref().map_or(String::new(), |variant| format!(", {variant}"));
+        format!("{}, {ranks}{group}{variant}", said.join(" "))
+    }
+
+    /// The same point of a run that is unlike others of its file.
+    pub(super) fn of_variant(self, variant: Option<&String>) -> Point {
+        Point { variant: variant.cloned(), ..self }
     }
 
     /// The same point on another number of ranks.

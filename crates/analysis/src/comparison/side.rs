@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::Point;
+use super::{Point, variant::variants};
 use busbw_core::record::Figures;
 use busbw_logs::measurement::Measurement;
 use busbw_stats::median;
@@ -40,13 +40,15 @@ impl Side {
     /// of its cycles), or those that it says it had.
     pub fn of<'a>(name: &str, runs: impl IntoIterator<Item = &'a Measurement>) -> Side {
         let mut points: BTreeMap<Point, (Vec<f64>, Option<Speed>, u64)> = BTreeMap::new();
-        for run in runs {
+        let runs: Vec<&Measurement> = runs.into_iter().collect();
+        for (run, variant) in runs.iter().zip(variants(&runs)) {
             let mut own: BTreeMap<Point, Vec<Cycle<'_>>> = BTreeMap::new();
             for row in &run.rows {
                 for (in_place, half) in run.halves(row) {
                     let (time_us, busbw) = run.figures(row, half);
                     let cycle = Cycle { half, time_us, busbw };
-                    own.entry(Point::of(run, row, in_place)).or_default().push(cycle);
+                    let point = Point::of(run, row, in_place).of_variant(variant.as_ref());
+                    own.entry(point).or_default().push(cycle);
                 }
             }
             for (point, cycles) in own {

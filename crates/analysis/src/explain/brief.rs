@@ -11,6 +11,7 @@ use busbw_core::{
 
 use super::{
     Explanation, Verdict,
+    context::of_size,
     print::bottleneck,
     rules::{LOG_ALONE, SET_UP},
 };
@@ -22,6 +23,8 @@ const LINE_WIDTH: usize = 100;
 /// The most lines of the sentence, behind its first one, and of the finding.
 const MAX_SENTENCE_LINES: usize = 3;
 const MAX_FINDING_LINES: usize = 2;
+/// The longest second sentence in the line of one of several runs.
+const MAX_SECOND_BYTES: usize = 200;
 
 /// Prints explanations briefly: one in up to 12 lines, several in one line each.
 ///
@@ -35,7 +38,8 @@ pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) ->
     }
     for explanation in all {
         let subject = &explanation.subject;
-        headline(out, explanation, &format!("{subject}: {}", first_line(explanation)), colour)?;
+        let (first, then) = (first_line(explanation), second_sentence(explanation));
+        headline(out, explanation, &format!("{subject}: {first}{then}"), colour)?;
     }
     let findings: usize = all.iter().map(|one| one.findings.len()).sum();
     if findings > 0 {
@@ -174,15 +178,31 @@ pub(super) fn first_line(explanation: &Explanation) -> String {
         Some((figure, size)) if !failed && !first.contains(&figure) => {
             let share = explanation.percent.map(percent).filter(|share| !first.contains(share));
             let share = share.map_or(String::new(), |share| format!(", {share} % of the limit"));
-            format!("{figure} GB/s at {}{share}. {first}", bytes(size))
+            format!("{figure} GB/s{}{share}. {first}", of_size(size))
         }
         _ => first.to_owned(),
     }
 }
 
+/// What a line of one of several runs has behind the first sentence: where no limit is known, that sentence has no more than
+/// the figure.
+fn second_sentence(explanation: &Explanation) -> String {
+    let rest = explanation.sentence.get(first_sentence(explanation).len()..).unwrap_or_default();
+    let figure = explanation.measured.is_some() && explanation.limit.is_none();
+    match sentence_of(rest.trim()) {
+        second if figure && !second.is_empty() && second.len() <= MAX_SECOND_BYTES => {
+            format!(" {second}")
+        }
+        _ => String::new(),
+    }
+}
+
 /// The first sentence of what is to be said, with its full stop.
 fn first_sentence(explanation: &Explanation) -> &str {
-    let text = explanation.sentence.as_str();
+    sentence_of(&explanation.sentence)
+}
+
+fn sentence_of(text: &str) -> &str {
     // A full stop ends a sentence where a capital or a figure follows: not within a number or a name.
     let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
     let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
@@ -198,12 +218,15 @@ pub(super) fn behind_first_sentence(explanation: &Explanation) -> &str {
 /// Measured, limit, percent and bottleneck in one line; none of a source without figures.
 fn figures(explanation: &Explanation) -> Option<String> {
     let measured = explanation.measured.as_ref()?;
+    let size = measured.size;
     let figure = match (measured.busbw, measured.time_us) {
-        (Some(busbw), _) => format!("{} GB/s ({:.0} Gb/s)", rate(busbw), busbw * 8.0),
-        (None, Some(us)) => time(us),
+        (Some(busbw), _) => {
+            format!("{} GB/s ({:.0} Gb/s){}", rate(busbw), busbw * 8.0, of_size(size))
+        }
+        (None, Some(us)) => format!("{} at {}", time(us), bytes(size)),
         (None, None) => return None,
     };
-    let mut parts = vec![format!("measured {figure} at {}", bytes(measured.size))];
+    let mut parts = vec![format!("measured {figure}")];
     match &explanation.limit {
         Some(limit) => {
             let by = limit.choice.brief();

@@ -14,7 +14,7 @@ use super::{
     growth::{Growth, growing},
     hardware::Hardware,
     limit::{self, Ceiling},
-    placement::{Known, joined_by_nvlink},
+    placement::{self, Known, joined_by_nvlink},
 };
 use busbw_core::{finding::Finding, quantity::bytes, record::Figures};
 
@@ -61,6 +61,8 @@ pub(super) struct Context<'a> {
     pub judgement: Judgement,
     /// Where the largest size still gains: nothing limits the run then.
     pub growth: Option<Growth>,
+    /// The lowest and the highest busbw of a table of settings that this run is of, GB/s.
+    pub settings_range: Option<(f64, f64)>,
 }
 
 impl<'a> Context<'a> {
@@ -87,6 +89,7 @@ impl<'a> Context<'a> {
             ceiling: None,
             judgement: Judgement::unknown(Vec::new()),
             growth: None,
+            settings_range: settings_range(run, all),
         };
         (context.ceiling, context.judgement) = limit::of(&context);
         // At a limit the last gain may be large, too: it was the last one. Of messages that only start operations
@@ -158,6 +161,12 @@ impl<'a> Context<'a> {
                 words.push_str(" joined by NVLink (MNNVL)");
             }
         }
+        if let Some(carried) = placement::carried(self.run) {
+            words.push_str(&format!(", {carried}"));
+        }
+        if let Some(setting) = self.run.page.as_ref().and_then(|page| page.setting.as_ref()) {
+            words.push_str(&format!(", {setting}"));
+        }
         if let Some(group) = self.run.group() {
             words.push_str(&format!(", group {group}"));
         }
@@ -198,6 +207,15 @@ impl<'a> Context<'a> {
             assumed.extend(ceiling.assumed.iter().cloned());
         }
         assumed
+    }
+
+    /// Whether a result is held against links that nothing but a sentence's name of the GPU tells of: it may be a board with
+    /// fewer, or a card.
+    pub(super) fn by_assumed_links(&self) -> bool {
+        let unknown = matches!(self.judgement.bottleneck, Bottleneck::Unknown { .. });
+        let assumed = self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.assumed.is_empty());
+        let stated = self.run.page.as_ref().is_some_and(|page| page.states_machine());
+        unknown && assumed && stated && self.run.devices.is_empty()
     }
 
     pub(super) fn missing(&self) -> Vec<String> {
@@ -246,6 +264,18 @@ pub(super) fn latency_floor_us(run: &Measurement) -> Option<f64> {
     stats::median(&times).filter(|_| several)
 }
 
+/// The range of the figures of a table of settings: runs of one test, machine and size, one behind the other.
+fn settings_range(run: &Measurement, all: &[Measurement]) -> Option<(f64, f64)> {
+    let of_table = |one: &Measurement| {
+        let page = one.page.as_ref().filter(|page| page.setting.is_some())?;
+        Some((one.source.name.clone(), one.collective(), one.rank_count(), page.size, page.nics))
+    };
+    let ours = of_table(run)?;
+    let alike = all.iter().filter(|other| of_table(other).as_ref() == Some(&ours));
+    let figures = alike.filter_map(|one| row_speed(one, one.rows.first()?));
+    Some(figures.fold((f64::INFINITY, 0.0), |(low, high), one| (one.min(low), one.max(high))))
+}
+
 /// The mean busbw (or bandwidth) of a row's valid placements, GB/s.
 pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
     let speeds: Vec<f64> = run
@@ -260,6 +290,13 @@ pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
 fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The mean busbw of a row's valid placements by the columns that say most, GB/s.
+fn precise(run: &Measurement, row: &Row) -> Option<f64> {
+    let speeds: Vec<f64> =
+        run.halves(row).filter_map(|(_, half)| run.figures(row, half).1).collect();
+    (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
 }
 
 fn measured_figure(run: &Measurement) -> Option<Measured> {
@@ -288,6 +325,8 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
     let old = run.counted_without_own_share();
     let recounted = old.map_or(1.0, |ranks| ranks as f64 / (ranks - 1) as f64);
     let peak = speeds().max_by(best).filter(|(at, _)| at.size != row.size);
+    // Two decimals tell little of a figure below 1; the time beside it has more digits.
+    let speed = if speed < 1.0 { precise(run, row).unwrap_or(speed) } else { speed };
     Some(Measured {
         size: row.size,
         busbw: Some(speed),
@@ -296,6 +335,11 @@ fn measured_figure(run: &Measurement) -> Option<Measured> {
         time_us: row_mean(run, row, |half| half.time_us),
         peak: peak.map(|(row, speed)| (row.size, speed)),
     })
+}
+
+/// ` at 1 MiB` behind a bandwidth; empty where its source does not say the size.
+pub(super) fn of_size(size: u64) -> String {
+    if size == 0 { String::new() } else { format!(" {}", at(size)) }
 }
 
 /// `at 1 MiB`.

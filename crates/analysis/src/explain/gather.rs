@@ -5,6 +5,8 @@
 use busbw_logs::measurement::{Measurement, deduce};
 use nccl_plugin_abi::net_stats::NetStats;
 
+use super::page::share_topologies;
+
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
 /// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.
 pub(super) fn gather(runs: &mut Vec<Measurement>) {
@@ -12,6 +14,7 @@ pub(super) fn gather(runs: &mut Vec<Measurement>) {
     join_paths(runs);
     *runs = runs.drain(..).flat_map(Measurement::communicators).collect();
     join_sizes(runs);
+    share_topologies(runs);
 }
 
 fn join_library(runs: &mut Vec<Measurement>) {

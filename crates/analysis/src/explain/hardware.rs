@@ -7,7 +7,10 @@ use busbw_core::finding::Finding;
 use busbw_hardware::{machine::Machine, topology::too_fast};
 use busbw_logs::measurement::Measurement;
 
-use super::placement::{self, Known};
+use super::{
+    page,
+    placement::{self, Known},
+};
 use crate::machine_argument::{Described, MachineArgument, MachineError, of_run};
 
 /// What the user says of the hardware.
@@ -40,7 +43,7 @@ impl Hardware {
     pub(super) fn of(&self, run: &Measurement) -> Option<Known> {
         let (machine, mut assumed) = match &self.machine {
             Some(machine) => (machine.clone(), Vec::new()),
-            None => of_run(run)?,
+            None => page::of_page(run).or_else(|| of_run(run))?,
         };
         let mut known = placement::place(machine, run, self.nodes);
         assumed.append(&mut known.assumed);

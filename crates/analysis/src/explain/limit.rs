@@ -18,6 +18,9 @@ use super::{
     rules,
 };
 
+/// A message that is large on every machine, bytes.
+const LARGE_BYTES: u64 = 16 << 30;
+
 /// The rate of a link that a limit is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -126,7 +129,7 @@ pub(super) fn of(context: &Context<'_>) -> (Option<Ceiling>, Judgement) {
                 None,
                 Judgement { bottleneck: Bottleneck::Software, ..Judgement::unknown(Vec::new()) },
             ),
-            Some(Memory::Device) => {
+            Some(Memory::Device) if !rules::has_host_memory_latency(context) => {
                 unknown(&["the same test with host memory, which shows what the network takes"])
             }
             _ => unknown(&[]),
@@ -194,9 +197,13 @@ fn judged(
         }
         return (None, Judgement::unknown(missing));
     };
-    let mut judgement = limits::judge(limit, size, &[busbw], latency_floor_us(context.run));
+    // A table of settings need not say its size; nobody publishes the start of operations as a bandwidth.
+    let bytes = if size == 0 && busbw > 0.0 { LARGE_BYTES } else { size };
+    let mut judgement = limits::judge(limit, bytes, &[busbw], latency_floor_us(context.run));
     let below = matches!(judgement.rating, Some(Rating::Below | Rating::FarBelow));
-    if below
+    if let Some((low, high)) = context.settings_range {
+        judgement.bottleneck = limits::judge(limit, bytes, &[low, high], None).bottleneck;
+    } else if below
         && judgement.bottleneck != Bottleneck::Software
         && let Some(attained) = attained::of(context).filter(|attained| attained.reached_by(busbw))
     {

@@ -173,7 +173,7 @@ fn spans_no_nodes(run: &Measurement) -> bool {
         || several_nodes(run).find_map(|one| one.mnnvl) == Some(false)
 }
 
-fn inside(run: &Measurement) -> Inside {
+pub(super) fn inside(run: &Measurement) -> Inside {
     let off = |name: &str| setting(run, name) == Some("1");
     match (off("NCCL_P2P_DISABLE"), off("NCCL_SHM_DISABLE")) {
         (true, true) => Inside::Network,
@@ -183,12 +183,28 @@ fn inside(run: &Measurement) -> Inside {
 }
 
 /// Whether NCCL's log or its settings say that it uses sockets.
-fn by_sockets(run: &Measurement) -> bool {
+pub(super) fn by_sockets(run: &Measurement) -> bool {
     let mut networks = run.library.iter().flat_map(|facts| facts.networks.keys()).peekable();
     if networks.peek().is_some() {
         return networks.all(|network| network == "Socket");
     }
     setting(run, "NCCL_IB_DISABLE") == Some("1") || setting(run, "NCCL_NET") == Some("Socket")
+}
+
+/// What carries the bytes of a run that its command line or its environment keeps from the best way; none where nothing is
+/// kept out, or where busbw recorded the run.
+pub(super) fn carried(run: &Measurement) -> Option<&'static str> {
+    if run.source.form.facts().recorded || !run.library.is_empty() {
+        return None;
+    }
+    match (inside(run), by_sockets(run)) {
+        (Inside::Network, true) => Some("over TCP sockets (P2P and SHM are off)"),
+        (Inside::Network, false) => Some("over NICs alone (P2P and SHM are off)"),
+        (Inside::HostMemory, true) => Some("over TCP sockets and host memory (P2P is off)"),
+        (Inside::HostMemory, false) => Some("through host memory (P2P is off)"),
+        (Inside::Best, true) => Some("over TCP sockets"),
+        (Inside::Best, false) => None,
+    }
 }
 
 /// A variable as the record has it, as the command line passes it (`-x NAME=value`, `NAME=value`), or

@@ -10,7 +10,7 @@ use busbw_core::finding::Finding;
 use busbw_hardware::limits::{Bottleneck, Resource};
 use busbw_render::wrapped;
 
-use super::{Explanation, limit::RateKind};
+use super::{Explanation, context::of_size, limit::RateKind, rules::SOCKETS};
 use busbw_core::quantity::{bytes, list, percent, rate, time};
 
 /// Prints explanations. Runs of one source that have the same findings and bottleneck are printed
@@ -87,14 +87,14 @@ pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> i
     )?;
     if let Some(measured) = &explanation.measured {
         let figure = match (measured.busbw, measured.time_us) {
-            (Some(busbw), _) => both(busbw),
-            (None, Some(us)) => time(us),
-            (None, None) => "-".to_owned(),
+            (Some(busbw), _) => format!("{}{}", both(busbw), of_size(measured.size)),
+            (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
+            (None, None) => format!("- at {}", bytes(measured.size)),
         };
         let peak = measured.peak.map_or(String::new(), |(size, speed)| {
             format!("; best {} at {}", rate(speed), bytes(size))
         });
-        field(out, "measured", &format!("{figure} at {}{peak}", bytes(measured.size)))?;
+        field(out, "measured", &format!("{figure}{peak}"))?;
     }
     if explanation.source.form.facts().benchmark {
         against_limit(out, explanation)?;
@@ -177,6 +177,11 @@ pub(super) fn bottleneck(explanation: &Explanation) -> String {
         |one: &Resource| explanation.limit.as_ref().map_or(one.name(), |limit| limit.name(*one));
     match &explanation.bottleneck {
         Bottleneck::SetBy { resource } => name(resource).to_owned(),
+        Bottleneck::Elsewhere { .. }
+            if explanation.findings.iter().any(|one| one.rule == SOCKETS) =>
+        {
+            "sockets without helper threads".to_owned()
+        }
         Bottleneck::Elsewhere { considered } => {
             let names: Vec<&str> = considered.iter().map(name).collect();
             match names.as_slice() {

@@ -7,6 +7,7 @@ mod counters;
 mod dips;
 mod failure;
 mod floor;
+mod left_out;
 mod log_alone;
 mod machine;
 mod memory;
@@ -31,6 +32,8 @@ use super::context::Context;
 /// The rule that explains a log without a table.
 pub(super) const LOG_ALONE: &str = "log-without-table";
 
+/// The rule that finds sockets that one thread drives.
+pub(super) const SOCKETS: &str = "sockets-without-threads";
 /// The rule that says what NCCL's log tells of a result without a limit.
 pub(super) const SET_UP: &str = "set-up";
 
@@ -44,6 +47,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         separate_runs::check,
         agreement::check,
         machine::check,
+        left_out::check,
         slot::check,
         network::check,
         uneven_links::check,
@@ -67,4 +71,9 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
 /// in microseconds, where the difference is software's. None where the rule `memory` finds nothing.
 pub(super) fn device_and_host_latency(context: &Context<'_>) -> Option<(u64, f64, f64)> {
     memory::device_and_host_latency(context)
+}
+
+/// Whether a latency test with host memory stands beside the run.
+pub(super) fn has_host_memory_latency(context: &Context<'_>) -> bool {
+    memory::of_host_memory(context).is_some()
 }

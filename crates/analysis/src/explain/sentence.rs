@@ -10,7 +10,7 @@ use busbw_hardware::{
 use busbw_logs::measurement::Figure;
 
 use super::{
-    context::Context,
+    context::{Context, of_size},
     limit::{Ceiling, CrossedResource},
     rules,
 };
@@ -44,7 +44,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         let remedy = growing.remedy.as_deref().unwrap_or_default();
         return format!("{} {}", capital(&growing.cause), capital(remedy));
     }
-    let mut parts = vec![limit(context)];
+    // Far below a link the transport may explain it.
+    let transport = findings.iter().find(|finding| finding.rule == rules::SOCKETS);
+    let mut parts = vec![limit(context, transport)];
     let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
         .iter()
@@ -59,14 +61,16 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
             && !unsteady.contains(&&*finding.rule)
             && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
-    match (first, &context.judgement.bottleneck) {
+    let said = |first: &&Finding| parts.iter().any(|part| part.contains(&first.cause));
+    match (first.filter(|first| !said(first)), &context.judgement.bottleneck) {
+        (None, _) => {}
+        _ if context.settings_range.is_some() => {}
         // A cause that the log shows comes before the links that it is not, or that are not known.
         (Some(first), Bottleneck::Elsewhere { .. }) => parts.insert(0, capital(&first.cause)),
         (Some(first), Bottleneck::Unknown { .. }) if context.ceiling.is_none() => {
             parts.insert(0, capital(&first.cause));
         }
         (Some(first), _) => parts.push(capital(&first.cause)),
-        (None, _) => {}
     }
     parts.join(" ")
 }
@@ -81,7 +85,7 @@ fn capital(text: &str) -> String {
     format!("{first}{}{end}", chars.as_str())
 }
 
-fn limit(context: &Context<'_>) -> String {
+fn limit(context: &Context<'_>, transport: Option<&Finding>) -> String {
     let (Some(ceiling), Some(busbw)) = (&context.ceiling, context.busbw()) else {
         return without_limit(context);
     };
@@ -99,6 +103,9 @@ fn limit(context: &Context<'_>) -> String {
             "The result is above what the described machine allows: the description or the result is wrong."
                 .to_owned()
         }
+        Bottleneck::Elsewhere { .. } if context.settings_range.is_some() => {
+            settings(context, busbw, &of_limit)
+        }
         Bottleneck::Elsewhere { considered } => {
             let nics = nics(context);
             let name = |one: &Resource| match one {
@@ -106,10 +113,12 @@ fn limit(context: &Context<'_>) -> String {
                 one => ceiling.name(*one).to_owned(),
             };
             let parts: Vec<String> = considered.iter().map(name).collect();
-            let cause = if context.run.library.is_empty() && context.by_nccl() {
-                "NCCL's log would show what does"
-            } else {
-                "look at software and settings"
+            let cause = match transport {
+                Some(finding) => finding.cause.as_str(),
+                None if context.run.library.is_empty() && context.by_nccl() => {
+                    "NCCL's log would show what does"
+                }
+                None => "look at software and settings",
             };
             let (verb, parts) = match parts.as_slice() {
                 [only] => ("is not", only.clone()),
@@ -141,6 +150,19 @@ fn limit(context: &Context<'_>) -> String {
         return text;
     }
     text + one_gpus_nics(context, ceiling) + &ceiling.choice.describe()
+}
+
+/// Settings alone change the result.
+fn settings(context: &Context<'_>, busbw: f64, of_limit: &str) -> String {
+    let (low, high) = context.settings_range.unwrap_or_default();
+    let expected = context.ceiling.as_ref().map(|ceiling| expected(context, ceiling, " and ", ""));
+    let expected = expected.unwrap_or_default();
+    format!(
+        "{} GB/s is {of_limit} % of the limit{expected}; settings alone move it from {} to {}, so it is not the line: look at queue pairs and channels, and at the counters of NICs and switches.",
+        rate(busbw),
+        rate(low),
+        rate(high)
+    )
 }
 
 /// A remark where the limit of sendrecv counts all NICs of a host, while NCCL uses those of one GPU.
@@ -305,7 +327,7 @@ fn without_limit(context: &Context<'_>) -> String {
         return "The source has no figure to explain.".to_owned();
     };
     let figure = match (measured.busbw, measured.time_us) {
-        (Some(busbw), _) => format!("{} GB/s at {}", rate(busbw), bytes(measured.size)),
+        (Some(busbw), _) => format!("{} GB/s{}", rate(busbw), of_size(measured.size)),
         (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
         (None, None) => "What was measured".to_owned(),
     };

@@ -64,6 +64,9 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
         (None, _) if findings.iter().any(|finding| finding.rule == "not-there-yet") => {
             Verdict::NotThereYet
         }
+        (None, Some(Rating::Below | Rating::FarBelow)) if context.by_assumed_links() => {
+            Verdict::Unknown
+        }
         (None, Some(Rating::Below | Rating::FarBelow)) => Verdict::Slow,
         (None, Some(Rating::Above | Rating::At | Rating::AsExpected | Rating::Healthy)) => {
             Verdict::Healthy

@@ -131,6 +131,10 @@ impl Format for Table {
             return Line::Other;
         }
         if let Some(header) = header(line) {
+            // A table of another kind of figure, whose title is missing, is another test.
+            if !run.rows.is_empty() && header.bandwidth == (run.test.figure == Figure::Latency) {
+                return Line::Other;
+            }
             if self.header.is_some() && !run.rows.is_empty() {
                 // Another table of the same title (`-T all`).
                 (self.header, self.index) = (None, None);

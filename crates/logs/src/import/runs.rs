@@ -1,7 +1,7 @@
 //! The runs of one text: the open one with its table, and where it ends and the next begins.
 //! Not which line that is (`text`, `nccl_tests`, the formats).
 
-use std::mem;
+use std::{collections::BTreeMap, mem};
 
 use crate::measurement::Measurement;
 
@@ -44,7 +44,16 @@ impl<'e> Runs<'e> {
     /// Begins a format's table, and its run, if this line does.
     pub(super) fn begin(&mut self, format: &Listed, line: &str) -> bool {
         let Some(table) = (format.sniff)(line) else { return false };
+        // The command line above a table belongs to it.
+        let before = &mut self.section.measurement;
+        let command = before.command.take_if(|_| before.rows.is_empty());
+        let settings = match before.rows.is_empty() {
+            true => mem::take(&mut before.environment),
+            false => BTreeMap::new(),
+        };
         self.next_run();
+        (self.section.measurement.command, self.section.measurement.environment) =
+            (command, settings);
         self.section.measurement.source.form = format.form;
         self.table = Some(table);
         self.table_line(line)

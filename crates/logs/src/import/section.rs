@@ -8,6 +8,7 @@ use busbw_core::record::Figures;
 use busbw_library_logs::{failure, nccl::Parser};
 
 use super::{
+    command::Command,
     device_list::{complete, hosts, listed},
     nccl_tests::{Columns, HeadLine, Parsed, collective_in},
 };
@@ -25,6 +26,7 @@ const MAX_SETTINGS: usize = 256;
 /// Maximum of failures kept, and of bytes of each and of the command line.
 const MAX_ERRORS: usize = 16;
 const MAX_ERROR_BYTES: usize = 512;
+const MAX_COMMAND_BYTES: usize = 4096;
 
 /// A run that is being read.
 #[derive(Debug, Default)]
@@ -159,7 +161,7 @@ impl Section {
             HeadLine::Concluded => self.foot = true,
             HeadLine::Failure if this.errors.len() < MAX_ERRORS => this.errors.push(keep(line)),
             HeadLine::Command(collective) => {
-                this.command = Some(keep(line));
+                this.command = Some(keep_command(line));
                 if this.test.collective.is_none() {
                     this.test.collective = collective.map(Known::stated);
                 }
@@ -257,6 +259,7 @@ impl Section {
         this.settle_groups();
         measurement::deduce(&mut this);
         complete(&mut this);
+        told(&mut this);
         let headed = self.parameters > 0 || self.begun || self.columns.is_some();
         let failed = headed && !this.errors.is_empty();
         let tells = !this.library.is_empty() || !this.failure.incidents.is_empty();
@@ -268,7 +271,36 @@ impl Section {
     }
 }
 
+/// Ranks and hosts by the command line and the page, where neither devices nor figures tell.
+fn told(this: &mut Measurement) {
+    let command = this.command.as_deref().map(Command::read).unwrap_or_default();
+    this.environment.extend(command.settings);
+    let page = this.page.as_ref();
+    if this.ranks.is_none() && !this.rows.is_empty() {
+        this.ranks = command.ranks.or(page.and_then(|page| page.ranks)).map(Known::stated);
+    }
+    if this.hosts.is_none()
+        && let Some(ranks) = this.rank_count()
+    {
+        let by_command = command.hosts.filter(|_| command.ranks == Some(ranks));
+        // Of a cluster that is described as a whole, a run may have used a part.
+        let whole = |nodes: &usize| {
+            let each = page.and_then(|page| page.gpus).unwrap_or(1);
+            nodes.checked_mul(each) == Some(ranks)
+        };
+        this.hosts = by_command.or(page.and_then(|page| page.nodes).filter(whole));
+    }
+}
+
 pub(super) fn keep(line: &str) -> String {
+    cut(line, MAX_ERROR_BYTES)
+}
+
+pub(super) fn keep_command(line: &str) -> String {
+    cut(line, MAX_COMMAND_BYTES)
+}
+
+fn cut(line: &str, most: usize) -> String {
     let line = line.trim();
-    line[..line.floor_char_boundary(MAX_ERROR_BYTES)].to_owned()
+    line[..line.floor_char_boundary(most)].to_owned()
 }

@@ -17,10 +17,11 @@ use std::borrow::Cow;
 use crate::measurement::Measurement;
 
 use super::{
-    FORMATS, ImportError, Lines,
+    FORMATS, ImportError, Lines, command,
     markup::strip_markup,
     nccl_message::before_message,
     nccl_tests::{self, Rest, Tables},
+    page::Page,
     runs::Runs,
     section::keep,
     words::{Word, Words},
@@ -28,23 +29,55 @@ use super::{
 
 /// Maximum of unrecognised lines kept as examples.
 const MAX_EXAMPLES: usize = 8;
+/// Maximum of bytes of a command line that is joined.
+const MAX_JOINED_BYTES: usize = 8 << 10;
 
 /// Reads a text; hands every run on when it is complete.
 pub struct Text<'e> {
     runs: Runs<'e>,
     nccl_tests: Tables,
+    page: Page,
+    /// A command line that goes on behind a backslash.
+    command: Option<String>,
     mentions: bool,
 }
 
 impl<'e> Text<'e> {
     /// A text of that name, of which nothing was read.
     pub fn new(name: &str, each: &'e mut dyn FnMut(Measurement)) -> Text<'e> {
-        Text { runs: Runs::new(name, each), nccl_tests: Tables::default(), mentions: false }
+        Text {
+            runs: Runs::new(name, each),
+            nccl_tests: Tables::default(),
+            page: Page::default(),
+            command: None,
+            mentions: false,
+        }
     }
 
     /// Reads one line, without its end.
     pub fn line(&mut self, line: &str) {
         self.runs.lines.all += 1;
+        if self.command.is_some() || line.ends_with('\\') && command::begins(line) {
+            return self.command_line(line);
+        }
+        self.whole_line(line);
+    }
+
+    /// Joins the lines of a command.
+    fn command_line(&mut self, line: &str) {
+        let joined = self.command.get_or_insert_default();
+        let part = line.trim_end().strip_suffix('\\');
+        joined.push_str(part.unwrap_or(line).trim());
+        joined.push(' ');
+        if part.is_some() && joined.len() < MAX_JOINED_BYTES {
+            return;
+        }
+        if let Some(command) = self.command.take() {
+            self.whole_line(&command);
+        }
+    }
+
+    fn whole_line(&mut self, line: &str) {
         match self.nccl_tests.rest(line, &mut self.runs) {
             Rest::Read => {}
             Rest::Other(before) => {
@@ -57,6 +90,11 @@ impl<'e> Text<'e> {
     }
 
     fn read(&mut self, line: &str) {
+        self.read_line(line);
+        self.page.give(&mut self.runs.section);
+    }
+
+    fn read_line(&mut self, line: &str) {
         let header = self.nccl_tests.take_header();
         let line = &*nccl_tests::unmarked(line);
         let failure = self.runs.section.take_failure_line(line);
@@ -115,8 +153,9 @@ impl<'e> Text<'e> {
 
     /// Counts a line of no table; `failure` where it tells of one.
     fn unrecognised(&mut self, line: &str, failure: bool) {
+        let page = !failure && self.page.line(line, &mut self.runs.section);
         let lines = &mut self.runs.lines;
-        if failure {
+        if failure || page {
             lines.known += 1;
             return;
         }
@@ -131,6 +170,9 @@ impl<'e> Text<'e> {
     /// # Errors
     /// No line was recognised, and why.
     pub fn finish(mut self) -> Result<Lines, ImportError> {
+        if let Some(command) = self.command.take() {
+            self.whole_line(&command);
+        }
         for line in self.nccl_tests.give_up(&mut self.runs) {
             self.read(&line);
         }

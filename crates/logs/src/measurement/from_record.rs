@@ -53,6 +53,7 @@ impl Measurement {
             options: plan::options(&run.plan),
             environment: run.environment,
             machine: Some(run.machine),
+            page: None,
             rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),
             rows_left_out: 0,
             pairs,

@@ -27,7 +27,7 @@ pub(super) fn device_and_host_latency(context: &Context<'_>) -> Option<(u64, f64
 }
 
 /// The smallest message of the first run with host memory, and its time in microseconds.
-fn of_host_memory(context: &Context<'_>) -> Option<(u64, f64)> {
+pub(super) fn of_host_memory(context: &Context<'_>) -> Option<(u64, f64)> {
     let other = |other: &&Measurement| {
         other.test.figure == Figure::Latency
             && other.test.memory.is_some_and(|memory| memory.value == Memory::Host)

@@ -44,6 +44,11 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     )
     .confidence(Confidence::Likely)
     .evidence(evidence);
+    if context.by_assumed_links() {
+        finding.severity = Severity::Note;
+        finding.cause =
+            format!("the result is {} % of a limit whose links are assumed", percent(of_limit));
+    }
     if !ceiling.unchecked.is_empty() {
         finding = finding.evidence(format!("not known: {}", list(&ceiling.unchecked, "and")));
     }
