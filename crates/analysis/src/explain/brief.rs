@@ -18,6 +18,8 @@ const LINE_WIDTH: usize = 100;
 /// The most lines of the sentence, behind its first one, and of the finding.
 const MAX_SENTENCE_LINES: usize = 3;
 const MAX_FINDING_LINES: usize = 2;
+/// The same of the machines that it may have been.
+const MAX_HYPOTHESES_LINES: usize = 3;
 
 /// Prints explanations briefly: one in up to 12 lines, several in one line each.
 ///
@@ -84,6 +86,10 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
     let first = first_sentence(explanation);
     let rest = explanation.sentence.get(first.len()..).unwrap_or_default().trim();
     lines(out, rest, MAX_SENTENCE_LINES)?;
+    if let (Some(found), Some(busbw)) = (&explanation.hypotheses, busbw(explanation)) {
+        lines(out, &found.brief(busbw), MAX_HYPOTHESES_LINES)?;
+        lines(out, &format!("what would decide: {}", found.decides), 1)?;
+    }
     let shown = main_findings(explanation);
     for finding in &shown {
         finding_lines(out, finding, explanation)?;
@@ -170,6 +176,9 @@ fn first_line(explanation: &Explanation) -> String {
             let share = share.map_or(String::new(), |share| format!(", {share} % of the limit"));
             format!("{figure} GB/s at {}{share}. {first}", bytes(size))
         }
+        _ if explanation.hypotheses.is_some() => {
+            format!("{}; its limit is unknown.", first.trim_end_matches('.'))
+        }
         _ => first.to_owned(),
     }
 }
@@ -181,6 +190,10 @@ fn first_sentence(explanation: &Explanation) -> &str {
     let begins = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
     let ends = text.match_indices(". ").find(|(at, _)| text.get(at + 2..).is_some_and(begins));
     ends.map_or(text, |(at, _)| &text[..=at])
+}
+
+fn busbw(explanation: &Explanation) -> Option<f64> {
+    explanation.measured.as_ref()?.busbw
 }
 
 /// Measured, limit, percent and bottleneck in one line; none of a source without figures.
@@ -201,6 +214,7 @@ fn figures(explanation: &Explanation) -> Option<String> {
             }
             parts.push(text);
         }
+        None if explanation.hypotheses.is_some() => {}
         None => parts.push("limit unknown".to_owned()),
     }
     parts.extend(explanation.percent.map(|value| format!("{} %", percent(value))));

@@ -194,7 +194,7 @@ fn judged(
 }
 
 /// The algorithm that NCCL's log names for the measured size, if it names only one.
-fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
+pub(super) fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
     let measured = context.measured.as_ref()?;
     match logged_algorithms(context, measured.size).as_slice() {
         [only] => Algorithm::from_name(only),

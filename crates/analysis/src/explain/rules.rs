@@ -5,8 +5,10 @@ mod agreement;
 mod algorithm;
 mod counters;
 mod dips;
+mod ends_early;
 mod failure;
 mod floor;
+mod half_port;
 mod log_alone;
 mod machine;
 mod memory;
@@ -29,6 +31,9 @@ use super::context::Context;
 /// The rule that explains a log without a table.
 pub(super) const LOG_ALONE: &str = "log-without-table";
 
+/// The rule that finds one half of a port in use.
+pub(super) const HALF_PORT: &str = "half-of-a-port";
+
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
     let rules: &[fn(&Context<'_>) -> Vec<Finding>] = &[
@@ -36,10 +41,12 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         failure::check,
         log_alone::check,
         not_there_yet::check,
+        ends_early::check,
         separate_runs::check,
         agreement::check,
         machine::check,
         slot::check,
+        half_port::check,
         network::check,
         mpi_transports::check,
         shortfall::check,
@@ -54,6 +61,11 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
+}
+
+/// Whether NCCL uses one half of a port that shows as two NICs.
+pub(super) fn uses_half_a_port(context: &Context<'_>) -> bool {
+    !half_port::check(context).is_empty()
 }
 
 /// The smallest message of a latency test in bytes, and its time with device memory and with host memory
