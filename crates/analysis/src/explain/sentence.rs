@@ -283,7 +283,7 @@ fn as_attained(ceiling: &Ceiling, busbw: f64) -> String {
     let (attained, source) =
         ceiling.attained.as_ref().map_or((0.0, ""), |known| (known.busbw, known.source));
     format!(
-        "{} GB/s is as good as published runs of such GPUs ({} GB/s, {source}). {} allows {} by {} on paper, which no run is known to reach.",
+        "{} GB/s is as good as published runs of GPUs with such NVLinks ({} GB/s; {source}). {} allows {} by {} on paper, which no run is known to reach.",
         rate(busbw),
         rate(attained),
         ceiling.name(ceiling.set_by),

@@ -56,7 +56,7 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
         Machine {
             name: format!("{hosts} × {gpus} {}", gpu.name), nodes: hosts, node, sharp: None
         };
-    assumed.extend(of_topology_dump::complete(&mut machine, &run.library));
+    assumed.extend(of_topology_dump::complete(&mut machine, run));
     Some((machine, assumed))
 }
 

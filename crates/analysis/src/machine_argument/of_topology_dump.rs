@@ -6,6 +6,7 @@ use busbw_hardware::{
     machine::{Machine, NicKind, Nics, NvLink, PcieLink},
 };
 use busbw_library_logs::nccl::{DumpedGpu, DumpedNet, NcclFacts, TopologyDump};
+use busbw_logs::measurement::Measurement;
 
 /// GB/s that NCCL takes a PCIe link for whose speed it cannot read, as in most virtual machines (its src/graph/topo.cc:
 /// 16 lanes of an unknown generation).
@@ -18,7 +19,8 @@ const UNREADABLE_PORT: f64 = 1.25;
 const SLOWER_SHARE: f64 = 1.0 / 3.0;
 
 /// Completes a machine by the topologies in its run's log. Returns what was learned, in words; nothing of a log without one.
-pub(super) fn complete(machine: &mut Machine, library: &[NcclFacts]) -> Option<String> {
+pub(super) fn complete(machine: &mut Machine, run: &Measurement) -> Option<String> {
+    let library = &run.library;
     // The host whose NICs are the slowest is the bottleneck.
     let speed = |dump: &TopologyDump| dump.nets.iter().map(|net| net.rate).sum::<f64>();
     let dumps = library.iter().flat_map(|facts| &facts.topologies);
@@ -42,7 +44,10 @@ pub(super) fn complete(machine: &mut Machine, library: &[NcclFacts]) -> Option<S
     let sm = node.gpu.as_ref().and_then(|gpu| gpu.sm);
     node.nvlink = nvlink(&gpus, sm, node.nvlink.take());
     let kind = kind(library);
-    let nics = nics(dump, kind, link);
+    let mut nics = nics(dump, kind, link);
+    if run.peak().and_then(|peak| peak.figure()).is_some_and(|busbw| refutes(&nics, busbw)) {
+        nics.iter_mut().for_each(|one| one.slot = None);
+    }
     let said = match nics.as_slice() {
         [] => "links of a host: as NCCL's topology in the log has them".to_owned(),
         nics => {
@@ -59,6 +64,16 @@ pub(super) fn complete(machine: &mut Machine, library: &[NcclFacts]) -> Option<S
         node.nics = nics;
     }
     Some(said)
+}
+
+/// Whether a busbw in GB/s is above what slots of the rate that stands for an unreadable link would let through.
+fn refutes(nics: &[Nics], busbw: f64) -> bool {
+    let through =
+        |one: &Nics| Some(one.slot?.line() / one.sharing.max(1) as f64 * one.count as f64);
+    let unreadable =
+        |one: &Nics| one.slot.is_some_and(|slot| (slot.nccl() - UNREADABLE).abs() < 0.05);
+    let all: Option<f64> = nics.iter().map(through).sum();
+    nics.iter().any(unreadable) && all.is_some_and(|all| busbw > all)
 }
 
 /// The links of the GPU with the fewest. One GPU alone shows none that matter.
@@ -137,8 +152,10 @@ fn nics(
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::record::Figures;
     use busbw_hardware::machine::{GpuModel, Node};
     use busbw_library_logs::nccl::parse;
+    use busbw_logs::measurement::Row;
 
     use super::*;
 
@@ -148,10 +165,15 @@ mod tests {
         Machine { name: "one".to_owned(), nodes: 2, node, sharp: None }
     }
 
-    fn completed(mut machine: Machine, lines: &[&str]) -> Machine {
+    fn completed(mut machine: Machine, busbw: Option<f64>, lines: &[&str]) -> Machine {
         let log: String =
             lines.iter().map(|line| format!("n1:1:1 [0] NCCL INFO {line}\n")).collect();
-        complete(&mut machine, &[parse(&log)]);
+        let rows = vec![Row {
+            out_of_place: Some(Figures { busbw, ..Figures::default() }),
+            ..Row::default()
+        }];
+        let run = Measurement { library: vec![parse(&log)], rows, ..Measurement::default() };
+        complete(&mut machine, &run);
         machine
     }
 
@@ -167,11 +189,11 @@ mod tests {
                 "              + NET[25.0] - NET/0 (7a852d0003f6ce75/1/25.000000)".to_owned(),
             ]
         };
-        let of = |gpu: &str| {
+        let of = |gpu: &str, busbw: Option<f64>| {
             let lines = lines(gpu);
-            completed(machine(1, 80), &lines.iter().map(String::as_str).collect::<Vec<_>>())
+            completed(machine(1, 80), busbw, &lines.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let told = of("24.0");
+        let told = of("24.0", Some(11.57));
         let nics = Nics {
             count: 1,
             rate: Some(200.0),
@@ -181,12 +203,13 @@ mod tests {
             sharing: 1,
         };
         assert_eq!((told.node.pcie, told.node.nics), (PcieLink::new(4, 16), vec![nics]));
-        let untold = of("12.0");
+        let untold = of("12.0", Some(11.57));
         assert_eq!((untold.node.pcie, untold.node.nics[0].slot), (None, None));
+        assert_eq!(of("24.0", Some(20.0)).node.nics[0].slot, None, "the result refutes it");
         // Another communicator's, of fewer GPUs, tells nothing of the host's.
         let fewer = lines("24.0");
         let fewer =
-            completed(machine(2, 80), &fewer.iter().map(String::as_str).collect::<Vec<_>>());
+            completed(machine(2, 80), None, &fewer.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(fewer, machine(2, 80));
     }
 
@@ -198,6 +221,7 @@ mod tests {
             let nvl = format!("              + NVL[{rate}] - NVS/0-0");
             let told = completed(
                 machine(1, sm),
+                None,
                 &[
                     "=== System : maxBw 1.0 totalBw 1.0 ===",
                     "CPU/0 (1/2/-1)",

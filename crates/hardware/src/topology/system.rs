@@ -275,9 +275,10 @@ pub struct Net {
 const FASTEST_PORT_MBPS: u32 = 1_600_000;
 
 impl Net {
-    /// Mb/s, unless no port is so fast: then the file is wrong.
+    /// Mb/s, unless no port is so fast: then the file is wrong. Ports that NCCL merges have their names joined by `+`.
     pub fn plausible_mbps(&self) -> Option<u32> {
-        self.mbps.filter(|mbps| *mbps <= FASTEST_PORT_MBPS)
+        let ports = u32::try_from(self.name.split('+').count()).unwrap_or(u32::MAX);
+        self.mbps.filter(|mbps| *mbps <= FASTEST_PORT_MBPS.saturating_mul(ports))
     }
 
     /// GB/s of one direction, unless no port is so fast.

@@ -130,7 +130,7 @@ fn bounce(context: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -
     if without == 0 {
         return None;
     }
-    if let Some(far) = too_far(context, facts) {
+    if let Some(far) = too_far(context, facts, without < all) {
         return Some(far.evidence(lacking(without, all)));
     }
     let refused = facts.iter().flat_map(|facts| &facts.gpu_direct).filter(|one| !one.what.enabled);
@@ -171,7 +171,7 @@ fn lacking(without: usize, all: usize) -> String {
 }
 
 /// NICs that could read GPU memory, but are farther from the GPU than NCCL_NET_GDR_LEVEL allows.
-fn too_far(context: &Context<'_>, facts: Facts<'_>) -> Option<Finding> {
+fn too_far(context: &Context<'_>, facts: Facts<'_>, some: bool) -> Option<Finding> {
     let mut distances = facts.iter().flat_map(|facts| &facts.gdr_distances).map(|one| &one.what);
     let far = distances.find(|one| !one.enabled)?;
     let version = &facts.iter().flat_map(|facts| &facts.versions).next()?.what;
@@ -187,9 +187,10 @@ fn too_far(context: &Context<'_>, facts: Facts<'_>) -> Option<Finding> {
         Some(_) => "as it is set",
         None => "its default",
     };
+    let off = if some { "off for some connections" } else { "off" };
     let release = version.text.split('+').next().unwrap_or_default();
     Some(
-        Finding::new("no-gpudirect-rdma", Severity::Slow, format!("GPUDirect RDMA is off, data is staged in host memory: GPU and NIC meet{meet} ({distance}), farther than NCCL_NET_GDR_LEVEL allows ({allowed}, {set})"))
+        Finding::new("no-gpudirect-rdma", Severity::Slow, format!("GPUDirect RDMA is {off}, data is staged in host memory: GPU and NIC meet{meet} ({distance}), farther than NCCL_NET_GDR_LEVEL allows ({allowed}, {set})"))
             .confidence(Confidence::Certain)
             .evidence(format!(
                 "GPU Direct RDMA Disabled for GPU {} / HCA {} (distance {} > {}): {distance} and {allowed} in NCCL {release}",

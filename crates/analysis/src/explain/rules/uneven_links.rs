@@ -35,7 +35,7 @@ fn uneven(dump: &TopologyDump) -> Option<Finding> {
         )
         .confidence(Confidence::Certain)
         .evidence("NCCL's topology in the log: NVL[…] below these GPUs")
-        .remedy("find out which links are down and why; a reset of the GPUs or a seat of the bridge often brings them back")
+        .remedy("find out which links are down and why; resetting the GPUs or reseating the bridge often brings them back")
         .confirm("nvidia-smi nvlink --status; nvidia-smi nvlink -e; dmesg | grep -i nvlink")
     })
 }

@@ -84,3 +84,32 @@ pub(super) fn port_down(system: &System, net: &Net, device: &Device) -> Option<F
         .confirm(confirm);
     Some(Finding { cost: net.line().map(cost), ..finding })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Input, recognise};
+
+    #[test]
+    fn a_port_faster_than_any_is_a_mistake_of_the_file() {
+        for (name, speed, found) in [
+            ("mlx5_0", "400000", 0),
+            ("mlx5_0", "1600000", 0),
+            ("mlx5_0", "4000000", 1),
+            ("mlx5_0+mlx5_1+mlx5_2+mlx5_3", "3200000", 0),
+        ] {
+            let text = format!(
+                r#"<system version="1"><cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+                <pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" device="0x2331" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90" rank="0" gdr="1"/></pci>
+                <pci busid="0000:17:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="16.0 GT/s PCIe" link_width="16"><nic>
+                <net name="{name}" dev="0" speed="{speed}" port="1" guid="0x1" maxconn="131072" gdr="1"/></nic></pci></cpu></system>"#
+            );
+            let Ok(Input::System(system)) = recognise(&text) else { panic!("{text}") };
+            assert_eq!(too_fast(&system).len(), found, "{name} {speed}");
+            let slots = crate::topology::of_system(&system);
+            let slots = slots.iter().filter(|finding| finding.rule == "slot").count();
+            // 400 Gb/s need more than 31.5 GB/s; of a port that cannot be nothing follows.
+            assert_eq!(slots, 1 - found, "{name} {speed}");
+        }
+    }
+}
