@@ -1,7 +1,7 @@
 //! One half of a port: of a GB10's ConnectX-7, whose port of 200 Gb/s shows as two NICs.
 //! Not NICs that no connection uses although NCCL lists them (`network`).
 //!
-//! Source: NVIDIA/dgx-spark-playbooks#102 and its pull request #103. The second NIC of a port has the same name in PCI domain 2:
+//! Source: NVIDIA/dgx-spark-playbooks, nvidia/nccl/README.md, step 5. The second NIC of a port has the same name in PCI domain 2:
 //! rocep1s0f0 and roceP2p1s0f0, rocep1s0f1 and roceP2p1s0f1.
 
 use std::collections::BTreeSet;
