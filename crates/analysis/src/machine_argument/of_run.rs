@@ -65,7 +65,8 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
 fn rdma_devices(run: &Measurement) -> usize {
     let devices = run.library.iter().flat_map(|facts| &facts.net_devices);
     let rdma = devices.filter(|device| device.what.network == "IB");
-    rdma.map(|device| device.what.name.as_str()).collect::<BTreeSet<&str>>().len()
+    // Merged NICs have their names joined by a plus.
+    rdma.flat_map(|device| device.what.name.split('+')).collect::<BTreeSet<&str>>().len()
 }
 
 /// A record's NICs, alike ones together. Ethernet interfaces of RDMA NICs are the same ports again.
