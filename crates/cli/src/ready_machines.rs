@@ -83,7 +83,7 @@ mod tests {
             line("mi300x"),
             "8 × MI300X, 7 xGMI links of 64 GB/s, PCIe 5.0 x16, NICs not said"
         );
-        assert_eq!(line("dgx-spark"), "1 × GB10, 2 × 100 Gb/s roce");
+        assert_eq!(line("dgx-spark"), "2 hosts of 1 × GB10, 2 × 100 Gb/s roce");
         assert_eq!(
             line("gb300-nvl72"),
             "18 hosts of 4 × GB300, 18 NVLinks of 50 GB/s, 4 × 800 Gb/s infiniband"

@@ -108,7 +108,7 @@ pub(super) fn of(context: &Context<'_>, hardware: &Hardware) -> Option<Hypothese
         ready::names().iter().filter_map(|name| Some((*name, ready::ready(name)?)))
     {
         let gpu = machine.node.gpu.as_ref().and_then(|gpu| models::find(&gpu.name));
-        if model.is_some() && gpu != model {
+        if model.is_some() && gpu != model || !may_have_network(run, ready::network(name)) {
             continue;
         }
         let narrow = in_half_a_slot(&machine).map(|machine| (machine, None));
@@ -135,6 +135,15 @@ pub(super) fn of(context: &Context<'_>, hardware: &Hardware) -> Option<Hypothese
     let one_host = run.hosts.or(nodes) == Some(1);
     found.decides = decides(model.is_some(), one_host, bridged).to_owned();
     (!found.possible.is_empty()).then_some(found)
+}
+
+/// Whether NCCL's log leaves a machine with this network open: it names none, only sockets or a plugin that fits any, or this one.
+fn may_have_network(run: &Measurement, own: &str) -> bool {
+    let named = || run.library.iter().flat_map(|facts| facts.networks.keys());
+    let tells = |network: &String| {
+        ["IB", "Libfabric", "FasTrak"].iter().any(|known| network.contains(known))
+    };
+    !named().any(tells) || named().any(|network| network.contains(own))
 }
 
 /// A machine whose GPUs are joined by PCIe alone, with half their lanes: a board of 16 lanes is often in a slot that has 8.

@@ -2,6 +2,8 @@
 //! its log.
 //! Not where its ranks were (`explain::hardware`).
 
+use std::collections::BTreeSet;
+
 use busbw_core::record;
 use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models, ready};
 use busbw_logs::measurement::Measurement;
@@ -42,13 +44,16 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
     });
     let mut nics = recorded.map(nics).unwrap_or_default();
     let mut assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
-    // A chip that is a whole host has the NIC that its maker attached; a log that names an RDMA device says that it is cabled.
-    let rdma = || {
-        run.library.iter().flat_map(|facts| &facts.net_devices).any(|one| one.what.network == "IB")
-    };
-    if let Some(whole) = ready::of_chip(gpu).filter(|_| nics.is_empty() && rdma()) {
+    // A chip that is a whole host has the NIC that its maker attached; a log that names its RDMA devices says that it is cabled.
+    let named = rdma_devices(run);
+    if let Some(whole) = ready::of_chip(gpu).filter(|_| nics.is_empty() && named > 0) {
         assumed.push(format!("its NICs as every {} has them ({})", gpu.name, whole.name));
         nics = whole.node.nics;
+        // With two cables each of the two slots has an end of both.
+        for group in nics.iter_mut().filter(|group| named > group.count) {
+            group.count *= 2;
+            group.sharing *= 2;
+        }
     }
     let model = GpuModel { name: gpu.name.to_owned(), sm: gpu.sm };
     let node = Node { gpus, gpu: Some(model), nvlink, pcie: None, cpu: None, nics };
@@ -69,6 +74,14 @@ fn multicast(run: &Measurement) -> Option<bool> {
         (false, true) => Some(false),
         _ => None,
     }
+}
+
+/// How many RDMA devices NCCL's log names.
+fn rdma_devices(run: &Measurement) -> usize {
+    let devices = run.library.iter().flat_map(|facts| &facts.net_devices);
+    let rdma = devices.filter(|device| device.what.network == "IB");
+    // Merged NICs have their names joined by a plus.
+    rdma.flat_map(|device| device.what.name.split('+')).collect::<BTreeSet<&str>>().len()
 }
 
 /// A record's NICs, alike ones together. Ethernet interfaces of RDMA NICs are the same ports again.

@@ -42,9 +42,9 @@ const fn xgmi(name: &'static str, links: u32, line: f64) -> Model {
 /// Compute capabilities: CUDA C++ Programming Guide and developer.nvidia.com/cuda-gpus. NVLink: the
 /// architecture whitepapers of V100 (6 × 25 GB/s each way), A100 (12 × 25), H100 (18 × 25) and
 /// Blackwell (18 × 50), and the data sheets of A800 (400 GB/s, so 8 links), H800 (400 GB/s, 8 links)
-/// and H20 (900 GB/s, 18 links). xGMI: AMD's data sheets of MI300X (7 links of 128 GB/s both ways) and of MI350X and MI355X
+/// and H20 (900 GB/s, 18 links). xGMI: AMD's data sheets of MI300X and MI325X (7 links of 128 GB/s both ways) and of MI350X and MI355X
 /// (7 of 153.6). A bridge of H100 PCIe and H200 NVL is sold apart: whether it is there is not the model's.
-pub const MODELS: [Model; 27] = [
+pub const MODELS: [Model; 28] = [
     model("V100 SXM2", 70, 6, 25.0),
     model("V100 SXM3", 70, 6, 25.0),
     without_nvlink("T4", 75),
@@ -70,6 +70,7 @@ pub const MODELS: [Model; 27] = [
     model("GB300", 103, 18, 50.0),
     without_nvlink("GB10", 121),
     xgmi("MI300X", 7, 64.0),
+    xgmi("MI325X", 7, 64.0),
     xgmi("MI350X", 7, 76.8),
     xgmi("MI355X", 7, 76.8),
 ];

@@ -55,6 +55,16 @@ pub fn source(name: &str) -> Option<String> {
     Some(lines.map(str::trim).collect::<Vec<_>>().join(" "))
 }
 
+/// What NCCL calls the network of a ready machine: Amazon's EFA comes with the plugin of aws-ofi-nccl, GPUDirect-TCPXO with that of
+/// Google's guest; all others have NCCL's own.
+pub fn network(name: &str) -> &'static str {
+    match name {
+        "p4d.24xlarge" | "p5.48xlarge" => "Libfabric",
+        "a3-megagpu-8g" => "FasTrak",
+        _ => "IB",
+    }
+}
+
 /// The ready machine of a chip that is a whole host, with its NIC: GB10 alone, which every maker of such a host uses as
 /// NVIDIA attached it. Of any other GPU the server's maker chose the NICs.
 pub fn of_chip(model: &models::Model) -> Option<Machine> {

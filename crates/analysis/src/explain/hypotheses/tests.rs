@@ -1,4 +1,5 @@
 use busbw_core::{Collective, record::Figures};
+use busbw_library_logs::nccl::NcclFacts;
 use busbw_logs::measurement::{Device, Known, Row};
 
 use super::*;
@@ -64,6 +65,22 @@ fn boards_are_tried_in_narrow_slots_and_racks_without_mnnvl() {
     assert!(racks.possible[0].name().contains("NVLink ends at the host"), "{racks:?}");
     let bridge = tried(run(2, Some(1), Some("NVIDIA H100 PCIe"), 41.5));
     assert!(bridge.decides.contains("bridge"), "{bridge:?}");
+}
+
+#[test]
+fn the_network_that_ran_tells_clouds_apart() {
+    let on = |network: &str| {
+        let mut run = run(16, Some(2), Some("NVIDIA H100 80GB HBM3"), 185.0);
+        let networks = [(network.to_owned(), 16)].into();
+        run.library = vec![NcclFacts { networks, ..NcclFacts::default() }];
+        let found = told(run).hypotheses.unwrap();
+        found.possible.into_iter().flat_map(|one| one.machines).collect::<Vec<&str>>()
+    };
+    assert_eq!(on("FasTrak"), ["a3-megagpu-8g"]);
+    assert_eq!(on("AWS Libfabric"), ["p5.48xlarge"]);
+    assert_eq!(on("IB"), ["dgx-h100", "nd-h100-v5"]);
+    assert_eq!(on("IBext_v8"), ["dgx-h100", "nd-h100-v5"]);
+    assert_eq!(on("a plugin").len(), 4);
 }
 
 #[test]

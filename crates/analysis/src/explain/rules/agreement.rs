@@ -97,7 +97,7 @@ fn head_and_rows(run: &Measurement, stated: usize, rows: usize) -> Finding {
             "device list: {} of {stated} ranks",
             count(run.devices.len() as u64, "device")
         ))
-        .remedy("find the head that belongs to these rows; until then no limit holds")
+        .remedy("find the head that belongs to these rows, or say whether NCCL_TESTS_SPLIT made smaller communicators; until then no limit holds")
 }
 
 fn ranks(figures: usize, otherwise: String) -> Finding {

@@ -1,7 +1,7 @@
 //! One half of a port: of a GB10's ConnectX-7, whose port of 200 Gb/s shows as two NICs.
 //! Not NICs that no connection uses although NCCL lists them (`network`).
 //!
-//! Source: NVIDIA/dgx-spark-playbooks#102 and its pull request #103. The second NIC of a port has the same name in PCI domain 2:
+//! Source: NVIDIA/dgx-spark-playbooks, nvidia/nccl/README.md, step 5. The second NIC of a port has the same name in PCI domain 2:
 //! rocep1s0f0 and roceP2p1s0f0, rocep1s0f1 and roceP2p1s0f1.
 
 use std::collections::BTreeSet;
@@ -10,19 +10,25 @@ use busbw_core::{
     finding::{Confidence, Finding, Severity},
     quantity::list,
 };
-use busbw_hardware::machine::{models, ready};
+use busbw_hardware::{
+    limits::Rating,
+    machine::{models, ready},
+};
 
 use super::{super::context::Context, HALF_PORT};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let model = context.run.devices.first().and_then(|device| models::find(&device.name));
-    if model.and_then(ready::of_chip).is_none() {
+    // A result that one half cannot carry shows that the log names them otherwise.
+    let fast = !matches!(context.judgement.rating, None | Some(Rating::Below | Rating::FarBelow));
+    if model.and_then(ready::of_chip).is_none() || fast {
         return Vec::new();
     }
     let devices = context.facts().flat_map(|facts| &facts.net_devices);
+    // Merged NICs (NCCL_IB_MERGE_NICS) have their names joined by a plus.
     let names: BTreeSet<&str> = devices
         .filter(|device| device.what.network == "IB")
-        .map(|device| device.what.name.as_str())
+        .flat_map(|device| device.what.name.split('+'))
         .collect();
     let alone: Vec<(&str, String)> = names
         .iter()
@@ -57,7 +63,29 @@ fn twin(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use busbw_logs::import;
+
     use super::*;
+    use crate::explain::{Hardware, explain};
+
+    #[test]
+    fn one_half_is_found_and_merged_halves_are_none() {
+        let finds = |name: &str, busbw: &str| {
+            let text = format!(
+                "#  Rank  0 Group  0 Pid 1 on a device  0 [000f:01:00] NVIDIA GB10\n\
+                 #  Rank  1 Group  0 Pid 2 on b device  0 [000f:01:00] NVIDIA GB10\n\
+                 a:1:1 [0] NCCL INFO NET/IB : Using [0]{name}:1/RoCE [RO]; OOB enP7s7:10.0.9.11<0>\n\
+                 8589934592 1073741824 float none -1 358804 23.94 {busbw} 0 359751 23.88 {busbw} 0\n"
+            );
+            let read = import::read(text.as_bytes(), "log").unwrap();
+            let all = explain(read.measurements, &Hardware::default());
+            all.iter().flat_map(|one| &one.findings).any(|finding| finding.rule == HALF_PORT)
+        };
+        assert!(finds("rocep1s0f0", "11.97"));
+        assert!(finds("roceP2p1s0f0", "11.97"));
+        assert!(!finds("rocep1s0f0", "20.97"));
+        assert!(!finds("rocep1s0f0+roceP2p1s0f0", "11.97"));
+    }
 
     #[test]
     fn halves_have_each_other_s_name() {
