@@ -119,7 +119,10 @@ fn of_sentences(run: &Measurement, page: &Page) -> Option<(Machine, Vec<String>)
     }
     if let Some(nics) = page.nics.filter(|nics| carries(run, nics)) {
         let mut nics = group(run, nics, gpus);
-        usual_mtu(&mut nics, &mut assumed);
+        // Of an unknown network only the line rate counts.
+        if page.nics.is_some_and(|nics| nics.network.is_some()) {
+            usual_mtu(&mut nics, &mut assumed);
+        }
         machine.node.nics = vec![nics];
     }
     Some((machine, assumed))
@@ -146,7 +149,7 @@ fn group(run: &Measurement, stated: StatedNics, gpus: usize) -> Nics {
         kind: match stated.network {
             Some(Network::Roce) => NicKind::Roce,
             Some(Network::Ethernet) => NicKind::Ethernet,
-            // RDMA of either kind; without an MTU only its line rate counts.
+            // Of either kind of RDMA.
             Some(Network::InfiniBand) | None => NicKind::InfiniBand,
         },
         mtu: stated.mtu,
