@@ -117,7 +117,9 @@ fn of_sentences(run: &Measurement, page: &Page) -> Option<(Machine, Vec<String>)
             nvlink.domain = nvlink.domain.max(gpus * machine.nodes);
         }
     }
-    if let Some(nics) = page.nics.filter(|nics| carries(run, nics)) {
+    // What a log or a record says of NICs is more than a sentence.
+    let unknown = machine.node.nics.is_empty();
+    if let Some(nics) = page.nics.filter(|nics| unknown && carries(run, nics)) {
         let mut nics = group(run, nics, gpus);
         // Of an unknown network only the line rate counts.
         if page.nics.is_some_and(|nics| nics.network.is_some()) {
