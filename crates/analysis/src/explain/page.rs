@@ -117,9 +117,14 @@ fn of_sentences(run: &Measurement, page: &Page) -> Option<(Machine, Vec<String>)
             nvlink.domain = nvlink.domain.max(gpus * machine.nodes);
         }
     }
-    if let Some(nics) = page.nics.filter(|nics| carries(run, nics)) {
+    // What a log or a record says of NICs is more than a sentence.
+    let unknown = machine.node.nics.is_empty();
+    if let Some(nics) = page.nics.filter(|nics| unknown && carries(run, nics)) {
         let mut nics = group(run, nics, gpus);
-        usual_mtu(&mut nics, &mut assumed);
+        // Of an unknown network only the line rate counts.
+        if page.nics.is_some_and(|nics| nics.network.is_some()) {
+            usual_mtu(&mut nics, &mut assumed);
+        }
         machine.node.nics = vec![nics];
     }
     Some((machine, assumed))
@@ -146,7 +151,7 @@ fn group(run: &Measurement, stated: StatedNics, gpus: usize) -> Nics {
         kind: match stated.network {
             Some(Network::Roce) => NicKind::Roce,
             Some(Network::Ethernet) => NicKind::Ethernet,
-            // RDMA of either kind; without an MTU only its line rate counts.
+            // Of either kind of RDMA.
             Some(Network::InfiniBand) | None => NicKind::InfiniBand,
         },
         mtu: stated.mtu,

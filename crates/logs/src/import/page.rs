@@ -50,7 +50,9 @@ impl Page {
     /// Reads a line that is of no table. Returns whether it was recognised.
     pub(super) fn line(&mut self, line: &str, open: &mut Section) -> bool {
         let text = line.trim();
-        if self.xml.is_some() || text.starts_with("<system") {
+        // Lines of other programs may stand between those of a topology.
+        let element = text.starts_with('<') || text.ends_with('>');
+        if text.starts_with("<system") || (self.xml.is_some() && element) {
             self.topology_line(text, open);
             return true;
         }
@@ -280,6 +282,14 @@ mod tests {
             })
             .collect();
         assert_eq!(found, [true, true]);
+    }
+
+    #[test]
+    fn lines_of_other_programs_are_no_part_of_a_topology() {
+        let page = format!("{ROW}\n<system version=\"1\">\n+ hostname\n<nic/>\n</system>\n");
+        let run = runs(&page).remove(0);
+        let topology = run.page.and_then(|page| page.topology);
+        assert_eq!(topology.as_deref(), Some("<system version=\"1\">\n<nic/>\n</system>\n"));
     }
 
     #[test]

@@ -63,7 +63,13 @@ pub(super) fn read(text: &str) -> Page {
             word_alone(word, after, before, &mut page);
         }
     }
-    page.nics = page.nics.or_else(|| nics(&tokens));
+    page.nics = nics(&tokens);
+    // Of two models it is not clear which one ran.
+    let mut models = tokens.iter().filter(|token| is_model(token));
+    let first = models.next();
+    if models.any(|next| Some(next) != first) {
+        (page.model, page.gpus, page.links, page.link_line) = (None, None, None, None);
+    }
     page
 }
 
@@ -137,10 +143,10 @@ fn word_alone(word: &str, after: &[Token], before: &[Token], page: &mut Page) {
         "pcie" | "sxm" => {
             let pcie = word == "pcie";
             let board = matches!(before.last(), Some(token) if is_model(token));
-            if let (true, Some(model)) = (board, &mut page.model) {
-                if !model.contains(' ') {
-                    model.push_str(if pcie { " PCIe" } else { " SXM" });
-                }
+            if let (true, Some(model)) = (board, &mut page.model)
+                && !model.contains(' ')
+            {
+                model.push_str(if pcie { " PCIe" } else { " SXM" });
             }
         }
         word if MODELS.contains(&word) => set(&mut page.model, word.to_ascii_uppercase()),
@@ -193,7 +199,12 @@ fn nics(tokens: &[Token]) -> Option<StatedNics> {
             mtu: mtu(tokens),
         })
     };
-    (0..tokens.len()).find_map(of)
+    let all: Vec<StatedNics> = (0..tokens.len()).filter_map(of).collect();
+    let rdma = |nics: &&StatedNics| nics.network != Some(Network::Ethernet);
+    // NCCL prefers RDMA to sockets; of two kinds of it, which one ran is not clear.
+    let first = all.iter().find(rdma).or(all.first())?;
+    let same = |nics: &StatedNics| (nics.count, nics.gbit) == (first.count, first.gbit);
+    all.iter().filter(|nics| rdma(nics) == rdma(&first)).all(same).then_some(*first)
 }
 
 fn follows(part: &[&Token], word: &str) -> bool {
@@ -450,6 +461,12 @@ mod tests {
             );
             assert_eq!(page.nics, of, "{text}");
         }
+        let two = read(
+            "8 H100 with 8 x 400 Gb/s InfiniBand, twice as fast as 8 A100 with 4 x 200 Gb/s RoCE",
+        );
+        assert_eq!((two.gpus, two.model, two.nics), (None, None, None));
+        let beside = read("8 x 400 Gb/s InfiniBand, and one 25 Gb/s Ethernet port to log in");
+        assert_eq!(beside.nics, nics(8, 400.0, InfiniBand));
         let one = read(
             "Two hosts with an H100 each and a single 400 Gb/s InfiniBand port (ConnectX-7, MTU 4096).",
         );
