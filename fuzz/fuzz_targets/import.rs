@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     if !data.trim_ascii_start().starts_with(b"{") {
         assert_eq!(read.lines.rows as usize, rows(&read), "rows are counted once");
     }
-    let hardware = Hardware { machine: ready("dgx-h100"), nodes: None };
+    let hardware = Hardware { machine: ready("dgx-h100"), nodes: None, ..Hardware::default() };
     for told in explain(read.measurements, &hardware) {
         assert!(!told.sentence.is_empty());
         assert!(told.findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
