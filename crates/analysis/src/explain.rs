@@ -12,6 +12,7 @@ mod context;
 mod gather;
 mod growth;
 mod hardware;
+mod hypotheses;
 mod limit;
 mod markdown;
 mod page;
@@ -33,6 +34,7 @@ pub use brief::print_briefly;
 pub use choice::{Basis, Choice};
 pub use context::Measured;
 pub use hardware::Hardware;
+pub use hypotheses::{Elsewhere, Hypotheses, Hypothesis};
 pub use limit::{Ceiling, CrossedResource, RateKind};
 pub use markdown::print_markdown;
 pub use print::{print, print_all};
@@ -76,6 +78,9 @@ pub struct Explanation {
     /// Facts that are not known and could only lower the limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
+    /// Where no limit is known: on which machines the run may have been. They are no facts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hypotheses: Option<Hypotheses>,
     /// The findings, the most severe first.
     pub findings: Vec<Finding>,
 }
@@ -94,12 +99,12 @@ pub fn explained(
     gather::gather(&mut runs);
     let contexts: Vec<Context<'_>> =
         runs.iter().map(|run| Context::new(run, hardware, &runs)).collect();
-    let explanations = contexts.iter().map(explain_one).collect();
+    let explanations = contexts.iter().map(|context| explain_one(context, hardware)).collect();
     drop(contexts);
     (runs, explanations)
 }
 
-fn explain_one(context: &Context<'_>) -> Explanation {
+fn explain_one(context: &Context<'_>, hardware: &Hardware) -> Explanation {
     let mut findings = rules::all(context);
     findings.sort_by_key(|finding| Reverse(finding.severity));
     let mut missing = context.missing();
@@ -119,6 +124,7 @@ fn explain_one(context: &Context<'_>) -> Explanation {
         assumed: context.assumed(),
         missing,
         unchecked: context.ceiling.as_ref().map_or(Vec::new(), |one| one.unchecked.clone()),
+        hypotheses: hypotheses::of(context, hardware),
         findings,
     }
 }

@@ -17,7 +17,7 @@ pub struct Reference {
     /// The GPU, as `machine::models` calls it.
     pub gpu: &'static str,
     /// Number of hosts.
-    hosts: usize,
+    pub hosts: usize,
     /// Who measured it, and how it came here.
     pub source: &'static str,
     text: &'static str,

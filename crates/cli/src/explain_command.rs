@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::options::ExplainArguments;
+use crate::{options::ExplainArguments, ready_machines};
 use busbw_analysis::explain::{self, Explanation, Hardware};
 use busbw_core::exit::ExitError;
 use busbw_logs::import;
@@ -21,6 +21,9 @@ use busbw_render::answer::{Out, answer, json_line};
 /// # Errors
 /// `--machine` describes no machine, or stdout cannot be written.
 pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
+    if arguments.list_machines {
+        return ready_machines::list(arguments.json);
+    }
     let stdin = Path::new("-").to_owned();
     let sources = if arguments.sources.is_empty() {
         std::slice::from_ref(&stdin)

@@ -16,6 +16,7 @@ mod list_command;
 pub mod options;
 mod output_file;
 mod plugin;
+mod ready_machines;
 mod references_command;
 mod report_command;
 mod schema_command;

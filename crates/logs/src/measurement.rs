@@ -20,12 +20,12 @@ use std::collections::BTreeMap;
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
-pub use check::{Disagreement, disagreements, stated_average_differs};
+pub use check::{Disagreement, disagreements, ranks_of_another_run, stated_average_differs};
 pub use deduction::deduce;
 pub use folded::{Folded, Imported, Outcome};
 pub use form::{Form, FormFacts, NcclUse};
 pub use from_record::version_text;
-pub(crate) use groups::{first_group, hosts_of};
+pub(crate) use groups::{first_group, hosts_of, hosts_of_cut_names};
 pub use page::{Network, Page, StatedNics};
 
 use busbw_core::{
@@ -74,6 +74,8 @@ pub struct Measurement {
     pub pairs: Vec<Pairs>,
     /// "Out of bounds values".
     pub out_of_bounds: Option<u64>,
+    /// The sizes that the head announces; none where a foot ends the table.
+    pub announced: Option<Announced>,
     /// "Avg bus bandwidth" as stated, GB/s.
     pub stated_average: Option<f64>,
     /// How often the parameters were printed: more than 1 where several processes ran the whole test alone
@@ -89,6 +91,28 @@ pub struct Measurement {
     pub mpi: Vec<MpiFacts>,
     /// Counters of busbw's net plugin, one entry for each process.
     pub paths: Vec<NetStats>,
+}
+
+/// The sizes that a head announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    /// The largest, bytes.
+    pub last: u64,
+    /// From one size to the next: the factor, or bytes.
+    pub step: u64,
+    /// Whether it is a factor.
+    pub is_factor: bool,
+}
+
+impl Announced {
+    /// Whether a size follows this one.
+    pub fn goes_on_behind(self, size: u64) -> bool {
+        let next = match self.is_factor {
+            true => size.checked_mul(self.step),
+            false => size.checked_add(self.step),
+        };
+        next.is_some_and(|next| next > size && next <= self.last)
+    }
 }
 
 /// Where a measurement was read.

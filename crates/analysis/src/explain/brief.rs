@@ -25,6 +25,8 @@ const MAX_SENTENCE_LINES: usize = 3;
 const MAX_FINDING_LINES: usize = 2;
 /// The longest second sentence in the line of one of several runs.
 const MAX_SECOND_BYTES: usize = 200;
+/// The same of the machines that it may have been.
+const MAX_HYPOTHESES_LINES: usize = 3;
 
 /// Prints explanations briefly: one in up to 12 lines, several in one line each.
 ///
@@ -90,6 +92,10 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
         lines(out, &figures, 2)?;
     }
     lines(out, behind_first_sentence(explanation), MAX_SENTENCE_LINES)?;
+    if let (Some(found), Some(busbw)) = (&explanation.hypotheses, busbw(explanation)) {
+        lines(out, &found.brief(busbw), MAX_HYPOTHESES_LINES)?;
+        lines(out, &format!("what would decide: {}", found.decides), 1)?;
+    }
     let shown = main_findings(explanation);
     for finding in &shown {
         finding_lines(out, finding, explanation)?;
@@ -180,6 +186,9 @@ pub(super) fn first_line(explanation: &Explanation) -> String {
             let share = share.map_or(String::new(), |share| format!(", {share} % of the limit"));
             format!("{figure} GB/s{}{share}. {first}", of_size(size))
         }
+        _ if explanation.hypotheses.is_some() => {
+            format!("{}; its limit is unknown.", first.trim_end_matches('.'))
+        }
         _ => first.to_owned(),
     }
 }
@@ -215,6 +224,10 @@ pub(super) fn behind_first_sentence(explanation: &Explanation) -> &str {
     explanation.sentence.get(first.len()..).unwrap_or_default().trim()
 }
 
+fn busbw(explanation: &Explanation) -> Option<f64> {
+    explanation.measured.as_ref()?.busbw
+}
+
 /// Measured, limit, percent and bottleneck in one line; none of a source without figures.
 fn figures(explanation: &Explanation) -> Option<String> {
     let measured = explanation.measured.as_ref()?;
@@ -236,6 +249,7 @@ fn figures(explanation: &Explanation) -> Option<String> {
             }
             parts.push(text);
         }
+        None if explanation.hypotheses.is_some() => {}
         None => parts.push("limit unknown".to_owned()),
     }
     parts.extend(explanation.percent.map(|value| format!("{} %", percent(value))));

@@ -2,11 +2,13 @@
 //! Not the conclusions (`rules`).
 
 use busbw_hardware::{
-    limits::{self, Bottleneck, Candidate, Judgement, Rating},
+    limits::{self, Bottleneck, Candidate, Judgement, Rating, Resource},
     machine::is_amd,
 };
 use busbw_library_logs::nccl::NcclFacts;
-use busbw_logs::measurement::{Device, Figure, Measurement, Memory, NcclUse, Origin, Peak, Row};
+use busbw_logs::measurement::{
+    Device, Figure, Measurement, Memory, NcclUse, Origin, Peak, Row, ranks_of_another_run,
+};
 use busbw_stats as stats;
 use serde::Serialize;
 
@@ -15,6 +17,7 @@ use super::{
     hardware::Hardware,
     limit::{self, Ceiling},
     placement::{self, Known, joined_by_nvlink},
+    rules,
 };
 use busbw_core::{finding::Finding, quantity::bytes, record::Figures};
 
@@ -101,6 +104,13 @@ impl<'a> Context<'a> {
             let missing = vec!["a size from which on the bandwidth grows no more".to_owned()];
             let percent = context.judgement.percent;
             context.judgement = Judgement { percent, ..Judgement::unknown(missing) };
+        }
+        if ranks_of_another_run(run).is_some() {
+            let missing = vec!["the head that belongs to the rows".to_owned()];
+            (context.ceiling, context.judgement) = (None, Judgement::unknown(missing));
+        }
+        if context.ceiling.is_some() && rules::uses_half_a_port(&context) {
+            context.judgement.bottleneck = Bottleneck::SetBy { resource: Resource::Nic };
         }
         if context.machine.as_ref().is_some_and(|known| !known.contradictions.is_empty()) {
             let missing = vec!["the machine that the run was on (--machine, --nodes)".to_owned()];

@@ -220,7 +220,7 @@ fn judged(
 }
 
 /// The algorithm that NCCL's log names for the measured size, if it names only one.
-fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
+pub(super) fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
     let measured = context.measured.as_ref()?;
     match logged_algorithms(context, measured.size).as_slice() {
         [only] => Algorithm::from_name(only),
@@ -230,7 +230,7 @@ fn logged_algorithm(context: &Context<'_>) -> Option<Algorithm> {
 
 /// The algorithm that NCCL_ALGO names alone, for every collective or for this one: `Tree`, `allreduce:tree` (NCCL's
 /// src/graph/tuning.cc, `parseList`).
-fn set_algorithm(context: &Context<'_>) -> Option<Algorithm> {
+pub(super) fn set_algorithm(context: &Context<'_>) -> Option<Algorithm> {
     let wanted = context.run.collective()?.name().replace('_', "");
     let said = setting(context.run, "NCCL_ALGO")?.trim_matches(['"', '\'']);
     let named = said.split(';').find_map(|part| match part.split_once(':') {

@@ -155,6 +155,7 @@ mod tests {
             subject: "all_reduce, 2 ranks".to_owned(),
             measured: None,
             limit: None,
+            hypotheses: None,
             percent: None,
             rating: None,
             bottleneck: Bottleneck::Unknown { missing: Vec::new() },

@@ -190,14 +190,15 @@ fn stated(run: &Measurement, page: &Page) -> Machine {
     let nvlink = (has_nvlink && page.nvlink != Some(false) && gpus > 0).then(|| NvLink {
         links: page.links,
         line: page.link_line.or(model.and_then(|model| model.line)),
-        switched: gpus >= GPUS_OF_A_BOARD && model.is_none_or(|model| model.sm >= 80),
-        meshed: model.is_some_and(|model| model.sm >= 80).then_some(true),
+        switched: gpus >= GPUS_OF_A_BOARD
+            && model.is_none_or(|model| model.sm.is_some_and(|sm| sm >= 80)),
+        meshed: model.is_some_and(|model| model.sm.is_some_and(|sm| sm >= 80)).then_some(true),
         multicast: None,
         domain: gpus,
     });
     let gpu = name.map(|name| {
         let name = model.map_or(name, |model| model.name.to_owned());
-        GpuModel { name, sm: model.map(|model| model.sm) }
+        GpuModel { name, sm: model.and_then(|model| model.sm) }
     });
     let nodes = run.hosts.or(page.nodes).unwrap_or(1);
     let node = Node { gpus, gpu, nvlink, pcie: None, cpu: None, nics: Vec::new() };

@@ -101,6 +101,12 @@ pub fn print(out: &mut impl Write, explanation: &Explanation, colour: bool) -> i
     }
     writeln!(out)?;
     sentence(out, &explanation.sentence)?;
+    if let (Some(found), Some(measured)) = (&explanation.hypotheses, &explanation.measured) {
+        writeln!(out)?;
+        for line in found.lines(measured.busbw.unwrap_or_default()) {
+            sentence(out, &line)?;
+        }
+    }
     if !explanation.findings.is_empty() {
         writeln!(out)?;
     }

@@ -5,8 +5,10 @@ mod agreement;
 mod algorithm;
 mod counters;
 mod dips;
+mod ends_early;
 mod failure;
 mod floor;
+mod half_port;
 mod left_out;
 mod log_alone;
 mod machine;
@@ -36,6 +38,8 @@ pub(super) const LOG_ALONE: &str = "log-without-table";
 pub(super) const SOCKETS: &str = "sockets-without-threads";
 /// The rule that says what NCCL's log tells of a result without a limit.
 pub(super) const SET_UP: &str = "set-up";
+/// The rule that finds one half of a port in use.
+pub(super) const HALF_PORT: &str = "half-of-a-port";
 
 /// Every rule's findings.
 pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
@@ -44,11 +48,13 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         failure::check,
         log_alone::check,
         not_there_yet::check,
+        ends_early::check,
         separate_runs::check,
         agreement::check,
         machine::check,
         left_out::check,
         slot::check,
+        half_port::check,
         network::check,
         uneven_links::check,
         mpi_transports::check,
@@ -65,6 +71,11 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
+}
+
+/// Whether NCCL uses one half of a port that shows as two NICs.
+pub(super) fn uses_half_a_port(context: &Context<'_>) -> bool {
+    !half_port::check(context).is_empty()
 }
 
 /// The smallest message of a latency test in bytes, and its time with device memory and with host memory

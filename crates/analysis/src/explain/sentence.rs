@@ -44,6 +44,16 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
         let remedy = growing.remedy.as_deref().unwrap_or_default();
         return format!("{} {}", capital(&growing.cause), capital(remedy));
     }
+    if let (Some(half), Some(ceiling)) =
+        (findings.iter().find(|finding| finding.rule == rules::HALF_PORT), &context.ceiling)
+    {
+        let share = percent(context.judgement.percent.unwrap_or(0.0));
+        let both = rate(ceiling.busbw);
+        return format!(
+            "{} Both halves allow {both} GB/s, of which this is {share} %.",
+            capital(&half.cause)
+        );
+    }
     // Far below a link the transport may explain it.
     let transport = findings.iter().find(|finding| finding.rule == rules::SOCKETS);
     let mut parts = vec![limit(context, transport)];
@@ -65,8 +75,11 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     match (first.filter(|first| !said(first)), &context.judgement.bottleneck) {
         (None, _) => {}
         _ if context.settings_range.is_some() => {}
-        // A cause that the log shows comes before the links that it is not.
+        // A cause that the log shows comes before the links that it is not, or that are not known.
         (Some(first), Bottleneck::Elsewhere { .. }) => parts.insert(0, capital(&first.cause)),
+        (Some(first), Bottleneck::Unknown { .. }) if context.ceiling.is_none() => {
+            parts.insert(0, capital(&first.cause));
+        }
         (Some(first), _) => parts.push(capital(&first.cause)),
     }
     parts.join(" ")

@@ -3,7 +3,7 @@
 //! Not where its ranks were (`explain::hardware`).
 
 use busbw_core::record;
-use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models};
+use busbw_hardware::machine::{GpuModel, Machine, NicKind, Nics, Node, NvLink, models, ready};
 use busbw_logs::measurement::Measurement;
 
 use super::of_topology_dump;
@@ -18,22 +18,39 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
     let hosts = run.hosts.filter(|hosts| *hosts > 0)?;
     let recorded = run.machine.as_ref();
     let per_host = run.rank_count().filter(|ranks| ranks.is_multiple_of(hosts))? / hosts;
-    let gpus = recorded.map_or(per_host, |machine| machine.gpus.len().max(per_host));
+    let mut gpus = recorded.map_or(per_host, |machine| machine.gpus.len().max(per_host));
+    if let (true, Some(links)) = (gpu.is_meshed(), gpu.links) {
+        // A link to each other GPU of the board. More of them a host are parts of GPUs.
+        gpus = gpus.max(links as usize + 1);
+        if per_host > links as usize + 1 {
+            return None;
+        }
+    }
+    let ampere_or_later = gpu.sm.is_some_and(|sm| sm >= 80);
     // An H100 may be an SXM board or a PCIe card: NVML's name tells, and `find` goes by it.
     let nvlink = gpu.links.map(|_| NvLink {
-        links: None,
+        // Export models have fewer NVLinks under the same name; xGMI links are what the board has.
+        links: gpu.links.filter(|_| gpu.is_meshed()),
         line: gpu.line,
         // Eight of them from A100 on, or one of a rack, are joined by switches; fewer may be by plain
         // links, but then each pair has some. Eight V100 SXM2 are a cube whose diagonals have none.
-        switched: gpus >= 8 && (gpu.sm >= 80 || gpu.name.ends_with("SXM3"))
+        switched: gpus >= 8 && (ampere_or_later || gpu.name.ends_with("SXM3"))
             || gpu.name.starts_with("GB"),
-        meshed: (gpu.sm >= 80).then_some(true),
+        meshed: (ampere_or_later || gpu.is_meshed()).then_some(true),
         multicast: multicast(run),
         domain: gpus,
     });
-    let nics = recorded.map(nics).unwrap_or_default();
+    let mut nics = recorded.map(nics).unwrap_or_default();
     let mut assumed = vec![format!("{gpus} × {} a host, as the device list names them", gpu.name)];
-    let model = GpuModel { name: gpu.name.to_owned(), sm: Some(gpu.sm) };
+    // A chip that is a whole host has the NIC that its maker attached; a log that names an RDMA device says that it is cabled.
+    let rdma = || {
+        run.library.iter().flat_map(|facts| &facts.net_devices).any(|one| one.what.network == "IB")
+    };
+    if let Some(whole) = ready::of_chip(gpu).filter(|_| nics.is_empty() && rdma()) {
+        assumed.push(format!("its NICs as every {} has them ({})", gpu.name, whole.name));
+        nics = whole.node.nics;
+    }
+    let model = GpuModel { name: gpu.name.to_owned(), sm: gpu.sm };
     let node = Node { gpus, gpu: Some(model), nvlink, pcie: None, cpu: None, nics };
     let mut machine =
         Machine {

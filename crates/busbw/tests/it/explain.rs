@@ -214,14 +214,14 @@ fn transports_as_nccl_names_them() {
     let complete = start.replace("START", "COMPLETE");
     let complete = complete.as_str();
     for (lines, expected) in [
-        (&[socket, ib][..], &["sockets-beside-rdma", "sockets-without-threads"][..]),
-        (&[socket], &["sockets-without-threads"]),
-        (&[socket, "NET/Socket: Using 4 threads and 4 sockets per thread"], &[]),
-        (&[ib, direct, other], &[]),
-        (&[ib, direct], &["one-nic-of-several"]),
-        (&["Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"], &["no-gpudirect-rdma"]),
-        (&["Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"], &["shared-memory"]),
-        (&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"], &[]),
+        (&[socket, ib][..], &["sockets-beside-rdma", "sockets-without-threads", "set-up"][..]),
+        (&[socket], &["sockets-without-threads", "set-up"]),
+        (&[socket, "NET/Socket: Using 4 threads and 4 sockets per thread"], &["set-up"]),
+        (&[ib, direct, other], &["set-up"]),
+        (&[ib, direct], &["one-nic-of-several", "set-up"]),
+        (&["Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"], &["no-gpudirect-rdma", "set-up"]),
+        (&["Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"], &["shared-memory", "set-up"]),
+        (&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"], &["set-up"]),
         (&[start, span, complete], &["more-nodes-than-hosts"]),
         (
             &["AllReduce: 1073741824 Bytes -> Algo TREE proto SIMPLE channel{Lo..Hi}={0..1}"],

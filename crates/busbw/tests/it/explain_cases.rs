@@ -64,7 +64,9 @@ fn differences(case: &[&str], names: &[String], here: &Path) -> Vec<String> {
     let arguments: Vec<&str> = command.split(' ').collect();
     let (stdout, stderr) = output(&arguments, here);
     let mut differences = Vec::new();
-    let first = without_names(stdout.lines().next().unwrap_or_default(), names);
+    // Stdout, then stderr: what is refused has its first line there.
+    let first = stdout.lines().chain(stderr.lines()).next().unwrap_or_default();
+    let first = without_names(first, names);
     for wanted in patterns(first_line, " && ") {
         if !wanted.is_match(&first) {
             differences.push(format!("first line: not {wanted}: {first}"));

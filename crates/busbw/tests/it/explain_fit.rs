@@ -116,7 +116,7 @@ fn the_same_is_said_once() {
     let mut out = Vec::new();
     explain::print_all(&mut out, &all, false).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert_eq!(text.matches("To rate it, busbw needs").count(), 1, "{text}");
+    assert_eq!(text.matches("to rate it, busbw needs").count(), 1, "{text}");
     assert!(text.contains("The same holds for 4 more tables (lines 13, "), "{text}");
 }
 

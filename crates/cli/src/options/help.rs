@@ -44,6 +44,7 @@ log as far as it names it.
 Examples:
   busbw explain all_reduce.log --machine dgx-h100
   busbw explain all_reduce.log --machine topo.xml --nodes 2
+  busbw explain --list-machines                 what --machine knows by name
   busbw explain table.txt nccl-debug.log        a table and NCCL's lines from another file
   busbw explain osu_latency-device.txt osu_latency-host.txt
   kubectl logs job/nccl-test | busbw explain - --json

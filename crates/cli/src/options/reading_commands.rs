@@ -74,6 +74,9 @@ pub struct ExplainArguments {
     /// Hosts, where neither the log nor the machine says how many there were
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
+    /// List the ready machines that --machine knows, with the source of their figures, and explain nothing
+    #[arg(long, conflicts_with_all = ["sources", "machine", "nodes", "verbose"])]
+    pub list_machines: bool,
     /// Say everything: every finding with its evidence, what was assumed and what is missing
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,

@@ -111,7 +111,10 @@ pub(super) fn nvlink(machine: &Machine) -> Known {
             Ok(Capacity {
                 line: links * line,
                 payload: None,
-                nccl: gpu.and_then(sm).and_then(nccl_link).map(|each| links * each),
+                nccl: match model {
+                    Some(model) if model.is_meshed() => Some(links * RCCL_LINK),
+                    _ => gpu.and_then(sm).and_then(nccl_link).map(|each| links * each),
+                },
             })
         }
         (None, _) => Err(format!("how many {} links a GPU has", machine.links_called())),
@@ -147,7 +150,7 @@ pub fn nvlink_links(machine: &Machine) -> Option<u32> {
 
 /// Compute capability × 10 of a GPU, as described or from its model.
 pub fn sm(gpu: &GpuModel) -> Option<u32> {
-    gpu.sm.or_else(|| models::find(&gpu.name).map(|model| model.sm))
+    gpu.sm.or_else(|| models::find(&gpu.name)?.sm)
 }
 
 /// Rate of one NVLink in the model of NCCL 2.30, GB/s, by compute capability (src/graph/topo.h,
@@ -162,6 +165,10 @@ pub fn nccl_link(sm: u32) -> Option<f64> {
         _ => None,
     }
 }
+
+/// Rate of one xGMI link of MI300 and MI350 in the model of RCCL, GB/s (src/graph/topo.h, `GFX94X_XGMI_WIDTH` and
+/// `GFX95X_XGMI_WIDTH`).
+const RCCL_LINK: f64 = 48.0;
 
 /// The PCIe link of a GPU.
 pub(super) fn gpu_pcie(machine: &Machine) -> Known {

@@ -6,27 +6,45 @@
 pub struct Model {
     /// The name in machine files.
     pub name: &'static str,
-    /// Compute capability × 10.
-    pub sm: u32,
+    /// Compute capability × 10; `None` of AMD's.
+    pub sm: Option<u32>,
     /// NVLinks; `None` where it has none, or they are not published.
     pub links: Option<u32>,
     /// GB/s of one NVLink in one direction.
     pub line: Option<f64>,
 }
 
+impl Model {
+    /// Whether its links (AMD's xGMI) go to each of the other GPUs of its board, without switches: one to each.
+    pub const fn is_meshed(&self) -> bool {
+        self.sm.is_none()
+    }
+
+    /// Whether its driver refuses peers: of GeForce boards without NVLink, RTX 40 and 50 (NVIDIA/nccl#1127 and #1637;
+    /// NVIDIA answers so in the developer forum's thread 237813). Bytes between them go through host memory.
+    pub fn is_without_peers(&self) -> bool {
+        self.name.starts_with("RTX 40") || self.name.starts_with("RTX 50")
+    }
+}
+
 const fn model(name: &'static str, sm: u32, links: u32, line: f64) -> Model {
-    Model { name, sm, links: Some(links), line: Some(line) }
+    Model { name, sm: Some(sm), links: Some(links), line: Some(line) }
 }
 
 const fn without_nvlink(name: &'static str, sm: u32) -> Model {
-    Model { name, sm, links: None, line: None }
+    Model { name, sm: Some(sm), links: None, line: None }
+}
+
+const fn xgmi(name: &'static str, links: u32, line: f64) -> Model {
+    Model { name, sm: None, links: Some(links), line: Some(line) }
 }
 
 /// Compute capabilities: CUDA C++ Programming Guide and developer.nvidia.com/cuda-gpus. NVLink: the
 /// architecture whitepapers of V100 (6 × 25 GB/s each way), A100 (12 × 25), H100 (18 × 25) and
 /// Blackwell (18 × 50), and the data sheets of A800 (400 GB/s, so 8 links), H800 (400 GB/s, 8 links)
-/// and H20 (900 GB/s, 18 links).
-pub const MODELS: [Model; 20] = [
+/// and H20 (900 GB/s, 18 links). xGMI: AMD's data sheets of MI300X (7 links of 128 GB/s both ways) and of MI350X and MI355X
+/// (7 of 153.6). A bridge of H100 PCIe and H200 NVL is sold apart: whether it is there is not the model's.
+pub const MODELS: [Model; 27] = [
     model("V100 SXM2", 70, 6, 25.0),
     model("V100 SXM3", 70, 6, 25.0),
     without_nvlink("T4", 75),
@@ -36,6 +54,7 @@ pub const MODELS: [Model; 20] = [
     without_nvlink("A10", 86),
     without_nvlink("A10G", 86),
     without_nvlink("RTX 4090", 89),
+    without_nvlink("RTX 5090", 120),
     without_nvlink("L4", 89),
     without_nvlink("L40S", 89),
     model("H100 SXM", 90, 18, 25.0),
@@ -43,10 +62,16 @@ pub const MODELS: [Model; 20] = [
     model("H800 SXM", 90, 8, 25.0),
     model("H20", 90, 18, 25.0),
     model("H200 SXM", 90, 18, 25.0),
+    without_nvlink("H200 NVL", 90),
     model("GH200", 90, 18, 25.0),
     model("B200", 100, 18, 50.0),
     model("GB200", 100, 18, 50.0),
+    model("B300", 103, 18, 50.0),
     model("GB300", 103, 18, 50.0),
+    without_nvlink("GB10", 121),
+    xgmi("MI300X", 7, 64.0),
+    xgmi("MI350X", 7, 76.8),
+    xgmi("MI355X", 7, 76.8),
 ];
 
 /// The model of a name as machine files, NVML or nccl-tests write it; `None` for one unknown.
@@ -69,7 +94,7 @@ fn words(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let split = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let kept = split.filter_map(|word| match word {
-        "nvidia" | "geforce" | "tesla" => None,
+        "nvidia" | "geforce" | "tesla" | "amd" | "instinct" => None,
         word if word.ends_with("gb") && word[..word.len() - 2].parse::<u32>().is_ok() => None,
         "hbm3" | "sxm4" | "sxm5" | "sxm6" => Some("sxm"),
         word => Some(word),
@@ -77,7 +102,7 @@ fn words(name: &str) -> String {
     // A name of two boards, such as `H200` for `H200 SXM`, is settled where only one is sold.
     match kept.collect::<Vec<_>>().join(" ").as_str() {
         "h200" => "h200 sxm".to_owned(),
-        "4090" => "rtx 4090".to_owned(),
+        board @ ("4090" | "5090") => format!("rtx {board}"),
         other => other.to_owned(),
     }
 }
@@ -98,6 +123,14 @@ mod tests {
             ("NVIDIA GeForce RTX 4090", "RTX 4090"),
             ("NVIDIA B200", "B200"),
             ("NVIDIA GB200", "GB200"),
+            ("NVIDIA GB300", "GB300"),
+            ("NVIDIA B300 SXM6 AC", "B300"),
+            ("NVIDIA GB10", "GB10"),
+            ("NVIDIA H200 NVL", "H200 NVL"),
+            ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+            ("AMD Instinct MI300X", "MI300X"),
+            ("AMD Instinct MI300X OAM", "MI300X"),
+            ("AMD Radeon Graphics", "-"),
             ("H100", "-"),
             ("", "-"),
             ("gb", "-"),

@@ -47,7 +47,7 @@ impl PcieLink {
         let older = widths.into_iter().flat_map(|width| (1..=2).map(move |of| (of, width)));
         let mut links = newer.chain(older).filter_map(|(of, width)| PcieLink::new(of, width));
         // It prints one decimal.
-        links.find(|link| (link.nccl() - rate).abs() <= 0.05)
+        links.find(|link| (link.nccl() - rate).abs() < 0.051)
     }
 
     /// The generation of a lane's rate in GT/s, as sysfs and NCCL's files say it.

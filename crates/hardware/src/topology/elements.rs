@@ -107,6 +107,11 @@ impl<'a, 'input> Element<'a, 'input> {
         number.map(Some).ok_or_else(complaint)
     }
 
+    /// The same where nothing depends on it and people hide it before they publish a file (`0xREDACTED`, `0x****`): none then.
+    pub fn number_or_hidden<T: TryFrom<i128>>(&self, name: &str) -> Option<T> {
+        self.number(name).ok().flatten()
+    }
+
     /// A number with a point, not negative.
     pub fn decimal(&self, name: &str) -> Result<Option<f64>, Refused> {
         let Some(text) = self.text(name) else { return Ok(None) };

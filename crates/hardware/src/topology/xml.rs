@@ -49,7 +49,7 @@ fn cpu(element: Element) -> Result<Cpu, Refused> {
         vendor: owned("vendor"),
         family: element.number("familyid")?,
         model: element.number("modelid")?,
-        host_hash: element.number("host_hash")?,
+        host_hash: element.number_or_hidden("host_hash"),
         socket: None,
         nets: Vec::new(),
     })
@@ -140,7 +140,7 @@ fn net(element: Element) -> Result<Net, Refused> {
         dev: element.number("dev")?,
         mbps: mbps.and_then(|mbps| u32::try_from(mbps).ok()).filter(|mbps| *mbps > 0),
         port: element.number("port")?,
-        guid: element.number("guid")?,
+        guid: element.number_or_hidden("guid"),
         latency: element.decimal("latency")?,
         maxconn: element.number("maxconn")?,
         gdr: element.flag("gdr")?,
@@ -162,5 +162,24 @@ fn name_kinds(device: &mut Device) {
             (Some(_), Some(0x0200)) if device.vendor != Some(AMAZON) => Some(NetKind::Roce),
             _ => None,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recognise;
+
+    #[test]
+    fn what_people_hide_is_not_known() {
+        let text = |hash: &str, numa: &str| {
+            format!(
+                "<system version=\"1\"><cpu host_hash=\"{hash}\" numaid=\"{numa}\" affinity=\"x\"/></system>"
+            )
+        };
+        for hash in ["0xREDACTED", "xxxx", "0x****************", ""] {
+            assert!(recognise(&text(hash, "0")).is_ok(), "{hash}");
+        }
+        // The tree is made of the rest.
+        assert!(recognise(&text("0x1", "none")).is_err());
     }
 }

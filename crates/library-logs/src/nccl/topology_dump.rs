@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::message::Origin;
 use super::tally::keep;
 
-/// The most ranks whose print is read at a time, hosts that are kept, and devices of one print.
-const MAX_PRINTS: usize = 4096;
+/// The most hosts that are kept, devices of one print, and devices of all prints that have begun and not ended.
 const MAX_HOSTS: usize = 512;
 const MAX_DEVICES: usize = 1024;
+const MAX_OPEN_DEVICES: usize = 1 << 16;
 
 /// A node as one of its ranks printed it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -55,10 +55,15 @@ pub struct DumpedNet {
     pub sharing: usize,
 }
 
+/// A rank: host, process, device.
+type Rank = (String, u32, Option<u32>);
+
 /// What has been read so far.
 #[derive(Debug, Default)]
 pub(super) struct TopologyDumps {
-    open: HashMap<(String, u32, Option<u32>), Tree>,
+    /// Prints that have begun and not ended.
+    open: HashMap<Rank, Tree>,
+    open_devices: usize,
     by_host: BTreeMap<String, TopologyDump>,
     left_out: u64,
 }
@@ -69,8 +74,6 @@ struct Tree {
     devices: Vec<Device>,
     /// The devices that the next line may be under, each with the column at which its own begins.
     under: Vec<(usize, usize)>,
-    /// The line of `=` was there: paths follow.
-    closed: bool,
 }
 
 #[derive(Debug)]
@@ -83,7 +86,6 @@ struct Device {
     nvlink: f64,
     switched: bool,
     nets: Vec<f64>,
-    to_nic: Option<(u32, String)>,
 }
 
 const KINDS: [&str; 5] = ["CPU", "PCI", "GPU", "NIC", "NVS"];
@@ -93,56 +95,85 @@ impl TopologyDumps {
     pub(super) fn read(&mut self, origin: Origin<'_>, text: &str, cut: bool) -> Option<()> {
         let column = text.len() - text.trim_start_matches(' ').len();
         let said = text.get(column..)?;
-        let key = || (keep(origin.host), origin.pid, origin.device);
-        if said.starts_with("=== System : maxBw ") {
-            self.close(&key());
-            if self.open.len() >= MAX_PRINTS {
+        let begins = said.starts_with("=== System : maxBw ");
+        let ends = said.starts_with("======");
+        let device = said.starts_with("+ ")
+            || said.starts_with("NET/")
+            || KINDS.iter().any(|kind| said.starts_with(kind));
+        if cut || !(begins || ends || device) {
+            return None;
+        }
+        let rank = (keep(origin.host), origin.pid, origin.device);
+        if begins {
+            self.close(&rank);
+            if self.open_devices >= MAX_OPEN_DEVICES {
                 self.left_out += 1;
             } else {
-                self.open.insert(key(), Tree::default());
+                // One without a device counts as one.
+                self.open_devices += 1;
+                self.open.insert(rank, Tree::default());
             }
             return Some(());
         }
-        if !(said.starts_with("+ ")
-            || said.starts_with("======")
-            || said.starts_with("NET/")
-            || KINDS.iter().any(|kind| said.starts_with(kind)))
-        {
-            return None;
+        if ends {
+            return self.close(&rank);
         }
-        let tree = self.open.get_mut(&key()).filter(|_| !cut)?;
-        if said.starts_with("======") {
-            tree.closed = true;
-        } else if tree.closed {
-            tree.path(said)?;
+        if let Some((device, paths)) = said.split_once(" :") {
+            return self.by_host.get_mut(&rank.0)?.path(device, paths);
+        }
+        let tree = self.open.get_mut(&rank).filter(|_| self.open_devices < MAX_OPEN_DEVICES)?;
+        let before = tree.devices.len();
+        tree.line(column, said)?;
+        self.open_devices += tree.devices.len() - before;
+        Some(())
+    }
+
+    /// Keeps the print of a rank that ends: of a host, the one with the most GPUs.
+    fn close(&mut self, rank: &Rank) -> Option<()> {
+        let tree = self.open.remove(rank)?;
+        self.open_devices = self.open_devices.saturating_sub(tree.devices.len() + 1);
+        let dump = tree.finish(&rank.0);
+        let known = self.by_host.get(&rank.0);
+        if dump.gpus.is_empty() || known.is_some_and(|known| known.gpus.len() >= dump.gpus.len()) {
+            return Some(());
+        }
+        if self.by_host.len() < MAX_HOSTS || known.is_some() {
+            self.by_host.insert(rank.0.clone(), dump);
         } else {
-            tree.line(column, said)?;
+            self.left_out += 1;
         }
         Some(())
     }
 
-    /// Keeps the print of a rank that begins another one: of a host, the one with the most GPUs.
-    fn close(&mut self, key: &(String, u32, Option<u32>)) {
-        let Some(tree) = self.open.remove(key) else { return };
-        let dump = tree.finish(&key.0);
-        let more = |known: &TopologyDump| dump.gpus.len() > known.gpus.len();
-        if dump.gpus.is_empty() || self.by_host.get(&key.0).is_some_and(|known| !more(known)) {
-            return;
-        }
-        if self.by_host.len() >= MAX_HOSTS && !self.by_host.contains_key(&key.0) {
-            self.left_out += 1;
-            return;
-        }
-        self.by_host.insert(key.0.clone(), dump);
-    }
-
     /// One of each host, by its name.
     pub(super) fn finish(mut self, left_out: &mut u64) -> Vec<TopologyDump> {
-        let mut keys: Vec<_> = self.open.keys().cloned().collect();
-        keys.sort();
-        keys.iter().for_each(|key| self.close(key));
+        let mut ranks: Vec<_> = self.open.keys().cloned().collect();
+        ranks.sort();
+        for rank in &ranks {
+            self.close(rank);
+        }
         *left_out += self.left_out;
         self.by_host.into_values().collect()
+    }
+}
+
+impl TopologyDump {
+    /// `GPU/0-1b000 :GPU/0-1b000 (0/5000.0/LOC) NET/0-0 (3/24.0/PHB)`: the paths of one device, hops first.
+    fn path(&mut self, device: &str, paths: &str) -> Option<()> {
+        let Some(id) = device.strip_prefix("GPU/") else { return Some(()) };
+        let gpu = self.gpus.iter_mut().find(|gpu| gpu.id == id)?;
+        let mut words = paths.split_ascii_whitespace();
+        let mut least: Option<(u32, &str)> = None;
+        while let (Some(to), Some(path)) = (words.next(), words.next()) {
+            let parts = path.trim_start_matches('(').trim_end_matches(')').split_once('/');
+            let Some((hops, rest)) = parts.filter(|_| to.starts_with("NET/")) else { continue };
+            let (Ok(hops), Some(word)) = (hops.parse(), rest.rsplit('/').next()) else { continue };
+            if least.is_none_or(|(known, _)| hops < known) {
+                least = Some((hops, word));
+            }
+        }
+        gpu.to_nic = least.map(|(_, word)| keep(word)).or(gpu.to_nic.take());
+        Some(())
     }
 }
 
@@ -193,31 +224,8 @@ impl Tree {
             return None;
         }
         self.under.push((begins, self.devices.len()));
-        let (nvlink, switched, nets, to_nic) = (0.0, false, Vec::new(), None);
-        self.devices.push(Device { kind, id, above, link, nvlink, switched, nets, to_nic });
-        Some(())
-    }
-
-    /// `GPU/0-1b000 :GPU/0-1b000 (0/5000.0/LOC) NET/0-0 (3/24.0/PHB)`: the paths of one device, hops first.
-    fn path(&mut self, said: &str) -> Option<()> {
-        let (from, to) = said.split_once(" :")?;
-        let Some(id) = from.strip_prefix("GPU/") else { return Some(()) };
-        let gpu = self.devices.iter_mut().find(|one| one.kind == "GPU" && one.id == id)?;
-        let mut words = to.split_ascii_whitespace();
-        while let (Some(device), Some(path)) = (words.next(), words.next()) {
-            if !device.starts_with("NET/") {
-                continue;
-            }
-            let Some((hops, rest)) = path.strip_prefix('(').and_then(|path| path.split_once('/'))
-            else {
-                continue;
-            };
-            let word = rest.rsplit('/').next().and_then(|word| word.strip_suffix(')'));
-            let (Ok(hops), Some(word)) = (hops.parse(), word) else { continue };
-            if gpu.to_nic.as_ref().is_none_or(|(least, _)| hops < *least) {
-                gpu.to_nic = Some((hops, keep(word)));
-            }
-        }
+        let (nvlink, switched, nets) = (0.0, false, Vec::new());
+        self.devices.push(Device { kind, id, above, link, nvlink, switched, nets });
         Some(())
     }
 
@@ -231,7 +239,7 @@ impl Tree {
                     pci,
                     nvlink: device.nvlink,
                     switched: device.switched,
-                    to_nic: device.to_nic.as_ref().map(|(_, word)| word.clone()),
+                    to_nic: None,
                 });
             }
             let system = device

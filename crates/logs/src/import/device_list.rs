@@ -1,7 +1,7 @@
 //! How many ranks and hosts a list of devices means, also where it is cut: by hand, or by nccl-tests.
 //! Not how one of its lines is read (`nccl_tests::head`).
 
-use crate::measurement::{Device, Known, Measurement, first_group, hosts_of};
+use crate::measurement::{Device, Known, Measurement, first_group, hosts_of, hosts_of_cut_names};
 
 /// The ranks of rank 0's communicator, where every rank is listed.
 pub(super) fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
@@ -14,7 +14,7 @@ pub(super) fn listed(devices: &[Device], per_process: usize) -> Option<usize> {
 pub(super) fn hosts(this: &Measurement, ranks: Option<usize>) -> Option<usize> {
     let first = first_group(&this.devices);
     if ranks == Some(first.len()) {
-        return hosts_of(first);
+        return if this.rows.is_empty() { hosts_of(first) } else { hosts_of_cut_names(first) };
     }
     // NCCL_HOSTID makes several nodes of one host, or one of several.
     let communicators =

@@ -142,11 +142,12 @@ impl Section {
                 this.test.collective = collective_in(&program).map(Known::stated);
                 this.test.name = Some(program);
             }
-            HeadLine::Parameters(per_process, options) => {
+            HeadLine::Parameters(per_process, options, announced) => {
                 let named = |(name, value): (&str, String)| (name.to_owned(), value);
                 this.options.extend(options.into_iter().map(named));
                 self.per_process = per_process.unwrap_or(1).max(1);
                 self.parameters += 1;
+                this.announced = announced;
                 this.copies = self.parameters;
             }
             HeadLine::Device(device) => self.device(device),
@@ -159,6 +160,8 @@ impl Section {
                 this.stated_average = this.stated_average.or(average);
             }
             HeadLine::Concluded => self.foot = true,
+            // What the GPUs' memory does not hold.
+            HeadLine::Reduced => this.announced = None,
             HeadLine::Failure if this.errors.len() < MAX_ERRORS => this.errors.push(keep(line)),
             HeadLine::Command(collective) => {
                 this.command = Some(keep_command(line));
@@ -244,6 +247,8 @@ impl Section {
         let messages = self.nccl.messages().read;
         let facts = self.nccl.finish();
         this.failure = self.failures.finish(&facts);
+        // A foot says that what was announced was measured, whatever a reader left out.
+        this.announced = this.announced.filter(|_| !self.foot);
         if messages > 0 {
             let version = facts.versions.first().map(|version| &version.what.text);
             let plain = |text: &String| text.split('+').next().unwrap_or(text).to_owned();

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Measurement, Row, deduction::rounding};
+use super::{Figure, Known, Measurement, Origin, Row, deduction::rounding};
 use busbw_core::{Collective, record::Figures};
 
 /// A figure that does not follow from the others of its row.
@@ -55,6 +55,17 @@ pub fn disagreements(measurement: &Measurement) -> Vec<Disagreement> {
         }
     }
     found
+}
+
+/// The ranks that the rows are of, where the head states others and figures and rows agree with these alone: head and rows are
+/// of different runs.
+pub fn ranks_of_another_run(measurement: &Measurement) -> Option<usize> {
+    let stated = measurement.ranks.filter(|known| known.origin == Origin::Stated)?.value;
+    let figures = measurement.ranks_by_figures().filter(|figures| *figures != stated)?;
+    let of_these = Measurement { ranks: Some(Known::deduced(figures)), ..measurement.clone() };
+    let group = measurement.rows.first().and_then(|row| row.group);
+    let differs = group.is_none() && !disagreements(measurement).is_empty();
+    (differs && disagreements(&of_these).is_empty()).then_some(figures)
 }
 
 /// Bytes of the count column.
@@ -128,6 +139,24 @@ mod tests {
             out_of_place: Some(half),
             ..Row::default()
         }
+    }
+
+    #[test]
+    fn a_head_of_another_run_is_told_from_figures_that_were_changed() {
+        let rows = |busbw: [f64; 2]| {
+            vec![row(8 << 30, 91_003.0, 94.39, busbw[0]), row(16 << 30, 182_850.0, 93.96, busbw[1])]
+        };
+        let made = |ranks, busbw| {
+            let mut made =
+                Measurement { ranks: Some(ranks), rows: rows(busbw), ..Measurement::default() };
+            made.test.collective = Some(Known::stated(Collective::AllReduce));
+            made
+        };
+        let of_8 = [165.19, 164.43];
+        assert_eq!(ranks_of_another_run(&made(Known::stated(4), of_8)), Some(8));
+        assert_eq!(ranks_of_another_run(&made(Known::stated(8), of_8)), None);
+        assert_eq!(ranks_of_another_run(&made(Known::deduced(4), of_8)), None);
+        assert_eq!(ranks_of_another_run(&made(Known::stated(4), [165.19, 100.0])), None);
     }
 
     #[test]

@@ -124,6 +124,8 @@ impl From<Measurement> for Folded {
             pairs,
             out_of_bounds,
             stated_average,
+            // Said of the text that was read, and no part of what ran.
+            announced: _,
             copies,
             failure,
             errors,
@@ -185,6 +187,7 @@ impl From<Folded> for Measurement {
             pairs,
             out_of_bounds: end.out_of_bounds,
             stated_average: end.average_busbw,
+            announced: None,
             copies: run.copies,
             failure: end.failure,
             errors: end.errors,

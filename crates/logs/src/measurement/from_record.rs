@@ -60,6 +60,7 @@ impl Measurement {
             out_of_bounds: end.as_ref().map(|end| end.out_of_bounds),
             // A record's average leaves halves out that mean nothing; it is no claim to check.
             stated_average: None,
+            announced: None,
             copies: 1,
             failure: FailureFacts::default(),
             errors: match end {

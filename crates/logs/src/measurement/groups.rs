@@ -2,7 +2,7 @@
 //! same time.
 //! Not repetitions: figures of two groups are never launches or cycles of one thing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Device, Known, Measurement, Row};
 use busbw_core::record::Figures;
@@ -105,9 +105,54 @@ pub(crate) fn hosts_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Opt
     Some(hosts.len()).filter(|hosts| *hosts > 0)
 }
 
+/// The same of nccl-tests' list, which cuts a host's name at its first dot, so that 10.0.0.5 and 10.0.0.6 are both `10`. NCCL
+/// refuses two ranks on one GPU: a GPU that a name has twice in a run that measured is one of another host.
+pub(crate) fn hosts_of_cut_names<'a>(
+    devices: impl IntoIterator<Item = &'a Device>,
+) -> Option<usize> {
+    let mut seen: BTreeMap<&str, BTreeMap<(usize, &str), usize>> = BTreeMap::new();
+    for device in devices {
+        let gpu = (device.device, device.address.as_str());
+        *seen.entry(&device.host).or_default().entry(gpu).or_default() += 1;
+    }
+    // Ranks on processors have no address of their own.
+    let is_gpu = |address: &str| !address.is_empty() && address != "0000:00:00";
+    let of_name = |gpus: &BTreeMap<(usize, &str), usize>| {
+        let times =
+            gpus.iter().filter(|((_, address), _)| is_gpu(address)).map(|(_, times)| *times);
+        times.max().unwrap_or(1)
+    };
+    Some(seen.values().map(of_name).sum()).filter(|hosts| *hosts > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_were_cut_are_told_apart_by_their_gpus() {
+        let device = |host: &str, device: usize, address: &str| Device {
+            host: host.to_owned(),
+            device,
+            address: address.to_owned(),
+            ..Device::default()
+        };
+        let cut = [
+            device("10", 0, "0000:41:00"),
+            device("10", 0, "0000:41:00"),
+            device("10", 1, "0000:42:00"),
+        ];
+        assert_eq!((hosts_of(&cut), hosts_of_cut_names(&cut)), (Some(1), Some(2)));
+        let plain = [
+            device("a", 0, "0000:41:00"),
+            device("a", 1, "0000:42:00"),
+            device("b", 0, "0000:41:00"),
+        ];
+        assert_eq!(hosts_of_cut_names(&plain), Some(2));
+        let cores = [device("a", 0, "0000:00:00"), device("a", 0, "0000:00:00")];
+        assert_eq!(hosts_of_cut_names(&cores), Some(1));
+        assert_eq!(hosts_of_cut_names(&[]), None);
+    }
 
     /// Three ranks in group 0 on two hosts, one in group 1.
     fn split() -> Measurement {

@@ -1,17 +1,21 @@
 //! Figures of a table that contradict each other, its average, or the machine.
 //! Not wrong data (`wrong`).
 
-use busbw_logs::measurement::{Origin, disagreements, stated_average_differs};
+use busbw_logs::measurement::{
+    Measurement, Origin, disagreements, ranks_of_another_run, stated_average_differs,
+};
 
 use super::super::context::Context;
 use busbw_core::finding::{Confidence, Finding, Severity};
-use busbw_core::quantity::{bytes, rate};
+use busbw_core::quantity::{bytes, count, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
     let mut findings = Vec::new();
     let odd = disagreements(run);
-    if let Some(first) = odd.first() {
+    if let (Some(rows), Some(stated)) = (ranks_of_another_run(run), run.rank_count()) {
+        findings.push(head_and_rows(run, stated, rows));
+    } else if let Some(first) = odd.first() {
         findings.push(
             Finding::new("figures-disagree", Severity::Error, format!("{} of the bandwidths do not match their row's size, time and bus factor", odd.len())).confidence(Confidence::Certain)
             .evidence(format!(
@@ -73,6 +77,27 @@ fn old_counting(context: &Context<'_>) -> Option<Finding> {
             .evidence("size over time, and busbw equal to algbw, in every row (nccl-tests ec1b5e2, 2020-06-19)")
             .remedy(format!("multiply its algbw by {ranks}/{others} before you compare it with later tables; busbw needs nothing")),
     )
+}
+
+/// The head is of a run of `stated` ranks, the rows are of one of `rows` ranks.
+fn head_and_rows(run: &Measurement, stated: usize, rows: usize) -> Finding {
+    let halves = || run.rows.iter().filter_map(|row| row.out_of_place.as_ref());
+    let factor = halves()
+        .filter_map(|half| Some(half.busbw? / half.algbw.filter(|algbw| *algbw > 1.0)?))
+        .next_back();
+    let factor =
+        factor.map_or(String::new(), |factor| format!(", as 2({rows}-1)/{rows} says: {factor:.2}"));
+    let cause = format!(
+        "the head lists {stated} ranks, and the rows are of {rows} ranks by their figures: head and rows are of different runs"
+    );
+    Finding::new("head-and-rows-disagree", Severity::Error, cause)
+        .confidence(Confidence::Certain)
+        .evidence(format!("busbw/algbw is that of {rows} ranks in every row{factor}"))
+        .evidence(format!(
+            "device list: {} of {stated} ranks",
+            count(run.devices.len() as u64, "device")
+        ))
+        .remedy("find the head that belongs to these rows; until then no limit holds")
 }
 
 fn ranks(figures: usize, otherwise: String) -> Finding {

@@ -6,6 +6,8 @@
 
 use busbw_library_logs::nccl::{NcclFacts, Transport, path_word};
 
+use busbw_hardware::machine::{models, ready};
+
 use super::super::{
     context::{Context, plural},
     placement::setting,
@@ -22,6 +24,11 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         facts.iter().flat_map(|facts| &facts.transports).map(|ends| &ends.transport).collect();
     let rules = [sockets_beside_rdma, sockets_alone, bounce, one_nic, shared_memory, more_nodes];
     rules.iter().filter_map(|rule| rule(context, &facts, &transports)).collect()
+}
+
+/// The model of the run's GPUs.
+fn model(context: &Context<'_>) -> Option<&'static models::Model> {
+    models::find(&context.run.devices.first()?.name)
 }
 
 type Facts<'a> = &'a [&'a NcclFacts];
@@ -131,6 +138,15 @@ fn bounce(context: &Context<'_>, facts: Facts<'_>, transports: Transports<'_>) -
     disabled.retain(|name| *name != "busbw");
     disabled.sort_unstable();
     disabled.dedup();
+    // NVIDIA, DGX Spark user guide: GPUDirect RDMA is not supported.
+    if let Some(model) = model(context).filter(|model| ready::of_chip(model).is_some()) {
+        let cause = format!(
+            "the NICs do not read GPU memory directly, as on every {}: the memory of its GPU is the host's",
+            model.name
+        );
+        let note = Finding::new("no-gpudirect-rdma", Severity::Note, cause);
+        return Some(note.confidence(Confidence::Certain));
+    }
     let mut finding = Finding::new("no-gpudirect-rdma", Severity::Slow, if without == all {
             "the NICs do not read GPU memory directly: data is staged in host memory"
         } else {
@@ -224,6 +240,19 @@ fn shared_memory(
         return None;
     }
     let asked = setting(context.run, "NCCL_P2P_DISABLE").is_some();
+    if let Some(model) = model(context).filter(|model| model.is_without_peers()) {
+        let cause = format!(
+            "GPUs exchange data through host memory: the driver of the {} has no P2P, and the board no NVLink",
+            model.name
+        );
+        return Some(
+            Finding::new("shared-memory", Severity::Note, cause)
+                .confidence(Confidence::Certain)
+                .evidence("NCCL's log: via SHM")
+                .remedy("look at the lanes of each GPU's slot, which then set the limit, and name them (--machine FILE with pcie)")
+                .confirm("nvidia-smi topo -p2p r; sudo lspci -vv | grep LnkSta"),
+        );
+    }
     let finding = Finding::new(
         "shared-memory",
         Severity::Slow,

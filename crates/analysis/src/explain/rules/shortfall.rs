@@ -3,11 +3,15 @@
 
 use busbw_hardware::limits::{Bottleneck, Rating};
 
-use super::super::context::Context;
+use super::{super::context::Context, half_port};
 use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_core::quantity::{list, percent, rate};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
+    // The half that is not used is the rest.
+    if !half_port::check(context).is_empty() {
+        return Vec::new();
+    }
     let judged = &context.judgement;
     let (Some(ceiling), Some(busbw), Some(of_limit)) =
         (&context.ceiling, context.busbw(), judged.percent)

@@ -64,3 +64,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_matrix_without_its_header_is_refused_for_that() {
+    let why =
+        |text: &str| matrices(text).map_or_else(|refused| refused.0, |found| panic!("{found:?}"));
+    let rows = "GPU0\t X \tNV12\tPXB\t0-31\t0\nGPU1\tNV12\t X \tSYS\t0-31\t0\n";
+    assert!(why(rows).contains("not their header"), "{}", why(rows));
+    assert!(why("GPU0 GPU1 are here\n").contains("no row holds a word"));
+}

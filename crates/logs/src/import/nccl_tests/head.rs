@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use crate::measurement::Device;
+use crate::measurement::{Announced, Device};
 use busbw_core::Collective;
 use memchr::{memchr, memmem::Finder};
 
@@ -17,8 +17,8 @@ pub(in super::super) enum HeadLine {
     Version(String, Option<u32>),
     /// `# Collective test starting: all_reduce_perf`.
     Starting(String),
-    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process, and options by their names.
-    Parameters(Option<usize>, Vec<(&'static str, String)>),
+    /// `# nThread 1 nGpus 8 minBytes …`: the ranks of one process, options by their names, and the sizes.
+    Parameters(Option<usize>, Vec<(&'static str, String)>, Option<Announced>),
     /// A line under "Using devices".
     Device(Device),
     /// `# Out of bounds values : 4 FAILED`.
@@ -27,6 +27,8 @@ pub(in super::super) enum HeadLine {
     Average(Option<f64>),
     /// `# Collective test concluded`.
     Concluded,
+    /// `# Reducing maxBytes to 2147483648 due to memory limitation`.
+    Reduced,
     /// A failure, word for word.
     Failure,
     /// A command line that runs one of the programs.
@@ -116,7 +118,7 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<HeadLine> {
     }
     if words.has(Word::Threads) && text.contains(" minBytes ") {
         let options = options(text);
-        return Some(HeadLine::Parameters(per_process(&options), options));
+        return Some(HeadLine::Parameters(per_process(&options), options, announced(text)));
     }
     if words.has(Word::Rank)
         && let Some((_, after)) = text.split_once("Rank ")
@@ -132,6 +134,9 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<HeadLine> {
     if words.has(Word::Failure) || text.starts_with("# error: ") {
         return Some(HeadLine::Failure);
     }
+    if words.has(Word::Other) && text.contains("Reducing maxBytes to ") {
+        return Some(HeadLine::Reduced);
+    }
     if words.has(Word::Other) || is_hash(text) {
         return Some(HeadLine::Other);
     }
@@ -142,6 +147,15 @@ pub(in super::super) fn head(line: &str, words: Words) -> Option<HeadLine> {
     }
     let program = words.has(Word::Program) && !text.starts_with('#');
     (program && is_command(text)).then(|| HeadLine::Command(collective_in(text)))
+}
+
+/// `minBytes 8 maxBytes 8589934592 step: 2(factor)`, or `step: 1048576(bytes)`.
+fn announced(text: &str) -> Option<Announced> {
+    let word = |name: &str| text.split_once(name)?.1.split_ascii_whitespace().next();
+    let (step, unit) = word(" step: ")?.split_once('(')?;
+    let step = step.parse().ok().filter(|step| *step > 0)?;
+    let last = word(" maxBytes ")?.parse().ok()?;
+    Some(Announced { last, step, is_factor: unit.starts_with("factor") })
 }
 
 /// Threads times GPUs of each.
@@ -327,7 +341,7 @@ mod tests {
     #[test]
     fn a_head_tells_how_it_was_measured() {
         let line = "# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 2 unalign: 0";
-        let Some(HeadLine::Parameters(ranks, options)) = head(line) else { panic!("{line}") };
+        let Some(HeadLine::Parameters(ranks, options, _)) = head(line) else { panic!("{line}") };
         let said: Vec<String> =
             options.iter().map(|(name, value)| format!("{name} {value}")).collect();
         assert_eq!(ranks, Some(8));
