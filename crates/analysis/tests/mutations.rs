@@ -1,6 +1,7 @@
 //! Damaged logs and topologies: 1,000 of each. Nothing panics, and lines of other programs between a healthy run's
 //! lines accuse nobody.
 //! Not the texts as people paste them (`busbw/tests/explain_cases`), and not coverage-guided (`fuzz`).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
     collections::BTreeSet,

@@ -139,8 +139,10 @@ fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
         return [Some(alone), costs].into_iter().flatten().collect();
     }
     if let Some(set_up) = all().find(|finding| finding.rule == SET_UP) {
-        let costs = remedied().filter(|finding| finding.severity > Severity::Note);
-        return costs.into_iter().chain([set_up]).collect();
+        let advice = remedied().filter(|finding| finding.rule != SET_UP);
+        let costs = advice.is_some_and(|finding| finding.severity > Severity::Note);
+        let shown = if costs { [advice, Some(set_up)] } else { [Some(set_up), advice] };
+        return shown.into_iter().flatten().collect();
     }
     remedied().or(all().next()).into_iter().collect()
 }
