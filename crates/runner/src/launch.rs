@@ -147,7 +147,7 @@ impl Description {
             environment: store::environment(environment::all()),
             machine: machine.clone(),
             nccl: [0, 0],
-            preamble: Vec::new(),
+            preamble: request.preamble.iter().cloned().collect(),
             // The header and the report state the requested sizes, as nccl-tests does; a separate line
             // states the reduced ones.
             plan: asked,

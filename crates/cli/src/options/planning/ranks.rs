@@ -56,7 +56,7 @@ impl<'a> Ranks<'a> {
         launcher::held(launched, spec, threads, devices)?;
         let buffers = memory::buffers(a, asked.benchmark, &backend)?;
         if let Some(launched) = launched {
-            launcher::possible(launched, a, &backend, machine)?;
+            launcher::possible(launched, asked, &backend)?;
         }
         let colours = variables::colours(asked.environment, ranks)?;
         let ranks =
