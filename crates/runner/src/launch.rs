@@ -9,6 +9,7 @@ mod oom_score;
 mod process;
 mod rank;
 mod rank_assignment;
+mod room;
 mod supervisor;
 mod worker;
 
@@ -87,6 +88,7 @@ fn supervise(
     let factory = backend::factory(&request.plan.backend);
     request.remarks.extend(factory.remarks(&request.plan, &request.resources));
     let machine = machine::read(&machine::Root::system());
+    room::enough(&request.plan, request.ranks_here, &machine)?;
     let mut describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
         outputs.say(remark);
