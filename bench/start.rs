@@ -23,7 +23,11 @@ fn main() -> std::io::Result<()> {
 
 fn busbw(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
-    command.args(line.split_whitespace()).env("BUSBW_NO_RECORD", "1").stderr(Stdio::null());
+    command
+        .args(line.split_whitespace())
+        .env("BUSBW_NO_RECORD", "1")
+        .env("BUSBW_BACKEND", "host")
+        .stderr(Stdio::null());
     command
 }
 

@@ -27,6 +27,6 @@ def median(words, wanted):
 
 program = sys.argv[1]
 version = median([program, "--version"], lambda line: True)
-row = [program, "all_reduce_perf", *"-b 8 -e 64K -f 2 -g 2".split()]
+row = [program, "all_reduce_perf", *"-b 8 -e 64K -f 2 -g 2 --backend host".split()]
 first_row = median(row, lambda line: line.strip()[:1].isdigit())
 print(f"start {version:.1f} ms, first row {first_row:.1f} ms (medians of {LAUNCHES})")

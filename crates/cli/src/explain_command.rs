@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Result;
 use busbw_core::exit::Exit;
+use busbw_core::printable::Printable;
 
 use crate::{options::ExplainArguments, ready_machines};
 use busbw_analysis::explain::{self, Explanation, Hardware};
@@ -51,14 +52,14 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
                 }
             }
             Err(e) => {
-                let _ = writeln!(io::stderr(), "busbw: {e}");
+                let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {e}");
                 exit = Exit::Usage;
             }
         }
     }
     refused.dedup();
     for why in &refused {
-        let _ = writeln!(io::stderr(), "busbw: --nodes: {why}");
+        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: --nodes: {why}");
         exit = Exit::Usage;
     }
     let explanations = explain::explain(runs, &hardware);
@@ -85,6 +86,7 @@ fn print(
 /// Prints the number of lines of a source that were not read, on stderr.
 fn remark(source: &Path, lines: &import::Lines) {
     if let Some(unread) = lines.unread() {
-        let _ = writeln!(io::stderr(), "busbw: {}: {unread}", source.display());
+        let _ =
+            writeln!(Printable::new(io::stderr(), false), "busbw: {}: {unread}", source.display());
     }
 }

@@ -59,6 +59,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
     match options::parse(args.clone())? {
         Command::Bench { benchmark, style, program, mut arguments } => {
             let mut environment = Environment::read(|name| std::env::var(name).ok());
+            arguments.complete(&environment).map_err(ExitError::from)?;
             if let Some(exit) = launcher::run(&mut arguments, &environment, &program, &args)? {
                 return Ok(exit);
             }

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Result;
 use busbw_core::{
     exit::Exit,
+    printable::Printable,
     record::{Folded, Status},
 };
 use busbw_logs::measurement::Measurement;
@@ -227,7 +228,7 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
 }
 
 fn print_remark(text: &str) {
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }
 
 #[cfg(test)]

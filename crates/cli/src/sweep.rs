@@ -24,6 +24,7 @@ use anyhow::{Context, Result};
 use busbw_analysis::sweep::{Outcome, SCHEMA, Tried};
 use busbw_core::{
     exit::Exit,
+    printable::Printable,
     record::{Folded, Run},
 };
 
@@ -225,7 +226,7 @@ pub(crate) fn put(text: &str) -> Result<()> {
 /// Prints a message on stderr.
 pub(crate) fn say(text: &str) {
     // If stderr is closed, the message is lost.
-    let _ = writeln!(io::stderr(), "busbw: {text}");
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
 }
 
 /// The command's exit code: that of the first environment that failed.

@@ -13,6 +13,8 @@ pub const HIP: &str = "BUSBW_HIP";
 pub const NVML: &str = "BUSBW_NVML";
 /// MPI's file.
 pub const MPI: &str = "BUSBW_MPI";
+/// The backend where `--backend` names none.
+pub const BACKEND: &str = "BUSBW_BACKEND";
 /// 1 writes no record.
 pub const NO_RECORD: &str = "BUSBW_NO_RECORD";
 /// Interface of busbw's own control connections between hosts.
@@ -38,13 +40,18 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 13] = [
+pub const VARIABLES: [(&str, SetBy, &str); 14] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
     (HIP, SetBy::User, "the file of HIP"),
     (NVML, SetBy::User, "the file of NVML"),
     (MPI, SetBy::User, "the file of MPI (`--mpi`)"),
+    (
+        BACKEND,
+        SetBy::User,
+        "who moves the bytes where `--backend` does not say; `host` lets X_perf measure a machine without GPU",
+    ),
     (NO_RECORD, SetBy::User, "1: no record is written (`--no-record`)"),
     (
         INTERFACE,

@@ -38,7 +38,7 @@ fn colour(from: &str) -> Option<usize> {
     let code = from.strip_prefix("\x1b[")?;
     let code = code.get(..code.find('m')?)?;
     let ours = ["0", "1", "2", "31", "32", "33", "34", "35", "36", "90"];
-    ours.contains(&code).then_some(code.len() + 3)
+    code.split(';').all(|one| ours.contains(&one)).then_some(code.len() + 3)
 }
 
 /// Writes what is printable as it is: lines, tabs, and where `colours` are wanted busbw's own.
@@ -115,6 +115,8 @@ mod tests {
     #[test]
     fn own_colours_stay_where_they_are_wanted() {
         assert_eq!(written("\x1b[31mslow\x1b[0m", true), "\x1b[31mslow\x1b[0m");
+        assert_eq!(written("\x1b[1;31mslow", true), "\x1b[1;31mslow");
+        assert_eq!(written("\x1b[1;8mslow", true), "\\u001b[1;8mslow");
         assert_eq!(written("\x1b[31mslow", false), "\\u001b[31mslow");
         assert_eq!(written("\x1b[8mhidden", true), "\\u001b[8mhidden");
     }

@@ -1,6 +1,7 @@
 //! The record of a run: JSON Lines of `run`, `row` … and `end`, or one folded object.
 //! Not where it is stored and not how it is printed.
 
+mod bounds;
 mod counters;
 mod end;
 mod figures;
@@ -9,6 +10,7 @@ mod pairs;
 mod row;
 mod run;
 
+pub use bounds::MAX_RANKS;
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
 pub use figures::Figures;

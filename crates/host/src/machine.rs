@@ -11,6 +11,7 @@ mod out_of_memory;
 mod pci;
 mod process;
 mod rdma;
+mod tasks;
 
 use std::{
     io::Read,
@@ -27,6 +28,7 @@ pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
 pub use rdma::{Gid, Port, RdmaDevice, roce_mtu};
+pub use tasks::task_limit;
 
 /// A file system root to read from: `/` outside of tests.
 #[derive(Debug, Clone, PartialEq, Eq)]

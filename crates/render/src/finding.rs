@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use busbw_core::{
     finding::{Finding, Severity},
+    printable::Printable,
     quantity::ranged,
 };
 
@@ -54,6 +55,8 @@ fn entry(out: &mut impl Write, group: &[&Finding], colour: bool) -> io::Result<(
     let confidence = first.confidence.map_or(String::new(), |sure| format!(" ({sure})"));
     let (on, off) = if colour { (paint(first.severity), "\x1b[0m") } else { ("", "") };
     write!(out, "  {on}{:<8}{off} ", first.severity)?;
+    // What follows quotes files: a colour in it is theirs, not ours.
+    let out = &mut Printable::new(out, false);
     wrapped(out, CAUSE, CAUSE, &format!("{subjects}{}{confidence}", first.cause))?;
     let more = |same: bool| if same { "" } else { " (the others likewise)" };
     let same = |get: fn(&Finding) -> &Option<String>| group.iter().all(|f| get(f) == get(first));

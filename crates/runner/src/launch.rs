@@ -9,6 +9,7 @@ mod oom_score;
 mod process;
 mod rank;
 mod rank_assignment;
+mod room;
 mod supervisor;
 mod worker;
 
@@ -87,6 +88,7 @@ fn supervise(
     let factory = backend::factory(&request.plan.backend);
     request.remarks.extend(factory.remarks(&request.plan, &request.resources));
     let machine = machine::read(&machine::Root::system());
+    room::enough(&request.plan, request.ranks_here, &machine)?;
     let mut describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
         outputs.say(remark);
@@ -147,7 +149,7 @@ impl Description {
             environment: store::environment(environment::all()),
             machine: machine.clone(),
             nccl: [0, 0],
-            preamble: Vec::new(),
+            preamble: request.preamble.iter().cloned().collect(),
             // The header and the report state the requested sizes, as nccl-tests does; a separate line
             // states the reduced ones.
             plan: asked,

@@ -200,7 +200,7 @@ impl Outputs {
         if self.run.is_some() {
             return Ok(Flow::Continue);
         }
-        run.preamble = std::mem::take(&mut self.preamble);
+        run.preamble.splice(0..0, std::mem::take(&mut self.preamble));
         self.record_line(&Line::Run(Box::new(run.clone())));
         self.run = Some(run.clone());
         self.print(|output| output.run(&run))

@@ -16,6 +16,8 @@ pub struct Request {
     pub waived: Vec<Waiver>,
     /// What looks like a mistake.
     pub remarks: Vec<String>,
+    /// A line above the table, for who reads nothing else.
+    pub preamble: Option<String>,
     /// The libraries and GPUs that it uses.
     pub resources: Resources,
     /// Ranks on this host, as far as that is known.
@@ -36,6 +38,7 @@ impl Request {
             plan,
             waived: Vec::new(),
             remarks: Vec::new(),
+            preamble: None,
             resources: Resources::default(),
             output: Output::default(),
             json_report: None,

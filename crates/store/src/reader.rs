@@ -2,7 +2,10 @@
 //! last line may be cut: complete lines are kept.
 //! Not finding it (`paths`).
 
-use crate::line;
+use crate::{
+    environment::{masked, shown},
+    line,
+};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -94,8 +97,9 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     }
     if head.run.is_some() {
         // As bytes, as `line` reads: one reader of each type is compiled.
-        return serde_json::from_slice(text.as_bytes())
-            .map_err(|e| refuse(e.line(), e.to_string()));
+        let folded: Folded =
+            serde_json::from_slice(text.as_bytes()).map_err(|e| refuse(e.line(), e.to_string()))?;
+        return received(folded).map_err(|why| refuse(1, why));
     }
     let mut run: Option<Run> = None;
     let (mut library, mut net, mut paths, mut rows) =
@@ -117,7 +121,20 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
         }
     }
     let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
-    Ok(Folded { run, library, mpi: mpi.into_values().collect(), net, paths, rows, end })
+    let mpi = mpi.into_values().collect();
+    received(Folded { run, library, mpi, net, paths, rows, end }).map_err(|why| refuse(1, why))
+}
+
+/// A record as its readers get it: its numbers are possible, and secrets that an older busbw wrote are masked.
+fn received(mut record: Folded) -> Result<Folded, String> {
+    record.check()?;
+    for (name, value) in &mut record.run.environment {
+        *value = shown(name, value);
+    }
+    for word in &mut record.run.args {
+        *word = masked(word);
+    }
+    Ok(record)
 }
 
 /// The fields of a first line that tell the two forms and the schema apart.

@@ -6,6 +6,7 @@ use crate::line;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -37,6 +38,8 @@ impl Writer {
     /// When it cannot be created.
     pub fn create(path: &Path) -> Result<Writer> {
         let mut options = OpenOptions::new();
+        // A command line and an environment are in it, which are nobody else's business.
+        options.mode(0o600);
         let (new, vacant) = match options.write(true).create_new(true).open(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 (options.create_new(false).create(true).truncate(true).open(path), false)
@@ -79,6 +82,15 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn others_cannot_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::create(&folder.path().join("record.jsonl")).unwrap();
+        let mode = fs::metadata(writer.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 
     #[test]
     fn only_a_file_of_our_own_goes_away_again() {

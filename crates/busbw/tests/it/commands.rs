@@ -68,11 +68,11 @@ fn show_prints_what_the_run_printed() {
     let record = folder.path().join("run.jsonl");
     let runs = [
         "all_reduce -b 8 -e 4K -f 8 -g 2",
-        "alltoallv_perf -b 1K -e 2K -f 2 -g 3 -t 1",
+        "alltoallv_perf -b 1K -e 2K -f 2 -g 3 -t 1 --backend host",
         "reduce -b 1K -e 1K -g 2 -r all -d all -n 2",
         "all_gather -b 1K -e 4K -f 2 -t 2 -g 2 --repeat 3 -n 3",
-        "hypercube_perf -b 1K -e 1K -g 3",
-        "all_reduce_perf -b 1K -e 1K -g 2 -I 1 -S 1 -M 1 -C 1",
+        "hypercube_perf -b 1K -e 1K -g 3 --backend host",
+        "all_reduce_perf -b 1K -e 1K -g 2 -I 1 -S 1 -M 1 -C 1 --backend host",
     ];
     for run in runs {
         for format in ["", "--csv", "--json"] {
@@ -144,7 +144,7 @@ fn sampling_options_decide_the_batches() {
         let rows = rows(&busbw(&format!("{line} --json")));
         halves(&rows[0]).map(|half| half.batches_us.len())
     };
-    assert_eq!(batches("all_reduce_perf -b 1K -e 1K -g 2"), [1, 1]);
+    assert_eq!(batches("all_reduce_perf -b 1K -e 1K -g 2 --backend host"), [1, 1]);
     assert_eq!(batches("all_reduce -b 1K -e 1K -g 2"), [6, 6]);
     assert_eq!(batches("all_reduce -b 1K -e 1K -g 2 --batches 9"), [9, 9]);
     // On the cost model nothing varies: the second look is content.
@@ -224,7 +224,7 @@ fn help_and_version_go_to_stdout() {
 /// Remarks are said on stderr, once, and the run goes on.
 #[test]
 fn questions_do_not_stop_a_run() {
-    let output = busbw("all_reduce_perf -b 8 -e 16 -f 2 -i 100 -g 2");
+    let output = busbw("all_reduce_perf -b 8 -e 16 -f 2 -i 100 -g 2 --backend host");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr).matches("for 100 iterations use -n 100").count(), 1);
 }

@@ -7,11 +7,12 @@ use std::{
     process::{Command, Output},
 };
 
-/// Runs busbw with words from a line, and some environment, without a record.
+/// Runs busbw with words from a line, and some environment, without a record, on the host where the line says nothing.
 fn busbw(line: &str, environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_busbw"))
         .args(line.split_whitespace())
         .env("BUSBW_NO_RECORD", "1")
+        .env("BUSBW_BACKEND", "host")
         .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .envs(environment.iter().copied())
         .output()

@@ -129,6 +129,7 @@ fn an_old_script_works() {
             .args(["-c", script])
             .current_dir(folder.path())
             .env("BUSBW_NO_RECORD", "1")
+            .env("BUSBW_BACKEND", "host")
             .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")),
     );
     assert_eq!(ran.code, 0, "{}", ran.stderr);

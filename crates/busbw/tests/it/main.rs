@@ -27,3 +27,4 @@ mod processes;
 mod report;
 mod sweep;
 mod topo;
+mod untrusted;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::compare::duplicate_files::Copies;
 use crate::options::CompareArguments;
 use busbw_analysis::references;
+use busbw_core::printable::Printable;
 use busbw_core::quantity::{count, list};
 use busbw_logs::import::{self, Lines};
 use busbw_store as store;
@@ -105,7 +106,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
         };
         let source = reference(nearest.name)?;
         let _ = writeln!(
-            io::stderr(),
+            Printable::new(io::stderr(), false),
             "busbw: compared with the reference {}: {} ({})",
             nearest.name,
             nearest.hardware,
@@ -156,7 +157,7 @@ fn read(word: &Path) -> Result<Source> {
             // Other files of a folder are ignored; a damaged record is reported.
             Err(error) if is_record(&file.path) => {
                 unread.records_damaged += 1;
-                let _ = writeln!(io::stderr(), "busbw: left out: {error}");
+                let _ = writeln!(Printable::new(io::stderr(), false), "busbw: left out: {error}");
             }
             Err(_) => {}
         }

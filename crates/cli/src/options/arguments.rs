@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use busbw_core::{
+    environment::BACKEND,
     fault::Fault,
     plan::{BackendChoice, Memory},
 };
@@ -13,7 +14,10 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
-use super::{integer, launching::LaunchingArguments, osu::OsuArguments, pairing::PairingArguments};
+use super::{
+    BadOption, Environment, integer, launching::LaunchingArguments, osu::OsuArguments,
+    pairing::PairingArguments,
+};
 
 /// `--buffers`: of the ranks that begin, and of those that answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +202,8 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// Who moves the bytes (default: nccl where there are GPUs, otherwise host)
+    /// Who moves the bytes (default: BUSBW_BACKEND, then nccl where there are GPUs, otherwise
+    /// host, but for X_perf, which exits with 5 then)
     #[arg(long, value_name = "NAME", value_parser = backends(), help_heading = "Libraries and devices")]
     pub backend: Option<BackendChoice>,
     /// NCCL to use: a file, its folder, or a name for the loader (default: BUSBW_NCCL, then what `busbw
@@ -280,6 +285,24 @@ impl BenchArguments {
     /// Whether buffers on GPUs are asked for.
     pub fn wants_gpus(&self) -> bool {
         self.wanted_buffers().is_some_and(|each| each.contains(&Memory::Gpu))
+    }
+
+    /// Takes BUSBW_BACKEND where `--backend` is not given.
+    ///
+    /// # Errors
+    /// No backend has that name.
+    pub fn complete(&mut self, environment: &Environment) -> Result<(), BadOption> {
+        if let (None, Some(name)) = (self.backend, &environment.backend) {
+            let named = BackendChoice::all().into_iter().find(|b| b.name() == name.trim());
+            self.backend = Some(named.ok_or_else(|| {
+                let names = BackendChoice::all().map(|backend| backend.name());
+                BadOption::new(format!(
+                    "{BACKEND}={name}: there is no such backend; the names are {}",
+                    names.join(", ")
+                ))
+            })?);
+        }
+        Ok(())
     }
 
     /// What stdout carries.

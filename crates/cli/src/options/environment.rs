@@ -1,7 +1,7 @@
 //! The environment variables that busbw itself reads, one documented field each.
 //! Not NCCL's and UCX's own: those go to the libraries, to the record and to `busbw_lint`.
 
-use busbw_core::environment::{NO_RECORD, RELAYED};
+use busbw_core::environment::{BACKEND, NO_RECORD, RELAYED};
 use busbw_job::launched::Launched;
 
 /// Our part of the environment.
@@ -23,6 +23,8 @@ pub struct Environment {
     pub matrix_scale: Option<String>,
     /// NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: 1 prints every rank's bytes and bandwidth.
     pub traffic_summary: Option<String>,
+    /// BUSBW_BACKEND: the backend where the options name none.
+    pub backend: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
     pub no_record: bool,
     /// BUSBW_RELAYED: 1 where stdout is read by the busbw whose launcher started this one: it gets the
@@ -47,6 +49,7 @@ impl Environment {
             matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
+            backend: lookup(BACKEND).filter(|name| !name.trim().is_empty()),
             no_record: is_set(NO_RECORD),
             relayed: is_set(RELAYED),
             launched: Launched::read(&lookup),

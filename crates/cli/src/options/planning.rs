@@ -70,6 +70,7 @@ pub fn plan(
     let mut remarks = std::mem::take(&mut part.remarks);
     let plan = assemble(&asked, &ranks, part, timing)?;
     remarks.extend(gpus::checked(arguments, &plan, ranks.gpus)?);
+    gpus::needed(&asked)?;
     let launched = environment.launched.as_ref();
     Ok(Request {
         ranks_here: launched
@@ -78,6 +79,7 @@ pub fn plan(
         plan,
         waived,
         remarks,
+        preamble: gpus::absence(&asked).map(|_| "# host memory, no GPU".to_owned()),
         resources: ranks.resources(),
         output: if environment.relayed { Output::Json } else { arguments.output() },
         json_report: arguments.json_report.clone().filter(|_| !environment.relayed),

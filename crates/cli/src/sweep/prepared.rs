@@ -44,6 +44,7 @@ impl Prepared {
             return Err(usage(format!("{} is no benchmark", turns.benchmark)).into());
         };
         let mut environment = Environment::read(|name| std::env::var(name).ok());
+        arguments.complete(&environment).map_err(ExitError::from)?;
         if let Some(launched) = &environment.launched {
             return Err(usage(format!(
                 "under a launcher ({}) its processes would each start launches of their own: start this without it, or each environment by itself",

@@ -67,7 +67,7 @@ impl Collective {
     /// [`Collective::counts_of_message`].
     pub const fn message_bytes(self, param: u64, element_bytes: usize, ranks: usize) -> u64 {
         let shares = if self.spec().divides_message { ranks as u64 } else { 1 };
-        param * shares * element_bytes as u64
+        param.saturating_mul(shares).saturating_mul(element_bytes as u64)
     }
 }
 

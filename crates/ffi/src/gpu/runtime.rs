@@ -55,6 +55,8 @@ pub struct GpuError {
 
 /// CUDA_ERROR_OUT_OF_MEMORY and its twin.
 const OUT_OF_MEMORY: c_int = 2;
+/// CUDA_ERROR_DEVICE_UNAVAILABLE; HIP has no such number.
+const DEVICE_UNAVAILABLE: c_int = 46;
 /// CUDA_ERROR_UNSUPPORTED_PTX_VERSION.
 const UNSUPPORTED_PTX: c_int = 222;
 /// Our own number: the library lacks the function.
@@ -64,6 +66,11 @@ impl GpuError {
     /// Whether the GPU had not enough memory.
     pub fn is_out_of_memory(&self) -> bool {
         self.code == OUT_OF_MEMORY
+    }
+
+    /// Whether others hold the GPU, and its compute mode allows one process only.
+    pub fn is_busy(&self) -> bool {
+        self.code == DEVICE_UNAVAILABLE
     }
 
     /// Whether the driver is older than the kernels' PTX.

@@ -1,22 +1,42 @@
-//! The memory limit of this process's control group, version 2 or 1, over all its ancestors.
-//! Not the memory in use: only what the group already holds is subtracted.
+//! The limits of this process's control group, version 2 or 1, over all its ancestors: memory, and tasks.
+//! Not what is in use: only what the group already holds is subtracted.
 
 use super::Root;
 
+/// A controller, and its files for the limit and the usage in version 2 and in version 1.
+struct Controller {
+    folder: &'static str,
+    name: &'static str,
+    files: [[&'static str; 2]; 2],
+}
+
 /// Bytes that the control groups still allow; `None` without a limit.
 pub fn memory_limit(root: &Root) -> Option<u64> {
+    let first = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+    let files = [["memory.max", "memory.current"], first];
+    limit(root, &Controller { folder: "sys/fs/cgroup/memory", name: "memory", files })
+}
+
+/// Processes and threads that the control groups still allow; `None` without a limit.
+pub(super) fn task_limit(root: &Root) -> Option<u64> {
+    let files = [["pids.max", "pids.current"]; 2];
+    limit(root, &Controller { folder: "sys/fs/cgroup/pids", name: "pids", files })
+}
+
+fn limit(root: &Root, controller: &Controller) -> Option<u64> {
     let groups = root.text("proc/self/cgroup")?;
-    groups.lines().filter_map(|line| line_limit(root, line)).min()
+    groups.lines().filter_map(|line| line_limit(root, line, controller)).min()
 }
 
 /// The limit that follows from one line `id:controllers:path`.
-fn line_limit(root: &Root, line: &str) -> Option<u64> {
+fn line_limit(root: &Root, line: &str, controller: &Controller) -> Option<u64> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let (mounts, limit, usage): (&[&str], _, _) = if controllers.is_empty() {
-        (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "memory.max", "memory.current")
-    } else if controllers.split(',').any(|c| c == "memory") {
-        (&["sys/fs/cgroup/memory"], "memory.limit_in_bytes", "memory.usage_in_bytes")
+    let [second, first] = controller.files;
+    let (mounts, [limit, usage]): (&[&str], _) = if controllers.is_empty() {
+        (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], second)
+    } else if controllers.split(',').any(|c| c == controller.name) {
+        (std::slice::from_ref(&controller.folder), first)
     } else {
         return None;
     };

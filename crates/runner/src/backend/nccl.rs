@@ -209,12 +209,15 @@ pub fn is_within_tolerance(datatype: DataType, op: ReduceOp, ranks: usize) -> bo
 pub(super) fn gpu(rank: usize, error: GpuError) -> BackendError {
     let advice = if error.is_out_of_memory() {
         "; lower -e, or free the GPU: nvidia-smi lists who uses it"
+    } else if error.is_busy() {
+        "; another process holds the GPU in exclusive mode: nvidia-smi lists who uses it and its compute mode"
     } else if error.is_unsupported_ptx() {
         "; the driver is older than CUDA 12.0: update it, or run without checks (-c 0)"
     } else {
         ""
     };
-    BackendError::Refused { text: format!("rank {rank}: {error}{advice}"), exit: Exit::Library }
+    let exit = if error.is_busy() { Exit::Impossible } else { Exit::Library };
+    BackendError::Refused { text: format!("rank {rank}: {error}{advice}"), exit }
 }
 
 /// A failure of NCCL as an error of the run, with the rank.

@@ -73,15 +73,20 @@ pub(super) fn run_threads(
     let shared = Shared { assignment, control, buffers, mailboxes, process };
     let failed = std::thread::scope(|scope| {
         let threads = shared.assignment.own_threads.iter();
-        let threads: Vec<_> = threads
+        let started: io::Result<Vec<_>> = threads
             .map(|rank_thread| {
                 let shared = &shared;
-                scope.spawn(move || run_thread(*rank_thread, shared))
+                let run = move || run_thread(*rank_thread, shared);
+                std::thread::Builder::new().spawn_scoped(scope, run)
             })
             .collect();
-        threads.into_iter().any(|thread| !matches!(thread.join(), Ok(true)))
+        // The threads that did start wait for those that did not.
+        let started = started.inspect_err(|_| shared.control.abort());
+        let failed =
+            |thread: std::thread::ScopedJoinHandle<'_, bool>| !matches!(thread.join(), Ok(true));
+        started.map(|threads| threads.into_iter().any(failed))
     });
-    Ok(!failed)
+    failed.map(|failed| !failed).context("cannot start a thread for a rank: lower -t")
 }
 
 /// What the rank threads of a process share.

@@ -53,6 +53,9 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const STOPPED_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ranks may take to exit after the run has ended, before they are killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long killed ranks of an interrupted run are waited for: unmapping many GB takes longer than users wait, and the
+/// kernel ends it without us.
+const UNMAP_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a lost rank is held back as the reason: a signal to this process, too, or the rank's own report
 /// explains it better.
 const LOSS_DELAY: Duration = Duration::from_millis(300);
@@ -285,7 +288,7 @@ impl<'a> Launch<'a> {
 
     /// Handles events until every process has exited.
     fn follow(&mut self, events: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
-        while self.processes.iter().any(|p| p.running) {
+        while self.processes.iter().any(|p| p.running) && !self.leaves_ranks_to_the_kernel() {
             match events.recv_timeout(if self.held.is_empty() {
                 TICK_INTERVAL
             } else {
@@ -314,6 +317,13 @@ impl<'a> Launch<'a> {
         let ended = self.ending.take().unwrap_or_else(Ended::complete);
         self.report_xids(&ended, outputs);
         Ok(Ended { peak_rank_bytes: self.peak, gpu_memory: self.gpu_memory, ..ended })
+    }
+
+    /// Whether the run was interrupted, and its ranks were killed and still unmap their memory.
+    fn leaves_ranks_to_the_kernel(&self) -> bool {
+        let interrupted =
+            self.ending.as_ref().is_some_and(|ending| ending.status == Status::Interrupted);
+        interrupted && self.kill_at.is_some_and(|at| Instant::now() >= at + UNMAP_TIMEOUT)
     }
 
     /// How long to wait for one more event after every process has exited.

@@ -158,12 +158,13 @@ impl Case {
         // One that must be kept, one whose value must not be, and one that is nobody's business.
         command.envs([("NCCL_DEBUG", "WARN"), ("NCCL_API_TOKEN", "secret"), ("OTHER", "secret")]);
         // Ours go in front: words behind `--` are not options.
-        if backend == Backend::Fake {
-            command.args(["--backend", "fake"]);
-        }
-        if backend == Backend::Gpu {
-            command.env("LD_LIBRARY_PATH", built_shims::folder()).args(["--backend", "nccl"]);
-        }
+        match backend {
+            Backend::Fake => command.args(["--backend", "fake"]),
+            Backend::Host => command.args(["--backend", "host"]),
+            Backend::Gpu => {
+                command.env("LD_LIBRARY_PATH", built_shims::folder()).args(["--backend", "nccl"])
+            }
+        };
         if self.variable("STUB_WRONG").is_some() {
             // The library that the original ran on made errors; ours makes one.
             command.args(["--fault", "rank=0,phase=verify,row=0,do=corrupt:0"]);

@@ -32,6 +32,14 @@ fn without_gpus_the_host_is_measured_and_why_is_said() {
         ended.exits(0).says("no GPU is used, since ").says(why);
         ended.says("this measures memory of this machine (--backend host)");
         assert!(ended.stdout.contains("nccl-library=0"), "{}", ended.stdout);
+        assert!(ended.stdout.starts_with("# host memory, no GPU\n"), "{}", ended.stdout);
+        // A health check that runs nccl-tests' names reads the exit code.
+        let theirs = WORDS.replace("all_reduce", "all_reduce_perf").replace(" --batches 1", "");
+        let ended = on(&libraries.to_owned(), &theirs, &variables).start().end(LIMIT);
+        ended.exits(5).says("all_reduce_perf measures GPUs, and none is used, since ").says(why);
+        assert_eq!(ended.stdout, "");
+        let asked = [variables[0], ("BUSBW_BACKEND", "host")];
+        on(&libraries.to_owned(), &theirs, &asked).start().end(LIMIT).exits(0);
         // Who asked for GPUs gets no other figures.
         let words = format!("{WORDS} --backend nccl");
         let ended = on(&libraries.to_owned(), &words, &variables).start().end(LIMIT);

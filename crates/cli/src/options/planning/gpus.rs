@@ -3,15 +3,16 @@
 
 use busbw_core::{
     Collective,
-    plan::{CheckedBy, GpuOptions, Plan, RankLayout, Registration, Sweep},
+    environment::BACKEND,
+    plan::{CheckedBy, GpuOptions, Plan, RankLayout, Registration, Style, Sweep},
 };
 
 use super::{
-    BenchArguments,
+    Asked, BenchArguments,
     values::{count, is_on},
 };
+use crate::options::BadOption;
 use crate::options::arguments::Proof;
-use crate::options::{BadOption, HostResources};
 use busbw_runner::backend::nccl::{Gpus, is_within_tolerance};
 
 /// The options that only GPUs have.
@@ -135,12 +136,25 @@ fn unproven(plan: &Plan) -> Option<String> {
     })
 }
 
-/// What to say when the host is measured because there is no GPU.
-pub(super) fn absence(a: &BenchArguments, host_resources: &HostResources) -> Option<String> {
-    let why = host_resources.gpus.as_ref().err().filter(|_| a.backend.is_none())?;
-    Some(format!(
-        "no GPU is used, since {why}: this measures memory of this machine (--backend host)"
-    ))
+/// Why no GPU is used, where no backend was asked for.
+pub(super) fn absence<'a>(asked: &Asked<'a>) -> Option<&'a str> {
+    let is_open = asked.arguments.backend.is_none() && asked.style != Style::Osu;
+    asked.host_resources.gpus.as_ref().err().filter(|_| is_open).map(String::as_str)
+}
+
+/// Refuses to measure memory of the host in the place of GPUs under nccl-tests' names: who calls them checks GPUs, and
+/// may look at the exit code alone.
+///
+/// # Errors
+/// There is no GPU to use, and no backend was asked for.
+pub(super) fn needed(asked: &Asked<'_>) -> Result<(), BadOption> {
+    match absence(asked) {
+        Some(why) if asked.style == Style::NcclTests => Err(BadOption::impossible(format!(
+            "{} measures GPUs, and none is used, since {why}; to measure memory of this machine, add --backend host or set {BACKEND}=host",
+            asked.program
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What to say when ranks share what they run on.

@@ -6,20 +6,19 @@ use busbw_core::{
     record::Waiver,
 };
 
-use super::{BenchArguments, variables};
+use super::{Asked, BenchArguments, gpus, variables};
+use crate::options::BadOption;
 use crate::options::Environment;
-use crate::options::{BadOption, HostResources};
 use busbw_job::launched::Launched;
 
 /// Refuses options that a launcher's processes cannot honour.
 pub(super) fn possible(
     launched: &Launched,
-    a: &BenchArguments,
+    asked: &Asked<'_>,
     backend: &BackendChoice,
-    host_resources: &HostResources,
 ) -> Result<(), BadOption> {
     let said = &launched.variables;
-    if a.repeat.is_some_and(|launches| launches > 1) {
+    if asked.arguments.repeat.is_some_and(|launches| launches > 1) {
         return Err(BadOption::new(format!(
             "--repeat starts new rank processes, which only their launcher can do ({said}): start busbw several times, or without a launcher"
         )));
@@ -32,11 +31,10 @@ pub(super) fn possible(
         )));
     }
     if spec.shares_memory && !launched.one_host {
-        let why = match &host_resources.gpus {
-            Err(why) if a.backend.is_none() && a.osu.is_none() => {
-                format!(", and no GPU is used, since {why}")
-            }
-            _ => String::new(),
+        gpus::needed(asked)?;
+        let why = match gpus::absence(asked) {
+            Some(why) => format!(", and no GPU is used, since {why}"),
+            None => String::new(),
         };
         return Err(BadOption::new(format!(
             "--backend {name} measures the memory of one machine, and not all processes of the launcher are known to be on this one ({said}){why}"
@@ -115,7 +113,7 @@ mod tests {
     use busbw_core::plan::{Plan, RankLayout};
 
     use super::*;
-    use crate::options::{self, Command};
+    use crate::options::{self, Command, HostResources};
     use busbw_runner::backend::nccl::{Gpus, Libraries};
 
     fn gpus(count: usize) -> Result<Gpus, String> {

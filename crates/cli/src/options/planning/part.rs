@@ -81,7 +81,11 @@ impl Part {
             crowding(asked, ranks),
             sizes,
         );
-        remarks.extend(gpus::absence(a, asked.host_resources));
+        remarks.extend(gpus::absence(asked).map(|why| {
+            format!(
+                "no GPU is used, since {why}: this measures memory of this machine (--backend host)"
+            )
+        }));
         let smallest = variables::smallest_group(&ranks.colours, ranks.count());
         Ok(Part {
             sizes,

@@ -4,13 +4,11 @@
 use busbw_core::{
     fault::Fault,
     plan::{BackendChoice, Memory, MovedBy, Plan, RankHolder, Style},
+    record::MAX_RANKS,
 };
 use busbw_runner::backend::{Resources, mpi, nccl::Gpus, net::Wanted};
 
 use super::{Asked, BadOption, backend, launcher, memory, messages, net, values::count, variables};
-
-/// The most ranks of a run.
-const MAX_RANKS: i64 = 4096;
 
 /// The ranks of a run.
 pub(super) struct Ranks<'a> {
@@ -41,12 +39,12 @@ impl<'a> Ranks<'a> {
         let spec = backend.spec();
         let gpus = machine.gpus.as_ref().ok().filter(|_| spec.moved_by == MovedBy::Nccl);
         let mpi = machine.mpi.as_ref().ok().filter(|_| spec.moved_by == MovedBy::Mpi);
-        let threads = count("-t", a.threads, 1, 1, MAX_RANKS)? as usize;
+        let threads = count("-t", a.threads, 1, 1, MAX_RANKS as i64)? as usize;
         let default = default_devices(asked, gpus, threads);
-        let devices = count("-g", a.devices, default as i64, 1, MAX_RANKS)? as usize;
+        let devices = count("-g", a.devices, default as i64, 1, MAX_RANKS as i64)? as usize;
         let processes = launched.map_or(1, |launched| launched.size);
         let ranks = processes.saturating_mul(threads * devices);
-        if ranks > MAX_RANKS as usize {
+        if ranks > MAX_RANKS {
             return Err(BadOption::new(format!(
                 "{processes} × -t {threads} × -g {devices} is {ranks} ranks; {MAX_RANKS} are the most"
             )));
@@ -56,7 +54,7 @@ impl<'a> Ranks<'a> {
         launcher::held(launched, spec, threads, devices)?;
         let buffers = memory::buffers(a, asked.benchmark, &backend)?;
         if let Some(launched) = launched {
-            launcher::possible(launched, a, &backend, machine)?;
+            launcher::possible(launched, asked, &backend)?;
         }
         let colours = variables::colours(asked.environment, ranks)?;
         let ranks =

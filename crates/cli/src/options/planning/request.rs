@@ -30,7 +30,7 @@ pub struct BadOption {
 }
 
 impl BadOption {
-    pub(super) fn new(text: impl Into<String>) -> BadOption {
+    pub(in crate::options) fn new(text: impl Into<String>) -> BadOption {
         BadOption { text: text.into(), exit: Exit::Usage }
     }
 

@@ -2,20 +2,49 @@
 
 use std::ffi::OsString;
 
-use busbw_core::plan::Step;
+use busbw_core::{exit::Exit, plan::Step};
 
 use super::*;
 
+/// A request for the host's memory, where the line says nothing of a backend.
 fn request(line: &str, environment: &Environment) -> Result<Request, BadOption> {
+    let host = Some("host".to_owned());
+    request_without_gpus(line, &Environment { backend: host, ..environment.clone() })
+}
+
+fn request_without_gpus(line: &str, environment: &Environment) -> Result<Request, BadOption> {
     let words = line.split_whitespace().map(OsString::from);
-    let Ok(super::super::Command::Bench { benchmark, style, program, arguments }) =
+    let Ok(super::super::Command::Bench { benchmark, style, program, mut arguments }) =
         super::super::parse(words)
     else {
         panic!("{line} does not parse");
     };
-    let host_resources =
-        HostResources { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
+    arguments.complete(environment)?;
+    let gpus = Err("there is no driver".to_owned());
+    let host_resources = HostResources { cores: 4, gpus, mpi: Err(String::new()), seed: 1 };
     plan(benchmark, style, &program, &arguments, environment, &host_resources)
+}
+
+#[test]
+fn names_of_nccl_tests_measure_no_host_unasked() {
+    let none = Environment::default();
+    let refused = request_without_gpus("all_gather_perf -g 2", &none).unwrap_err();
+    assert_eq!(refused.exit, Exit::Impossible);
+    let text = refused.to_string();
+    assert!(text.starts_with("all_gather_perf measures GPUs"), "{text}");
+    assert!(text.contains("since there is no driver; to"), "{text}");
+    // A mistake in the options is told first.
+    let mistaken = request_without_gpus("all_gather_perf -b 8 -e 4", &none).unwrap_err();
+    assert_eq!(mistaken.exit, Exit::Usage);
+    for line in ["all_gather_perf --backend host", "all_gather_perf --backend fake"] {
+        assert_eq!(request_without_gpus(line, &none).unwrap().preamble, None);
+    }
+    assert!(request("all_gather_perf", &none).is_ok());
+    let ours = request_without_gpus("busbw all_gather", &none).unwrap();
+    assert_eq!(ours.preamble.as_deref(), Some("# host memory, no GPU"));
+    let bogus = Environment { backend: Some("hots".to_owned()), ..none };
+    let text = request_without_gpus("busbw all_gather", &bogus).unwrap_err().to_string();
+    assert!(text.contains("BUSBW_BACKEND=hots"), "{text}");
 }
 
 fn planned(line: &str) -> Plan {

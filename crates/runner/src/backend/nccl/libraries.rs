@@ -41,9 +41,23 @@ impl Gpus {
     /// What is missing, as a half-sentence.
     pub fn find(nccl: Option<&Path>) -> Result<Gpus, String> {
         let libraries = Libraries::find(nccl)?;
-        let runtime = libraries.open_driver().map_err(|error| error.to_string())?;
-        let (count, memory) = seen(runtime)?;
+        let found = libraries.open_driver().map_err(|error| error.to_string()).and_then(seen);
+        let (count, memory) = found.map_err(|why| why + nodes_missing(libraries.amd))?;
         Ok(Gpus { count, memory, libraries })
+    }
+}
+
+/// What to do where the driver's library is here and its device nodes are not, as in a container that was started
+/// without them: the driver's own words do not tell that from a node without GPUs.
+fn nodes_missing(amd: bool) -> &'static str {
+    match amd {
+        false if !Path::new("/dev/nvidiactl").exists() => {
+            "; there is no /dev/nvidiactl: load the driver's kernel module, or start the container with its GPUs (docker run --gpus all, apptainer exec --nv)"
+        }
+        true if !Path::new("/dev/kfd").exists() => {
+            "; there is no /dev/kfd: load amdgpu, or start the container with its GPUs (--device /dev/kfd --device /dev/dri)"
+        }
+        _ => "",
     }
 }
 

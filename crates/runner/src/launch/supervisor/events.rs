@@ -155,7 +155,8 @@ impl Launch<'_> {
             // The second Ctrl-C: kill at once.
             self.kill_at = Some(Instant::now());
         }
-        let text = format!("interrupted by {}", signals::signal_name(signal));
+        let when = if self.begun { "" } else { " while ranks were starting: nothing was measured" };
+        let text = format!("interrupted by {}{when}", signals::signal_name(signal));
         self.end(Status::Interrupted, Exit::Interrupted, text);
     }
 }

@@ -1,0 +1,209 @@
+//! Records from outside: every number and every string of real records replaced in turn, through every command that
+//! reads records. Nothing panics, asks for much memory, or reaches a terminal or a page unescaped.
+//! Not damaged JSON in general: that is fuzzed.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+const BUSBW: &str = env!("CARGO_BIN_EXE_busbw");
+/// What a reading command may ask the system for, in KiB: address space, which is more than memory.
+const MOST_KIB: u64 = 256 << 10;
+/// Stands for NaN, which JSON has no word for.
+const NAN: &str = "@NaN@";
+/// Control characters of C0 and C1, a title and a colour of terminals, a reversal, markup.
+const FOREIGN: &str =
+    "\0\u{1b}]0;t\u{7}\u{1b}[31m\u{9b}2J\u{202e}\r</script><img src=x onerror=alert(1)>\"'&";
+/// Files of one process.
+const BATCH: usize = 120;
+/// Of a list, its first members stand for all.
+const MEMBERS: usize = 2;
+
+/// Every place of a value that holds a number or a string.
+fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Array(all) => {
+            let first = all.iter().take(MEMBERS).enumerate();
+            first.for_each(|(at, one)| leaves(one, &format!("{path}/{at}"), found));
+        }
+        Value::Object(all) => all.iter().for_each(|(key, one)| {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            leaves(one, &format!("{path}/{key}"), found);
+        }),
+        Value::Number(_) | Value::String(_) => found.push(path.to_owned()),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn replacements(leaf: &Value) -> Vec<Value> {
+    if leaf.is_string() {
+        return vec![json!(FOREIGN)];
+    }
+    let numbers = [json!(0), json!(-1), json!(1_u64 << 31), json!(1_u64 << 32), json!(1_u64 << 63)];
+    let more = [json!(u64::MAX), json!(1e308), json!(NAN), json!("1")];
+    numbers.into_iter().chain(more).collect()
+}
+
+/// A record with one leaf replaced, and which: the first line of each kind, and two rows.
+fn mutants(record: &str) -> Vec<(String, String)> {
+    let lines: Vec<Value> = record.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let mut all = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let earlier = lines[..at].iter().filter(|other| other["kind"] == line["kind"]).count();
+        if earlier >= MEMBERS {
+            continue;
+        }
+        let mut paths = Vec::new();
+        leaves(line, "", &mut paths);
+        for path in paths {
+            for replacement in replacements(line.pointer(&path).unwrap()) {
+                let name = format!("line {}, {path} = {replacement}", at + 1);
+                let mut changed = line.clone();
+                *changed.pointer_mut(&path).unwrap() = replacement;
+                let text = lines.iter().enumerate().map(|(number, other)| {
+                    let line = if number == at { &changed } else { other };
+                    line.to_string().replace(&format!("\"{NAN}\""), "NaN") + "\n"
+                });
+                all.push((name, text.collect()));
+            }
+        }
+    }
+    all
+}
+
+/// Stored records of GPUs and MPI, and new ones of the cost model.
+fn records(folder: &Path) -> Vec<String> {
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records");
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(stored).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    let lines = [
+        "all_reduce -b 8 -e 64 -f 8 -g 4 --batches 2 -I 1",
+        "all_gather --latency -b 8 -e 8 -g 2",
+        "mbw_mr -b 8 -e 8 -g 4",
+        "pairs -g 4",
+    ];
+    for (number, line) in lines.iter().enumerate() {
+        let path = folder.join(format!("fake-{number}.jsonl"));
+        let made = Command::new(BUSBW)
+            .args(line.split(' '))
+            .args(["--backend", "fake", "--record"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{line}: {}", String::from_utf8_lossy(&made.stderr));
+        all.push(path);
+    }
+    all.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// Runs a reading command on files, within the limit of memory.
+fn read(words: &str, files: &[PathBuf], home: &Path) -> Output {
+    let limited = format!("ulimit -v {MOST_KIB}; exec \"$0\" {words} \"$@\"");
+    Command::new("sh")
+        .args(["-c", &limited, BUSBW])
+        .args(files)
+        .env("XDG_DATA_HOME", home)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap()
+}
+
+/// What is wrong with a command's end or its output.
+fn wrong(output: &Output) -> Option<String> {
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if let Some(signal) = output.status.signal() {
+        return Some(format!("signal {signal}: {stderr}"));
+    }
+    if output.status.code() == Some(101) || stderr.contains("panicked") {
+        return Some(stderr.into_owned());
+    }
+    let unescaped = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{202e}';
+    if stdout.contains(unescaped) || stderr.contains(unescaped) {
+        return Some("a control character is printed".to_owned());
+    }
+    stdout
+        .contains("</script><img")
+        .then_some(())
+        .filter(|()| stdout.contains("<html"))
+        .map(|()| "markup of a record is in the page".to_owned())
+}
+
+#[test]
+fn no_number_and_no_string_of_a_record_does_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let mut files = Vec::new();
+    // Without optimisation a sample has to do.
+    let step = if cfg!(debug_assertions) { 11 } else { 1 };
+    for (of, record) in records(folder.path()).iter().enumerate() {
+        for (number, (name, text)) in mutants(record).into_iter().enumerate().step_by(step) {
+            let path = folder.path().join(format!("{of}-{number:05}.jsonl"));
+            fs::write(&path, text).unwrap();
+            files.push((name, path));
+        }
+    }
+    let mut failures = Vec::new();
+    // Commands that take many files, then those that take one, on a sample.
+    let many = ["import --json", "import", "explain -v", "explain --markdown", "report -o -"];
+    for batch in files.chunks(BATCH) {
+        let paths: Vec<PathBuf> = batch.iter().map(|(_, path)| path.clone()).collect();
+        for words in many {
+            if wrong(&read(words, &paths, folder.path())).is_none() {
+                continue;
+            }
+            for (name, path) in batch {
+                let why = wrong(&read(words, std::slice::from_ref(path), folder.path()));
+                failures.extend(why.map(|why| format!("{words}: {name}: {why}")));
+                if failures.len() > 40 {
+                    break;
+                }
+            }
+        }
+    }
+    for (at, (name, path)) in files.iter().enumerate().step_by(17) {
+        let words =
+            ["show", "show --csv", "show --json", "show --plot", "topo", "compare"][at / 17 % 6];
+        let (_, other) = &files[0];
+        let pair = [path.clone(), other.clone()];
+        let count = if words == "compare" { 2 } else { 1 };
+        let why = wrong(&read(words, &pair[..count], folder.path()));
+        failures.extend(why.map(|why| format!("{words}: {name}: {why}")));
+    }
+    println!("{} records in {:?}", files.len(), begun.elapsed());
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), files.len(), failures.join("\n"));
+    let limit = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 30 });
+    assert!(begun.elapsed() < limit, "{:?}", begun.elapsed());
+}
+
+/// A count that no run has is refused by its field's name.
+#[test]
+fn an_absurd_count_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let record = include_str!("../records/gpu-all_reduce.jsonl");
+    for (field, name) in [
+        ("threads", "plan.threads"),
+        ("devices", "plan.devices"),
+        ("launched", "plan.launched"),
+        ("virtual_nodes", "plan.virtual_nodes"),
+    ] {
+        let (first, rest) = record.split_once('\n').unwrap();
+        let mut run: Value = serde_json::from_str(first).unwrap();
+        run["plan"][field] = json!(1_u64 << 32);
+        fs::write(&path, format!("{run}\n{rest}")).unwrap();
+        for command in ["show", "import", "explain", "topo", "report -o -", "compare"] {
+            let output = read(command, &[path.clone()], folder.path());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            assert!(said.contains(&format!("{name} is 4294967296")), "{command}: {said}");
+        }
+    }
+}
