@@ -4,9 +4,9 @@
 
 use crate::line;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -52,6 +52,10 @@ impl Writer {
                 path.display()
             )
         })?;
+        // A file that was there keeps its mode otherwise. Not of devices such as /dev/null; and another owner's stays.
+        if file.metadata().is_ok_and(|of| of.is_file()) {
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+        }
         Ok(Writer { file, path: path.to_owned(), vacant })
     }
 
@@ -85,11 +89,15 @@ mod tests {
 
     #[test]
     fn others_cannot_read_it() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        let writer = Writer::create(&folder.path().join("record.jsonl")).unwrap();
-        let mode = fs::metadata(writer.path()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let earlier = folder.path().join("earlier.jsonl");
+        fs::write(&earlier, "earlier").unwrap();
+        fs::set_permissions(&earlier, Permissions::from_mode(0o644)).unwrap();
+        for path in [earlier, folder.path().join("record.jsonl")] {
+            let writer = Writer::create(&path).unwrap();
+            let mode = fs::metadata(writer.path()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn an_absurd_count_is_refused_by_name() {
         run["plan"][field] = json!(1_u64 << 32);
         fs::write(&path, format!("{run}\n{rest}")).unwrap();
         for command in ["show", "import", "explain", "topo", "report -o -", "compare"] {
-            let output = read(command, &[path.clone()], folder.path());
+            let output = read(command, std::slice::from_ref(&path), folder.path());
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{command}: {said}");
             assert!(said.contains(&format!("{name} is 4294967296")), "{command}: {said}");

@@ -56,7 +56,8 @@ fn moved(context: &Context<'_>) -> Option<String> {
     let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
     let counters = context.run.rows.iter().flat_map(|row| &row.counters);
     for device in counters.filter(|device| device.kind != DeviceKind::Gpu) {
-        *devices.entry(&device.device).or_default() += device.moved();
+        let sum = devices.entry(&device.device).or_default();
+        *sum = sum.saturating_add(device.moved());
     }
     let mut devices: Vec<(&str, u64)> = devices.into_iter().collect();
     devices.sort_by_key(|(_, moved)| Reverse(*moved));

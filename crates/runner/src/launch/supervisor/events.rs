@@ -155,7 +155,11 @@ impl Launch<'_> {
             // The second Ctrl-C: kill at once.
             self.kill_at = Some(Instant::now());
         }
-        let when = if self.begun { "" } else { " while ranks were starting: nothing was measured" };
+        let when = match (self.begun, self.progress) {
+            (false, _) => " while ranks were starting: nothing was measured",
+            (true, (0, _)) if self.launch == 0 => " while the first row was measured",
+            _ => "",
+        };
         let text = format!("interrupted by {}{when}", signals::signal_name(signal));
         self.end(Status::Interrupted, Exit::Interrupted, text);
     }
