@@ -55,8 +55,8 @@ pub fn source(name: &str) -> Option<String> {
     Some(lines.map(str::trim).collect::<Vec<_>>().join(" "))
 }
 
-/// What NCCL calls the network of a ready machine: Amazon's EFA comes with the plugin of aws-ofi-nccl, GPUDirect-TCPXO with that of
-/// Google's guest; all others have NCCL's own.
+/// What NCCL calls the network of a ready machine: Amazon's EFA comes with the plugin of aws-ofi-nccl, GPUDirect-TCPXO with
+/// Google's; all others have NCCL's own.
 pub fn network(name: &str) -> &'static str {
     match name {
         "p4d.24xlarge" | "p5.48xlarge" => "Libfabric",
