@@ -40,7 +40,13 @@ pub fn print_briefly(out: &mut impl Write, all: &[Explanation], colour: bool) ->
     }
     for explanation in all {
         let subject = &explanation.subject;
-        let (first, then) = (first_line(explanation), second_sentence(explanation));
+        let then = second_sentence(explanation);
+        let figure = explanation.measured.as_ref().and_then(|one| one.busbw).map(rate);
+        let said = figure.is_some_and(|figure| then.contains(&figure));
+        let first = match said {
+            true => first_sentence(explanation).to_owned(),
+            false => first_line(explanation),
+        };
         headline(out, explanation, &format!("{subject}: {first}{then}"), colour)?;
     }
     let findings: usize = all.iter().map(|one| one.findings.len()).sum();
