@@ -22,7 +22,9 @@ fuzz_target!(|data: &[u8]| {
     for run in &read.measurements {
         let json = serde_json::to_string(&Folded::from(run.clone())).expect("a run is JSON");
         let back: Folded = serde_json::from_str(&json).expect("and back");
-        assert_eq!(&Measurement::from(back), run);
+        // What is said of the text around a run, and not of what ran, is not in its JSON.
+        let run = Measurement { announced: None, page: None, ..run.clone() };
+        assert_eq!(Measurement::from(back), run);
     }
     if !data.trim_ascii_start().starts_with(b"{") {
         assert_eq!(read.lines.rows as usize, rows(&read), "rows are counted once");
