@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
         self.text.match_indices(':').take(8).find_map(|(at, _)| {
             let hours = self.text.get(at.checked_sub(2)?..)?;
             let clock = hours.get(..8).filter(|clock| is_shape(clock, "00:00:00"))?;
-            let day = self.text.get(..at - 3)?;
+            let day = self.text.get(..at.checked_sub(3)?)?;
             let (month, day) = match day.len().checked_sub(10).and_then(|from| day.get(from..)) {
                 Some(date) if is_shape(date, "0000-00-00") => (&date[5..7], &date[8..]),
                 _ => {
@@ -151,6 +151,14 @@ fn closed(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_without_a_day_is_no_time() {
+        for text in ["08:32:19", "08:32:19 [rank1]: x", ":08:32:19", "1:08:32:19", "é08:32:19"] {
+            assert_eq!(Line::new(text, 1).time(), None, "{text}");
+        }
+        assert_eq!(Line::new("E1124 08:32:19.5 x", 1).time().as_deref(), Some("11-24 08:32:19.5"));
+    }
 
     #[test]
     fn ranks_by_any_prefix() {
