@@ -56,7 +56,8 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     }
     // Far below a link the transport may explain it.
     let transport = findings.iter().find(|finding| finding.rule == rules::SOCKETS);
-    let mut parts = vec![limit(context, transport)];
+    let dips = findings.iter().any(|finding| finding.rule == "dip");
+    let mut parts = vec![limit(context, transport, dips)];
     let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
         .iter()
@@ -95,7 +96,7 @@ fn capital(text: &str) -> String {
     format!("{first}{}{end}", chars.as_str())
 }
 
-fn limit(context: &Context<'_>, transport: Option<&Finding>) -> String {
+fn limit(context: &Context<'_>, transport: Option<&Finding>, dips: bool) -> String {
     let (Some(ceiling), Some(busbw)) = (&context.ceiling, context.busbw()) else {
         return without_limit(context);
     };
@@ -105,7 +106,7 @@ fn limit(context: &Context<'_>, transport: Option<&Finding>) -> String {
         Bottleneck::SetBy { .. } if ceiling.attained.is_some() => as_attained(ceiling, busbw),
         Bottleneck::SetBy { resource } => match ceiling.crossed(*resource) {
             Some(crossed) if crossed.resource == Resource::NicSlot => slot(context, ceiling, crossed, busbw),
-            Some(crossed) => set_by(context, ceiling, crossed, busbw),
+            Some(crossed) => set_by(context, ceiling, crossed, busbw, dips),
             None => format!("The result is {of_limit} % of the limit."),
         },
         Bottleneck::Software => too_short(context, ceiling, busbw),
@@ -298,6 +299,7 @@ fn set_by(
     ceiling: &Ceiling,
     crossed: &CrossedResource,
     busbw: f64,
+    dips: bool,
 ) -> String {
     let (what, verb) = match crossed.resource {
         Resource::Nic => ("the NICs".to_owned(), "set"),
@@ -325,7 +327,9 @@ fn set_by(
     match context.judgement.rating {
         Some(Rating::At) => format!("{what} {verb} {limit}, and the result is at it: {share}."),
         Some(Rating::AsExpected) => {
-            format!("{what} {verb} {limit}: {share}{expected}. Nothing is wrong.")
+            // A dip is wrong at its sizes, whatever the largest size reaches.
+            let fine = if dips { "" } else { " Nothing is wrong." };
+            format!("{what} {verb} {limit}: {share}{expected}.{fine}")
         }
         Some(Rating::Healthy) => format!("{what} {verb} {limit}: {share}{expected}."),
         _ => format!("{what} {verb} {limit}: {share}{expected}. Something else costs the rest."),

@@ -106,7 +106,8 @@ pub(crate) fn hosts_of<'a>(devices: impl IntoIterator<Item = &'a Device>) -> Opt
 }
 
 /// The same of nccl-tests' list, which cuts a host's name at its first dot, so that 10.0.0.5 and 10.0.0.6 are both `10`. NCCL
-/// refuses two ranks on one GPU: a GPU that a name has twice in a run that measured is one of another host.
+/// refuses two ranks on one GPU: a GPU that such a name has twice in a run that measured is one of another host. Older
+/// lists have the bus alone (`0x01`), which GPUs in several PCI domains share: those tell nothing.
 pub(crate) fn hosts_of_cut_names<'a>(
     devices: impl IntoIterator<Item = &'a Device>,
 ) -> Option<usize> {
@@ -115,14 +116,15 @@ pub(crate) fn hosts_of_cut_names<'a>(
         let gpu = (device.device, device.address.as_str());
         *seen.entry(&device.host).or_default().entry(gpu).or_default() += 1;
     }
+    let is_cut = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     // Ranks on processors have no address of their own.
-    let is_gpu = |address: &str| !address.is_empty() && address != "0000:00:00";
-    let of_name = |gpus: &BTreeMap<(usize, &str), usize>| {
+    let is_gpu = |address: &str| address.contains(':') && address != "0000:00:00";
+    let of_name = |(name, gpus): (&&str, &BTreeMap<(usize, &str), usize>)| {
         let times =
             gpus.iter().filter(|((_, address), _)| is_gpu(address)).map(|(_, times)| *times);
-        times.max().unwrap_or(1)
+        times.max().filter(|_| is_cut(name)).unwrap_or(1)
     };
-    Some(seen.values().map(of_name).sum()).filter(|hosts| *hosts > 0)
+    Some(seen.iter().map(of_name).sum()).filter(|hosts| *hosts > 0)
 }
 
 #[cfg(test)]
@@ -149,6 +151,10 @@ mod tests {
             device("b", 0, "0000:41:00"),
         ];
         assert_eq!(hosts_of_cut_names(&plain), Some(2));
+        // Four GPUs of one host in four PCI domains, each the only one that its process sees.
+        let buses = ["0x01"; 4].map(|bus| device("nid006676", 0, bus));
+        assert_eq!(hosts_of_cut_names(&buses), Some(1));
+        assert_eq!(hosts_of_cut_names(&[device("10", 0, "0x01"), device("10", 0, "0x01")]), Some(1));
         let cores = [device("a", 0, "0000:00:00"), device("a", 0, "0000:00:00")];
         assert_eq!(hosts_of_cut_names(&cores), Some(1));
         assert_eq!(hosts_of_cut_names(&[]), None);
