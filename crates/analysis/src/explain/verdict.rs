@@ -71,8 +71,13 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
         (None, Some(Rating::Above | Rating::At | Rating::AsExpected | Rating::Healthy)) => {
             Verdict::Healthy
         }
-        // A log without any figure says what may be slow, and not that it is.
-        (None, None) if has_figures && worst(Severity::Slow).is_some() => Verdict::Slow,
+        // A log without any figure says what may be slow, and not that it is. Nor do a dip or samples that vary: they are
+        // beside many healthy results, and without a limit nobody knows whether this is one.
+        (None, None) if has_figures && findings.iter().any(loses_speed) => Verdict::Slow,
         (None, None) => Verdict::Unknown,
     }
+}
+
+fn loses_speed(finding: &Finding) -> bool {
+    finding.severity == Severity::Slow && !["dip", "unsteady"].contains(&&*finding.rule)
 }

@@ -13,6 +13,7 @@ mod differences;
 mod doctor;
 mod explain;
 mod explain_cases;
+mod explain_corpus;
 mod explain_fit;
 mod explain_paths;
 mod faults;

@@ -154,7 +154,10 @@ mod tests {
         // Four GPUs of one host in four PCI domains, each the only one that its process sees.
         let buses = ["0x01"; 4].map(|bus| device("nid006676", 0, bus));
         assert_eq!(hosts_of_cut_names(&buses), Some(1));
-        assert_eq!(hosts_of_cut_names(&[device("10", 0, "0x01"), device("10", 0, "0x01")]), Some(1));
+        assert_eq!(
+            hosts_of_cut_names(&[device("10", 0, "0x01"), device("10", 0, "0x01")]),
+            Some(1)
+        );
         let cores = [device("a", 0, "0000:00:00"), device("a", 0, "0000:00:00")];
         assert_eq!(hosts_of_cut_names(&cores), Some(1));
         assert_eq!(hosts_of_cut_names(&[]), None);
