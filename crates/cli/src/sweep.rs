@@ -132,7 +132,7 @@ pub(crate) fn measure(
         time: arguments.time,
     };
     let (begun, started) = (Instant::now(), busbw_store::local_time::now());
-    let mut progress = Progress::new(environments.len(), arguments.launches, told);
+    let mut progress = Progress::new(environments.len(), arguments.launches, arguments.time, told);
     let turns = turns::take(
         &job,
         environments,

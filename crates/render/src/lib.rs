@@ -19,6 +19,7 @@ mod osu;
 mod pairs;
 mod report_json;
 mod table;
+mod time_left;
 mod warnings;
 
 use std::io::{self, Write};
@@ -41,6 +42,7 @@ pub use nccl_report::{NcclReport, open as open_report};
 pub use osu::OsuTable;
 pub use pairs::PairsTable;
 pub use table::Table;
+pub use time_left::{Left, time_left};
 pub use warnings::{row_warnings, run_warnings};
 
 /// An output that follows a record as it grows.

@@ -5,6 +5,7 @@ mod ended;
 mod last_lines;
 mod launches;
 mod progress;
+mod remaining;
 mod stream;
 
 use std::{
@@ -20,11 +21,10 @@ use busbw_core::{
     plan::Plan,
     record::{LibraryFacts, Line, Row, Run},
 };
-use indicatif::ProgressBar;
 
 pub use ended::Ended;
 
-use self::{launches::over_launches, progress::progress_bar, stream::Stream};
+use self::{launches::over_launches, progress::Progress, stream::Stream};
 use crate::request::{Output, RecordPlace, Request};
 use busbw_core::exit::ExitError;
 use busbw_render as render;
@@ -54,7 +54,7 @@ pub struct Outputs {
     record_is_wanted: bool,
     /// Whether a file that the user named could not be written to its end.
     incomplete: bool,
-    progress: ProgressBar,
+    progress: Progress,
     preamble: Vec<String>,
     run: Option<Run>,
     /// Rows so far; only the shown ones once a row is final. Kept for the advice, not with `-N 0`.
@@ -121,7 +121,7 @@ impl Outputs {
     /// warning.
     pub fn open(request: &Request, id: &str) -> Result<Outputs> {
         let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
-        let progress = progress_bar(&request.plan);
+        let progress = Progress::new(&request.plan);
         Outputs::new(files, &request.plan, request.output, progress)
     }
 
@@ -132,12 +132,12 @@ impl Outputs {
     /// The thread for stdout cannot be started.
     pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
         // No progress bar: the other process's messages on our stderr would break it.
-        let outputs = Outputs::new(files, plan, output, ProgressBar::hidden())?;
+        let outputs = Outputs::new(files, plan, output, Progress::hidden(plan))?;
         outputs.warnings.iter().for_each(|warning| outputs.say(warning));
         Ok(Outputs { relayed: true, ..outputs })
     }
 
-    fn new(files: Files, plan: &Plan, output: Output, progress: ProgressBar) -> Result<Outputs> {
+    fn new(files: Files, plan: &Plan, output: Output, progress: Progress) -> Result<Outputs> {
         let Files { report, record, record_is_wanted, preamble, warnings } = files;
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match output {
@@ -203,29 +203,23 @@ impl Outputs {
         run.preamble.splice(0..0, std::mem::take(&mut self.preamble));
         self.record_line(&Line::Run(Box::new(run.clone())));
         self.run = Some(run.clone());
+        self.progress.ranks_are_ready();
         self.print(|output| output.run(&run))
     }
 
     /// Shows that a row is being measured.
-    pub fn progress(&self, index: u64, bytes: u64, launch: u32) {
-        if let Some(run) = &self.run {
-            let launches = run.plan.sampling.launches;
-            let which = if launches > 1 {
-                format!("launch {} of {launches}, ", launch + 1)
-            } else {
-                String::new()
-            };
-            self.progress.set_message(format!("{which}{} B", bytes));
-            let rows = self.progress.length().unwrap_or(0) / u64::from(launches.max(1));
-            self.progress.set_position(u64::from(launch) * rows + index);
-        }
+    pub fn progress(&self, bytes: u64, launch: u32) {
+        self.progress.row(bytes, launch);
     }
 
-    /// Shows the progress of a pass over pairs.
-    pub fn progress_of_passes(&self, bytes: u64, pass: u64, passes: u64) {
-        self.progress.set_length(passes);
-        self.progress.set_position(pass);
-        self.progress.set_message(format!("{bytes} B, all pairs"));
+    /// Shows that this share of the current row is measured.
+    pub fn progress_within(&self, share: f64) {
+        self.progress.within(share);
+    }
+
+    /// Shows the progress of a pass over all pairs.
+    pub fn progress_of_passes(&self, bytes: u64, done: u64, all: u64) {
+        self.progress.pairs_pass(bytes, done, all);
     }
 
     /// A library's report from one process.

@@ -12,7 +12,7 @@ use busbw_core::{
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
-use super::{RunError, Session, batch::BatchTimes, samples::Samples};
+use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Found, Operation, finish_all};
 
 /// The most wrong elements that a half lists in full.
@@ -21,6 +21,10 @@ const MAX_WRONG_LISTED: usize = 8;
 /// The most operations that are timed to learn how long one takes, if `PROBES_PER_ROW` of them fit
 /// into a row's time.
 const MAX_PROBES: u32 = 3;
+/// Batches that take at least this number of seconds are reported as they end.
+const MIN_REPORTED_BATCH_S: f64 = 0.25;
+/// The time of a check over that of a batch, roughly: it fills and verifies, and runs one operation.
+const CHECK_PER_BATCH: f64 = 0.5;
 /// See `MAX_PROBES`.
 const PROBES_PER_ROW: f64 = 40.0;
 
@@ -35,11 +39,12 @@ pub(super) struct WrongElements {
 }
 
 impl Session<'_> {
-    /// Measures one placement.
+    /// Measures one placement, which is the part of its row between these two shares of its work.
     pub(super) fn measure_half(
         &mut self,
         case: &Case,
         placement: Placement,
+        part: [f64; 2],
     ) -> Result<Half, RunError> {
         let checked = self.plan.check > 0
             && case.collective.moves_data()
@@ -73,6 +78,7 @@ impl Session<'_> {
                 .iter()
                 .filter_map(|d| Some((self.plan.process(*d), all.get(*d)?.iterations.clone())))
                 .collect();
+            self.report_share(part, batches.len(), least, spent / batches.len() as f64)?;
             if let Some(found) = found {
                 let name = format!("last timed iteration of batch {}", batches.len());
                 self.collect(&found, &name, &mut wrong_elements)?;
@@ -118,6 +124,22 @@ impl Session<'_> {
             latency,
             ..Half::default()
         })
+    }
+
+    /// Reports how much of a row is done after some batches of a placement. A report disturbs no short batch.
+    fn report_share(
+        &mut self,
+        [from, to]: [f64; 2],
+        batches: usize,
+        least: u32,
+        seconds: f64,
+    ) -> Result<(), RunError> {
+        if self.world.rank() != 0 || seconds < MIN_REPORTED_BATCH_S {
+            return Ok(());
+        }
+        let all = f64::from(least) + CHECK_PER_BATCH * f64::from(self.plan.checks(self.iterations));
+        let done = (batches as f64 / all).min(1.0);
+        self.report(Report::Within { share: from + (to - from) * done })
     }
 
     /// Whether the result of a batch is known. A graph in place that is launched again reduces its

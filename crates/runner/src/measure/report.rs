@@ -20,6 +20,11 @@ pub enum Report {
         /// Its requested size in bytes.
         bytes: u64,
     },
+    /// Part of the current row is measured.
+    Within {
+        /// The share of its work that is done, as far as that is known; between 0 and 1.
+        share: f64,
+    },
     /// A pass over the pairs of a row is about to begin.
     Pass {
         /// Rows begun before it in this launch.
@@ -109,6 +114,7 @@ mod tests {
             LibraryFacts::Nccl(Box::new(NcclFacts { dma_buf: 7, ..NcclFacts::default() }));
         for report in [
             Report::Progress { index: 3, bytes: 8 },
+            Report::Within { share: 0.25 },
             Report::Pass { index: 1, bytes: 8, pass: 0, passes: 2 },
             Report::Library(library),
             Report::Finished { peak_bytes: 1, gpu_memory: None },

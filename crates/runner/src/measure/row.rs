@@ -31,12 +31,14 @@ impl Session<'_> {
             self.report_waived(case, cycle, format!("in place: {reason}"))?;
             return Ok(0);
         }
+        let has_in_place = in_place_only || (!self.plan.latency && why_not.is_none());
+        let halves = if has_in_place && !in_place_only { 2.0 } else { 1.0 };
         let out_of_place = match in_place_only {
             true => None,
-            false => Some(self.measure_half(case, out)?),
+            false => Some(self.measure_half(case, out, [0.0, 1.0 / halves])?),
         };
-        let in_place = match in_place_only || (!self.plan.latency && why_not.is_none()) {
-            true => Some(self.measure_half(case, inside)?),
+        let in_place = match has_in_place {
+            true => Some(self.measure_half(case, inside, [1.0 - 1.0 / halves, 1.0])?),
             false => None,
         };
         let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();

@@ -62,7 +62,7 @@ impl Outputs {
         if matches!(ended.status, Status::Interrupted | Status::Failed) {
             let _ = self.show_unfinished_launches();
         }
-        self.progress.finish_and_clear();
+        self.progress.clear();
         let Some(run) = self.run.take() else {
             if let Some(message) = ended.message.as_ref().filter(|_| !self.told) {
                 self.say(message);

@@ -1,23 +1,117 @@
-//! The progress bar.
-//! Not rows: the bar is hidden while one is written.
+//! The progress line on a terminal: the share of time that has passed, the time left, the row under way.
+//! Not rows, and not the estimate (`remaining`).
 
-use busbw_core::{Benchmark, plan::Plan};
-use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-/// Hidden unless stderr is a terminal.
-pub(super) fn progress_bar(plan: &Plan) -> ProgressBar {
-    let each = (plan.sweeps().len() * plan.messaging.windows().count()) as u64;
-    let rows = plan.size_count().saturating_mul(each);
-    let bar = match plan.cycles {
-        0 => ProgressBar::new_spinner(),
-        cycles => {
-            let launches = u64::from(plan.sampling.launches);
-            ProgressBar::new(rows.saturating_mul(cycles).saturating_mul(launches))
+use busbw_core::{Benchmark, plan::Plan, quantity};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use super::remaining::Remaining;
+use busbw_render as render;
+
+/// How often the line is drawn: it goes on within a row, too.
+const DRAW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The line; nothing unless stderr is a terminal.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    began: Instant,
+    remaining: Arc<Mutex<Remaining>>,
+    launches: u32,
+    pairs: bool,
+}
+
+impl Progress {
+    /// For a run that begins now.
+    pub(super) fn new(plan: &Plan) -> Progress {
+        let remaining = Arc::new(Mutex::new(Remaining::of(plan)));
+        let began = Instant::now();
+        let bar = ProgressBar::new_spinner();
+        if !bar.is_hidden() {
+            let known = remaining.clone();
+            let left = move |_: &ProgressState, to: &mut dyn Write| {
+                let now = began.elapsed().as_secs_f64();
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                // A line that cannot be drawn is drawn the next time.
+                let _ = to.write_str(&render::time_left(now, known.left(now)));
+            };
+            let style = ProgressStyle::with_template("{spinner} {left}{wide_msg}");
+            bar.set_style(style.map_or_else(
+                |_| ProgressStyle::default_spinner(),
+                |style| style.with_key("left", left),
+            ));
+            bar.set_message(starting(plan));
+            bar.enable_steady_tick(DRAW_INTERVAL);
         }
-    };
-    let what = if plan.benchmark == Benchmark::Pairs { "pass" } else { "row" };
-    let style = ProgressStyle::with_template(&format!(
-        "{{spinner}} {{wide_bar}} {what} {{pos}} of {{len}}, {{msg}} ({{elapsed}}, left {{eta}})"
-    ));
-    style.map_or(bar.clone(), |style| bar.with_style(style))
+        let launches = plan.sampling.launches;
+        Progress { bar, began, remaining, launches, pairs: plan.benchmark == Benchmark::Pairs }
+    }
+
+    /// None at all.
+    pub(super) fn hidden(plan: &Plan) -> Progress {
+        let bar = ProgressBar::hidden();
+        let remaining = Arc::new(Mutex::new(Remaining::of(plan)));
+        Progress { bar, began: Instant::now(), remaining, launches: 1, pairs: false }
+    }
+
+    /// All ranks have joined.
+    pub(super) fn ranks_are_ready(&self) {
+        if !self.pairs {
+            self.bar.set_message("ranks are ready, before the first row");
+        }
+    }
+
+    /// A row of this size begins in this launch, counted from 0.
+    pub(super) fn row(&self, bytes: u64, launch: u32) {
+        let mut rows = (0, 0);
+        self.with(|remaining, now| {
+            remaining.row(bytes, now);
+            rows = remaining.rows();
+        });
+        let launch = match self.launches {
+            0 | 1 => String::new(),
+            launches => format!("launch {} of {launches}, ", launch + 1),
+        };
+        let of = if rows.1 > 0 { format!(" of {}", rows.1) } else { String::new() };
+        self.bar.set_message(format!("{launch}row {}{of}, {}", rows.0, quantity::bytes(bytes)));
+    }
+
+    /// This share of the current row is measured.
+    pub(super) fn within(&self, share: f64) {
+        self.with(|remaining, now| remaining.within(share, now));
+    }
+
+    /// A pass over all pairs begins, after `done` of `all`.
+    pub(super) fn pairs_pass(&self, bytes: u64, done: u64, all: u64) {
+        self.with(|remaining, now| remaining.pairs_pass(done, all, now));
+        let (pass, bytes) = (done + 1, quantity::bytes(bytes));
+        self.bar.set_message(format!("pass {pass} of {all} over all pairs, {bytes}"));
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Remaining, f64)) {
+        let now = self.began.elapsed().as_secs_f64();
+        change(&mut self.remaining.lock().unwrap_or_else(PoisonError::into_inner), now);
+    }
+
+    /// Runs `print` while the line is not drawn.
+    pub(super) fn suspend<R>(&self, print: impl FnOnce() -> R) -> R {
+        self.bar.suspend(print)
+    }
+
+    /// Removes the line.
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// What happens before ranks join.
+fn starting(plan: &Plan) -> String {
+    let ranks = plan.ranks();
+    let each = plan.buffer_bytes() as u64 * if plan.has_check_buffer() { 3 } else { 2 };
+    let bytes = quantity::bytes(each.saturating_mul(ranks as u64));
+    format!("{ranks} ranks start and allocate {bytes}")
 }

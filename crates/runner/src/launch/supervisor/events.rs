@@ -96,9 +96,10 @@ impl Launch<'_> {
             }
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
-                outputs.progress(index, bytes, self.launch);
+                outputs.progress(bytes, self.launch);
                 self.counters.before_row();
             }
+            Ok(Report::Within { share }) => outputs.progress_within(share),
             Ok(Report::Pass { index, bytes, pass, passes }) => {
                 if pass == 0 {
                     self.progress = (index, bytes);
