@@ -20,6 +20,7 @@ pub fn host_resources(arguments: &BenchArguments) -> HostResources {
     let now = jiff::Timestamp::now().as_nanosecond() as u64;
     HostResources {
         cores: machine::usable_cores().len(),
+        cores_of_parent: machine::cores_of_parent(),
         gpus: match moved_by(arguments) {
             None | Some(MovedBy::Nccl) => Gpus::find(arguments.nccl.as_deref()),
             Some(_) => Err(NOT_LOOKED_FOR.to_owned()),
@@ -50,6 +51,7 @@ pub fn assumed_host_resources(arguments: &BenchArguments) -> HostResources {
     let is_on_gpus = matches!(moved_by(arguments), None | Some(MovedBy::Nccl));
     HostResources {
         cores: ASSUMED_COUNT,
+        cores_of_parent: ASSUMED_COUNT,
         gpus: if is_on_gpus { Ok(gpus) } else { Err(NOT_LOOKED_FOR.to_owned()) },
         mpi: Ok(mpi::Libraries { mpi: nowhere(), gpus: Some(gpus_of_mpi) }),
         seed: 0,

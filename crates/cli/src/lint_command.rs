@@ -3,14 +3,14 @@
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, Read},
     path::Path,
 };
 
 use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
-    finding::{Finding, Severity},
+    finding::{Finding, Place, Severity},
 };
 
 use crate::options::LintArguments;
@@ -45,16 +45,15 @@ pub fn run(arguments: &LintArguments) -> Result<Exit> {
     for file in files {
         let text = read(file).map_err(|e| usage(format!("{e:#}")))?;
         let mut found = lint::lint_text(&text, &options);
-        for place in found.iter_mut().filter_map(|finding| finding.place.as_mut()) {
-            place.file = Some(file.to_string_lossy().into_owned());
+        for finding in &mut found {
+            let Some(place) = finding.place.take() else { continue };
+            let file = Some(file.to_string_lossy().into_owned());
+            *finding = finding.clone().place(Place { file, ..place });
         }
         wrong |= found.iter().any(|finding| finding.severity.is_wrong());
         answer(|out, colour| {
             if arguments.json {
                 return found.iter().try_for_each(|finding| json_line(out, finding));
-            }
-            if files.len() > 1 && !found.is_empty() {
-                writeln!(out, "{}", file.display())?;
             }
             findings(out, &found, colour)
         })?;

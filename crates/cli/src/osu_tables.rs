@@ -20,6 +20,7 @@ fn plan(line: &str) -> Plan {
     };
     let host_resources = HostResources {
         cores: 8,
+        cores_of_parent: 8,
         gpus: Err("none".to_owned()),
         mpi: Err("none".to_owned()),
         seed: 1,

@@ -10,6 +10,7 @@ mod interruption;
 mod launch;
 mod prepared;
 mod progress;
+mod readers;
 mod rows;
 mod table;
 mod turns;
@@ -59,7 +60,8 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     let prepared = Prepared::new(&arguments.turns)?;
     let names: Vec<&str> = environments.iter().map(|one| one.name.as_str()).collect();
     let baseline = baseline(arguments.turns.baseline.as_deref(), &names)?;
-    let findings = findings(&environments);
+    let mut findings = findings(&environments);
+    findings.extend(readers::remarks(prepared.plan(), &environments, prepared.is_elsewhere()));
     findings.iter().for_each(|finding| say(finding));
     let destination = Destination::find(&arguments.turns, &prepared, "sweep")?;
     let measured = measure(&arguments.turns, &prepared, &environments, &destination, findings)?;

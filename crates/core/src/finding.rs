@@ -96,8 +96,13 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
+        let file = self.file.as_deref().map(|file| if file == "-" { "<stdin>" } else { file });
+        // As compilers write it, and editors follow it.
+        match (file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}:{line}: ")?,
+            (Some(file), None) => write!(f, "{file}: ")?,
+            (None, Some(line)) => write!(f, "line {line}: ")?,
+            (None, None) => {}
         }
         f.write_str(&self.variable)?;
         if let Some(value) = &self.value {

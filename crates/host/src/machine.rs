@@ -22,7 +22,7 @@ use busbw_core::record::Machine;
 
 pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
-pub use cpu::{last_cache, near, processor_list, usable_cores};
+pub use cpu::{cores_of_parent, last_cache, near, processor_list, usable_cores};
 pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};

@@ -4,6 +4,7 @@
 use super::assignment::{self, Assignment, Form, is_name, is_ours};
 use super::document::{Document, Export, TypographicWord, VariableUse};
 use super::expansion::{self, Fallback};
+use super::launches::{exported, exports_all, launch};
 use super::perf;
 use super::tokens::{Position, Quoted, Tokens, Word};
 use super::vocabulary::{
@@ -74,6 +75,9 @@ impl<'d> Reader<'d> {
             Setting { form, command, counts_uses: counts_uses && !launches && run_at.is_none() };
         if launches {
             setting.form = Form::Reaching;
+        }
+        if launches && counts_uses {
+            self.document.launches.extend(launch(words, self.commands));
         }
         let ends = run_at.unwrap_or(words.len());
         self.settings(&words[..ends], head, setting, launches);
@@ -190,6 +194,8 @@ impl<'d> Reader<'d> {
     /// Names that the command itself gives a value: `for`, `read`, `export`, ...
     fn note_set(&mut self, words: &[Word<'_>], head_at: Option<usize>, head: &str) {
         let rest = head_at.map_or(&[][..], |at| &words[at + 1..]);
+        self.document.exported.extend(exported(head, rest));
+        self.document.opaque |= exports_all(head, rest);
         let mut set = |name: &str| {
             if let Some(name) = expansion::leading_name(name) {
                 self.document.set.insert(name.to_owned());

@@ -28,6 +28,22 @@ pub(crate) struct Export {
     pub(crate) name: String,
 }
 
+/// A command that starts ranks by mpirun or a name of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Launch {
+    pub(crate) line: u32,
+    /// Its number, as settings of its own have it.
+    pub(crate) command: u32,
+    /// Whether its options are those of Open MPI.
+    pub(crate) is_open_mpi: bool,
+    /// Whether it names several hosts, or a file of hosts.
+    pub(crate) has_hosts: bool,
+    /// Whether it may have options that are not in the text.
+    pub(crate) is_open: bool,
+    /// The names that -x passes on.
+    pub(crate) names: HashSet<String>,
+}
+
 /// The settings, uses and runs of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
@@ -38,6 +54,11 @@ pub(crate) struct Document {
     pub(crate) used: HashSet<String>,
     pub(crate) strange: Vec<TypographicWord>,
     pub(crate) runs: Vec<Run>,
+    pub(crate) launches: Vec<Launch>,
+    /// The names that a shell exports, with or without a value.
+    pub(crate) exported: HashSet<String>,
+    /// Whether a scheduler runs the text: it has a line such as `#SBATCH`.
+    pub(crate) scheduled: bool,
     /// Every shell variable that gets a value somewhere.
     pub(crate) set: HashSet<String>,
     /// Others may set variables too: the script sources a file, or is a template.

@@ -9,6 +9,7 @@ mod document;
 mod environment;
 mod expansion;
 mod known;
+mod launches;
 /// The nearest of several names.
 pub mod nearest;
 mod order;

@@ -1,10 +1,13 @@
 //! From a text to a document: which kind of text it is, and what its lines set.
 //! Not shell words (`commands`), and nothing is judged.
 
-use super::assignment;
+use super::assignment::{self, Form};
 use super::commands::Reader;
 use super::document::{Document, reaching};
 use super::yaml::{self, EntryForm};
+
+/// Bounds the search for uses of local variables.
+const MAX_LOCAL: usize = 200;
 
 impl Document {
     /// Reads a text of any of the supported kinds.
@@ -15,6 +18,17 @@ impl Document {
         let is_yaml = yaml::looks_like_yaml(text);
         let mut document = Document { opaque: is_yaml, ..Document::default() };
         Reader::new(&mut document).read(text);
+        document.scheduled = is_job(text);
+        let named =
+            |name: &str| text.contains(&format!("${name}")) || text.contains(&format!("${{{name}"));
+        let local = document
+            .assignments
+            .iter()
+            .filter(|setting| setting.form == Form::Local)
+            .take(MAX_LOCAL);
+        let used: Vec<String> =
+            local.map(|setting| setting.name.clone()).filter(|name| named(name)).collect();
+        document.used.extend(used);
         document.add_yaml(text);
         if is_yaml {
             // Prose in a description may be typeset as it likes.
@@ -58,6 +72,12 @@ impl Document {
             self.assignments.push(assignment);
         }
     }
+}
+
+/// Whether a scheduler reads directives of this text: Slurm, PBS, LSF, Grid Engine.
+fn is_job(text: &str) -> bool {
+    let directives = ["#SBATCH", "#PBS", "#BSUB", "#$ "];
+    text.lines().any(|line| directives.iter().any(|directive| line.starts_with(directive)))
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {

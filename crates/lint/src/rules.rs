@@ -3,13 +3,16 @@
 
 mod devices;
 mod exports;
+mod handed_on;
 mod names;
+mod not_exported;
 mod pairs;
 mod prefixes;
 mod releases;
 mod sockets;
 mod stray;
 mod test_options;
+mod transports;
 mod typography;
 mod unset;
 mod values;
@@ -36,6 +39,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
         }
         findings.extend(values::check(assignment));
         findings.extend(prefixes::check(assignment));
+        findings.extend(transports::check(assignment));
     }
     for view in views(document) {
         findings.extend(pairs::check(&view));
@@ -50,6 +54,8 @@ pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Find
     findings.extend(typography::check_words(document));
     findings.extend(unset::check(document));
     findings.extend(exports::check(document));
+    findings.extend(not_exported::check(document));
+    findings.extend(handed_on::check(document));
     findings.extend(test_options::check(document));
     for view in views(document) {
         findings.extend(sockets::check(&view));

@@ -179,7 +179,11 @@ fn lint_reads_files_and_stdin() {
         .unwrap();
     let found = busbw(&format!("lint {}", script.display()));
     assert_eq!(found.status.code(), Some(1));
-    assert!(text(&found.stdout).contains("line 1: NCCL_IMEX_ENABLE=1"), "{}", text(&found.stdout));
+    assert!(
+        text(&found.stdout).contains("job.sh:1: NCCL_IMEX_ENABLE=1"),
+        "{}",
+        text(&found.stdout)
+    );
     assert!(text(&found.stdout).contains("-n 100"), "{}", text(&found.stdout));
     let json = busbw(&format!("lint --json {}", script.display()));
     let found: Vec<Finding> =

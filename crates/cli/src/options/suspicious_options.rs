@@ -93,8 +93,13 @@ mod tests {
         };
         // Asked for, so that nothing is said about GPUs.
         arguments.backend = Some(BackendChoice::Host);
-        let host_resources =
-            HostResources { cores: 4, gpus: Err(String::new()), mpi: Err(String::new()), seed: 1 };
+        let host_resources = HostResources {
+            cores: 4,
+            cores_of_parent: 4,
+            gpus: Err(String::new()),
+            mpi: Err(String::new()),
+            seed: 1,
+        };
         plan(benchmark, style, &program, &arguments, &Environment::default(), &host_resources)
             .unwrap()
             .remarks

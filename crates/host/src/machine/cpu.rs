@@ -15,6 +15,13 @@ pub fn usable_cores() -> Vec<usize> {
     }
 }
 
+/// How many cores the process that started this one may use; 0 if the kernel does not say.
+pub fn cores_of_parent() -> usize {
+    let set = rustix::process::getppid()
+        .and_then(|parent| rustix::thread::sched_getaffinity(Some(parent)).ok());
+    set.map_or(0, |set| set.count() as usize)
+}
+
 /// Processors next to a PCI device, as the kernel lists them (`0-31,64-95`); `None` where it does
 /// not say.
 pub fn near(root: &Root, address: &str) -> Option<String> {

@@ -27,7 +27,8 @@ fn request_on(line: &str, gpus: usize) -> Result<Request, BadOption> {
         0 => Err("there is no driver".to_owned()),
         count => Ok(Gpus { count, memory: 1 << 34, libraries }),
     };
-    let host_resources = HostResources { cores: 8, gpus, mpi: Err("none".to_owned()), seed: 1 };
+    let host_resources =
+        HostResources { cores: 8, cores_of_parent: 8, gpus, mpi: Err("none".to_owned()), seed: 1 };
     let environment = Environment::default();
     options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
 }

@@ -157,8 +157,13 @@ pub(super) fn needed(asked: &Asked<'_>) -> Result<(), BadOption> {
     }
 }
 
-/// What to say when ranks share what they run on.
-pub(super) fn crowding(gpus: Option<&Gpus>, cores: usize, ranks: usize) -> Option<String> {
+/// What to say when ranks share what they run on; `is_bound` where a launcher has given this process its cores.
+pub(super) fn crowding(
+    gpus: Option<&Gpus>,
+    cores: usize,
+    is_bound: bool,
+    ranks: usize,
+) -> Option<String> {
     match gpus {
         Some(gpus) => (ranks > gpus.count).then(|| {
             format!(
@@ -170,9 +175,9 @@ pub(super) fn crowding(gpus: Option<&Gpus>, cores: usize, ranks: usize) -> Optio
             )
         }),
         None => (ranks > cores).then(|| {
-            format!(
-                "{ranks} ranks share the {cores} cores of this machine: times include waiting for a core"
-            )
+            let cores = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
+            let whose = if is_bound { "to which the launcher binds them" } else { "of this machine" };
+            format!("{ranks} ranks share the {cores} {whose}: times include waiting for a core")
         }),
     }
 }

@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::options::{self, Command, HostResources};
     use busbw_runner::backend::nccl::{Gpus, Libraries};
+    use busbw_runner::request::Request;
 
     fn gpus(count: usize) -> Result<Gpus, String> {
         let libraries = Libraries { amd: false, driver: "d".into(), nccl: "n".into() };
@@ -127,6 +128,16 @@ mod tests {
         more: &[(&str, &str)],
         gpus: Result<Gpus, String>,
     ) -> Result<Plan, BadOption> {
+        let mpi = Err(String::new());
+        let resources = HostResources { cores: 8, cores_of_parent: 8, gpus, mpi, seed: 1 };
+        request(line, more, &resources).map(|request| request.plan)
+    }
+
+    fn request(
+        line: &str,
+        more: &[(&str, &str)],
+        resources: &HostResources,
+    ) -> Result<Request, BadOption> {
         let words = line.split_whitespace().map(OsString::from);
         let Ok(Command::Bench { benchmark, style, program, arguments }) = options::parse(words)
         else {
@@ -142,10 +153,28 @@ mod tests {
         let environment = Environment::read(|name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         });
-        let mpi = Err(String::new());
-        let host_resources = HostResources { cores: 8, gpus, mpi, seed: 1 };
-        options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
-            .map(|request| request.plan)
+        options::plan(benchmark, style, &program, &arguments, &environment, resources)
+    }
+
+    #[test]
+    fn cores_that_the_launcher_gave_are_shared_by_ranks_of_one_process() {
+        let shared = |line: &str, cores, cores_of_parent| {
+            let (gpus, mpi) = (Err("none".to_owned()), Err(String::new()));
+            let resources = HostResources { cores, cores_of_parent, gpus, mpi, seed: 1 };
+            let remarks = request(line, &[], &resources).unwrap().remarks;
+            remarks.into_iter().find(|remark| remark.contains("share"))
+        };
+        assert_eq!(shared("busbw all_reduce --backend host", 1, 4), None);
+        assert!(
+            shared("busbw all_reduce --backend host", 1, 1)
+                .unwrap()
+                .contains("4 ranks share the one core of this machine")
+        );
+        let two = shared("busbw all_reduce -t 2 --backend host", 1, 4).unwrap();
+        assert!(
+            two.contains("2 ranks share the one core to which the launcher binds them"),
+            "{two}"
+        );
     }
 
     #[test]

@@ -100,7 +100,13 @@ mod tests {
             None if arguments.wants_gpus() => Err("there is no driver".to_owned()),
             gpus => Ok(Libraries { mpi: "m".into(), gpus }),
         };
-        let host_resources = HostResources { cores: 8, gpus: Err("none".to_owned()), mpi, seed: 1 };
+        let host_resources = HostResources {
+            cores: 8,
+            cores_of_parent: 8,
+            gpus: Err("none".to_owned()),
+            mpi,
+            seed: 1,
+        };
         options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
             .map(|request| request.plan)
     }

@@ -41,8 +41,13 @@ mod tests {
             panic!("{line} does not parse");
         };
         let none = || "there is none".to_owned();
-        let host_resources =
-            HostResources { cores: 4, gpus: Err(none()), mpi: Err(none()), seed: 1 };
+        let host_resources = HostResources {
+            cores: 4,
+            cores_of_parent: 4,
+            gpus: Err(none()),
+            mpi: Err(none()),
+            seed: 1,
+        };
         options::plan(
             benchmark,
             style,

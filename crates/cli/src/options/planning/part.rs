@@ -103,9 +103,16 @@ impl Part {
     }
 }
 
-/// The remark that ranks share what they run on. A launcher that a backend needs has assigned processors itself.
+/// The remark that ranks share what they run on. A launcher that a backend needs has assigned processors itself. One that
+/// binds has given this process cores of its own: its ranks alone share them.
 pub(super) fn crowding(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Option<String> {
-    let here = launcher::ranks_here(asked.environment.launched.as_ref(), ranks.each());
-    let crowding = gpus::crowding(ranks.gpus, asked.host_resources.cores, here);
+    let launched = asked.environment.launched.as_ref();
+    let resources = asked.host_resources;
+    let is_bound = launched.is_some() && resources.cores < resources.cores_of_parent;
+    let here = match ranks.gpus {
+        None if is_bound => ranks.each(),
+        _ => launcher::ranks_here(launched, ranks.each()),
+    };
+    let crowding = gpus::crowding(ranks.gpus, resources.cores, is_bound, here);
     crowding.filter(|_| !ranks.backend.spec().needs_launcher)
 }

@@ -50,6 +50,8 @@ impl From<BadOption> for ExitError {
 pub struct HostResources {
     /// Cores that this process may use.
     pub cores: usize,
+    /// Cores that the process that started this one may use: a launcher that binds has more than it gives.
+    pub cores_of_parent: usize,
     /// GPUs, or why there are none to use.
     pub gpus: Result<Gpus, String>,
     /// The MPI, or why there is none to use.

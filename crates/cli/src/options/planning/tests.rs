@@ -21,7 +21,8 @@ fn request_without_gpus(line: &str, environment: &Environment) -> Result<Request
     };
     arguments.complete(environment)?;
     let gpus = Err("there is no driver".to_owned());
-    let host_resources = HostResources { cores: 4, gpus, mpi: Err(String::new()), seed: 1 };
+    let host_resources =
+        HostResources { cores: 4, cores_of_parent: 4, gpus, mpi: Err(String::new()), seed: 1 };
     plan(benchmark, style, &program, &arguments, environment, &host_resources)
 }
 

@@ -71,12 +71,16 @@ fn wrong_case(word: &str) -> Finding {
 fn unknown(value: &str, words: &[&str]) -> Finding {
     let cause = format!("NCCL does not know '{value}' here");
     let upper = value.to_ascii_uppercase();
-    let near = words
-        .iter()
-        .find(|word| distance(&upper, &word.to_ascii_uppercase(), 2).is_some() && word.len() > 3);
-    let remedy = match near {
-        Some(word) => format!("did you mean {word}?"),
-        None => format!("use {}", either(words)),
+    // Two slips in a word of three letters make any other word of three letters.
+    let slips = |word: &str| {
+        distance(&upper, &word.to_ascii_uppercase(), if word.len() > 3 { 2 } else { 1 })
+    };
+    let least = words.iter().filter_map(|word| slips(word)).min();
+    let near: Vec<&str> =
+        words.iter().copied().filter(|word| least.is_some() && slips(word) == least).collect();
+    let remedy = match near.as_slice() {
+        [] => format!("use {}", either(words)),
+        near => format!("did you mean {}?", either(near)),
     };
     finding(Severity::Error, cause, remedy)
 }
@@ -102,7 +106,11 @@ mod tests {
             Some("did you mean INFO?")
         );
         assert_eq!(
-            check_one("9", &["A", "B"], true).unwrap().remedy.as_deref(),
+            check_one("NETS", &["NVLS", "NET", "INIT"], true).unwrap().remedy.as_deref(),
+            Some("did you mean NET?")
+        );
+        assert_eq!(
+            check_one("999", &["A", "B"], true).unwrap().remedy.as_deref(),
             Some("use A or B")
         );
     }
