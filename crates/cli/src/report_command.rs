@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::{options::ReportArguments, output_file};
+use crate::{options::ReportArguments, output_file, sources};
 use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
@@ -32,7 +32,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let found = |source: &PathBuf| -> PathBuf {
         // The id of a run in the data folder; what is none of these is refused where it is read.
         if source.exists() || source.as_os_str() == "-" {
-            return source.clone();
+            return sources::announced(source);
         }
         store::find(Some(source)).unwrap_or_else(|_| source.clone())
     };

@@ -1,4 +1,4 @@
-//! The last sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
+//! The evidence sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
 //! used, and the devices that counted bytes.
 //! It reports the counters and nothing more: neither whose bytes they are, nor paths that no device
 //! counts.
