@@ -10,8 +10,8 @@ use crate::schemas::SCHEMAS;
 /// Options of `busbw import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArguments {
-    /// Logs and reports of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, and folders of
-    /// them; `-` or nothing is stdin
+    /// Logs and reports of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, ids of runs, and folders of
+    /// files; `-` is stdin; without one, what is piped in, else the newest run
     #[arg(value_name = "FILE")]
     pub sources: Vec<PathBuf>,
     /// Print each run as a folded record {run, rows, end}, a line each
@@ -35,6 +35,16 @@ pub struct CompareArguments {
     /// Exit with 1, and name the points, where one is less than RATIO times as fast as the baseline
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub fail_below: Option<f64>,
+    /// Exit with 1 where a run reaches less than SHARE of what its hardware allows, such as 80%, and with 2 where that is
+    /// not known; the baseline is not judged, unless it is the only side
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "by")]
+    pub fail_below_limit: Option<f64>,
+    /// The machine, for its limit: a ready machine's name, or any file that busbw topo reads
+    #[arg(long, value_name = "NAME|FILE", requires = "fail_below_limit")]
+    pub machine: Option<String>,
+    /// Hosts, where neither the runs nor the machine say how many there were
+    #[arg(long, value_name = "N", requires = "fail_below_limit", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub nodes: Option<usize>,
     /// Show how the bus bandwidth keeps up with the number of ranks instead
     #[arg(long, value_name = "WHAT")]
     pub by: Option<By>,
@@ -59,6 +69,16 @@ fn ratio(text: &str) -> Result<f64, String> {
         return Ok(ratio);
     }
     Err(format!("{text} is no ratio: 0.95 fails what is more than 5 % slower"))
+}
+
+/// `80%` or `0.8`, as percent.
+fn share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no share of a limit such as 80% or 0.8");
+    let share: f64 = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse().map_err(|_| wrong())?,
+        None => text.parse::<f64>().map_err(|_| wrong())? * 100.0,
+    };
+    if share > 0.0 && share <= 100.0 { Ok(share) } else { Err(wrong()) }
 }
 
 /// Options of `busbw references`.
@@ -117,8 +137,9 @@ Examples:
   busbw compare nightly/monday nightly/tuesday --markdown
   busbw compare mine.log --with 8x-h200-nvlink
   busbw compare --last 2
+  busbw compare tonight.jsonl --fail-below-limit 80%
   busbw compare --by nodes 1node.log 2nodes.log 4nodes.log
-Exit codes: 0 compared, 1 the gate does not hold, or nothing was compared, 2 a side cannot be read";
+Exit codes: 0 compared, 1 a gate does not hold, or nothing was compared, 2 a side cannot be read, or --fail-below-limit finds no limit";
 
 const IMPORT_HELP: &str = "What is recognised is kept, what is not is counted and shown. Each bandwidth is computed again from size,
 time, collective and ranks; those that disagree, and a stated average that the rows do not give, are named.
