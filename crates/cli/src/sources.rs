@@ -34,7 +34,14 @@ pub fn find(words: &[PathBuf]) -> Result<Vec<PathBuf>> {
             false => store::find(None).map_err(usage)?,
         }]);
     }
-    words.iter().map(|word| find_one(word)).collect()
+    let mut paths = Vec::new();
+    for word in words {
+        match store::launches_of(word) {
+            Ok(launches) if !launches.is_empty() => paths.extend(launches),
+            _ => paths.push(find_one(word)?),
+        }
+    }
+    Ok(paths)
 }
 
 /// The path of one word, as [`find`] gives it.

@@ -113,6 +113,15 @@ pub struct ListArguments {
     /// Only runs that did not end well
     #[arg(long)]
     pub failed: bool,
+    /// One line for each launch of a sweep, instead of one for the sweep
+    #[arg(long)]
+    pub all: bool,
+    /// List the runs that began before this time (30d, 2026-11-01), and remove them with --yes; what is no record stays
+    #[arg(long, value_name = "TIME", conflicts_with = "newest")]
+    pub prune: Option<String>,
+    /// Remove what --prune lists
+    #[arg(long, requires = "prune")]
+    pub yes: bool,
     /// Only the newest N of these
     #[arg(short = 'n', long, value_name = "N")]
     pub newest: Option<usize>,
@@ -125,7 +134,8 @@ const LIST_HELP: &str = "A record that is damaged, or was cut, is listed as such
 Examples:
   busbw list --collective all_reduce -n 10
   busbw list --since 2026-11-01 --failed; busbw list --since 2d
-  busbw show ID; busbw compare ID ID; busbw compare --last 2";
+  busbw show ID; busbw compare ID ID; busbw compare --last 2
+  busbw list --prune 30d; busbw list --prune 30d --yes";
 
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
 are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
