@@ -20,6 +20,7 @@ mod placement;
 mod print;
 mod rules;
 mod sentence;
+mod summary;
 mod verdict;
 
 use std::cmp::Reverse;
@@ -38,6 +39,7 @@ pub use hypotheses::{Elsewhere, Hypotheses, Hypothesis};
 pub use limit::{Ceiling, CrossedResource, RateKind};
 pub use markdown::print_markdown;
 pub use print::{print, print_all};
+pub use summary::summary;
 pub use verdict::Verdict;
 
 use context::Context;

@@ -3,7 +3,9 @@
 
 mod differences;
 mod duplicate_files;
+mod headline;
 mod history;
+mod limit_gate;
 mod scaling;
 mod sides;
 mod table;
@@ -19,6 +21,7 @@ use serde::Serialize;
 use self::{
     differences::Difference,
     history::History,
+    limit_gate::LimitGate,
     sides::{Source, agree_on_ranks, resolve},
 };
 use crate::options::CompareArguments;
@@ -37,6 +40,8 @@ struct Outcome<'a> {
     comparisons: Vec<Against<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gate: Option<Gate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_gate: Option<LimitGate>,
 }
 
 /// One side against the baseline.
@@ -76,7 +81,13 @@ pub fn run(arguments: &CompareArguments) -> Result<Exit> {
     }
     agree_on_ranks(&mut sources).iter().for_each(|remark| print_remark(remark));
     let Some((baseline, candidates)) = sources.split_first() else { return Ok(Exit::Usage) };
-    let outcome = compared(baseline, candidates, arguments.fail_below);
+    // A lone side has nothing but its limit to be held against.
+    let judged = if candidates.is_empty() { &sources } else { candidates };
+    let limit_gate = arguments
+        .fail_below_limit
+        .map(|least| limit_gate::judge(least, arguments, judged))
+        .transpose()?;
+    let outcome = Outcome { limit_gate, ..compared(baseline, candidates, arguments.fail_below) };
     answer(|out, colour| match arguments.json {
         true => json_line(out, &outcome),
         false => table::print(out, &outcome, arguments.markdown, colour),
@@ -103,7 +114,7 @@ fn compared<'a>(
         })
         .collect();
     let gate = fail_below.map(|least| gate(least, baseline, &comparisons));
-    Outcome { compare_schema: SCHEMA, baseline, comparisons, gate }
+    Outcome { compare_schema: SCHEMA, baseline, comparisons, gate, limit_gate: None }
 }
 
 fn gate(least: f64, baseline: &Source, comparisons: &[Against<'_>]) -> Gate {
@@ -148,7 +159,10 @@ fn exit_code(outcome: &Outcome<'_>) -> Exit {
             exit = Exit::Internal;
         }
     }
-    exit
+    match (exit, outcome.limit_gate.as_ref().map(LimitGate::exit)) {
+        (Exit::Ok, Some(limit)) => limit,
+        (exit, _) => exit,
+    }
 }
 
 /// Prints the points that missed the gate, and those that are inconclusive.

@@ -8,13 +8,24 @@ use std::{
 
 use anyhow::Result;
 use busbw_core::exit::Exit;
-use busbw_core::printable::Printable;
+use busbw_core::{
+    environment::{RELAYED, SWEPT},
+    printable::Printable,
+};
 
-use crate::{options::ExplainArguments, ready_machines};
+use crate::{options::ExplainArguments, ready_machines, sources};
 use busbw_analysis::explain::{self, Explanation, Hardware};
 use busbw_core::exit::ExitError;
 use busbw_logs::import;
 use busbw_render::answer::{Out, answer, json_line};
+use busbw_runner::request::Summary;
+
+/// What says the last line of this process's own run. A sweep has a table for all its launches, and a relayed run's
+/// line is said where its record is.
+pub fn of_this_run() -> Option<Summary> {
+    let elsewhere = [SWEPT, RELAYED].iter().any(|name| std::env::var_os(name).is_some());
+    (!elsewhere).then_some(explain::summary)
+}
 
 /// Explains all sources together. A source that cannot be read is named on stderr and makes the exit
 /// code 2.
@@ -25,22 +36,18 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     if arguments.list_machines {
         return ready_machines::list(arguments.json);
     }
-    let stdin = Path::new("-").to_owned();
-    let sources = if arguments.sources.is_empty() {
-        std::slice::from_ref(&stdin)
-    } else {
-        &arguments.sources
-    };
-    if arguments.machine.as_deref() == Some("-") && sources.contains(&stdin) {
+    let on_stdin = arguments.sources.iter().any(|word| word.as_os_str() == "-");
+    if arguments.machine.as_deref() == Some("-") && (on_stdin || arguments.sources.is_empty()) {
         let text = "--machine - and the log cannot both be stdin: name a file for one of them";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
+    let sources = sources::find(&arguments.sources)?;
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
     let mut runs = Vec::new();
     let mut exit = Exit::Ok;
     let mut refused = Vec::new();
-    for source in sources {
+    for source in &sources {
         match import::read_path(source) {
             Ok(read) => {
                 remark(source, &read.lines);

@@ -1,16 +1,13 @@
 //! `busbw import`: reads logs and records of any program and prints their runs, as text or as folded records.
 //! Not the parsing (`busbw_logs::import`), and not the meaning of the figures (`busbw-analysis`).
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::io::{self, Write};
 
 use anyhow::Result;
 use busbw_core::exit::Exit;
 use busbw_logs::measurement::Folded;
 
-use crate::options::ImportArguments;
+use crate::{options::ImportArguments, sources};
 use busbw_core::{
     printable::{Printable, printable},
     quantity::count,
@@ -24,11 +21,8 @@ use busbw_render::answer::{Out, answer, json_line};
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(arguments: &ImportArguments) -> Result<Exit> {
-    let words = match arguments.sources.as_slice() {
-        [] => &[PathBuf::from("-")],
-        words => words,
-    };
-    let Found { files, virtual_folders } = import::find(words);
+    let words = sources::find(&arguments.sources)?;
+    let Found { files, virtual_folders } = import::find(&words);
     for folder in &virtual_folders {
         print_remark(&format!(
             "{} is skipped: it is a virtual file system; name a file in it to read it",

@@ -22,6 +22,7 @@ mod report_command;
 mod schema_command;
 mod schemas;
 mod show;
+mod sources;
 /// One job under several environments.
 pub mod sweep;
 mod topo;
@@ -79,6 +80,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
             .map_err(ExitError::from);
             let remarked = |mut request: Request| {
                 request.remarks.extend(lint_command::look_at_environment());
+                request.summary = explain_command::of_this_run();
                 request
             };
             match &environment.launched {

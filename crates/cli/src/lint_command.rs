@@ -3,21 +3,23 @@
 
 use std::{
     fs,
-    io::{self, Read},
-    path::Path,
+    io::{self, IsTerminal, Read},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
     finding::{Finding, Place, Severity},
+    record::Folded,
 };
 
-use crate::options::LintArguments;
+use crate::{options::LintArguments, sources};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
 use busbw_lint as lint;
 use busbw_lint::{Options, PREFIX_MATCH};
+use busbw_logs::measurement::version_text;
 use busbw_render::{
     answer::{answer, json_line},
     findings,
@@ -39,12 +41,23 @@ pub fn run(arguments: &LintArguments) -> Result<Exit> {
     };
     let options = Options { nccl_version };
     let stdin = Path::new("-").to_owned();
+    if arguments.files.is_empty() && io::stdin().is_terminal() {
+        let text = "there is nothing to check: name a script, an mpirun line in a file, or a run; `-` reads stdin";
+        return Err(usage(text.to_owned()).into());
+    }
     let files =
         if arguments.files.is_empty() { std::slice::from_ref(&stdin) } else { &arguments.files };
     let mut wrong = false;
     for file in files {
-        let text = read(file).map_err(|e| usage(format!("{e:#}")))?;
-        let mut found = lint::lint_text(&text, &options);
+        let mut found = match record(file) {
+            Some(path) => {
+                of_record(&store::read(&path?).map_err(|e| usage(e.to_string()))?, &options)
+            }
+            None => {
+                let text = read(&sources::announced(file)).map_err(|e| usage(format!("{e:#}")))?;
+                lint::lint_text(&text, &options)
+            }
+        };
         for finding in &mut found {
             let Some(place) = finding.place.take() else { continue };
             let file = Some(file.to_string_lossy().into_owned());
@@ -59,6 +72,31 @@ pub fn run(arguments: &LintArguments) -> Result<Exit> {
         })?;
     }
     Ok(if wrong { Exit::Internal } else { Exit::Ok })
+}
+
+/// The record that a word names: the id of a run, or a file of that kind.
+fn record(word: &Path) -> Option<Result<PathBuf>> {
+    if word.is_file() {
+        let named_so = word.extension().is_some_and(|extension| extension == "jsonl");
+        return (named_so && store::read(word).is_ok()).then(|| Ok(word.to_owned()));
+    }
+    if word == Path::new("-") || word.exists() {
+        return None;
+    }
+    // No id either: a file that cannot be read.
+    match sources::find_one(word) {
+        Ok(path) if path == word => None,
+        found => Some(found),
+    }
+}
+
+/// Findings about the settings that a record has, for the NCCL that the run had.
+fn of_record(record: &Folded, options: &Options) -> Vec<Finding> {
+    let [_, version] = record.run.nccl;
+    let ran = (version > 0).then(|| version_text(version).parse().ok()).flatten();
+    let options = Options { nccl_version: options.nccl_version.or(ran), ..options.clone() };
+    let settings = record.run.environment.iter();
+    lint::lint_environment(settings.map(|(name, value)| (name.as_str(), value.as_str())), &options)
 }
 
 /// A file's text, or stdin's for `-`; bytes that are no UTF-8 become replacement characters.

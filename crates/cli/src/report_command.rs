@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::{options::ReportArguments, output_file};
+use crate::{options::ReportArguments, output_file, sources};
 use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
@@ -32,9 +32,10 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     let found = |source: &PathBuf| -> PathBuf {
         // The id of a run in the data folder; what is none of these is refused where it is read.
         if source.exists() || source.as_os_str() == "-" {
-            return source.clone();
+            return sources::announced(source);
         }
-        store::find(Some(source)).unwrap_or_else(|_| source.clone())
+        let found = store::find_result(source).or_else(|_| store::find(Some(source)));
+        found.unwrap_or_else(|_| source.clone())
     };
     let newest = match arguments.sources.is_empty() {
         true => Some(store::find(None).map_err(|e| refuse(format!("{e:#}")))?),
@@ -56,7 +57,10 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
         Some(known) => report::redacted(report, &known)?,
         None => report,
     };
-    let page = report::page(&report)?;
+    let mut page = Vec::new();
+    // Names and settings may hold anything, and a page may be printed.
+    Printable::new(&mut page, false).write_all(report::page(&report)?.as_bytes())?;
+    let page = String::from_utf8(page)?;
     let bytes = page.len();
     output_file::write(output, &page, arguments.force)
         .map_err(|why| refuse(format!("cannot write the report: {why}")))?;

@@ -44,7 +44,8 @@ fn result(path: &Path) -> Option<Result<Outcome, String>> {
 /// The record cannot be found or read.
 pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| ExitError::new(Exit::Usage, format!("{e:#}"));
-    if let Some(result) = arguments.run.as_deref().and_then(result) {
+    let of_sweep = arguments.run.as_deref().and_then(|run| store::find_result(run).ok());
+    if let Some(result) = of_sweep.as_deref().or(arguments.run.as_deref()).and_then(result) {
         let outcome = result.map_err(|why| ExitError::new(Exit::Usage, why))?;
         if arguments.plot {
             let title = format!("{}, {}", outcome.program, outcome.on);

@@ -10,7 +10,7 @@ mod pairs;
 mod row;
 mod run;
 
-pub use bounds::MAX_RANKS;
+pub use bounds::{MAX_RANKS, MOST_BYTES, MOST_EVENTS, within};
 pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
 pub use figures::Figures;

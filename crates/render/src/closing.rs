@@ -1,4 +1,4 @@
-//! The last sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
+//! The evidence sentence on stderr: the transports that NCCL or MPI set up or the net plugin that was
 //! used, and the devices that counted bytes.
 //! It reports the counters and nothing more: neither whose bytes they are, nor paths that no device
 //! counts.
@@ -59,11 +59,12 @@ impl Closing {
         for device in counters {
             match device.kind {
                 DeviceKind::Gpu => {
-                    self.nvlink += device.of(Meaning::Sent).map(|(_, by)| by).sum::<u64>();
+                    let sent = device.of(Meaning::Sent).map(|(_, by)| by);
+                    self.nvlink = sent.fold(self.nvlink, u64::saturating_add);
                 }
                 kind => {
-                    *self.network.entry((kind, device.device.clone())).or_default() +=
-                        device.moved();
+                    let sum = self.network.entry((kind, device.device.clone())).or_default();
+                    *sum = sum.saturating_add(device.moved());
                 }
             }
         }

@@ -25,7 +25,7 @@ use busbw_core::{
 pub use ended::Ended;
 
 use self::{launches::over_launches, progress::Progress, stream::Stream};
-use crate::request::{Output, RecordPlace, Request};
+use crate::request::{Output, RecordPlace, Request, Summary};
 use busbw_core::exit::ExitError;
 use busbw_render as render;
 use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
@@ -57,18 +57,22 @@ pub struct Outputs {
     progress: Progress,
     preamble: Vec<String>,
     run: Option<Run>,
-    /// Rows so far; only the shown ones once a row is final. Kept for the advice, not with `-N 0`.
+    /// Rows so far; with `-N 0` those of the last cycle.
     rows: Vec<Row>,
     /// Rows of communicators that arrived before the other communicators' rows of the same index.
     waiting: Vec<Row>,
     totals: Totals,
     warnings: Vec<String>,
-    /// The libraries' reports and the devices' counts, for the closing sentence.
+    /// The libraries' reports and the devices' counts, for the evidence sentence.
     closing: Closing,
     /// Whether the reason for the end was printed already.
     told: bool,
     /// Whether the rows come from a process that prints its own messages on our stderr.
     relayed: bool,
+    /// The libraries' reports, for the last line.
+    libraries: Vec<LibraryFacts>,
+    /// What says the last line.
+    summary: Option<Summary>,
 }
 
 /// The files that the user requested, opened before anything is started, so that a bad path fails
@@ -122,7 +126,8 @@ impl Outputs {
     pub fn open(request: &Request, id: &str) -> Result<Outputs> {
         let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
         let progress = Progress::new(&request.plan);
-        Outputs::new(files, &request.plan, request.output, progress)
+        let outputs = Outputs::new(files, &request.plan, request.output, progress)?;
+        Ok(Outputs { summary: request.summary, ..outputs })
     }
 
     /// The outputs of rows that another process's record brings. That process prints its own
@@ -130,11 +135,16 @@ impl Outputs {
     ///
     /// # Errors
     /// The thread for stdout cannot be started.
-    pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
+    pub fn relayed(
+        files: Files,
+        plan: &Plan,
+        output: Output,
+        summary: Option<Summary>,
+    ) -> Result<Outputs> {
         // No progress bar: the other process's messages on our stderr would break it.
         let outputs = Outputs::new(files, plan, output, Progress::hidden(plan))?;
         outputs.warnings.iter().for_each(|warning| outputs.say(warning));
-        Ok(Outputs { relayed: true, ..outputs })
+        Ok(Outputs { relayed: true, summary, ..outputs })
     }
 
     fn new(files: Files, plan: &Plan, output: Output, progress: Progress) -> Result<Outputs> {
@@ -163,6 +173,8 @@ impl Outputs {
             closing: Closing::default(),
             told: false,
             relayed: false,
+            libraries: Vec::new(),
+            summary: None,
         })
     }
 
@@ -228,6 +240,9 @@ impl Outputs {
     /// Outputs that cannot be written.
     pub fn library(&mut self, said: LibraryFacts) -> Result<Flow> {
         self.closing.library(&said);
+        if self.summary.is_some() {
+            self.libraries.push(said.clone());
+        }
         let line = said.into();
         self.record_line(&line);
         self.print(|output| output.library(&line))
@@ -283,9 +298,11 @@ impl Outputs {
             render::row_warnings(&row).iter().for_each(|warning| self.say(warning));
         }
         let flow = self.print(|output| output.row(&row))?;
-        if !forever {
-            self.rows.push(row);
+        if forever {
+            let case = |row: &Row| (row.size, row.group, row.datatype, row.redop.clone(), row.root);
+            self.rows.retain(|earlier| case(earlier) != case(&row));
         }
+        self.rows.push(row);
         Ok(flow)
     }
 

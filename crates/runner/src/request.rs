@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 
-use busbw_core::{plan::Plan, record::Waiver};
+use busbw_core::{
+    plan::Plan,
+    record::{Folded, Waiver},
+};
 
 use crate::backend::Resources;
 
@@ -28,7 +31,13 @@ pub struct Request {
     pub json_report: Option<PathBuf>,
     /// Where the record goes: a path of the user's, the default place, or nowhere.
     pub record: RecordPlace,
+    /// What says the last line on stderr; none where another process says it.
+    pub summary: Option<Summary>,
 }
+
+/// Sums a run up in one line. The second argument is what its record is found by, if there is one. The judgement is
+/// `busbw-analysis`'s, which this crate does not use.
+pub type Summary = fn(Folded, Option<&str>) -> String;
 
 impl Request {
     /// A request for nothing but the plan: the table, and no record.
@@ -43,6 +52,7 @@ impl Request {
             output: Output::default(),
             json_report: None,
             record: RecordPlace::None,
+            summary: None,
         }
     }
 }

@@ -38,6 +38,42 @@ pub fn new_result_path(id: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{id}.json")))
 }
 
+/// The result of the sweep with this id, as `busbw list` shows it.
+///
+/// # Errors
+/// There is no data folder, or no such result.
+pub fn find_result(id: &Path) -> Result<PathBuf> {
+    let text = id.to_string_lossy();
+    if id.components().count() != 1 || sweep_of(&format!("{text}-1-1")) != Some(&*text) {
+        bail!("{text} is no id of a sweep");
+    }
+    let path = data_folder()?.join("sweeps").join(format!("{text}.json"));
+    if path.is_file() { Ok(path) } else { bail!("there is no result {}", path.display()) }
+}
+
+/// The records of the launches of a sweep, by its id.
+///
+/// # Errors
+/// There is no data folder.
+pub fn launches_of(sweep: &Path) -> Result<Vec<PathBuf>> {
+    let id = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let of_it = |path: &PathBuf| {
+        id(path).is_some_and(|id| sweep_of(&id).is_some_and(|of| Path::new(of) == sweep))
+    };
+    Ok(records()?.into_iter().filter(of_it).collect())
+}
+
+/// The id of the sweep whose launch a run was, by its own: DATE-TIME-sweep-PROGRAM-PROCESS-ENVIRONMENT-LAUNCH.
+pub fn sweep_of(run: &str) -> Option<&str> {
+    let ends: Vec<usize> = run.match_indices('-').map(|(at, _)| at).collect();
+    let mut words = run.split('-');
+    let command = words.nth(2)?;
+    let process = words.nth(1)?;
+    let is_sweep = matches!(command, "sweep" | "transports") && ends.len() >= 6;
+    let numbered = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    run.get(..*ends.get(4)?).filter(|_| is_sweep && numbered)
+}
+
 /// A path for the record of run `id`; creates its folder.
 ///
 /// # Errors
@@ -120,4 +156,20 @@ fn records() -> Result<Vec<PathBuf>> {
         .collect();
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_name_their_sweep() {
+        let sweep = "20261124-155647-sweep-all_reduce_perf-6590";
+        assert_eq!(sweep_of(&format!("{sweep}-1-2")), Some(sweep));
+        assert_eq!(sweep_of(&format!("{sweep}-ring-ll128-2")), Some(sweep));
+        for other in [sweep, "20261124-155647-all_reduce_perf-6590", "x", "a-b-sweep-d-e-1-1"] {
+            assert_eq!(sweep_of(other), None, "{other}");
+        }
+        assert!(find_result(Path::new("../sweeps/x")).is_err());
+    }
 }

@@ -31,31 +31,44 @@ impl Drop for Writer {
     }
 }
 
+/// Opens a file that its owner alone may read: a command line and an environment are nobody else's business. The second
+/// value is whether it is new.
+fn open_private(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    let (file, vacant) = match options.write(true).create_new(true).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            (options.create_new(false).create(true).truncate(true).open(path)?, false)
+        }
+        new => (new?, true),
+    };
+    // A file that was there keeps its mode otherwise. Not of devices such as /dev/null; and another owner's stays.
+    if file.metadata().is_ok_and(|of| of.is_file()) {
+        let _ = file.set_permissions(Permissions::from_mode(0o600));
+    }
+    Ok((file, vacant))
+}
+
+/// Writes a file that its owner alone may read.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    open_private(path)?.0.write_all(text)
+}
+
 impl Writer {
     /// Creates the file, before anything is measured: a path that cannot be written fails early.
     ///
     /// # Errors
     /// When it cannot be created.
     pub fn create(path: &Path) -> Result<Writer> {
-        let mut options = OpenOptions::new();
-        // A command line and an environment are in it, which are nobody else's business.
-        options.mode(0o600);
-        let (new, vacant) = match options.write(true).create_new(true).open(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                (options.create_new(false).create(true).truncate(true).open(path), false)
-            }
-            new => (new, true),
-        };
-        let file = new.with_context(|| {
+        let (file, vacant) = open_private(path).with_context(|| {
             format!(
                 "cannot write the record {}; choose another path with --record, or use --no-record",
                 path.display()
             )
         })?;
-        // A file that was there keeps its mode otherwise. Not of devices such as /dev/null; and another owner's stays.
-        if file.metadata().is_ok_and(|of| of.is_file()) {
-            let _ = file.set_permissions(Permissions::from_mode(0o600));
-        }
         Ok(Writer { file, path: path.to_owned(), vacant })
     }
 

@@ -297,7 +297,11 @@ pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
 }
 
 /// The mean of a figure over a row's valid placements.
-fn row_mean(run: &Measurement, row: &Row, of: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
+pub(super) fn row_mean(
+    run: &Measurement,
+    row: &Row,
+    of: impl Fn(&Figures) -> Option<f64>,
+) -> Option<f64> {
     let values: Vec<f64> = run.halves(row).filter_map(|(_, half)| of(half)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -310,7 +314,10 @@ fn precise(run: &Measurement, row: &Row) -> Option<f64> {
 }
 
 fn measured_figure(run: &Measurement) -> Option<Measured> {
-    let speeds = || run.rows.iter().filter_map(|row| Some((row, row_speed(run, row)?)));
+    let has_speed = run.test.figure != Figure::Latency;
+    let speeds = || {
+        run.rows.iter().filter(|_| has_speed).filter_map(|row| Some((row, row_speed(run, row)?)))
+    };
     let best = |a: &(&Row, f64), b: &(&Row, f64)| a.1.total_cmp(&b.1);
     let largest = run.rows.iter().map(|row| row.size).max()?;
     let best_large =

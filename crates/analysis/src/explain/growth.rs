@@ -1,7 +1,7 @@
 //! Whether the largest size still gains bandwidth: no limit is reached then, and none can be blamed.
 //! Not the limit (`limit`), and not the finding about it (`rules::not_there_yet`).
 
-use busbw_logs::measurement::Measurement;
+use busbw_logs::measurement::{Figure, Measurement};
 
 use super::context::row_speed;
 
@@ -22,6 +22,9 @@ pub(super) struct Growth {
 /// The growth at the end of a run, where the largest size is also the fastest and gains more than 5 % a
 /// doubling. One size has no growth, whatever its bandwidth.
 pub(super) fn growing(run: &Measurement) -> Option<Growth> {
+    if run.test.figure == Figure::Latency {
+        return None;
+    }
     let rows = run.rows.iter().filter(|row| row.size > 0);
     let speeds: Vec<(u64, f64)> =
         rows.filter_map(|row| Some((row.size, row_speed(run, row)?))).collect();

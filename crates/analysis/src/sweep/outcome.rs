@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use busbw_core::record::{MOST_BYTES, MOST_EVENTS, within};
 use busbw_stats::{Comparison, Interval, Rule, compare};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,11 @@ pub const RESULT_FILE: &str = "result.json";
 
 /// Version of this form. Since 2 evidence has `support` and `detail`; older names are still read.
 pub const SCHEMA: u32 = 2;
+
+/// The most launches of a sweep.
+const MAX_LAUNCHES: u64 = 1 << 20;
+/// The longest time of a sweep or an operation, seconds: 30 years.
+const MOST_SECONDS: f64 = 1e9;
 
 /// What a cell of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -219,7 +225,45 @@ pub fn read(text: &str) -> Result<Outcome, String> {
     {
         return Err("its cells and its environments do not fit together".to_owned());
     }
+    outcome.check()?;
     Ok(outcome)
+}
+
+impl Outcome {
+    /// Whether every number is possible: the file may come from anybody.
+    fn check(&self) -> Result<(), String> {
+        within("launches", u64::from(self.launches), 0, MAX_LAUNCHES)?;
+        seconds("took_s", self.took_s)?;
+        seconds("time_limit_s", self.time_limit_s.unwrap_or(0.0))?;
+        for tried in &self.environments {
+            within("environments.launches", tried.launches as u64, 0, MAX_LAUNCHES)?;
+            let moved = tried.transport.iter().filter_map(|transport| transport.moved.as_ref());
+            for moved in moved {
+                within("transport.moved.nvlink", moved.nvlink.unwrap_or(0), 0, MOST_EVENTS)?;
+                for bytes in moved.network.values() {
+                    within("transport.moved.network", *bytes, 0, MOST_EVENTS)?;
+                }
+            }
+        }
+        for row in &self.rows {
+            within("rows.size", row.size, 0, MOST_BYTES)?;
+            for cell in row.cells.iter().flatten() {
+                within("rows.cells.batches", cell.batches as u64, 0, MOST_EVENTS)?;
+                for us in cell.launches_us.iter().chain([&cell.time_us]) {
+                    seconds("rows.cells.time_us", us / 1e6)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what is no duration, by its field's name.
+fn seconds(field: &str, value: f64) -> Result<(), String> {
+    if (0.0..=MOST_SECONDS).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{field} is {value:e} s, and 0 to {MOST_SECONDS:e} s is possible"))
 }
 
 #[cfg(test)]

@@ -97,6 +97,57 @@ fn launches_decide_and_a_gate_names_what_is_slower() {
     assert!(markdown.contains("| 64MiB | out | "), "{markdown}");
 }
 
+/// The first line says where a side is faster, and small sizes are times.
+#[test]
+fn a_summary_comes_first_and_small_sizes_have_times() {
+    let home = home();
+    launches(home.path(), "before", 1.0);
+    launches(home.path(), "after", 1.25);
+    let compared = text(&busbw(home.path(), &["compare", "before", "after"]).stdout);
+    let second = compared.lines().nth(1).unwrap_or_default().to_owned();
+    assert_eq!(second, "# all_reduce float sum, 8 ranks: B is 20.0 % slower at all sizes");
+    let small = log(8, [400.0, 800.0]).replace("67108864 16777216", "1024 256");
+    fs::write(home.path().join("small"), small).expect("a log");
+    let one = text(&busbw(home.path(), &["compare", "small", "small"]).stdout);
+    let row = one.lines().find(|line| line.trim_start().starts_with("1KiB")).expect("a row");
+    assert!(row.contains("400 us"), "{row}");
+    let large = one.lines().find(|line| line.trim_start().starts_with("128MiB")).expect("a row");
+    assert!(!large.contains(" us"), "{large}");
+}
+
+/// A share of the limit as a gate: passed, missed, and never passed where no limit is known.
+#[test]
+fn a_gate_on_the_limit_passes_only_what_has_one() {
+    let home = home();
+    fs::write(home.path().join("run"), log(8, [400.0, 800.0])).expect("a log");
+    let gate = |least: &str, more: &[&str]| {
+        let words = [&["compare", "run", "--fail-below-limit", least], more].concat();
+        busbw(home.path(), &words)
+    };
+    // 293.6 GB/s of 8 H100: the sizes are too few to say that it grows no more, the share is known.
+    let h100 = ["--machine", "dgx-h100", "--nodes", "1"];
+    let passed = gate("10%", &h100);
+    assert_eq!(passed.status.code(), Some(0), "{}", text(&passed.stderr));
+    assert!(text(&passed.stdout).contains("limit, 10.0 % wanted: passed: "), "{passed:?}");
+    let missed = gate("0.99", &h100);
+    assert_eq!(missed.status.code(), Some(1), "{}", text(&missed.stderr));
+    assert!(text(&missed.stderr).contains("below 99.0 % of the limit: run: "), "{missed:?}");
+    let json = gate("99%", &[&h100[..], &["--json"]].concat());
+    let json: serde_json::Value = text(&json.stdout).parse().expect("JSON");
+    assert_eq!(json["limit_gate"]["held"], false);
+    assert_eq!(json["limit_gate"]["runs"][0]["state"], "below");
+
+    // An unknown limit is an error, whatever is wanted.
+    let cards = log(8, [400.0, 800.0]).replace("NVIDIA H100", "A card of tomorrow");
+    fs::write(home.path().join("run"), cards).expect("a log");
+    let unknown = gate("1%", &[]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown.stdout));
+    assert!(text(&unknown.stderr).contains("no limit is known, so it cannot pass"), "{unknown:?}");
+    for wrong in ["0", "101%", "much", "-5%", "80"] {
+        assert_eq!(gate(wrong, &[]).status.code(), Some(2), "{wrong}");
+    }
+}
+
 #[test]
 fn one_launch_a_side_tells_nothing_and_nothing_compared_fails() {
     let home = home();
@@ -307,9 +358,7 @@ fn references_are_there_and_the_nearest_is_taken() {
     assert_eq!(json.lines().count(), 12);
     let with = busbw(home.path(), &["compare", "mine", "--with", "8x-h800"]);
     assert_eq!(with.status.code(), Some(0), "{}", text(&with.stderr));
-    assert!(
-        text(&with.stdout).starts_with("# busbw compare\n# A 8x-h800-nvlink: all_reduce, 8 ranks")
-    );
+    assert!(text(&with.stdout).contains("\n# A 8x-h800-nvlink: all_reduce, 8 ranks"));
     let nearest = busbw(home.path(), &["compare", "mine"]);
     assert!(text(&nearest.stderr).contains("none has the same GPU"), "{}", text(&nearest.stderr));
     let unknown = busbw(home.path(), &["compare", "mine", "--with", "9x"]);
@@ -374,4 +423,120 @@ fn past_runs_are_listed_and_a_damaged_one_breaks_nothing() {
     let id = one["id"].as_str().expect("an id");
     assert_eq!(busbw(home.path(), &["show", id]).status.code(), Some(0));
     assert_eq!(text(&busbw(home.path(), &["list", "-n", "1"]).stdout).lines().count(), 2);
+}
+
+/// The launches of a sweep are one line, whose id other commands take; times of latency tests are times.
+#[test]
+fn a_sweep_is_one_line_of_the_list() {
+    let home = home();
+    let words = ["sweep", "-x", "A=1,2", "--launches", "2", "all_reduce", "--backend", "fake"];
+    let words = [&words[..], &["-g", "2", "-b", "8", "-e", "64"]].concat();
+    assert_eq!(busbw(home.path(), &words).status.code(), Some(0));
+    let latency = ["latency", "--backend", "host", "-b", "8", "-e", "64", "--batches", "5"];
+    assert_eq!(busbw(home.path(), &latency).status.code(), Some(0));
+    let table = text(&busbw(home.path(), &["list"]).stdout);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[1].contains("ok; sweep, 4 launches") && lines[1].contains(" fake "), "{table}");
+    assert!(lines[2].contains(" us ") && !lines[2].contains("GB/s"), "{table}");
+    assert_eq!(text(&busbw(home.path(), &["list", "--all"]).stdout).lines().count(), 6);
+    let sweep = lines[1].split_whitespace().last().expect("an id");
+    let shown = busbw(home.path(), &["show", sweep]);
+    assert!(text(&shown.stdout).contains("fastest"), "{}", text(&shown.stderr));
+    let explained = busbw(home.path(), &["explain", sweep]);
+    assert_eq!(text(&explained.stdout).matches("all_reduce, 2 ranks").count(), 4);
+    let report = busbw(home.path(), &["report", sweep, "-o", "page.html"]);
+    assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
+    // Its result is its owner's alone, as records are.
+    use std::os::unix::fs::PermissionsExt;
+    for folder in ["busbw/sweeps", "busbw/runs"] {
+        for file in fs::read_dir(home.path().join(folder)).expect("a folder") {
+            let mode = file.expect("a file").metadata().expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{folder}");
+        }
+    }
+}
+
+/// Old runs go, and only runs, and only when asked twice.
+#[test]
+fn only_old_records_are_pruned_and_only_when_confirmed() {
+    let home = home();
+    for words in [
+        &["all_reduce", "--backend", "fake", "-g", "2", "-b", "8", "-e", "8"][..],
+        &[
+            "sweep",
+            "-x",
+            "A=1,2",
+            "--launches",
+            "1",
+            "all_reduce",
+            "--backend",
+            "fake",
+            "-g",
+            "2",
+            "-b",
+            "8",
+            "-e",
+            "8",
+        ],
+    ] {
+        assert_eq!(busbw(home.path(), words).status.code(), Some(0));
+    }
+    let (runs, sweeps) = (home.path().join("busbw/runs"), home.path().join("busbw/sweeps"));
+    let files = |folder: &Path| {
+        let mut all: Vec<PathBuf> = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("a file").path())
+            .collect();
+        all.sort();
+        all
+    };
+    let mine = files(&runs);
+    let old = fs::read_to_string(&mine[0]).expect("a record");
+    let today = old.split("\"started\":\"").nth(1).expect("a start")[..10].to_owned();
+    // An old one, one that may still run, and what is no record of ours.
+    let aged = old.replace(&format!("\"started\":\"{today}"), "\"started\":\"2020-01-01");
+    let open: String = aged
+        .lines()
+        .filter(|l| !l.contains("\"kind\":\"end\""))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    for (name, content) in [
+        ("20200101-a", &aged),
+        ("20200101-open", &open),
+        ("20200101-junk", &"no record\n".to_owned()),
+    ] {
+        fs::write(runs.join(format!("{name}.jsonl")), content).expect("a file");
+    }
+    fs::write(runs.join("notes.txt"), "mine").expect("a file");
+    fs::write(home.path().join("elsewhere.jsonl"), &aged).expect("a file");
+    std::os::unix::fs::symlink(
+        home.path().join("elsewhere.jsonl"),
+        runs.join("20200101-link.jsonl"),
+    )
+    .expect("a link");
+    let before = files(&runs);
+
+    let dry = busbw(home.path(), &["list", "--prune", "30d"]);
+    assert_eq!(dry.status.code(), Some(0));
+    assert!(text(&dry.stderr).contains("would remove 1 run in 1 file"), "{}", text(&dry.stderr));
+    assert!(text(&dry.stdout).contains("20200101-a"), "{}", text(&dry.stdout));
+    assert_eq!(files(&runs), before);
+    let done = busbw(home.path(), &["list", "--prune", "30d", "--yes"]);
+    assert!(text(&done.stderr).contains("removed 1 run in 1 file"), "{}", text(&done.stderr));
+    let gone = runs.join("20200101-a.jsonl");
+    assert_eq!(files(&runs), before.into_iter().filter(|path| *path != gone).collect::<Vec<_>>());
+    assert!(home.path().join("elsewhere.jsonl").is_file());
+
+    // A sweep goes with its result.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(files(&sweeps).len(), 1);
+    let all = busbw(home.path(), &["list", "--prune", "1s", "--yes"]);
+    assert!(text(&all.stderr).contains("removed 2 runs in 4 files"), "{}", text(&all.stderr));
+    assert!(files(&sweeps).is_empty());
+    for left in ["20200101-open.jsonl", "20200101-junk.jsonl", "20200101-link.jsonl", "notes.txt"] {
+        assert!(runs.join(left).exists(), "{left}");
+    }
+    assert_eq!(busbw(home.path(), &["list", "--yes"]).status.code(), Some(2));
+    assert_eq!(busbw(home.path(), &["list", "--prune", "soon"]).status.code(), Some(2));
 }

@@ -19,6 +19,7 @@ mod explain_paths;
 mod faults;
 mod golden;
 mod import;
+mod last_line;
 mod launching;
 mod nccl;
 mod net;

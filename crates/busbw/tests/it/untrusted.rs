@@ -168,9 +168,26 @@ fn no_number_and_no_string_of_a_record_does_harm() {
             }
         }
     }
+    // The data folder is read as a whole: whoever writes there must not break its list.
+    let runs = folder.path().join("busbw/runs");
+    fs::create_dir_all(&runs).unwrap();
+    for batch in files.chunks(BATCH) {
+        for (_, path) in batch {
+            fs::hard_link(path, runs.join(path.file_name().unwrap())).unwrap();
+        }
+        for words in ["list", "list --json", "list --all --failed", "list --prune 1d"] {
+            let why = wrong(&read(words, &[], folder.path()));
+            failures.extend(why.map(|why| {
+                format!("{words}: {} to {}: {why}", batch[0].0, batch[batch.len() - 1].0)
+            }));
+        }
+        fs::remove_dir_all(&runs).unwrap();
+        fs::create_dir(&runs).unwrap();
+    }
     for (at, (name, path)) in files.iter().enumerate().step_by(17) {
         let words =
-            ["show", "show --csv", "show --json", "show --plot", "topo", "compare"][at / 17 % 6];
+            ["show", "show --csv", "show --json", "show --plot", "topo", "compare", "report -o -"]
+                [at / 17 % 7];
         let (_, other) = &files[0];
         let pair = [path.clone(), other.clone()];
         let count = if words == "compare" { 2 } else { 1 };
@@ -181,6 +198,77 @@ fn no_number_and_no_string_of_a_record_does_harm() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), files.len(), failures.join("\n"));
     let limit = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 30 });
     assert!(begun.elapsed() < limit, "{:?}", begun.elapsed());
+}
+
+/// The result of a sweep as it is written: `report` knows one by its first key, and `Value` sorts them.
+fn schema_first(text: &str) -> String {
+    let (key, rest) = ("\"sweep_schema\":2", text.replacen(",\"sweep_schema\":2", "", 1));
+    if rest.len() == text.len() { rest } else { rest.replacen('{', &format!("{{{key},"), 1) }
+}
+
+/// What `import --json` wrote and results of sweeps come from outside, too.
+#[test]
+fn no_number_of_an_imported_run_or_of_a_sweep_does_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let log = read("import --json", &[stored.join("explain/made-up-rtx4090-roce-5.81.txt")], home);
+    let gpu = read("import --json", &[stored.join("records/gpu-all_reduce.jsonl")], home);
+    let sweep = read(
+        "sweep -x BUSBW_X=1,2 --launches 2 --baseline 1 --json --no-record all_reduce --backend fake -g 2 -b 8 -e 64",
+        &[],
+        home,
+    );
+    let reading: [(&Output, &[&str]); 3] = [
+        (&log, &["import --json", "explain -v", "compare", "report -o -"]),
+        (&gpu, &["import", "explain", "explain --markdown", "report -o -"]),
+        (&sweep, &["show", "show --csv", "show --json", "show --plot", "report -o -"]),
+    ];
+    let step = if cfg!(debug_assertions) { 7 } else { 1 };
+    let mut failures = Vec::new();
+    for (of, (source, commands)) in reading.iter().enumerate() {
+        assert!(source.status.success(), "{}", String::from_utf8_lossy(&source.stderr));
+        let text = String::from_utf8(source.stdout.clone()).unwrap();
+        let extension = if of == 2 { "json" } else { "jsonl" };
+        for (number, (name, text)) in mutants(&text).into_iter().enumerate().step_by(step) {
+            let path = home.join(format!("{of}-{number}.{extension}"));
+            fs::write(&path, schema_first(&text)).unwrap();
+            let words = commands[number / step % commands.len()];
+            let files = vec![path; if words == "compare" { 2 } else { 1 }];
+            let why = wrong(&read(words, &files, home));
+            failures.extend(why.map(|why| format!("{words}: {name}: {why}")));
+        }
+    }
+    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
+
+    // By the field's name.
+    let refused = |text: String, field: &str, value: Value, extension: &str, command: &str| {
+        let mut json: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        *json.pointer_mut(field).unwrap() = value;
+        let path = home.join(format!("absurd.{extension}"));
+        fs::write(&path, schema_first(&format!("{json}\n"))).unwrap();
+        let output = read(command, std::slice::from_ref(&path), home);
+        assert_eq!(output.status.code(), Some(2), "{field}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let imported = String::from_utf8(gpu.stdout).unwrap();
+    for (field, name) in [("/run/ranks/value", "run.ranks.value"), ("/rows/0/size", "rows.size")] {
+        for command in ["import", "explain", "report -o -", "compare"] {
+            let said = refused(imported.clone(), field, json!(1_u64 << 63), "jsonl", command);
+            assert!(said.contains(&format!("{name} is 9223372036854775808")), "{said}");
+        }
+    }
+    let result = String::from_utf8(sweep.stdout).unwrap();
+    for (field, name) in
+        [("/rows/0/size", "rows.size"), ("/environments/0/launches", "environments.launches")]
+    {
+        for command in ["show", "report -o -"] {
+            let said = refused(result.clone(), field, json!(1_u64 << 63), "json", command);
+            assert!(said.contains(&format!("{name} is 9223372036854775808")), "{said}");
+        }
+    }
+    let said = refused(result, "/took_s", json!(1e308), "json", "show");
+    assert!(said.contains("took_s is 1e308 s"), "{said}");
 }
 
 /// A count that no run has is refused by its field's name.

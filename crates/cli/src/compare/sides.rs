@@ -12,7 +12,7 @@ use busbw_logs::measurement::Measurement;
 use serde::Serialize;
 
 use crate::compare::duplicate_files::Copies;
-use crate::options::CompareArguments;
+use crate::{options::CompareArguments, sources};
 use busbw_analysis::references;
 use busbw_core::printable::Printable;
 use busbw_core::quantity::{count, list};
@@ -97,6 +97,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
         sources.insert(0, reference(name)?);
     } else if let [only] = sources.as_slice()
         && arguments.by.is_none()
+        && (arguments.fail_below_limit.is_none() || arguments.fail_below.is_some())
     {
         let Some((nearest, likeness)) = references::nearest(&only.runs) else {
             bail!(
@@ -122,6 +123,7 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
 
 fn read(word: &Path) -> Result<Source> {
     let text = word.to_string_lossy();
+    sources::announced(word);
     if !word.exists() && text != "-" {
         if references::find(&text).is_some() {
             return reference(&text);

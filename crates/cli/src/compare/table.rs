@@ -7,15 +7,22 @@ use std::{
 };
 
 use busbw_analysis::comparison::{Basis, Matched, Point};
+use busbw_logs::measurement::Figure;
 use busbw_stats::Verdict;
 
-use super::{Against, Outcome, sides::Source};
+use super::{
+    Against, Outcome,
+    headline::{headlines, spread},
+    sides::Source,
+};
 use busbw_core::{
     columns::aligned,
     printable::printable,
     quantity::{bytes, count, rate, time},
 };
 
+/// Up to this size the time of an operation is shown, not its bandwidth: starting it is most of that.
+const MAX_TIMED_BYTES: u64 = 32 << 10;
 /// Maximum of points and tables that are listed by name.
 const MAX_LISTED: usize = 3;
 
@@ -30,6 +37,15 @@ pub(super) fn print(
     if !markdown {
         writeln!(out, "# busbw compare")?;
     }
+    for (number, one) in outcome.comparisons.iter().enumerate() {
+        for line in headlines(&one.matching.rows, &letter(number + 1)) {
+            let line = printable(&line);
+            match markdown {
+                true => writeln!(out, "**{line}**\n")?,
+                false => writeln!(out, "# {line}")?,
+            }
+        }
+    }
     let head =
         |side: &Source| printable(&format!("{}: {}", side.side.name, side.about)).into_owned();
     writeln!(out, "{prefix}A {}", head(outcome.baseline))?;
@@ -41,6 +57,9 @@ pub(super) fn print(
     }
     for (number, one) in outcome.comparisons.iter().enumerate() {
         against(out, one, &letter(number + 1), markdown, colour)?;
+    }
+    if let Some(gate) = &outcome.limit_gate {
+        gate.print(out, prefix)?;
     }
     Ok(())
 }
@@ -112,7 +131,7 @@ fn cells(rows: &[&Matched], letter: &str) -> Vec<Vec<String>> {
     let head = ["size", "place", "A", &b, &ratio, "95 %", "verdict"].map(str::to_owned);
     let mut lines = vec![head.to_vec()];
     for row in rows {
-        let speeds = row.baseline.busbw.zip(row.candidate.busbw);
+        let speeds = row.baseline.busbw.zip(row.candidate.busbw).filter(|_| !is_timed(&row.point));
         let (a, b) = match speeds {
             Some((a, b)) => (rate(a), rate(b)),
             None => (time(row.baseline.time_us), time(row.candidate.time_us)),
@@ -130,7 +149,12 @@ fn cells(rows: &[&Matched], letter: &str) -> Vec<Vec<String>> {
     lines
 }
 
-fn verdict(row: &Matched) -> &'static str {
+/// Whether a point's figure is its time: it says nothing of bandwidth.
+fn is_timed(point: &Point) -> bool {
+    point.figure == Figure::Latency || point.size <= MAX_TIMED_BYTES
+}
+
+pub(super) fn verdict(row: &Matched) -> &'static str {
     match row.verdict {
         _ if row.candidate.wrong > 0 => "WRONG data",
         _ if row.baseline.wrong > 0 => "WRONG data in A",
@@ -184,9 +208,10 @@ fn summary(rows: &[Matched]) -> String {
     if let Some((reason, _)) = reasons.iter().max_by_key(|(_, number)| **number) {
         text.push_str(&format!(" ({reason})"));
     }
-    let by_history = rows.iter().filter(|row| matches!(row.basis, Basis::History(_))).count();
-    if by_history > 0 {
-        text.push_str(&format!("; {by_history} of them by the history of this machine"));
+    let by_history: Vec<&Matched> =
+        rows.iter().filter(|row| matches!(row.basis, Basis::History(_))).collect();
+    if let Some(spread) = spread(&by_history) {
+        text.push_str(&format!("; {} of them {spread}", by_history.len()));
     }
     text
 }

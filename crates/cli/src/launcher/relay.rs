@@ -15,7 +15,7 @@ use busbw_core::{
     record::{End, LibraryFacts, Line, Status},
 };
 
-use crate::options::BenchArguments;
+use crate::{explain_command::of_this_run, options::BenchArguments};
 use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
 use busbw_job::launchers::{JobEnd, Launcher, job::Job};
@@ -100,7 +100,8 @@ impl Reader {
                 let Some(files) = self.files.take() else { return Ok(Flow::Continue) };
                 run.id = id.to_owned();
                 run.args = args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect();
-                let outputs = Outputs::relayed(files, &run.plan, arguments.output())?;
+                let outputs =
+                    Outputs::relayed(files, &run.plan, arguments.output(), of_this_run())?;
                 self.outputs.insert(outputs).begin(*run)?
             }
             (Ok(Line::Library(facts)), Some(outputs)) => {

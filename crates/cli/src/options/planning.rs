@@ -84,6 +84,7 @@ pub fn plan(
         output: if environment.relayed { Output::Json } else { arguments.output() },
         json_report: arguments.json_report.clone().filter(|_| !environment.relayed),
         record: record_place(arguments, environment),
+        summary: None,
     })
 }
 

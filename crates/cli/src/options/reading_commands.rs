@@ -38,7 +38,7 @@ pub struct AlgorithmsArguments {
 /// Options of `busbw lint`.
 #[derive(Debug, Clone, Args)]
 pub struct LintArguments {
-    /// Files to read: scripts, mpirun lines, YAML, env dumps; `-` or nothing is stdin
+    /// Files to read: scripts, mpirun lines, YAML, env dumps; ids of runs, for their settings; `-` or nothing is stdin
     pub files: Vec<PathBuf>,
     /// NCCL version in use, such as 2.28.9, to name variables that it does not read
     #[arg(long, value_name = "VERSION")]
@@ -65,7 +65,8 @@ pub struct DoctorArguments {
 /// Options of `busbw explain`.
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArguments {
-    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records; `-` or nothing is stdin
+    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, ids of runs; `-` is stdin; without one,
+    /// what is piped in, else the newest run
     #[arg(value_name = "LOG|RECORD")]
     pub sources: Vec<PathBuf>,
     /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin

@@ -10,8 +10,8 @@ use crate::schemas::SCHEMAS;
 /// Options of `busbw import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArguments {
-    /// Logs and reports of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, and folders of
-    /// them; `-` or nothing is stdin
+    /// Logs and reports of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, ids of runs, and folders of
+    /// files; `-` is stdin; without one, what is piped in, else the newest run
     #[arg(value_name = "FILE")]
     pub sources: Vec<PathBuf>,
     /// Print each run as a folded record {run, rows, end}, a line each
@@ -35,6 +35,16 @@ pub struct CompareArguments {
     /// Exit with 1, and name the points, where one is less than RATIO times as fast as the baseline
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub fail_below: Option<f64>,
+    /// Exit with 1 where a run reaches less than SHARE of what its hardware allows, such as 80%, and with 2 where that is
+    /// not known; the baseline is not judged, unless it is the only side
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "by")]
+    pub fail_below_limit: Option<f64>,
+    /// The machine, for its limit: a ready machine's name, or any file that busbw topo reads
+    #[arg(long, value_name = "NAME|FILE", requires = "fail_below_limit")]
+    pub machine: Option<String>,
+    /// Hosts, where neither the runs nor the machine say how many there were
+    #[arg(long, value_name = "N", requires = "fail_below_limit", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub nodes: Option<usize>,
     /// Show how the bus bandwidth keeps up with the number of ranks instead
     #[arg(long, value_name = "WHAT")]
     pub by: Option<By>,
@@ -59,6 +69,16 @@ fn ratio(text: &str) -> Result<f64, String> {
         return Ok(ratio);
     }
     Err(format!("{text} is no ratio: 0.95 fails what is more than 5 % slower"))
+}
+
+/// `80%` or `0.8`, as percent.
+fn share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no share of a limit such as 80% or 0.8");
+    let share: f64 = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse().map_err(|_| wrong())?,
+        None => text.parse::<f64>().map_err(|_| wrong())? * 100.0,
+    };
+    if share > 0.0 && share <= 100.0 { Ok(share) } else { Err(wrong()) }
 }
 
 /// Options of `busbw references`.
@@ -93,6 +113,15 @@ pub struct ListArguments {
     /// Only runs that did not end well
     #[arg(long)]
     pub failed: bool,
+    /// One line for each launch of a sweep, instead of one for the sweep
+    #[arg(long)]
+    pub all: bool,
+    /// List the runs that began before this time (30d, 2026-11-01), and remove them with --yes; what is no record stays
+    #[arg(long, value_name = "TIME", conflicts_with = "newest")]
+    pub prune: Option<String>,
+    /// Remove what --prune lists
+    #[arg(long, requires = "prune")]
+    pub yes: bool,
     /// Only the newest N of these
     #[arg(short = 'n', long, value_name = "N")]
     pub newest: Option<usize>,
@@ -105,7 +134,8 @@ const LIST_HELP: &str = "A record that is damaged, or was cut, is listed as such
 Examples:
   busbw list --collective all_reduce -n 10
   busbw list --since 2026-11-01 --failed; busbw list --since 2d
-  busbw show ID; busbw compare ID ID; busbw compare --last 2";
+  busbw show ID; busbw compare ID ID; busbw compare --last 2
+  busbw list --prune 30d; busbw list --prune 30d --yes";
 
 const COMPARE_HELP: &str = "Points are compared where test, type, operator, root, ranks, size and place are equal. \"same\", \"faster\" and \"slower\"
 are said only where at least 4 launches a side tell (--repeat, or several runs a side), or, with fewer, 20 earlier
@@ -117,8 +147,9 @@ Examples:
   busbw compare nightly/monday nightly/tuesday --markdown
   busbw compare mine.log --with 8x-h200-nvlink
   busbw compare --last 2
+  busbw compare tonight.jsonl --fail-below-limit 80%
   busbw compare --by nodes 1node.log 2nodes.log 4nodes.log
-Exit codes: 0 compared, 1 the gate does not hold, or nothing was compared, 2 a side cannot be read";
+Exit codes: 0 compared, 1 a gate does not hold, or nothing was compared, 2 a side cannot be read, or --fail-below-limit finds no limit";
 
 const IMPORT_HELP: &str = "What is recognised is kept, what is not is counted and shown. Each bandwidth is computed again from size,
 time, collective and ranks; those that disagree, and a stated average that the rows do not give, are named.

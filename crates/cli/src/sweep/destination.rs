@@ -86,7 +86,7 @@ impl Destination {
             Destination::Temporary(_) => return Ok(()),
         };
         let text = serde_json::to_string(outcome).context("cannot write the result as JSON")?;
-        fs::write(&path, text + "\n")
+        store::write_private(&path, (text + "\n").as_bytes())
             .with_context(|| format!("cannot write the result to {}", path.display()))?;
         say(&format!("again: busbw show {}", path.display()));
         Ok(())

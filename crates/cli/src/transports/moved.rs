@@ -58,11 +58,13 @@ pub fn of(records: &[&Folded], scope: Scope, nodes: usize) -> Option<Moved> {
                 }
                 match device.kind {
                     DeviceKind::Gpu => {
-                        let sent: u64 = device.of(Meaning::Sent).map(|(_, by)| by).sum();
+                        let sent = device.of(Meaning::Sent).map(|(_, by)| by);
+                        let sent = sent.fold(0, u64::saturating_add);
                         nvlink = nvlink.map(|sum: u64| sum.saturating_add(sent));
                     }
                     DeviceKind::Rdma | DeviceKind::Interface => {
-                        *all.network.entry(device.device.clone()).or_default() += device.moved();
+                        let sum = all.network.entry(device.device.clone()).or_default();
+                        *sum = sum.saturating_add(device.moved());
                     }
                 }
             }

@@ -6,12 +6,15 @@ use super::{Folded, Row, Run};
 /// The most ranks of a run.
 pub const MAX_RANKS: usize = 4096;
 /// More bytes or elements than any memory has: sums and products of a row's columns stay within 64 bits.
-const MOST_BYTES: u64 = 1 << 48;
+pub const MOST_BYTES: u64 = 1 << 48;
 /// The most wrong elements, calls or counted events of one line: sums over all lines stay within 64 bits.
-const MOST_EVENTS: u64 = 1 << 52;
+pub const MOST_EVENTS: u64 = 1 << 52;
 
 /// Refuses a number by its field's name.
-fn within(field: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
+///
+/// # Errors
+/// It is not between `least` and `most`.
+pub fn within(field: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

@@ -135,9 +135,29 @@ impl DeviceCounters {
         grown.filter(move |(name, _)| Meaning::of(name) == Some(meaning))
     }
 
-    /// The larger of the bytes that left and those that arrived.
+    /// The larger of the bytes that left and those that arrived; the sums stop at the largest number.
     pub fn moved(&self) -> u64 {
-        let bytes = |meaning| self.of(meaning).map(|(_, by)| by).sum::<u64>();
+        let bytes = |meaning| self.of(meaning).map(|(_, by)| by).fold(0, u64::saturating_add);
         bytes(Meaning::Sent).max(bytes(Meaning::Received))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_moved_stops_at_the_largest_number() {
+        let grown = [("tx_bytes".to_owned(), u64::MAX), ("nvlink_tx_bytes".to_owned(), 1)];
+        let device = DeviceCounters {
+            device: "lo".to_owned(),
+            kind: DeviceKind::Interface,
+            grown: grown.into(),
+            reset: Vec::new(),
+            throttled: Vec::new(),
+            xids: Vec::new(),
+            lost: false,
+        };
+        assert_eq!(device.moved(), u64::MAX);
     }
 }

@@ -152,7 +152,8 @@ impl Lines<'_> {
                         "it has schema {newer}; this busbw reads up to {SCHEMA}: use a newer one"
                     )));
                 }
-                Ok(self.parse::<Folded>(text)?.into())
+                let folded = self.parse::<Folded>(text)?;
+                Ok(folded.checked().map_err(|why| self.refuse(why))?.into())
             }
             Head { kind: Some(_), .. } | Head { run: Some(_), .. } => {
                 let mut measurement =

@@ -8,7 +8,7 @@ use super::{Known, Measurement, Row};
 use busbw_core::{Collective, collective::BusFactor, record::Figures};
 
 /// The largest number of ranks that a factor is taken for.
-const MAX_RANKS: usize = 1 << 20;
+pub(super) const MAX_RANKS: usize = 1 << 20;
 
 /// Fills the collective and the ranks in where they are not said and only one answer fits.
 pub fn deduce(measurement: &mut Measurement) {

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 
-use super::{Device, Known, Measurement, Row, Source, Test};
+use super::{Device, Known, Measurement, Row, Source, Test, deduction::MAX_RANKS};
 use busbw_core::{
     pairs::Pairs,
-    record::{Machine, SCHEMA},
+    record::{MOST_BYTES, MOST_EVENTS, Machine, SCHEMA, within},
 };
 use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
@@ -101,6 +101,40 @@ pub struct Outcome {
     /// See [`Measurement::failure`].
     #[serde(default, skip_serializing_if = "FailureFacts::is_empty")]
     pub failure: FailureFacts,
+}
+
+impl Folded {
+    /// The same where every number is possible: the text may have been changed since `import` wrote it.
+    ///
+    /// # Errors
+    /// The first field that is not.
+    pub fn checked(mut self) -> Result<Folded, String> {
+        let ranks = MAX_RANKS as u64;
+        let run = &self.run;
+        let counts = [
+            ("run.ranks.value", run.ranks.map_or(1, |ranks| ranks.value), 1),
+            ("run.hosts", run.hosts.unwrap_or(1), 1),
+            ("run.copies", run.copies, 0),
+        ];
+        for (field, value, least) in counts {
+            within(field, value as u64, least, ranks)?;
+        }
+        for device in &run.devices {
+            within("run.devices.rank", device.rank as u64, 0, ranks - 1)?;
+        }
+        for row in &self.rows {
+            within("rows.size", row.size, 0, MOST_BYTES)?;
+            within("rows.count", row.count.unwrap_or(0), 0, MOST_BYTES)?;
+            for half in row.out_of_place.iter().chain(&row.in_place) {
+                within("rows.wrong", half.wrong.unwrap_or(0), 0, MOST_EVENTS)?;
+            }
+        }
+        within("end.out_of_bounds", self.end.out_of_bounds.unwrap_or(0), 0, MOST_EVENTS)?;
+        within("end.rows_left_out", self.end.rows_left_out, 0, MOST_EVENTS)?;
+        let pairs = self.pairs.into_iter().map(|pairs| pairs.checked().map_err(|e| e.to_string()));
+        self.pairs = pairs.collect::<Result<_, _>>()?;
+        Ok(self)
+    }
 }
 
 impl From<Measurement> for Folded {

@@ -8,7 +8,7 @@ use super::{
 use busbw_core::{
     Benchmark,
     pairs::Pairs,
-    plan::{BackendChoice, BufferMemory},
+    plan::{BackendChoice, BufferMemory, Style},
     record::{self, Figures, Folded},
 };
 use busbw_library_logs::failure::FailureFacts;
@@ -37,6 +37,12 @@ impl Measurement {
                 name: Some(benchmark.name().to_owned()),
                 collective: benchmark.collective().map(Known::stated),
                 figure: match benchmark {
+                    // Their tables have no bandwidth.
+                    Benchmark::Collective(_)
+                        if run.plan.latency || run.plan.style == Style::Osu =>
+                    {
+                        Figure::Latency
+                    }
                     Benchmark::Collective(_) => Figure::Bandwidths,
                     Benchmark::Messages(test) => test.into(),
                     Benchmark::Pairs => Figure::PointToPoint,

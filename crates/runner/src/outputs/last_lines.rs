@@ -7,7 +7,8 @@ use std::{io, time::Duration};
 use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
-    record::{End, Line, Row, SCHEMA, Status},
+    printable::printable,
+    record::{End, Folded, LibraryFacts, Line, Row, Run, SCHEMA, Status},
 };
 
 use super::{Ended, Outputs};
@@ -83,7 +84,9 @@ impl Outputs {
             Exit::Ok if strict && self.rows.iter().any(render::somebody_is_slow) => Exit::Internal,
             exit => exit,
         };
-        let shown: Vec<Row> = self.rows.iter().filter(|row| row.shown).cloned().collect();
+        // Advice is about all samples, which a run without end does not keep.
+        let advised = |row: &&Row| row.shown && run.plan.cycles != 0;
+        let shown: Vec<Row> = self.rows.iter().filter(advised).cloned().collect();
         self.warnings.extend(render::run_warnings(&run, &shown));
         if ranks == 1 && complete {
             let average = self.totals.average_algbw();
@@ -108,12 +111,12 @@ impl Outputs {
         let printed = self.print(|output| output.end(&end));
         // The report may have failed in its last line.
         end.exit = self.or_incomplete(exit);
-        self.record_line(&Line::End(Box::new(end)));
+        self.record_line(&Line::End(Box::new(end.clone())));
         if !self.relayed {
-            self.warnings.iter().for_each(|warning| self.say(warning));
             if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
                 self.say(&sentence);
             }
+            self.warnings.iter().for_each(|warning| self.say(warning));
         }
         let record = self.record_path();
         let rows =
@@ -125,9 +128,40 @@ impl Outputs {
             (Some(message), None) => self.say(message),
             (None, _) => {}
         }
+        self.sum_up(run, end);
         if complete {
             printed?;
         }
         Ok(self.or_incomplete(exit))
+    }
+    /// The last line: what the run says, and what to do next.
+    fn sum_up(&mut self, run: Run, end: End) {
+        let Some(summary) = self.summary else { return };
+        let name = self.record_path().map(|path| match self.record_is_wanted {
+            true => path.display().to_string(),
+            false => run.id.clone(),
+        });
+        let rows = std::mem::take(&mut self.rows);
+        let mut record = Folded {
+            run,
+            library: Vec::new(),
+            mpi: Vec::new(),
+            net: Vec::new(),
+            paths: Vec::new(),
+            rows,
+            end: Some(end),
+        };
+        for facts in std::mem::take(&mut self.libraries) {
+            match facts {
+                LibraryFacts::Nccl(facts) => record.library.push(*facts),
+                LibraryFacts::Mpi(facts) => {
+                    record.mpi.retain(|earlier| earlier.rank != facts.rank);
+                    record.mpi.push(*facts);
+                }
+                LibraryFacts::Net(facts) => record.net.push(*facts),
+                LibraryFacts::Paths(stats) => record.paths.push(*stats),
+            }
+        }
+        self.say(&printable(&summary(record, name.as_deref())));
     }
 }

@@ -1,0 +1,147 @@
+//! The line that ends a run: the speed at its largest size, the share of the limit or what is missing to tell it, the
+//! most important finding, and the next command.
+//! Not a judgement of its own: it is made of an explanation.
+
+use busbw_core::{
+    finding::{Finding, Severity},
+    quantity::{bytes, percent, rate, time},
+    record::{Folded, Status},
+};
+use busbw_logs::measurement::{Figure, Measurement, Row};
+
+use super::{
+    Explanation, Hardware, Verdict, brief,
+    context::{row_mean, row_speed},
+    explained,
+};
+
+/// The most characters of a finding.
+const MAX_FINDING_CHARS: usize = 160;
+
+/// The line of a run that has just ended. `name` is what other commands find its record by; none where none is kept.
+pub fn summary(record: Folded, name: Option<&str>) -> String {
+    let end = record.end.clone();
+    let status = end.as_ref().map_or(Status::Complete, |end| end.status);
+    let run = Measurement::from_record(record, name.unwrap_or_default());
+    let (runs, explanations) = explained(vec![run], &Hardware::default());
+    let (Some(run), Some(explanation)) = (runs.first(), explanations.first()) else {
+        return "no size was measured".to_owned();
+    };
+    let wrong = (explanation.verdict == Verdict::WrongFigures)
+        .then(|| brief::first_sentence(explanation).trim_end_matches('.').to_owned());
+    let missed = end.is_some_and(|end| end.min_bandwidth_held == Some(false));
+    let finding = finding(explanation);
+    let cause = finding.filter(|_| wrong.is_none());
+    let mut parts: Vec<String> = [
+        wrong,
+        missed.then(|| "the average misses NCCL_TESTS_MIN_BW".to_owned()),
+        Some(format!("{}{}", ended(status), speed(run, explanation))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !run.rows.is_empty() {
+        parts.push(share(run, explanation, cause));
+    }
+    parts.extend(cause.map(|finding| shortened(&finding.cause)));
+    parts.push(next(explanation, finding, name));
+    parts.join("; ")
+}
+
+fn ended(status: Status) -> &'static str {
+    match status {
+        Status::Complete => "",
+        Status::Interrupted => "interrupted, ",
+        Status::ReaderGone => "stopped since nobody reads stdout, ",
+        Status::Failed => "failed, ",
+    }
+}
+
+/// The figure of the largest size, and the one that is held against the limit, where that is another.
+fn speed(run: &Measurement, explanation: &Explanation) -> String {
+    let Some(row) = run.rows.iter().max_by_key(|row| row.size) else {
+        return "no size was measured".to_owned();
+    };
+    let us = || row_mean(run, row, |half| half.time_us).map(|us| at(&time(us), row));
+    let one_rank = run.rank_count() == Some(1) && run.collective().is_some();
+    let gigabytes = match (run.test.figure, one_rank) {
+        (Figure::Latency, _) => None,
+        // busbw is 0 by definition.
+        (_, true) => row_mean(run, row, |half| half.algbw).map(|algbw| (algbw, " GB/s (algbw)")),
+        _ => row_speed(run, row).map(|busbw| (busbw, " GB/s")),
+    };
+    let Some((value, unit)) = gigabytes.filter(|(value, _)| *value > 0.0) else {
+        return us().unwrap_or_else(|| "no figure".to_owned());
+    };
+    let judged = explanation.measured.as_ref().filter(|one| one.size != row.size && !one_rank);
+    let best = judged.and_then(|one| Some((one.busbw?, one.size)));
+    let best = best.map_or(String::new(), |(busbw, size)| {
+        format!(" ({} at {}, the best of the large sizes)", rate(busbw), bytes(size))
+    });
+    format!("{}{best}", at(&format!("{}{unit}", rate(value)), row))
+}
+
+fn at(figure: &str, row: &Row) -> String {
+    format!("{figure} at {}", bytes(row.size))
+}
+
+/// Percent of the limit, or what is missing to tell.
+fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) -> String {
+    // That more bytes would be faster is what is missing.
+    let said = cause.is_some_and(|finding| finding.rule == "not-there-yet");
+
+    match (explanation.percent, explanation.missing.first()) {
+        (Some(share), _) => format!("{} % of the limit", percent(share)),
+        _ if run.test.figure == Figure::Latency => "a latency has no limit here".to_owned(),
+        (None, Some(missing)) if !said => {
+            let missing = missing.split(", which ").next().unwrap_or(missing);
+            format!("limit unknown: {missing} is missing")
+        }
+        _ => "limit unknown".to_owned(),
+    }
+}
+
+/// What costs most; of a run that did not complete its message has been printed.
+fn finding(explanation: &Explanation) -> Option<&Finding> {
+    let told = |finding: &&Finding| finding.rule != "failure";
+    let worst = || explanation.findings.iter().filter(told);
+    let costs = worst().find(|finding| finding.severity > Severity::Note);
+    costs.or_else(|| brief::main_findings(explanation).into_iter().find(told))
+}
+
+/// The command to run next: a finding's own, where it is one, else the explanation.
+fn next(explanation: &Explanation, finding: Option<&Finding>, name: Option<&str>) -> String {
+    let failed = matches!(explanation.verdict, Verdict::Failed | Verdict::Hanging);
+    let own = finding.filter(|_| !failed).and_then(|finding| finding.confirm.as_deref());
+    let own = own.filter(|words| words.starts_with("busbw ") && !words.contains([';', '…', ',']));
+    match (own, name) {
+        (Some(own), _) => format!("next: {own}"),
+        (None, Some(name)) => format!("next: busbw explain {name}"),
+        (None, None) => "next: the same with a record, then busbw explain".to_owned(),
+    }
+}
+
+/// A cause, without its reasons where it is long.
+fn shortened(cause: &str) -> String {
+    let short = match cause.split_once(": ") {
+        Some((what, _)) if cause.chars().count() > MAX_FINDING_CHARS => what,
+        _ => cause,
+    };
+    match short.char_indices().nth(MAX_FINDING_CHARS) {
+        Some((end, _)) => format!("{} …", &short[..end]),
+        None => short.trim_end_matches('.').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_cause_loses_its_reasons_only() {
+        assert_eq!(shortened("one: two."), "one: two");
+        assert_eq!(shortened(&format!("what: {}", "why ".repeat(50))), "what");
+        let endless = "ä".repeat(400);
+        assert_eq!(shortened(&endless).chars().count(), MAX_FINDING_CHARS + 2);
+    }
+}
