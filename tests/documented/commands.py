@@ -8,7 +8,7 @@ LIMIT_S = 300
 # What a command may need that CI has not. Readers see the same words behind the command.
 NEEDS = re.compile(
     r"needs ((?:(?:a|two|four|eight) )?GPUs?|a record of GPUs|two hosts|Slurm|Kubernetes|GitHub|torchrun"
-    r"|a container engine|root|your program|that plugin|half an hour|a quarter of an hour)\b"
+    r"|a container engine|root|man|your program|that plugin|half an hour|a quarter of an hour)\b"
 )
 # Exit code 1 of these is an answer, not a failure.
 ANSWERS = re.compile(r"\bbusbw (doctor|lint|pairs .*--strict)\b")
@@ -145,10 +145,27 @@ def mentions(where, line, is_table):
                 failures.append((where, text, f"busbw {command} has no option {option}"))
 
 
+def examples():
+    """The examples of every command's help, which end at the first line that is not indented."""
+    names = subprocess.run(["busbw", "--help"], capture_output=True, text=True).stdout
+    names = re.findall(r"^  ([a-z_]+)  ", names.split("Commands:")[1].split("Options:")[0], re.M)
+    before = {command for _, _, command in ran}
+    for name in ["", *names, "all_reduce_perf"]:
+        text = subprocess.run(["busbw", *name.split(), "--help"], capture_output=True, text=True).stdout
+        for line in text.partition("Examples:\n")[2].split("\n\n")[0].splitlines():
+            command = split(line)[0]
+            # Twelve collectives have the same examples: those of two are run.
+            if command not in before and not (name in names[2:12]):
+                before.add(command)
+                each(f"busbw {name} --help", line, fresh())
+
+
 helps = {}
 paths = [f"{root}/README.md", f"{root}/CONTRIBUTING.md", *sorted(glob.glob(f"{root}/docs/*.md"))]
 for path in paths:
     document(path)
+
+examples()
 
 for where, command, why in waived:
     print(f"waived   {where}: {command}: {why}")

@@ -25,7 +25,7 @@ use indicatif::ProgressBar;
 pub use ended::Ended;
 
 use self::{launches::over_launches, progress::progress_bar, stream::Stream};
-use crate::request::{Output, RecordPlace, Request};
+use crate::request::{Output, RecordPlace, Request, Talk};
 use busbw_core::exit::ExitError;
 use busbw_render as render;
 use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
@@ -48,6 +48,7 @@ pub struct Outputs {
     /// Where `stdout` writes.
     table: Stream,
     stderr: Stream,
+    talk: Talk,
     report: Option<(NcclReport<File>, PathBuf)>,
     record: Option<store::Writer>,
     /// Whether the user named the record's path.
@@ -121,8 +122,11 @@ impl Outputs {
     /// warning.
     pub fn open(request: &Request, id: &str) -> Result<Outputs> {
         let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
-        let progress = progress_bar(&request.plan);
-        Outputs::new(files, &request.plan, request.output, progress)
+        let progress = match request.talk {
+            Talk::Quiet => ProgressBar::hidden(),
+            _ => progress_bar(&request.plan),
+        };
+        Outputs::new(files, &request.plan, request.output, request.talk, progress)
     }
 
     /// The outputs of rows that another process's record brings. That process prints its own
@@ -130,18 +134,24 @@ impl Outputs {
     ///
     /// # Errors
     /// The thread for stdout cannot be started.
-    pub fn relayed(files: Files, plan: &Plan, output: Output) -> Result<Outputs> {
+    pub fn relayed(files: Files, plan: &Plan, output: Output, talk: Talk) -> Result<Outputs> {
         // No progress bar: the other process's messages on our stderr would break it.
-        let outputs = Outputs::new(files, plan, output, ProgressBar::hidden())?;
-        outputs.warnings.iter().for_each(|warning| outputs.say(warning));
+        let outputs = Outputs::new(files, plan, output, talk, ProgressBar::hidden())?;
+        outputs.warnings.iter().for_each(|warning| outputs.remark(warning));
         Ok(Outputs { relayed: true, ..outputs })
     }
 
-    fn new(files: Files, plan: &Plan, output: Output, progress: ProgressBar) -> Result<Outputs> {
+    fn new(
+        files: Files,
+        plan: &Plan,
+        output: Output,
+        talk: Talk,
+        progress: ProgressBar,
+    ) -> Result<Outputs> {
         let Files { report, record, record_is_wanted, preamble, warnings } = files;
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match output {
-            Output::Table => render::table(plan, table.clone()),
+            Output::Table(units) => render::table(plan, units, table.clone()),
             Output::Csv => Box::new(Csv::new(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };
@@ -149,6 +159,7 @@ impl Outputs {
             stdout,
             table,
             stderr,
+            talk,
             report,
             record,
             record_is_wanted,
@@ -181,6 +192,20 @@ impl Outputs {
         });
     }
 
+    /// Prints what is no error, unless the run is to be quiet.
+    pub fn remark(&self, text: &str) {
+        if self.talk != Talk::Quiet {
+            self.say(text);
+        }
+    }
+
+    /// Prints what `-v` asks for. The process whose rows are relayed prints its own.
+    fn details(&self, lines: impl IntoIterator<Item = String>) {
+        if self.talk == Talk::Verbose && !self.relayed {
+            lines.into_iter().for_each(|line| self.say(&line));
+        }
+    }
+
     /// Prints why the run is about to end, before this process may be killed.
     pub fn say_early(&mut self, message: &str) {
         self.say(message);
@@ -202,6 +227,8 @@ impl Outputs {
         }
         run.preamble.splice(0..0, std::mem::take(&mut self.preamble));
         self.record_line(&Line::Run(Box::new(run.clone())));
+        self.details(render::run_details(&run));
+        self.details(self.record_path().map(|path| format!("record: {}", path.display())));
         self.run = Some(run.clone());
         self.print(|output| output.run(&run))
     }
@@ -289,6 +316,7 @@ impl Outputs {
             render::row_warnings(&row).iter().for_each(|warning| self.say(warning));
         }
         let flow = self.print(|output| output.row(&row))?;
+        self.details(render::row_details(&row).filter(|_| row.shown));
         if !forever {
             self.rows.push(row);
         }

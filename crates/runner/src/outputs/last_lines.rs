@@ -110,9 +110,9 @@ impl Outputs {
         end.exit = self.or_incomplete(exit);
         self.record_line(&Line::End(Box::new(end)));
         if !self.relayed {
-            self.warnings.iter().for_each(|warning| self.say(warning));
+            self.warnings.iter().for_each(|warning| self.remark(warning));
             if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
-                self.say(&sentence);
+                self.remark(&sentence);
             }
         }
         let record = self.record_path();
